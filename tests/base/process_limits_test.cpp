@@ -54,5 +54,19 @@ TEST(Threads, that_cannot_be_started_are_named_with_what_would_work) {
               "less, or raise the limit");
 }
 
+TEST(Threads, of_what_computes_beside_them_count_too) {
+  EXPECT_NO_THROW(require_threads(2, 3, "the sampler (tune.overlap_sampling)"));
+  // Room for the stacks of some hundred threads.
+  const auto in_little_memory = [](const std::string& beside) {
+    constexpr rlim_t kForSomeStacks = rlim_t{6} << 30;
+    limit(RLIMIT_AS, kForSomeStacks, kForSomeStacks);
+    require_and_exit([&] { require_threads(500, 1, beside); });
+  };
+  EXPECT_EXIT(in_little_memory(""), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(in_little_memory("the sampler (tune.overlap_sampling)"), testing::ExitedWithCode(2),
+              "as many again for the sampler .*use train.threads = [0-9]+ or less, do without the "
+              "sampler .*, or raise the limit");
+}
+
 }  // namespace
 }  // namespace colossal::machine

@@ -38,8 +38,8 @@ TEST(ResolveJob, FillsInWhatWasLeftOpen) {
   EXPECT_EQ(job.share, 4);
   EXPECT_EQ(job.micro_batch, 4);
   EXPECT_EQ(job.threads, 3);
-  EXPECT_EQ(resolve_job(tiny(), {.cores = 6, .most_threads = 2}).threads, 2);
-  EXPECT_EQ(resolve_job(tiny(), {.cores = 2, .most_threads = 4}).threads, 2);
+  EXPECT_EQ(resolve_job(tiny(), {.cores = 6, .max_threads = 2}).threads, 2);
+  EXPECT_EQ(resolve_job(tiny(), {.cores = 2, .max_threads = 4}).threads, 2);
   EXPECT_EQ(job.precision, (Precision{at::kBFloat16, at::kFloat, at::kBFloat16}));
 }
 

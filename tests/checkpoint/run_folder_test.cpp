@@ -49,7 +49,7 @@ class RunFolderTest : public testing::Test {
 
   // As a run saves.
   void save(RunFolder& folder, int64_t step) const {
-    folder.make_way_for(path_of(step));
+    folder.set_aside_existing(path_of(step));
     make(step, folder.run());
     folder.add_saved(path_of(step));
   }
@@ -179,8 +179,8 @@ TEST_F(RunFolderTest, WhatIsSavedOverIsSetAsideUnlessItIsKnownAsWhole) {
 TEST_F(RunFolderTest, AProofOfWritingLeavesNothing) {
   test::run_ranks(3, [&](comm::World& world) {
     const comm::Group all = world.group("all", {0, 1, 2});
-    prove_shared_folder("checkpoint.directory", folder_.path(), all);
-    prove_folder("memory.nvme_path", folder_ / "made", world.rank() == 1, all);
+    check_shared_writable("checkpoint.directory", folder_.path(), all);
+    check_writable("memory.nvme_path", folder_ / "made", world.rank() == 1, all);
   });
   EXPECT_EQ(names(), (std::set<std::string>{"made"}));
   EXPECT_TRUE(fs::is_empty(folder_ / "made"));
@@ -190,8 +190,8 @@ TEST_F(RunFolderTest, WhatOneRankCannotWriteAllRefuse) {
   test::run_ranks(2, [&](comm::World& world) {
     const comm::Group all = world.group("all", {0, 1});
     try {
-      prove_folder("memory.nvme_path", world.rank() == 1 ? "/proc/none" : folder_.path(), true,
-                   all);
+      check_writable("memory.nvme_path", world.rank() == 1 ? "/proc/none" : folder_.path(), true,
+                     all);
       ADD_FAILURE() << "not refused";
     } catch (const IoError& error) {
       EXPECT_THAT(error.what(), HasSubstr("rank 1: memory.nvme_path = \"/proc/none\" cannot be "

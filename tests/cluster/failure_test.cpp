@@ -45,27 +45,27 @@ TEST(JobOutcome, code_3_is_a_consequence_where_there_is_another_code) {
   outcome.add_local(exited(1, 1, "disk full"));
   EXPECT_EQ(outcome.cause().who, "rank 1");
   EXPECT_EQ(outcome.cause().exit_code, 1);
-  EXPECT_FALSE(outcome.all_alike());
+  EXPECT_FALSE(outcome.all_failed_alike());
 }
 
 TEST(JobOutcome, knows_whether_all_wait_for_another) {
   JobOutcome outcome(3);
   outcome.add_local(exited(0, 3, "rank 2 did not come"));
   outcome.add_local(exited(1, 3));
-  EXPECT_TRUE(outcome.all_wait_for_another());
+  EXPECT_TRUE(outcome.all_blame_another_rank());
   EXPECT_EQ(outcome.said_by_ranks(),
             std::vector<std::string>{"rank 0 exited with code 3: rank 2 did not come"});
   outcome.add_local(exited(2, 1, "disk full"));
-  EXPECT_FALSE(outcome.all_wait_for_another());
+  EXPECT_FALSE(outcome.all_blame_another_rank());
   EXPECT_EQ(outcome.said_by_ranks().size(), 2U);
 }
 
 TEST(JobOutcome, says_once_what_all_ranks_found) {
   JobOutcome outcome(2);
   outcome.add_local(exited(0, 2, "no such key"));
-  EXPECT_FALSE(outcome.all_alike()) << "one rank still runs";
+  EXPECT_FALSE(outcome.all_failed_alike()) << "one rank still runs";
   outcome.add_local(exited(1, 2, "no such key"));
-  EXPECT_TRUE(outcome.all_alike());
+  EXPECT_TRUE(outcome.all_failed_alike());
   EXPECT_EQ(outcome.message(), "no such key");
 }
 
@@ -73,7 +73,7 @@ TEST(JobOutcome, another_hosts_rank_counts) {
   JobOutcome outcome(1);
   outcome.add_local(exited(0, 3));
   outcome.add_remote(exited(1, 1));
-  EXPECT_FALSE(outcome.all_alike());
+  EXPECT_FALSE(outcome.all_failed_alike());
   EXPECT_EQ(outcome.cause().who, "rank 1");
 }
 
@@ -81,7 +81,7 @@ TEST(JobOutcome, another_hosts_same_code_is_alike) {
   JobOutcome outcome(1);
   outcome.add_local(exited(0, 2));
   outcome.add_remote(exited(1, 2));
-  EXPECT_TRUE(outcome.all_alike());
+  EXPECT_TRUE(outcome.all_failed_alike());
   EXPECT_EQ(outcome.message(), "all 1 ranks of this host exited with code 2");
 }
 

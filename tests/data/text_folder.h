@@ -52,7 +52,7 @@ class LetterTokenizer : public text::Tokenizer {
   std::string decode(std::span<const int32_t> tokens) const override {
     return {tokens.begin(), tokens.end()};
   }
-  bool takes_pieces() const override { return any_bytes_; }
+  bool is_concatenative() const override { return any_bytes_; }
   int32_t vocabulary_size() const override { return vocabulary_size_; }
   int32_t end_of_text() const override { return vocabulary_size_ - 1; }
   std::string fingerprint() const override { return fmt::format("letters {}", vocabulary_size_); }

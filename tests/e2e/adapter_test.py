@@ -240,6 +240,16 @@ class Adapter(EndToEndTest):
         chosen, rejected = (model(torch.tensor([list(f"for 3{end}".encode()) + [256]])).logits.item()
                             for end in (" in names", " of x"))
         self.assertGreater(chosen, rejected)
+        merged = self.directory / "merged"
+        self.run_command("convert", merged, f"--merge-adapter={folder}")
+        self.assertEqual([name for name in load_file(merged / "model.safetensors") if "score" in name or "head" in name],
+                         ["score.weight"])
+        alone = AutoModelForSequenceClassification.from_pretrained(merged, dtype=torch.float64).eval()
+        alone.config.pad_token_id = 0
+        for end in (" in names", " of x"):
+            tokens = torch.tensor([list(f"for 5{end}".encode()) + [256]])
+            score = model(tokens).logits.item()
+            self.assertAlmostEqual(alone(tokens).logits.item(), score, delta=1e-5 * abs(score))
 
     def test_begins_with_singular_vectors(self):
         """PiSSA: at first the model is as it was, what is saved fits it, and layouts and resuming change nothing."""

@@ -12,7 +12,7 @@ TEST(FolderDigest, IsThatOfWhatAModelIsReadFrom) {
   std::string weights(1 << 20, 'w');
   const auto digest = [&] {
     directory.write("model.safetensors", weights);
-    return folder_digest(directory.path());
+    return folder_digest(directory.path()).model;
   };
   directory.write("config.json", "{}");
   const std::string before = digest();
@@ -32,12 +32,26 @@ TEST(FolderDigest, IsThatOfWhatAModelIsReadFrom) {
   EXPECT_NE(digest(), before);
 }
 
+TEST(FolderDigest, TellsTheChatTemplateFromTheModel) {
+  const colossal::test::TemporaryDirectory directory(colossal::test::Storage::memory);
+  directory.write("config.json", "{}");
+  const FolderDigest without = folder_digest(directory.path());
+  EXPECT_EQ(without.chat_template, "");
+  directory.write("chat_template.jinja", "{{ messages }}");
+  const FolderDigest before = folder_digest(directory.path());
+  EXPECT_EQ(before.model, without.model);
+  EXPECT_NE(before.chat_template, "");
+  directory.write("chat_template.jinja", "{{ messages }} ");
+  EXPECT_EQ(folder_digest(directory.path()).model, before.model);
+  EXPECT_NE(folder_digest(directory.path()).chat_template, before.chat_template);
+}
+
 TEST(FolderDigest, IsThatOfASingleFile) {
   const colossal::test::TemporaryDirectory directory(colossal::test::Storage::memory);
   const std::string file = directory.write("model.gguf", "numbers");
-  const std::string before = folder_digest(file);
+  const std::string before = folder_digest(file).model;
   directory.write("model.gguf", "letters");
-  EXPECT_NE(folder_digest(file), before);
+  EXPECT_NE(folder_digest(file).model, before);
 }
 
 }  // namespace

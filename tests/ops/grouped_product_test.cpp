@@ -4,8 +4,8 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/expert_order.h"
-#include "colossal/ops/put_off_gradients.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {
@@ -67,9 +67,9 @@ TEST(GroupedProduct, PutsOffGradientsOfWeights) {
   const at::Tensor weight = normal({3, 7, kIn}, at::kDouble, 2).requires_grad_();
   const at::Tensor at_once =
       torch::autograd::grad({grouped_product(rows, counts, {weight}).sum()}, {weight})[0];
-  PutOffGradients later;
+  DeferredGradients later;
   {
-    const PutOffGradients::Scope scope(later);
+    const DeferredGradients::Scope scope(later);
     grouped_product(rows, counts, {weight}).sum().backward();
   }
   EXPECT_TRUE(rows.grad().defined());

@@ -41,8 +41,8 @@ std::vector<Case> cases() {
       .base = 500, .scaling = Scaling::yarn, .factor = 4, .original_positions = kPositions};
   RotaryOptions untruncated = yarn, attention = yarn;
   untruncated.factor = 8;
-  untruncated.fast_turns = 20;
-  untruncated.slow_turns = 2;
+  untruncated.beta_fast = 20;
+  untruncated.beta_slow = 2;
   untruncated.truncate = false;
   untruncated.mscale = 0.8;
   untruncated.mscale_all_dim = 0.5;

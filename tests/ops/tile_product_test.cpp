@@ -88,13 +88,13 @@ TEST_F(TileProduct, LeavesWholeBlocksOfChangingRowsToLibTorch) {
     };
     const auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
     const at::Tensor to = at::empty({rows, 64}, x.options());
-    product_of_changing_rows(x, w.t(), to, bias, /*add=*/false);
+    dynamic_rows_product(x, w.t(), to, bias, /*add=*/false);
     expect(to, wide(x).mm(wide(w).t()) + wide(bias));
     const at::Tensor sum = x.clone();
-    product_of_changing_rows(y, w, sum, /*bias=*/{}, /*add=*/true);
+    dynamic_rows_product(y, w, sum, /*bias=*/{}, /*add=*/true);
     expect(sum, wide(x) + wide(y).mm(wide(w)));
     const at::Tensor gradient = at::empty({64, 96}, x.options());
-    product_of_changing_rows(y.t(), x, gradient, /*bias=*/{}, /*add=*/false);
+    dynamic_rows_product(y.t(), x, gradient, /*bias=*/{}, /*add=*/false);
     expect(gradient, wide(y).t().mm(wide(x)));
   }
 }

@@ -165,7 +165,7 @@ class Model : public models::LanguageModel {
                                     const nn::StepContext& context) override {
     return head_->log_probabilities(x, labels, context);
   }
-  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override {
+  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override {
     return head_->logits_here(x, context);
   }
   at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
@@ -187,9 +187,9 @@ class Model : public models::LanguageModel {
                               const at::Tensor& wanted) override {
     return head_->logits(states, context, wanted);
   }
-  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
-                          const at::Tensor& wanted) override {
-    return head_->whole_states(states, context, wanted);
+  at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
+                             const at::Tensor& wanted) override {
+    return head_->gathered_states(states, context, wanted);
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/ops/put_off_gradients.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/run_ranks.h"
 
@@ -67,9 +67,9 @@ void expect_put_off(const Case& c) {
     Pair pair(*build, c);
     pair.backward();
     const std::vector<at::Tensor> whole = pair.take_gradients();
-    ops::PutOffGradients later;
+    ops::DeferredGradients later;
     {
-      const ops::PutOffGradients::Scope scope(later);
+      const ops::DeferredGradients::Scope scope(later);
       pair.backward();
     }
     EXPECT_TRUE(at::equal(pair.x.grad(), whole[0]));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/law.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/inference_model.h"
@@ -190,6 +191,57 @@ class ShardedAdapters : public testing::Test {
   models::ModelSpecification specification_;
   bool has_prefix_ = true;
 };
+
+// What rank 0 of two sends for two requests, of which the first has the adapter or none.
+std::map<comm::Ledger::Key, comm::Traffic> traffic_of(
+    const models::ModelSpecification& specification, const std::filesystem::path& adapter) {
+  const InferenceOptions options{
+      .type = at::kDouble,
+      .strategy = for_model(tensor_strategy(TensorMode::one_d, 2), specification.facts)};
+  std::map<comm::Ledger::Key, comm::Traffic> sent;
+  test::run_ranks(2, [&](comm::World& world) {
+    at::set_num_threads(1);
+    InferenceModel model(specification, options, world);
+    const LoadAdapter load = [&](const auto& folder) { return model.load_adapter(folder); };
+    if (world.rank() != 0) return follow(*model, specification.facts, *model.ranks(), {}, load);
+    {
+      Engine engine(*model, specification.facts,
+                    {.heartbeat = {.timeout = {}}, .type = at::kDouble}, model.ranks());
+      world.ledger().reset();
+      Request request{
+          .prompt = {1, 2, 3, 4, 5}, .sampling = {.temperature = 0}, .max_new_tokens = 7};
+      if (!adapter.empty()) request.adapter = load(adapter);
+      engine.submit(std::exchange(request, {.prompt = {6}, .max_new_tokens = 1}));
+      engine.drain();
+      engine.submit(std::move(request));
+      engine.drain();
+    }
+    sent = world.ledger().entries();
+  });
+  return sent;
+}
+
+// Of products that add up what ranks have, what comes between A and B travels beside.
+TEST_F(ShardedAdapters, SendWhatTheLawsSay) {
+  constexpr int64_t kColumns = 3, kLayers = 4, kPasses = 7;  // the prompt's and 6 of a token
+  write_adapter("adding", {"o_proj", "down_proj"},
+                {{"self_attn.o_proj", {6 * 8, 36}}, {"mlp.down_proj", {96, 36}}},
+                /*magnitudes=*/false, /*tables=*/false);
+  const std::filesystem::path folder = folder_.path() / "adding";
+  auto with = traffic_of(specification_, folder), without = traffic_of(specification_, "");
+  const auto more = [&](comm::Reason reason) {
+    return with[{"tp", reason}].law_bytes - without[{"tp", reason}].law_bytes;
+  };
+  const auto all_reduce = [](int64_t numbers) {
+    return comm::law::all_reduce(numbers, 2, 0, static_cast<int64_t>(sizeof(double)));
+  };
+  EXPECT_EQ(more(comm::Reason::tensor),
+            2 * kLayers * (all_reduce(5 * kColumns) + (kPasses - 1) * all_reduce(kColumns)));
+  // It is told, and answered for; each pass has a run of its tokens; then it is let go.
+  const auto path = static_cast<int64_t>(folder.string().size());
+  EXPECT_EQ(more(comm::Reason::control),
+            16 + 8 * (1 + path) + all_reduce(1) + 8 * 3 * kPasses + 16 + 8);
+}
 
 std::vector<Strategy> layouts_of_adapters() {
   std::vector<Strategy> all = test::tensor_and_pipeline_strategies();

@@ -3,14 +3,17 @@
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/law.h"
 #include "colossal/serve/engine_core.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/inference_model.h"
+#include "colossal/serve/step_messages.h"
 #include "tests/serve/random_model.h"
 #include "tests/serve/random_weights.h"
 #include "tests/serve/sharded_models.h"
@@ -51,6 +54,13 @@ class ShardedPipeline : public testing::Test {
       Engine engine(*model, specification_.facts, options, model.ranks());
       run(engine);
     });
+  }
+
+  // What a rank of an engine does once all have their weights, before it works.
+  static comm::Group join_signs_of_life(const ParallelContext& ranks) {
+    count_failures(false, ranks);
+    const comm::Group& all = ranks.world_group();
+    return ranks.world().host_group(all.axis(), all.ranks());
   }
 
   static Strategy stages(int pp) { return tensor_strategy(TensorMode::one_d, 1, 1, pp); }
@@ -243,7 +253,7 @@ TEST_F(ShardedPipeline, ARankThatHangsIsFoundLongBeforeTheTimeout) {
                           const InferenceModel model(specification_, options, world);
                           if (world.rank() != 0) {
                             hear(*model.ranks());
-                            count_failures(false, *model.ranks());  // it has its weights
+                            const comm::Group silent = join_signs_of_life(*model.ranks());
                             while (!is_over) std::this_thread::yield();
                             return;
                           }
@@ -268,6 +278,86 @@ TEST_F(ShardedPipeline, ARankThatHangsIsFoundLongBeforeTheTimeout) {
     for (const auto& answer : answers.all) EXPECT_EQ(answer->reason, FinishReason::failed);
     EXPECT_THAT(cause, testing::HasSubstr("rank 1 has not answered for 200ms"));
     EXPECT_LT(taken.count(), 5);
+  }
+}
+
+// Of each question and answer 8 bytes; of the all-reduce after all have their weights 8.
+TEST_F(ShardedPipeline, SignsOfLifeSendWhatTheLawSays) {
+  const InferenceOptions options{.type = at::kDouble,
+                                 .strategy = for_model(stages(2), specification_.facts)};
+  const auto sent_by = [&](std::chrono::milliseconds timeout) {
+    std::array<int64_t, 2> sent{};
+    test::run_ranks(2, [&](comm::World& world) {
+      at::set_num_threads(1);
+      const InferenceModel model(specification_, options, world);
+      world.ledger().reset();
+      if (world.rank() == 0) {
+        const Engine engine(
+            *model, specification_.facts,
+            {.heartbeat = {.interval = std::chrono::milliseconds(10), .timeout = timeout},
+             .type = at::kDouble,
+             .sign_of_life = std::chrono::minutes(1)},
+            model.ranks());
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      } else {
+        follow(*model, specification_.facts, *model.ranks());
+      }
+      sent[world.rank()] = world.ledger().entries()[{"pp", comm::Reason::control}].law_bytes;
+    });
+    return sent;
+  };
+  const auto without = sent_by({}), with = sent_by(std::chrono::seconds(5));
+  const auto beats_of = [&](int rank) {
+    return with[rank] - without[rank] - comm::law::all_reduce(1, 2, rank, 8);
+  };
+  EXPECT_GE(beats_of(0), 2 * 8);  // the last one included
+  EXPECT_LE(beats_of(0), 12 * 8);
+  EXPECT_EQ(beats_of(0) % 8, 0);
+  EXPECT_EQ(beats_of(1), beats_of(0));
+}
+
+// The first rank hangs after it has asked twice, between steps or in one.
+TEST_F(ShardedPipeline, TheOthersFindAFirstRankThatHangs) {
+  for (const bool in_a_step : {false, true}) {
+    const InferenceOptions options{.type = at::kDouble,
+                                   .strategy = for_model(stages(3), specification_.facts)};
+    std::atomic<int> left = 2;
+    std::array<std::string, 2> causes;
+    std::array<std::chrono::duration<double>, 2> taken{};
+    const auto follow_until_lost = [&](const InferenceModel& model, size_t i) {
+      const auto start = std::chrono::steady_clock::now();
+      try {
+        follow(*model, specification_.facts, *model.ranks());
+      } catch (const CommError& error) {
+        causes[i] = error.what();
+      }
+      taken[i] = std::chrono::steady_clock::now() - start;
+      --left;
+    };
+    test::run_ranks(3, [&](comm::World& world) {
+      at::set_num_threads(1);
+      const InferenceModel model(specification_, options, world);
+      if (world.rank() > 0) return follow_until_lost(model, world.rank() - 1);
+      tell({StepMessage::Kind::begin, {8, 16, 0, 0, /*patience in ms=*/300}}, *model.ranks());
+      const comm::Group beats = join_signs_of_life(*model.ranks());
+      for (int beat = 0; beat < 2; ++beat) {
+        for (const int rank : {1, 2}) {
+          const at::Tensor goes_on = at::ones({1}, at::kLong);
+          comm::send(goes_on, rank, beats, comm::Reason::control);
+          comm::receive(goes_on, rank, beats, comm::Reason::control);
+        }
+      }
+      // The head of a message whose numbers do not come.
+      if (in_a_step) {
+        comm::send(at::tensor({1, 9}, at::kLong), 1, model.ranks()->group(Axis::pp),
+                   comm::Reason::control);
+      }
+      while (left > 0) std::this_thread::yield();
+    });
+    for (const std::string& cause : causes) {
+      EXPECT_THAT(cause, testing::HasSubstr("rank 0 has asked for no sign of life for 300ms"));
+    }
+    for (const auto& each : taken) EXPECT_LT(each.count(), 5);
   }
 }
 

@@ -79,6 +79,34 @@ TEST_F(ShardedStates, EmbeddingsAreThoseOfOneRank) {
   }
 }
 
+// Of two stages: from the last one the states of all tokens of a prompt, beside the logits of one.
+TEST_F(ShardedStates, SendWhatTheLawSays) {
+  models::ModelSpecification specification = test::uneven_gpt2();
+  test::write_random_weights(specification, folder_.path());
+  const InferenceOptions of_model{
+      .type = at::kDouble,
+      .strategy =
+          for_model(test::tensor_strategy(TensorMode::one_d, 1, 1, 2), specification.facts)};
+  std::map<comm::Ledger::Key, comm::Traffic> sent;
+  test::run_ranks(2, [&](comm::World& world) {
+    at::set_num_threads(1);
+    const InferenceModel model(specification, of_model, world);
+    if (world.rank() != 0) {
+      world.ledger().reset();
+      follow(*model, specification.facts, *model.ranks());
+      sent = world.ledger().entries();
+      return;
+    }
+    Engine engine(*model, specification.facts, {.heartbeat = {.timeout = {}}, .type = at::kDouble},
+                  model.ranks());
+    engine.submit({.prompt = prompt_of(9, 1), .max_new_tokens = 0, .pooling = Pooling::mean});
+    engine.drain();
+  });
+  const int64_t hidden = 36, vocabulary = 53, tokens = 9, bytes = 8;
+  EXPECT_EQ((sent[{"pp.ends", comm::Reason::stage}].law_bytes),
+            32 + vocabulary * bytes + 32 + tokens * hidden * bytes);
+}
+
 struct Guessed {
   std::vector<Tokens> texts;
   int64_t made = 0;

@@ -276,6 +276,59 @@ TEST_F(SpeculationTest, GuessesKeepToAConstraint) {
   EXPECT_EQ(engine.statistics().steps, 11);
 }
 
+// Throws in one of its functions, from so many tokens on.
+class Throwing : public LogitsConstraint {
+ public:
+  enum class In { clone, apply, accept };
+  Throwing(In in, int64_t from) : in_(in), from_(from) {}
+
+  void apply(at::Tensor&) override { throw_in(In::apply); }
+  void accept(int32_t) override {
+    throw_in(In::accept);
+    ++accepted_;
+  }
+  std::shared_ptr<LogitsConstraint> clone() const override {
+    throw_in(In::clone);
+    return std::make_shared<Throwing>(*this);
+  }
+
+ private:
+  void throw_in(In in) const {
+    if (in == in_ && accepted_ >= from_) throw std::runtime_error("a constraint's own error");
+  }
+
+  In in_;
+  int64_t from_, accepted_ = 0;
+};
+
+// It ends its request; others are guessed for as before.
+TEST_F(SpeculationTest, AConstraintThatThrowsWhileGuessingEndsItsRequest) {
+  const RandomModel head(tiny_of(50, /*draft_head=*/true), at::kDouble);
+  for (const Speculation& speculation : {by_model(tiny_, 4), by_head(head, 4)}) {
+    using In = Throwing::In;
+    for (const In in : {In::clone, In::apply, In::accept}) {
+      Answers answers;
+      Engine engine(*tiny_.model, tiny_.specification.facts,
+                    {.speculation = speculation, .type = at::kDouble});
+      Request request{.prompt = prompt_of(20, 1), .max_new_tokens = 40};
+      answers.submit(engine, request);
+      request.constraint = std::make_shared<Throwing>(in, 3);
+      answers.submit(engine, request);
+      engine.drain();
+      EXPECT_EQ(answers[0].tokens.size(), 40) << answers[0].error;
+      EXPECT_EQ(answers[1].reason, FinishReason::failed);
+      EXPECT_EQ(answers[1].error, "a constraint's own error");
+      EXPECT_LE(answers[1].tokens.size(), in == In::clone ? 3 + 4 : 3);  // a step may take several
+      EXPECT_EQ(engine.statistics().pages_in_use, 0);
+      if (speculation.kind == Kind::model) {
+        EXPECT_GE(engine.statistics().accepted_tokens, 30);
+      }
+      // Long after the other one is gone.
+      EXPECT_GT(engine.statistics().draft_tokens, 8);
+    }
+  }
+}
+
 // Counts the tokens that a model reads.
 class CountingModel : public models::LanguageModel {
  public:
@@ -306,7 +359,7 @@ class CountingModel : public models::LanguageModel {
                                     const nn::StepContext& context) override {
     return head_loss_sum(x, labels, context);
   }
-  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override {
+  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override {
     return head_loss_sum(x, x, context);
   }
   at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double,
@@ -323,8 +376,8 @@ class CountingModel : public models::LanguageModel {
                          const at::Tensor& wanted) override {
     return head_loss_sum(x, wanted, context);
   }
-  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
-                          const at::Tensor& wanted) override {
+  at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
+                             const at::Tensor& wanted) override {
     return head_loss_sum(states, wanted, context);
   }
 

@@ -9,7 +9,8 @@
  *                       counted in each process for itself) is disturbed; with "+" each later one too.
  *   KIND    open (for writing or creating), write (write, writev, pwrite, pwritev), fsync (and
  *           fdatasync), rename (and renameat, renameat2), resize (ftruncate, fallocate), mkdir,
- *           unlink (and unlinkat, rmdir), or any: all of these counted together
+ *           unlink (and unlinkat, rmdir), fork, or any: all of these counted together. A fork has no
+ *           path: it counts whatever COLOSSAL_FAULT_PATH is, and "after" is in the child
  *   WHEN    before (default) the call, after it, or half: a write of half the bytes, then the action
  *           (for calls other than writes the same as before)
  *   ACTION  kill       SIGKILL to this process
@@ -17,8 +18,8 @@
  *           stop       SIGSTOP to this process: it hangs
  *           slow       the call takes two seconds longer
  *           short      the write is cut to half and succeeds, as POSIX allows
- *           an errno   ENOSPC, EIO, EDQUOT, EROFS, EACCES, EINVAL, EINTR or ENOSYS: the call fails
- *                      with it (after: although it was carried out)
+ *           an errno   ENOSPC, EIO, EDQUOT, EROFS, EACCES, EINVAL, EINTR, ENOSYS or EAGAIN: the call
+ *                      fails with it (after: although it was carried out)
  * COLOSSAL_FAULT_LOG    A file that gets one line "KIND PATH" per counted call before it is carried
  *                       out; a rename's line has both paths. Its own lines are not counted.
  *
@@ -43,9 +44,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum kind { K_OPEN, K_WRITE, K_FSYNC, K_RENAME, K_RESIZE, K_MKDIR, K_UNLINK, K_ANY, NUM_KINDS };
-static const char* const kind_names[NUM_KINDS] = {"open",   "write", "fsync",  "rename",
-                                                  "resize", "mkdir", "unlink", "any"};
+enum kind { K_OPEN, K_WRITE, K_FSYNC, K_RENAME, K_RESIZE, K_MKDIR, K_UNLINK, K_FORK, K_ANY, NUM_KINDS };
+static const char* const kind_names[NUM_KINDS] = {"open",  "write",  "fsync", "rename", "resize",
+                                                  "mkdir", "unlink", "fork",  "any"};
 
 enum when { BEFORE, HALF, AFTER };
 enum action { NONE, KILL, KILL_GROUP, STOP, SLOW, SHORT, FAIL };
@@ -89,6 +90,7 @@ static int parse_action(const char* text, struct fault* fault) {
       {"short", SHORT, 0},      {"ENOSPC", FAIL, ENOSPC},     {"EIO", FAIL, EIO},
       {"EDQUOT", FAIL, EDQUOT}, {"EROFS", FAIL, EROFS},       {"EACCES", FAIL, EACCES},
       {"EINVAL", FAIL, EINVAL}, {"EINTR", FAIL, EINTR},       {"ENOSYS", FAIL, ENOSYS},
+      {"EAGAIN", FAIL, EAGAIN},
   };
   for (size_t i = 0; i < sizeof actions / sizeof actions[0]; ++i) {
     if (strcmp(text, actions[i].name) == 0) {
@@ -246,6 +248,14 @@ INTERCEPT(K_RENAME, renameat2, (int a, const char* from, int b, const char* to, 
 INTERCEPT(K_MKDIR, mkdir, (const char* path, mode_t mode), (path, mode), path, NULL)
 INTERCEPT(K_UNLINK, unlink, (const char* path), (path), path, NULL)
 INTERCEPT(K_UNLINK, rmdir, (const char* path), (path), path, NULL)
+
+pid_t fork(void) {
+  NEXT(fork);
+  const struct verdict verdict = judge(K_FORK, path_text, NULL);
+  if (fails_before(&verdict)) return -1;
+  const pid_t child = next();
+  return child == 0 ? (pid_t)finish(&verdict, child) : child;
+}
 
 /* Relative to a directory's descriptor in recursive removal: the directory's path is the sign. */
 int unlinkat(int directory, const char* name, int flags) {

@@ -71,9 +71,9 @@ class LyingHead : public nn::VocabularyHead {
                     const at::Tensor& wanted) override {
     return layer_->logits(truth(x), context, wanted);
   }
-  at::Tensor whole_states(const at::Tensor& x, const nn::StepContext& context,
-                          const at::Tensor& wanted) override {
-    return layer_->whole_states(truth(x), context, wanted);
+  at::Tensor gathered_states(const at::Tensor& x, const nn::StepContext& context,
+                             const at::Tensor& wanted) override {
+    return layer_->gathered_states(truth(x), context, wanted);
   }
 
  private:

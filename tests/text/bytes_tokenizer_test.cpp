@@ -23,7 +23,7 @@ TEST(BytesTokenizer, TokenIsTheByte) {
   EXPECT_EQ(tokenizer->end_of_text(), 256);
   EXPECT_EQ(tokenizer->encode("<|endoftext|>").size(), 13u);
   EXPECT_TRUE(tokenizer->encode("").empty());
-  EXPECT_TRUE(tokenizer->takes_pieces());
+  EXPECT_TRUE(tokenizer->is_concatenative());
 }
 
 TEST(BytesTokenizer, DecodesNothingForWhatIsNoToken) {
@@ -47,7 +47,7 @@ TEST(BytesTokenizer, ItsFilesGiveTheSameTokens) {
     for (int byte = 0; byte < 256; ++byte) every_byte[byte] = byte;
     EXPECT_EQ(read_back->decode(every_byte), all_bytes());
     EXPECT_EQ(read_back->files(), BytesTokenizer().files());
-    EXPECT_TRUE(read_back->takes_pieces());  // the same kind again: any bytes are fine
+    EXPECT_TRUE(read_back->is_concatenative());  // the same kind again: any bytes are fine
   }
 }
 
@@ -56,10 +56,10 @@ TEST(BytesTokenizer, FilesOfAnotherAreNotTakenForItsOwn) {
   for (const auto& [name, content] : BytesTokenizer().files()) folder.write(name, content);
   folder.write("chat_template.jinja", "{{ messages }}");
   const auto with_template = make_tokenizer(folder.path().string());
-  EXPECT_TRUE(with_template->takes_pieces());
+  EXPECT_TRUE(with_template->is_concatenative());
   EXPECT_EQ(with_template->files().back().second, "{{ messages }}");
   folder.write(kTokenizerConfigFile, R"({"eos_token": "<|endoftext|>"})");
-  EXPECT_FALSE(make_tokenizer(folder.path().string())->takes_pieces());
+  EXPECT_FALSE(make_tokenizer(folder.path().string())->is_concatenative());
 }
 
 }  // namespace

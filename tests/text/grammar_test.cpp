@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <regex>
@@ -11,6 +12,7 @@
 #include "colossal/text/grammar/json_schema.h"
 #include "colossal/text/grammar/regular_expression.h"
 #include "colossal/text/utf8.h"
+#include "tests/support/mutations.h"
 
 namespace colossal::text::grammar {
 namespace {
@@ -113,6 +115,73 @@ TEST(GrammarGbnf, NamesWhatIsWrong) {
   EXPECT_THAT(message("root ::= \"a\" )"), HasSubstr("unexpected"));
   EXPECT_THAT(message("root ::= [b-a]"), HasSubstr("range"));
   EXPECT_THAT(message("root ::= \"a\"{3,1}"), HasSubstr("below its start"));
+}
+
+std::string error_of(const std::function<void()>& run) {
+  try {
+    run();
+  } catch (const GrammarError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+// Chains of rules, in either order, are followed once.
+TEST(GrammarGbnf, LongChainsOfRulesAreReadInTimeOfTheirLength) {
+  constexpr int kRules = 2500;
+  for (const bool backwards : {false, true}) {
+    for (const bool is_circle : {false, true}) {
+      std::vector<std::string> lines;
+      for (int i = 0; i < kRules; ++i) {
+        const std::string last = is_circle ? "r0" : "\"b\"";
+        const std::string next = i + 1 < kRules ? "r" + std::to_string(i + 1) : last;
+        lines.push_back(fmt::format("r{} ::= \"a\"? {}\n", i, next));
+      }
+      if (backwards) std::ranges::reverse(lines);
+      std::string text = "root ::= \"c\" r0\n";
+      for (const std::string& line : lines) text += line;
+      const double before = test::computing_seconds();
+      EXPECT_THAT(error_of([&] { of_gbnf(text); }),
+                  HasSubstr(is_circle ? "begins with itself" : "none"));
+      EXPECT_LT(test::computing_seconds() - before, 1);
+    }
+  }
+}
+
+TEST(GrammarGbnf, OnlyNamedRulesMayNotBeginWithThemselves) {
+  Automaton automaton = of_gbnf("root ::= (\"a\"?)* x \"c\"\nx ::= (\"b\"*)* | \"d\" x");
+  for (const char* text : {"c", "aac", "abbc", "ddbc"})
+    EXPECT_TRUE(matches(automaton, text)) << text;
+  EXPECT_FALSE(matches(automaton, "ba"));
+  EXPECT_THAT(error_of([] { of_gbnf("root ::= \"a\"? (x | \"b\")\nx ::= (root) \"c\""); }),
+              HasSubstr("begins with itself"));
+}
+
+TEST(GrammarExpression, RepetitionsInOneSequenceAreLimited) {
+  std::string many;
+  for (int i = 0; i < 8000; ++i) many += "a{9999}";
+  const double before = test::computing_seconds();
+  EXPECT_THAT(error_of([&] { of_expression(many); }), HasSubstr("repetitions multiply"));
+  EXPECT_LT(test::computing_seconds() - before, 1);
+}
+
+// Many places at once, deep within rules: each step of the text goes through all of them.
+TEST(GrammarExpression, WorkIsLimited) {
+  const std::string expression =
+      "(?:" + std::string(40, '(') + "(?:a|b){0,900}" + std::string(40, ')') + ")*c";
+  const double before = test::computing_seconds();
+  EXPECT_THAT(error_of([&] {
+                Automaton automaton = of_expression(expression);
+                std::mt19937 random(1);
+                automaton.begin_work();
+                Automaton::State state = automaton.start();
+                for (int i = 0; i < 1'000'000; ++i) {
+                  state =
+                      automaton.next(state, static_cast<unsigned char>(random() % 2 ? 'a' : 'b'));
+                }
+              }),
+              testing::Not("none"));
+  EXPECT_LT(test::computing_seconds() - before, 5);
 }
 
 TEST(GrammarExpression, ClassesAreOfCharactersNotBytes) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "colossal/text/jinja/template.h"
+#include "tests/support/mutations.h"
 
 namespace colossal::text::jinja {
 namespace {
@@ -67,6 +68,59 @@ TEST(Jinja, DepthIsLimited) {
   for (int i = 0; i < 5000; ++i) nots += "not ", ifs += "{% if 1 %}";
   EXPECT_THAT(error_of(nots + "1 }}"), HasSubstr("nested too deeply"));
   EXPECT_THAT(error_of(ifs), HasSubstr("nested too deeply"));
+}
+
+// Small templates whose work would grow with the square of a text or a list, or beyond memory.
+TEST(Jinja, WorkIsBounded) {
+  const std::string doubled =
+      "{% set ns = namespace(x=[1]) %}{% for a in range(20) %}{% set ns.x = [ns.x, ns.x] %}"
+      "{% endfor %}";
+  const std::string pairs = "{% set d = dict(range(100000) | batch(2)) %}";
+  std::string variables;
+  for (int i = 0; i < 40'000; ++i) variables += "{% set a" + std::to_string(i) + "=1 %}";
+  struct Case {
+    std::string source, error;
+  };
+  const std::vector<Case> cases{
+      {pairs + "{{ d | length }}", "none"},
+      {pairs + "{{ d == dict(d) }}", "none"},
+      {pairs + "{% for i in range(50000) %}{% if d[2 * i] %}{% endif %}{% endfor %}", "none"},
+      {"{% set n = namespace(dict(range(100000) | map('string') | batch(2))) %}", "none"},
+      {"{{ range(100000) | unique | list | length }}", "none"},
+      {variables, "none"},
+      {"{{ ('a' * 8000000).find('a' * 4000000 ~ 'b') }}", "none"},
+      {"{{ ('a' * 8000000).rfind('b' ~ 'a' * 4000000) }}", "none"},
+      {"{{ ('a' * 8000000).count('a' * 4000000 ~ 'b') }}", "none"},
+      {"{{ ('a' * 8000000).split('a' * 4000000 ~ 'b') | length }}", "none"},
+      {"{{ ('a' * 8000000).rsplit('b' ~ 'a' * 4000000) | length }}", "none"},
+      {"{{ ('a' * 8000000).replace('a' * 4000000 ~ 'b', '') | length }}", "none"},
+      {"{{ ('a' * 4000000 ~ 'b') in 'a' * 8000000 }}", "none"},
+      {"{{ ('a' * 1000000).strip('b' * 1000000 ~ 'a') }}", "none"},
+      {"{{ ('a' * 1000000).replace('a', 'b' * 1000000) }}", "longer than 16 MiB"},
+      {"{{ ([1] * 100000) | tojson(separators=[',' * 1000000, ':']) }}", "longer than 16 MiB"},
+      {"{{ ([1] * 100000) | join('b' * 1000000) }}", "longer than 16 MiB"},
+      {"{{ 'a'.ljust(1000000, 'b' * 1000000) }}", "one character"},
+      {"{{ ([[1]] * 1000) | map('batch', 1000000, 0) | list | length }}", "steps"},
+      {"{{ (['A' * 1000000] * 16) | sort | length }}", "steps"},
+      {"{% set f = ('a' * 1000000).upper %}{% for i in range(99999) %}{% set x = f() %}{% endfor "
+       "%}",
+       "steps"},
+      {doubled + "{% for i in range(9) %}{% set s = ns.x ~ '' %}{% endfor %}", "steps"},
+      {doubled + "{{ [1, 2, 3, 4, 5, 6, 7, 8] | select('eq', ns.x) | list }}", "steps"},
+      {doubled + "{% for i in range(9999) %}{% if ns.x is eq(ns.x) %}{% endif %}{% endfor %}",
+       "steps"},
+      {doubled + "{{ [ns.x, ns.x] | select('upper') | list }}", "steps"},
+      {"{{ ('a' * 8000000) | list | length }}", "steps"},
+      {"{% macro f() %}{% endmacro %}{% set l = range(100000) %}"
+       "{% for i in range(9999) %}{{ f(*l) }}{% endfor %}",
+       "steps"},
+      {"{{ {[1]: 2} }}", "is no key"},
+  };
+  for (const auto& [source, error] : cases) {
+    const double before = test::computing_seconds();
+    EXPECT_THAT(error_of(source), HasSubstr(error)) << source.substr(0, 200);
+    EXPECT_LT(test::computing_seconds() - before, 1) << source.substr(0, 200);
+  }
 }
 
 // Each round doubles what would be written, though nothing is copied.

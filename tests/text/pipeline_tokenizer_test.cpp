@@ -34,7 +34,7 @@ TEST_F(PipelineTokenizerTest, MergesTheBestPairFirst) {
   EXPECT_THAT(tokenizer->encode("lll"), ElementsAre(257, 'l'));
   EXPECT_THAT(tokenizer->encode("a<|endoftext|>hello"), ElementsAre('a', kEndOfText, kHello));
   EXPECT_THAT(tokenizer->encode(""), ElementsAre());
-  EXPECT_FALSE(tokenizer->takes_pieces());
+  EXPECT_FALSE(tokenizer->is_concatenative());
   EXPECT_EQ(tokenizer->vocabulary_size(), 266);
   EXPECT_EQ(tokenizer->end_of_text(), kEndOfText);
 }

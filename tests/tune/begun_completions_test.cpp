@@ -34,11 +34,13 @@ void begin_until(BegunCompletions& begun, int64_t count, int64_t& next) {
   for (int64_t more = begun.missing(count); more > 0; --more) begun.begin({.number = next++});
 }
 
-class Staleness : public testing::TestWithParam<std::tuple<int64_t, int64_t>> {};
+class Staleness : public testing::TestWithParam<std::tuple<int64_t, int64_t, bool>> {};
 TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
-  const auto [staleness, updates] = GetParam();
-  BegunCompletions begun(
-      {.max_staleness = staleness, .updates = updates, .max_length = kMaxLength});
+  const auto [staleness, updates, waits] = GetParam();
+  BegunCompletions begun({.max_staleness = staleness,
+                          .updates = updates,
+                          .max_length = kMaxLength,
+                          .waits_for_rewards = waits});
   int64_t next = 0, learned = 0, stalest = 0;
   for (int64_t version = 0; version < kGenerations; ++version) {
     begin_until(begun, kCount, next);
@@ -64,8 +66,12 @@ TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
       const int64_t passes = go_on(begun.beside_update(update, kCount), version);
       // Those that were begun with the run had less time.
       const int64_t all = staleness * updates;
+      const int64_t parts = waits && all > 1 ? all - 1 : all;
       if (version >= staleness) {
-        EXPECT_LE(passes, (kMaxLength + all - 1) / all);
+        EXPECT_LE(passes, (kMaxLength + parts - 1) / parts);
+      }
+      if (waits && updates > 1 && update == updates - 2) {  // the next one is for rewards
+        EXPECT_TRUE(begun.unfinished(kCount).empty());
       }
     }
   }
@@ -73,7 +79,8 @@ TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
   EXPECT_EQ(next - learned, staleness * kCount);
 }
 INSTANTIATE_TEST_SUITE_P(All, Staleness,
-                         testing::Combine(testing::Values(0, 1, 2, 4), testing::Values(1, 3)));
+                         testing::Combine(testing::Values(0, 1, 2, 4), testing::Values(1, 3),
+                                          testing::Bool()));
 
 TEST(Staleness, GoesOnFromItsState) {
   const BegunCompletions::Options options{.max_staleness = 2, .max_length = kMaxLength};
@@ -81,10 +88,10 @@ TEST(Staleness, GoesOnFromItsState) {
   int64_t next = 0;
   begin_until(begun, 2 * kCount, next);
   go_on(begun.beside_update(0, kCount), 0);
-  begun.to_be_rewarded().front()->rewards = {0.5};
+  begun.unrewarded().front()->rewards = {0.5};
   BegunCompletions restored(options);
   restored.restore(nlohmann::json::parse(begun.state().dump()));
-  EXPECT_EQ(restored.to_be_rewarded().size(), begun.to_be_rewarded().size());
+  EXPECT_EQ(restored.unrewarded().size(), begun.unrewarded().size());
   go_on(begun.unfinished(kCount), 1);
   go_on(restored.unfinished(kCount), 1);
   const auto expected = begun.take(kCount), found = restored.take(kCount);

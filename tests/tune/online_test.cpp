@@ -1,5 +1,6 @@
 // Methods that learn from completions of the model's own: trainer and sampler have the same
 // numbers, at every layout and after a restart, and rewards rise.
+#include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +9,10 @@
 #include <fstream>
 
 #include "colossal/booster/trainer.h"
+#include "colossal/checkpoint/merged_folder.h"
+#include "colossal/memory/memory_ledger.h"
 #include "colossal/report/metrics_log.h"
+#include "colossal/tune/resolve.h"
 #include "colossal/tune/tasks.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/temporary_directory.h"
@@ -369,8 +373,8 @@ INSTANTIATE_TEST_SUITE_P(
                                  [](RunConfig& c) { c.memory.offload_parameters = "host"; }}),
     [](const auto& info) { return info.param.name; });
 
-// What is read of weights and rewards is waited for, also where a reward takes longer than the
-// update's passes.
+// What is read of weights is waited for, and so are rewards, beside the update after the one that
+// they were asked for beside.
 TEST(OnlineOverlapTime, IsThatOfThePasses) {
   const Steps steps = run_online({.change = [](RunConfig& run, TuneConfig& tune) {
     begin_earlier(run, tune);
@@ -383,9 +387,92 @@ TEST(OnlineOverlapTime, IsThatOfThePasses) {
     overlapped += step.of_task.at("sampling/overlapped_seconds");
     all += step.of_task.at("sampling/seconds");
   }
-  EXPECT_GT(all, 0.2 * 4);
+  EXPECT_GT(all, 0.2 * 2);
   EXPECT_GT(overlapped, 0.02);
 }
+
+// The rewards that are asked for beside an update are given once it is done: who waited for them
+// before would wait until their time is over.
+TEST(OnlineOverlapTime, OfAnUpdateIsNotThatOfAReward) {
+  for (const bool overlap : {true, false}) {
+    const test::TemporaryDirectory directory(test::Storage::memory);
+    const std::string updates = directory.write("updates", ""),
+                      asked = directory.write("asked", "");
+    const auto waiting = [&](RunConfig& run, TuneConfig& tune) {
+      run.train.steps = 6;
+      tune.max_staleness = 2;
+      tune.overlap_sampling = overlap;
+      tune.reward_timeout = 10;
+      tune.reward = {fmt::format(
+          "command:asked=$(wc -c < {1}); printf a >> {1}; while [ $(wc -c < {0}) -lt $asked ]; do "
+          "sleep 0.01; done; sed s/.*/1/",
+          updates, asked)};
+    };
+    const Steps steps = run_online({.change = waiting, .stop_requested = [&] {
+                                      std::ofstream(updates, std::ios::app) << "u";
+                                      return false;
+                                    }});
+    ASSERT_EQ(steps.size(), 6u);
+    for (const report::StepMetrics& step : steps) {
+      EXPECT_EQ(step.of_task.at("rewards/failures"), 0);
+      EXPECT_EQ(step.of_task.at("reward"), 1);
+    }
+    EXPECT_GE(std::filesystem::file_size(asked), 6);
+    EXPECT_GT(steps.back().of_task.at("staleness/2"), 0.9);
+  }
+}
+
+// What a sampler takes is known before the run: by itself, where it takes more than the passes do,
+// and where it goes on beside them.
+class SamplerMemory : public testing::TestWithParam<OnlineLayout> {};
+TEST_P(SamplerMemory, IsKnownBeforeTheRun) {
+  memory::install_allocators();
+  Job job;
+  Tuning tuning;
+  const auto run = [&](bool overlap) {
+    return run_online({.ranks = GetParam().ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
+                         begin_earlier(run, tune);
+                         run.log.report = true;  // which counts
+                         tune.reward = {"length"};
+                         run.model.overrides["n_positions"] = 64;
+                         run.data.sequence_length = 57;  // the prompts have at most 5 tokens
+                         run.train.micro_batch = 1;
+                         tune.max_completion_length = 52;
+                         tune.overlap_sampling = overlap;
+                         GetParam().change(run);
+                         const int ranks = GetParam().ranks;
+                         job = resolve_job(run, {.ranks = ranks, .local_ranks = ranks});
+                         tuning = {Method::grpo, tune};
+                       }});
+  };
+  const auto most = [](const Steps& steps, bool states) {
+    double bytes = 0;
+    for (const report::StepMetrics& step : steps) {
+      double all = step.memory_at_peak;
+      for (const char* kind : {"parameters", "gradients", "optimizer"}) {
+        if (!states) all -= step.memory_by_kind.at(kind);
+      }
+      bytes = std::max(bytes, all);
+    }
+    return bytes;
+  };
+  const Steps alone = run(false);
+  EXPECT_EQ(bytes_beside_updates(tuning, job), 0);
+  const Steps beside = run(true);
+  at::set_num_threads(1);  // as the ranks' threads have
+  const auto planned = static_cast<double>(bytes_beside_updates(tuning, job));
+  EXPECT_LE(most(alone, false), 1.02 * planned);
+  EXPECT_GE(most(alone, false), 0.85 * planned);
+  EXPECT_GT(most(beside, false), 0.85 * planned);
+  EXPECT_LE(most(beside, true), most(alone, true) + planned);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, SamplerMemory,
+    testing::Values(OnlineLayout{"alone", 1, [](RunConfig&) {}},
+                    OnlineLayout{"tp2", 2, [](RunConfig& c) { c.parallel.tp = 2; }},
+                    OnlineLayout{"pp2", 2, [](RunConfig& c) { c.parallel.pp = 2; }},
+                    OnlineLayout{"dp3", 3, [](RunConfig& c) { c.parallel.zero = 1; }}),
+    [](const auto& info) { return info.param.name; });
 
 struct OnlineCase {
   size_t variant = 0, layout = 0;
@@ -553,7 +640,7 @@ TEST(OnlineResumeRewards, AreAskedAnewWhereTheyAreOthers) {
   EXPECT_EQ(steps.back().of_task.at("rewards/sed/mean"), 7);
 }
 
-// What a run says when it goes on after the file of a folder beside it has been written anew.
+// What a run says when it goes on after a file of a folder beside it has been written anew.
 std::string told_of_changed(const std::filesystem::path& changed, const OnlineRun& given,
                             const std::filesystem::path& directory) {
   OnlineRun run = given;
@@ -564,7 +651,7 @@ std::string told_of_changed(const std::filesystem::path& changed, const OnlineRu
   int asked = 0;
   run.stop_requested = [&] { return ++asked == 1; };
   run_online(run, directory);
-  if (!changed.empty()) std::ofstream(changed / "config.json", std::ios::app) << "\n";
+  if (!changed.empty()) std::ofstream(changed, std::ios::app) << "\n";
   testing::internal::CaptureStderr();
   run_online(run, directory);
   return testing::internal::GetCapturedStderr();
@@ -577,6 +664,8 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
   std::filesystem::copy(saved_model(Method::sft), path("model"), recursive);
   std::filesystem::copy(saved_model(Method::sft), path("teacher"), recursive);
   std::filesystem::copy(saved_model(Method::reward), path("judge"), recursive);
+  std::filesystem::copy(saved_adapter(), path("adapter"), recursive);
+  std::ofstream(path("judge/chat_template.jinja")) << "{{ messages[0].content }}";
   const auto rewarded = [&](RunConfig& run, TuneConfig& tune) {
     run.model = {.path = path("model").string()};
     tune.reward = {"length", "model:" + path("judge").string()};
@@ -585,6 +674,10 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
   const auto adapted = [&](RunConfig& run, TuneConfig& tune) {
     rewarded(run, tune);
     run.adapter.kind = "lora";
+  };
+  const auto adapted_further = [&](RunConfig& run, TuneConfig& tune) {
+    adapted(run, tune);
+    run.adapter.resume_from = path("adapter").string();
   };
   const auto taught = [&](RunConfig& run, TuneConfig& tune) {
     run.model = {.path = path("model").string()};
@@ -597,15 +690,23 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
     OnlineRun run;
   };
   const std::vector<Case> cases{
-      {"judge", "judge\": the model there is another one", {.change = rewarded}},
-      {"model", "warning: model.path: the model there is another one", {.change = rewarded}},
-      {"model", "its files are others than until this checkpoint", {.change = adapted}},
-      {"teacher", "warning: tune.teacher", {.method = Method::distill, .change = taught}}};
+      {"judge/config.json", "judge\": the model there is another one", {.change = rewarded}},
+      {"judge/chat_template.jinja", "judge\": the chat template there", {.change = rewarded}},
+      {"model/config.json", "warning: model.path: the model there", {.change = rewarded}},
+      {"model/config.json", "its files are others than until this", {.change = adapted}},
+      {"adapter/adapter_config.json",
+       "adapter.resume_from: the model there",
+       {.change = adapted_further}},
+      {"teacher/config.json",
+       "warning: tune.teacher",
+       {.method = Method::distill, .change = taught}}};
   for (const Case& given : cases) {
     SCOPED_TRACE(given.changed);
     const test::TemporaryDirectory changed(test::Storage::memory), as_it_was(test::Storage::memory);
-    EXPECT_THAT(told_of_changed(path(given.changed), given.run, changed.path()),
-                HasSubstr(given.told));
+    const std::string told = told_of_changed(path(given.changed), given.run, changed.path());
+    EXPECT_THAT(told, HasSubstr(given.told));
+    const size_t first = told.find("until this checkpoint");
+    EXPECT_EQ(told.find("until this checkpoint", first + 1), std::string::npos) << told;
     EXPECT_THAT(told_of_changed({}, given.run, as_it_was.path()),
                 testing::Not(HasSubstr("until this checkpoint")));
   }
@@ -735,6 +836,82 @@ TEST(OnlineRewards, OfAModelAreTold) {
   EXPECT_NE(steps[0].of_task.at("rewards/step-000002/mean"), 0);
   EXPECT_GT(steps[0].of_task.at("rewards/step-000002/std"), 0);
   EXPECT_EQ(steps[3].of_task.at("rewards/failures"), 0);
+}
+
+// An adapter that has the head, and the folder in which it is merged into its model.
+TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
+  const std::string adapter = saved_scoring_adapter();
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const std::filesystem::path merged = directory / "merged";
+  models::ModelRequest request{.path = saved_model(Method::sft)};
+  request.score_head = true;
+  checkpoint::write_merged_folder(models::with_adapter(models::resolve_model(request), adapter),
+                                  merged, {});
+  const auto told = [](const std::string& folder, int ranks) {
+    const Steps steps =
+        run_online({.ranks = ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
+                      tune.reward = {"length", "model:" + folder};
+                      run.parallel.tp = ranks;
+                    }});
+    EXPECT_EQ(steps.back().of_task.at("rewards/failures"), 0);
+    return steps;
+  };
+  const Steps of_merged = told(merged.string(), 1);
+  const std::string mean = "rewards/merged/mean", by_adapter = "rewards/step-000002/mean";
+  for (const int ranks : {1, 3}) {
+    const Steps of_adapter = told(adapter, ranks);
+    for (size_t i = 0; i < of_merged.size(); ++i) {
+      EXPECT_NE(of_merged[i].of_task.at(mean), 0);
+      EXPECT_NEAR(of_adapter[i].of_task.at(by_adapter), of_merged[i].of_task.at(mean), 1e-9);
+    }
+  }
+}
+
+// ... and so does a teacher.
+TEST(DistillationTeacher, IsAnAdapterOrItsMergedModel) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  const std::filesystem::path merged = directory / "merged";
+  checkpoint::write_merged_folder(
+      models::with_adapter(models::resolve_model({.path = saved_model(Method::sft)}),
+                           saved_adapter()),
+      merged, {});
+  const auto taught_by = [](const std::string& teacher, int ranks) {
+    return run_online({.method = Method::distill,
+                       .ranks = ranks,
+                       .change = [&](RunConfig& run, TuneConfig& tune) {
+                         tune.teacher = teacher;
+                         tune.temperature = 1;
+                         run.parallel.tp = ranks;
+                       }});
+  };
+  const Steps expected = taught_by(merged.string(), 1);
+  EXPECT_NE(expected.front().loss, taught_by(saved_model(Method::sft), 1).front().loss);
+  for (const int ranks : {1, 3}) {
+    expect_same_steps(taught_by(saved_adapter(), ranks), expected, kOnlineTolerance);
+  }
+}
+
+// The model that it names is no folder here, or none.
+TEST(OnlineRefusals, OfAnAdapterAsARewardNameItsModel) {
+  const test::TemporaryDirectory directory(test::Storage::memory);
+  std::filesystem::copy(saved_scoring_adapter(), directory / "adapter",
+                        std::filesystem::copy_options::recursive);
+  const std::filesystem::path file = directory / "adapter" / "adapter_config.json";
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(file));
+  for (const char* base : {"someone/some-model", ""}) {
+    config["base_model_name_or_path"] = base;
+    std::ofstream(file) << config;
+    EXPECT_THAT(
+        [&] {
+          run_online({.change = [&](RunConfig&, TuneConfig& tune) {
+            tune.reward = {"model:" + (directory / "adapter").string()};
+          }});
+        },
+        testing::ThrowsMessage<ConfigError>(
+            testing::AllOf(HasSubstr("tune.reward = \"model:"),
+                           HasSubstr(fmt::format("base_model_name_or_path = \"{}\"", base)),
+                           HasSubstr("--merge-adapter"))));
+  }
 }
 
 TEST(OnlineRefusals, OfModelsNameTheFolder) {

@@ -1,5 +1,6 @@
 #include "tests/tune/saved_model.h"
 
+#include <functional>
 #include <map>
 
 #include "colossal/booster/trainer.h"
@@ -10,7 +11,8 @@
 namespace colossal::tune {
 namespace {
 
-std::string train_and_save(Method method, const test::TemporaryDirectory& directory) {
+std::string train_and_save(Method method, const test::TemporaryDirectory& directory,
+                           const std::function<void(RunConfig&)>& change = {}) {
   RunConfig config;
   Tuning tuning{.method = method, .config = {}};
   set_defaults(method, config, tuning.config);
@@ -28,6 +30,7 @@ std::string train_and_save(Method method, const test::TemporaryDirectory& direct
   config.optimizer.learning_rate = 1e-2;
   config.precision.compute = "fp64";
   config.checkpoint.directory = (directory / "saved").string();
+  if (change) change(config);
   const Job job = resolve_job(config, {.ranks = 1, .local_ranks = 1});
   test::run_ranks(1, [&](comm::World& world) { train(job, world, {}, make_task(tuning)); });
   return (directory / "saved" / "step-000002").string();
@@ -43,6 +46,30 @@ std::string saved_model(Method method) {
   const auto [found, is_new] = folders.try_emplace(method);
   if (is_new) found->second = train_and_save(method, directories[method == Method::reward ? 1 : 0]);
   return found->second;
+}
+
+std::string saved_adapter() {
+  static const test::TemporaryDirectory directory(test::Storage::memory);
+  static const std::string folder = train_and_save(Method::sft, directory, [](RunConfig& config) {
+    config.model = {.path = saved_model(Method::sft)};
+    config.adapter.kind = "lora";
+    config.adapter.rank = 3;
+  });
+  return folder;
+}
+
+std::string saved_scoring_adapter() {
+  static const test::TemporaryDirectory directory(test::Storage::memory);
+  static const std::string folder =
+      train_and_save(Method::reward, directory, [](RunConfig& config) {
+        config.model.path = saved_model(Method::sft);
+        config.model.preset = "";
+        config.model.overrides = nlohmann::json::object();
+        config.adapter.kind = "lora";
+        config.adapter.rank = 3;
+        config.adapter.modules_to_save = {"score"};
+      });
+  return folder;
 }
 
 }  // namespace colossal::tune

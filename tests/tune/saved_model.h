@@ -12,4 +12,10 @@ namespace colossal::tune {
 // vocabulary of 259 tokens.
 std::string saved_model(Method method);
 
+// The folder of an adapter of saved_model(Method::sft).
+std::string saved_adapter();
+// The folder of an adapter of saved_model(Method::sft) that scores texts: it has the head, which
+// the model lacks.
+std::string saved_scoring_adapter();
+
 }  // namespace colossal::tune

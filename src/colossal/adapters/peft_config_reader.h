@@ -1,4 +1,5 @@
-// Reads adapter_config.json field by field; what it cannot read it refuses by name.
+// Reads adapter_config.json field by field. Throws ConfigError, naming the field, for unsupported
+// values.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +12,16 @@ namespace colossal::adapters {
 
 class PeftConfigReader {
  public:
-  // Throws ConfigError for a file that is no JSON object.
+  // Throws ConfigError if the file is not a JSON object.
   explicit PeftConfigReader(std::filesystem::path file);
 
-  // Empty: the field is absent.
+  // Returns a string field; empty if the field is absent.
   std::string text(const char* field) const;
+  // Throws ConfigError unless the field is absent or equals `value`.
   void require(const char* field, const char* value) const;
-  // Null, false, or of no entries.
+  // Throws ConfigError unless the field is absent, null, false or empty.
   void require_nothing(const char* field) const;
+  // Returns a positive number; `absent` if the field is absent.
   template <typename Number>
   Number positive(const char* field, Number absent) const {
     const Json found = get(field);
@@ -27,10 +30,13 @@ class PeftConfigReader {
     if (!fits || !(found > 0)) refuse(field, "a number above 0 is needed");
     return found.get<Number>();
   }
+  // Whether the field is true.
   bool flag(const char* field) const { return get(field) == true; }
+  // Whether the field is present and false.
   bool is_false(const char* field) const { return get(field) == false; }
+  // Returns a list of strings; empty if the field is absent.
   std::vector<std::string> strings(const char* field) const;
-  // An object of positive numbers, in the file's order.
+  // Returns an object of positive numbers, in the file's order.
   template <typename Number>
   std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
     const Json found = get(field);
@@ -44,7 +50,7 @@ class PeftConfigReader {
     }
     return entries;
   }
-  // Throws ConfigError that names the field with its value, and says why it is not read.
+  // Throws ConfigError with the field, its value and the reason `why` it is unsupported.
   [[noreturn]] void refuse(const char* field, const std::string& why) const;
 
  private:

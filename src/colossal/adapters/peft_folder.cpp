@@ -160,6 +160,15 @@ nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Produ
   return config;
 }
 
+std::optional<AdaptedModel> adapted_model(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder / kConfigFile, ignored)) return std::nullopt;
+  const PeftConfigReader config(folder / kConfigFile);
+  return AdaptedModel{.folder = config.text("base_model_name_or_path"),
+                      .scores = config.text("task_type") == "SEQ_CLS",
+                      .has_prefix = config.text("peft_type") == kPrefixKind};
+}
+
 PeftFolder read_peft_folder(const fs::path& folder) {
   for (const char* file : {kConfigFile, kWeightsFile}) {
     std::error_code ignored;

@@ -1,13 +1,13 @@
-// Which build of Colossal this is.
+// The build id of this library or program.
 #pragma once
 
 #include <string>
 
 namespace colossal {
 
-// The GNU build id, in hexadecimal, of the library or program that holds this function: the
-// linker's hash of its contents, so that two builds have the same id only where their code is the
-// same. "unknown" where the linker has left none.
+// Returns the GNU build id, in hexadecimal, of the library or program that contains this function.
+// The linker computes the id as a hash of the contents, so two builds have the same id only if
+// their code is the same. Returns "unknown" if the linker wrote no build id.
 std::string build_id();
 
 }  // namespace colossal

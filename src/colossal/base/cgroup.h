@@ -1,4 +1,4 @@
-// Reads the limits of this process's control groups, which containers and batch systems set.
+// Reads the limits of this process's control groups. Containers and batch systems set such limits.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@
 
 namespace colossal {
 
-// An empty field: no limit. Of nested groups the tightest limit counts.
+// An empty field means no limit. If control groups are nested, the tightest limit applies.
 struct CgroupLimits {
   std::optional<double> cores;          // CPU seconds per second
-  std::optional<int64_t> memory_bytes;  // may be resident at once
+  std::optional<int64_t> memory_bytes;  // largest resident memory
   std::optional<int64_t>
-      memory_free_bytes;  // of memory_bytes, what is not used yet; page cache counts as free
+      memory_free_bytes;  // part of memory_bytes that is not used yet; page cache counts as free
 };
 
-// Versions 1 and 2. Looks at proc/self/cgroup and sys/fs/cgroup below `root`; what cannot be read
-// limits nothing.
+// Reads control groups of versions 1 and 2, from proc/self/cgroup and sys/fs/cgroup below `root`. A
+// file that cannot be read sets no limit.
 CgroupLimits read_cgroup_limits(const std::filesystem::path& root = "/");
 
 }  // namespace colossal

@@ -1,5 +1,5 @@
-// The keys of a configuration, each declared once: for the TOML file, the flags, the defaults and
-// the documentation.
+// The keys of a configuration. Each key is declared once, for the TOML file, the flags, the
+// defaults and the documentation.
 //
 //   TrainConfig config;
 //   ConfigSchema schema;
@@ -11,11 +11,12 @@
 //   schema.read_file("run.toml");
 //   schema.set_flag("--train.steps=100");
 //
-// The value that a target holds when it is added is its key's default. Targets are written at once,
-// and must outlive the schema. config_value.h lists the types that a key can have.
+// The default of a key is the value of its target when add() is called. Values are written to the
+// targets at once; targets must outlive the schema. config_value.h lists the types that a key can
+// have.
 //
-// What a user gives wrong is a ConfigError that says where (file and line, or flag), what was found
-// and what would work: an unknown key names the nearest one.
+// Wrong user input throws ConfigError. The message tells where the value was given (file and line,
+// or flag), what was found and what would be valid. For an unknown key it names the nearest key.
 #pragma once
 
 #include <filesystem>
@@ -30,7 +31,7 @@
 
 namespace colossal {
 
-// Where a value comes from; a later one in this list wins over an earlier one.
+// Source of a value. A later source in this list overrides an earlier source.
 enum class ConfigSource { by_default, file, flag };
 const char* config_source_name(ConfigSource source);  // "default", "file", "flag"
 
@@ -47,41 +48,41 @@ class ConfigSchema {
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
-  // Keys of this section that were not added are stored in *target, an object, as they are. *places
-  // gets how an error about each begins: "run.toml:3: model.n_layer = 0". The section is listed in
-  // help() under `help`.
+  // Stores keys of this section that were not added, unchanged, in the object *target. *places maps
+  // such a key to the beginning of an error message about its value: "run.toml:3: model.n_layer =
+  // 0". help() lists the section with the text `help`.
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 
-  // Where two files give a key, the later file wins. A flag wins over every file, set before or
-  // after.
+  // If two files set the same key, the file read later wins. A flag overrides every file, whether
+  // the flag was set before or after the file was read.
   void read_file(const std::filesystem::path& path);
-  // text: as in --key=text: a number, a word without quotes, a list as "a,b" or as TOML, ... Of two
-  // for the same key the last counts.
+  // text: the text after the = of a flag: a number, a word without quotes, a list as "a,b" or as
+  // TOML, and so on. The last call for a key wins.
   void set(const std::string& key, std::string_view text);
-  // "--train.steps=100".
+  // argument: "--train.steps=100".
   void set_flag(std::string_view argument);
 
   // The help of one key.
   struct KeyHelp {
     std::string key;            // "train.steps"
-    std::string default_value;  // as TOML; "" where the program finds one
-    std::string left_out;       // what it then finds: "the model's positions"; else ""
-    std::string values;         // "a whole number of steps from 1"
+    std::string default_value;  // as TOML; "" if the program computes the default
+    std::string left_out;  // which default the program computes: "the model's positions"; else ""
+    std::string values;    // "a whole number of steps from 1"
     bool per_rank = false;
     std::string text;
   };
-  // Returns all keys, section by section, in the order of declaration.
+  // Returns the help of all keys, by section, in the order of declaration.
   std::vector<KeyHelp> key_helps() const;
   const std::vector<std::string>& sections() const { return sections_; }
-  // Returns what an open section takes besides its keys; "" for other sections.
+  // Returns which keys an open section accepts besides the declared keys; "" for other sections.
   std::string open_section_help(const std::string& section) const;
 
-  // Returns the help of all keys as text of 100 columns.
+  // Returns the help of all keys as text, at most 100 columns wide.
   std::string help() const;
-  // The values in force, by section; what was left to the program is null.
+  // Returns the current values, by section. A value is null if the program is to choose it.
   nlohmann::json to_json() const;
-  // The same, key by key in the order of declaration.
+  // Returns the current values as a list, by section, in the order of declaration.
   std::vector<Value> values() const;
 
  private:
@@ -99,8 +100,8 @@ class ConfigSchema {
   struct OpenSection {
     nlohmann::json* target;
     std::string help;
-    std::map<std::string, std::string>* places;   // by name; may be null
-    std::map<std::string, ConfigSource> sources;  // of the keys given, without the section
+    std::map<std::string, std::string>* places;   // by key without the section; may be null
+    std::map<std::string, ConfigSource> sources;  // of the keys set, without the section
   };
 
   void add_key(Key key);
@@ -109,7 +110,7 @@ class ConfigSchema {
   bool has_section(const std::string& name) const;
   std::string nearest_key(const std::string& name) const;
 
-  // place: "run.toml:12" or "flag"; both assign or throw.
+  // place: "run.toml:12"; empty for a flag. Both functions throw ConfigError for a wrong value.
   void assign(Key& key, const nlohmann::json& value, ConfigSource source, const std::string& place);
   void assign_open(const std::string& key, const nlohmann::json& value, ConfigSource source,
                    const std::string& place);

@@ -1,14 +1,15 @@
-// How the values of configuration keys are described, read and shown: ConfigType<T> for each type T
-// that a key can have. A new type is a new specialisation.
+// Describes, reads and shows the values of configuration keys. ConfigType<T> is specialised for
+// each type T that a key can have. To add a type, add a specialisation.
 //
 //   bool, int, int64_t, double, std::string
 //   std::chrono::milliseconds   "300s", "5m", "250ms", or a number of seconds
 //   ByteSize                    "12GiB", "64KiB", or a number of bytes
-//   an enumeration              its names, from a function config_names(E) that stands beside it
+//   an enumeration              its names, returned by a function config_names(E) in its namespace
 //   std::vector<T>              a list
 //   std::map<std::string, T>    an inline table
-//   std::optional<T>            may be left to the program; KeyOptions::unset is the word for that
-//   std::variant<T, ...>        the first that fits; the one that takes any text must be the last
+//   std::optional<T>            without a value: the program chooses; shown as KeyOptions::unset
+//   std::variant<T, ...>        the first alternative that accepts the value; a std::string that
+//                               accepts any text must be the last
 #pragma once
 
 #include <fmt/format.h>
@@ -31,13 +32,14 @@
 namespace colossal {
 
 struct KeyOptions {
-  std::string unit = {};  // "steps", "sequences": for people
-  // The limits of numbers, also within lists; of durations in seconds, of byte sizes in bytes.
+  std::string unit = {};  // "steps", "sequences": shown in help
+  // Limits of numbers, and of numbers in lists. The unit is seconds for durations, bytes for sizes.
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
-  std::vector<std::string> choices = {};  // the words that a text may be
-  std::string unset = "auto";             // how an std::optional without a value is written
-  // Ranks of a job may have different values: a path, what a host has, or what only one rank does.
+  std::vector<std::string> choices = {};  // the words allowed for a text
+  std::string unset = "auto";             // text of an std::optional without a value
+  // true if ranks of a job may have different values. Examples are a path, a property of the host,
+  // and a setting that only one rank uses.
   bool per_rank = false;
 };
 
@@ -46,19 +48,20 @@ struct TypeDescription {
   std::string example;  // as TOML
   std::vector<std::string> choices;
   std::string limits;      // "from 1", or ""
-  std::string unset = {};  // what a key that is left out stands for, or ""
+  std::string unset = {};  // meaning of a key that is left out, or ""
 
-  // All that may be given: "a whole number of steps from 0, or one of: none, full".
+  // Describes all valid values: "a whole number of steps from 0, or one of: none, full".
   std::string values(const std::string& unit) const;
 };
 
-// The value has another type than the key.
+// Thrown if the type of the value is not the type of the key.
 class WrongType : public ConfigError {
  public:
   WrongType() : ConfigError("wrong type") {}
 };
 
-// The value has the right type; what() says the rule that it breaks: "must be at least 1".
+// Thrown if the type of the value is right but the value breaks a rule. what() is that rule: "must
+// be at least 1".
 class BadValue : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -67,14 +70,14 @@ class BadValue : public ConfigError {
 template <class T>
 struct ConfigType;
 
-// Returns the TOML value that a flag's text spells, or else the text.
+// Returns the TOML value that the text of a flag spells, or the text itself if it is not TOML.
 nlohmann::json toml_or_text(std::string_view text);
-// The items of "a, b" or of "[...]".
+// Returns the items of "a, b" or of "[...]".
 std::vector<std::string> split_list(std::string_view text);
-// Throws BadValue naming the choices and the nearest.
+// Throws BadValue. The message lists the choices and names the nearest choice.
 [[noreturn]] void refuse_word(const std::string& word, const std::vector<std::string>& choices);
 
-// Shared by most types.
+// Functions that are the same for most types.
 template <class T>
 struct PlainConfigType {
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
@@ -83,10 +86,11 @@ struct PlainConfigType {
   static nlohmann::json show(const T& value) { return value; }
 };
 
-// describe: for help and messages.
-// parse:    a flag's text to what a file would hold, for read().
-// read:     throws WrongType or BadValue.
-// show:     the value as a file would hold it; read() gives it back.
+// Each specialisation has four functions:
+// describe: describes the type, for help and error messages.
+// parse:    converts the text of a flag to the JSON value that a file would give, for read().
+// read:     converts a JSON value to the type. Throws WrongType or BadValue.
+// show:     converts a value to the JSON value that a file would give. Inverse of read().
 template <>
 struct ConfigType<bool> : PlainConfigType<bool> {
   static TypeDescription describe(const KeyOptions& options);
@@ -134,7 +138,7 @@ struct ConfigType<ByteSize> {
   static nlohmann::json show(ByteSize value);
 };
 
-// Beside the enumeration, in its namespace:
+// To use an enumeration, define in its namespace:
 //   inline std::vector<std::pair<std::string, TensorMode>> config_names(TensorMode) {
 //     return {{"1d", TensorMode::one_dim}, {"2d", TensorMode::two_dim}};
 //   }
@@ -169,7 +173,7 @@ template <class T>
 struct ConfigType<std::vector<T>> {
   static TypeDescription describe(const KeyOptions& options) {
     const TypeDescription item = ConfigType<T>::describe(options);
-    // Without a name an item is one of the words of `choices`.
+    // An item without a type name is one of the words of `choices`.
     return {item.name.empty() ? "list" : fmt::format("list of {}s", item.name),
             fmt::format("[{0}, {0}]", item.example), item.choices, item.limits};
   }
@@ -253,7 +257,7 @@ struct ConfigType<std::variant<Ts...>> {
     }
     return all;
   }
-  // Only read() finds the alternative: text that is a TOML value may be of any of them.
+  // Does not choose an alternative; read() does. A TOML value may fit any alternative.
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
     return toml_or_text(flag);
   }
@@ -276,7 +280,7 @@ struct ConfigType<std::variant<Ts...>> {
     if (value) return;
     try {
       value = ConfigType<T>::read(found, options);
-    } catch (const WrongType&) {  // the next one's turn
+    } catch (const WrongType&) {  // try the next alternative
     }
   }
 };

@@ -1,9 +1,9 @@
-// The kinds of failure, and their exit codes.
+// The exceptions of Colossal, and the exit code of a command that ends with each.
 //
-//   ConfigError     the user's mistake: names the key, the value found and what would work; exit 2
-//   IoError         a file or directory failed: names the path and the reason; exit 1
-//   CommError       a rank died, hung or disagreed: names rank, axis and operation; exit 3
-//   InternalError   a broken invariant of ours, raised by COLOSSAL_CHECK with both values; exit 1
+//   ConfigError     user error. Names the key, the value found and what would work; exit code 2
+//   IoError         a file or directory failed. Names the path and the reason; exit code 1
+//   CommError       a rank died, hung or disagreed. Names rank, axis and operation; exit code 3
+//   InternalError   an invariant of Colossal does not hold. Thrown by COLOSSAL_CHECK; exit code 1
 #pragma once
 
 #include <fmt/format.h>
@@ -43,8 +43,9 @@ class InternalError : public Error {
 
 }  // namespace colossal
 
-// Checks an invariant that no input can break. Prints the condition, the place, and the values
-// given as a format string with arguments: COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
+// Throws InternalError if `condition` is false. Only for invariants that no input can break. The
+// message has the condition, file and line, and the text of a format string with arguments:
+// COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
 #define COLOSSAL_CHECK(condition, ...)                                                            \
   do {                                                                                            \
     if (!(condition))                                                                             \

@@ -1,19 +1,19 @@
-// The natural logarithm in exact IEEE steps (add, multiply, divide; no library call, no fused
-// multiply-add), so that it gives the same bits on every CPU and in vectors of any width. Sources
-// that use it are compiled with -ffp-contract=off.
+// The natural logarithm, computed only with IEEE add, multiply and divide (no library call, no
+// fused multiply-add). The result has the same bits on every CPU and in vectors of any width.
+// Sources that include this header are compiled with -ffp-contract=off.
 #pragma once
 
 #include <cstdint>
 
 namespace colossal {
 
-// The logarithm of a positive, finite, normal number. Relative error: a few 1e-16. x = 2^k * m with
-// m in [1/sqrt(2), sqrt(2)); log m = 2 atanh(s), s = (m-1)/(m+1), by its series.
+// x: positive, finite and normal. The relative error is a few 1e-16. Method: x = 2^k * m with m in
+// [1/sqrt(2), sqrt(2)); log m = 2 atanh(s) with s = (m-1)/(m+1), by the series of atanh.
 [[gnu::always_inline]] inline double exact_log(double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t shifted = bits - __builtin_bit_cast(uint64_t, 0x1.6a09e667f3bcdp-1);
-  // The biased exponent plus 1023, turned to a double without an integer conversion, which has no
-  // vector form below AVX-512.
+  // The biased exponent plus 1023, converted to double by bit operations. An integer conversion has
+  // no vector form below AVX-512.
   const uint64_t exponent = (shifted + (uint64_t{1023} << 52)) >> 52;
   const double k = __builtin_bit_cast(double, exponent | 0x4330000000000000) - (0x1p52 + 1023.0);
   const double m = __builtin_bit_cast(double, bits - ((exponent - 1023) << 52));
@@ -31,7 +31,7 @@ namespace colossal {
   series = series * z + 1.0 / 5.0;
   series = series * z + 1.0 / 3.0;
   const double log_m = 2.0 * s + 2.0 * s * (z * series);
-  // ln 2 in two parts; k times the first is exact.
+  // ln 2 in two parts; k times the first part is exact.
   return k * 0x1.62e42fefa38p-1 + (k * 0x1.ef35793c7673p-45 + log_m);
 }
 

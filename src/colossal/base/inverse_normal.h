@@ -1,7 +1,7 @@
-// The inverse of the standard normal distribution's cumulative function, in exact IEEE steps (add,
-// multiply, divide, square root; no library call, no fused multiply-add), so that it gives the same
-// bits on every CPU and in vectors of any width. Sources that use it are compiled with
-// -ffp-contract=off. Relative error: a few 1e-16.
+// The inverse of the cumulative distribution function of the standard normal distribution, computed
+// only with IEEE add, multiply, divide and square root (no library call, no fused multiply-add).
+// The result has the same bits on every CPU and in vectors of any width. Sources that include this
+// header are compiled with -ffp-contract=off. The relative error is a few 1e-16.
 //
 // Method: M. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied
 // Statistics 37 (1988), procedure PPND16.
@@ -11,10 +11,10 @@
 
 namespace colossal {
 
-// Where the central approximation holds: |p - 1/2| up to this.
+// The central approximation holds for |p - 1/2| up to this.
 inline constexpr double kInverseNormalCentral = 0.425;
 
-// p with |p - 1/2| <= 0.425; q = p - 1/2, which is exact.
+// q: p - 1/2, which is exact, with |q| <= 0.425.
 [[gnu::always_inline]] inline double inverse_normal_central(double q) {
   const double r = 0.180625 - q * q;
   double numerator = 2.5090809287301226727e+3;
@@ -36,7 +36,8 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return q * numerator / denominator;
 }
 
-// The distance from 0 for r = sqrt(-log(tail)) <= 5, that is, a tail of at least 1.4e-11.
+// Returns the absolute value of the result for root = sqrt(-log(tail)) <= 5, that is, for a tail
+// probability of at least 1.4e-11.
 [[gnu::always_inline]] inline double inverse_normal_near_tail(double root) {
   const double r = root - 1.6;
   double numerator = 7.74545014278341407640e-4;
@@ -58,7 +59,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return numerator / denominator;
 }
 
-// The same for r > 5.
+// Returns the absolute value of the result for root > 5.
 [[gnu::always_inline]] inline double inverse_normal_far_tail(double root) {
   const double r = root - 5.0;
   double numerator = 2.01033439929228813265e-7;
@@ -80,7 +81,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return numerator / denominator;
 }
 
-// p outside the central part.
+// For p in (0, 1) with |p - 1/2| > 0.425.
 [[gnu::always_inline]] inline double inverse_normal_tail(double p) {
   const double tail = p < 0.5 ? p : 1.0 - p;
   const double root = __builtin_sqrt(-exact_log(tail));
@@ -88,7 +89,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return p < 0.5 ? -x : x;
 }
 
-// p in (0, 1).
+// p: in (0, 1).
 [[gnu::always_inline]] inline double inverse_normal_cdf(double p) {
   const double q = p - 0.5;
   const bool central = q <= kInverseNormalCentral && q >= -kInverseNormalCentral;

@@ -1,4 +1,4 @@
-// Messages to people, on stderr. Results go to stdout, and do not pass here.
+// Writes messages for people to stderr. Results of commands go to stdout, without this header.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,11 +10,11 @@ namespace colossal::log {
 
 enum class Level { info, warning, error };
 
-// One line: "[14:03:59] text", "[14:03:59] warning: text". May be called from any thread.
+// Writes one line: "[14:03:59] text", "[14:03:59] warning: text". Thread-safe.
 void write(Level level, std::string_view text);
 
-// Says once, at the start of a process, which of how many ranks it is. From then on warnings and
-// errors say so too ("[14:03:59] rank 3: warning: text"), and ranks other than 0 give no infos.
+// Call once at process start. Warnings and errors then name the rank ("[14:03:59] rank 3: warning:
+// text"), and ranks other than 0 print no info messages. ranks: number of ranks in the job.
 void set_rank_prefix(int rank, int ranks);
 
 template <class... Args>

@@ -1,4 +1,4 @@
-// Reads from Linux's /proc what this process uses and what the machine has.
+// Reads the resource use of this process and the properties of the machine, on Linux.
 #pragma once
 
 #include <cstdint>
@@ -6,19 +6,21 @@
 
 namespace colossal::machine {
 
-// Memory of this process, in bytes: resident now (VmRSS) and at its highest so far (VmHWM).
+// Memory of this process, in bytes: currently resident (VmRSS) and the peak so far (VmHWM).
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
-// Cores that this process may use: its affinity mask and its control groups' quota, at least 1.
+// Number of cores that this process may use: the smaller of its affinity mask and the quota of its
+// control groups, at least 1.
 int available_cores();
 
-// Memory that this process may use, in bytes: the machine's or, where smaller, its control groups'.
+// Memory that this process may use, in bytes: the smaller of the machine's memory and the limit of
+// its control groups.
 int64_t total_memory_bytes();
-int64_t available_memory_bytes();  // without swapping, page cache counted as free
+int64_t available_memory_bytes();  // without swapping; page cache counts as free
 
 std::string host_name();
-std::string cpu_model_name();  // "AMD EPYC 9554 64-Core Processor"; "unknown" where not told
-double load_average();         // runnable processes, over the last minute
+std::string cpu_model_name();  // "AMD EPYC 9554 64-Core Processor"; "unknown" if not known
+double load_average();         // mean number of runnable processes in the last minute
 
 }  // namespace colossal::machine

@@ -1,4 +1,4 @@
-// "Did you mean": the known word closest to one that is unknown.
+// Finds the known word closest to an unknown word, for "did you mean" messages.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,12 @@
 
 namespace colossal {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other
-// (optimal string alignment distance).
+// Returns the optimal string alignment distance: the number of insertions, deletions, replacements
+// and swaps of neighbours that change `from` into `to`.
 std::size_t edit_distance(std::string_view from, std::string_view to);
 
-// The candidate at the smallest edit distance, the first of several; "" when there is none.
+// Returns the candidate with the smallest edit distance; the first candidate if several are equally
+// near; "" if there are no candidates.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace colossal

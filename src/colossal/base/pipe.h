@@ -1,4 +1,4 @@
-// A pipe whose ends are close-on-exec.
+// A pipe. Both ends are close-on-exec.
 #pragma once
 
 #include "colossal/base/file_descriptor.h"

@@ -51,17 +51,22 @@ void require_open_files(int64_t files, const std::string& what) {
       limit.rlim_cur, what, files));
 }
 
-void require_threads(int train_threads, int others) {
-  const int started = startable_threads(train_threads + others);
-  if (started == train_threads + others) return;
+void require_threads(int train_threads, int others, const std::string& beside) {
+  const int times = beside.empty() ? 1 : 2;
+  const int started = startable_threads(times * train_threads + others);
+  if (started == times * train_threads + others) return;
+  const std::string without = beside.empty() ? "" : fmt::format(", do without {}", beside);
   const std::string remedy =
-      started > others
-          ? fmt::format("use train.threads = {} or less, or raise the limit", started - others)
-          : "raise the limit";
+      started >= others + times
+          ? fmt::format("use train.threads = {} or less{}, or raise the limit",
+                        (started - others) / times, without)
+          : fmt::format("raise the limit{}", without);
   throw ConfigError(fmt::format(
-      "train.threads = {}: a rank needs {} threads beside these, but only {} could be started in "
+      "train.threads = {}: a rank needs {} threads beside these{}, but only {} could be started in "
       "all ({}): {}",
-      train_threads, others, started, describe_process_limit(), remedy));
+      train_threads, others,
+      beside.empty() ? "" : fmt::format(", and as many again for {}", beside), started,
+      describe_process_limit(), remedy));
 }
 
 }  // namespace colossal::machine

@@ -1,9 +1,10 @@
-// A line that says how far long work has come:
+// A line that shows the progress of long work:
 //
 //   training  412/1,000 steps  41 %  1m23s, 1m58s left  4.96 steps/s  loss 2.31 | 612 MiB
 //
-// On a terminal it is rewritten in place and cut to the width; elsewhere it comes as plain lines,
-// often at first and once a minute in the end, or each time that so many more are done.
+// On a terminal the line is rewritten in place and cut to the terminal's width. Elsewhere it is
+// printed as plain lines: at intervals that grow to a minute, or once per `plain_every` units of
+// work.
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,7 @@
 
 namespace colossal {
 
-// Where a progress line goes, and by which clock. Tests put their own in.
+// Destination and clock of a progress line. Tests replace them.
 struct ProgressOutput {
   std::function<void(std::string_view)> write;
   std::function<std::chrono::steady_clock::time_point()> now;
@@ -23,29 +24,29 @@ struct ProgressOutput {
   std::function<int()> width;  // columns of the terminal
 };
 
-// stderr, as it is.
+// Writes to stderr, with the steady clock.
 ProgressOutput standard_progress_output();
 
 class ProgressLine {
  public:
-  // `done` is what a resumed run has done already: it counts in "412/1,000" but not in the rate.
-  // With `total` 0 the end is unknown, and the line says nothing of what is left. With
-  // `plain_every` a plain line comes whenever that many more are done.
+  // done: work that an earlier run did before this run resumed it. It counts in "412/1,000" but not
+  // in the rate. total: 0 if unknown; the line then does not show what is left. plain_every: if
+  // set, prints a plain line after each further `plain_every` units of work.
   ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
                ProgressOutput output = standard_progress_output(),
                std::optional<int64_t> plain_every = {});
-  // Ends the line where it is, if finish() was not reached.
+  // Ends the line if finish() was not called.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Returns what else the line shows. It is given the rate that the line shows, so that figures
-  // derived from the rate agree with it.
+  // Returns text to append to the line. per_second: the rate that the line shows, so that figures
+  // derived from it agree with it.
   using Extra = std::function<std::string(double per_second)>;
 
-  // Cheap enough for each step: most calls write nothing.
+  // May be called in each step: most calls write nothing.
   void update(int64_t done, Extra extra = {});
-  // Writes the last state, if that is not what stands there, and ends the line.
+  // Writes the last state, if it is not on the screen already, and ends the line.
   void finish();
 
  private:
@@ -66,7 +67,7 @@ class ProgressLine {
   std::optional<int64_t> plain_every_;
   std::chrono::steady_clock::time_point start_;
   Duration next_draw_{0};
-  std::optional<int64_t> drawn_done_;  // what the last line written says
+  std::optional<int64_t> drawn_done_;  // `done` of the last line written
   bool finished_ = false;
 };
 

@@ -1,13 +1,14 @@
-// Counter-based random numbers. Each number is a pure function of a key and a counter, so any rank
-// draws just its own part of any tensor, in any order, and gets the bits that one rank alone gets.
+// Counter-based random numbers. Each number is a pure function of a key and a counter. Each rank
+// can therefore compute only its shard of a tensor, in any order, and gets the same bits as a
+// single rank.
 //
 // Generator: Philox4x32-10, J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011.
 //
-// Numbers of a tensor come in rows of up to 2^34 words. Words of a row lie in groups of 64: word w
-// is word (w / 16) % 4 of the Philox block with last counter word 16 * (w / 64) + w % 16. So 16
-// blocks computed side by side give four runs of 16 consecutive words, whatever the width of a
-// vector.
+// The random numbers of a tensor are rows of up to 2^34 words. The words of a row form groups of
+// 64: word w is word (w / 16) % 4 of the Philox block whose last counter word is 16 * (w / 64) + w
+// % 16. So 16 blocks computed side by side give four runs of 16 consecutive words, for any vector
+// width.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,8 @@ struct RandomRow {
 inline constexpr int64_t kRandomGroup = 64;  // words
 inline constexpr int64_t kRandomGroupBlocks = 16;
 
-// The functions of this header that are always inlined are also compiled for wider instruction sets
-// than the rest of the program; they must never leave a copy that another source would link to.
+// The always_inline functions of this header are also compiled for wider instruction sets than the
+// rest of the program. They must never leave an out-of-line copy that another source would link to.
 
 [[gnu::always_inline]] inline RandomBlock philox(RandomKey key, RandomBlock counter) {
   for (int round = 0; round < 10; ++round) {
@@ -50,7 +51,7 @@ inline constexpr int64_t kRandomGroupBlocks = 16;
   return counter;
 }
 
-// words[0, 64) of one group of a row.
+// Writes words[0, 64): the words of group `group` of a row.
 [[gnu::always_inline]] inline void random_words(const RandomRow& row, uint32_t group,
                                                 uint32_t* words) {
   for (uint32_t i = 0; i < kRandomGroupBlocks; ++i) {
@@ -64,22 +65,25 @@ inline constexpr int64_t kRandomGroupBlocks = 16;
   }
 }
 
-// 52 random bits as a double within (0, 1), never 0 or 1: exact, and exactly symmetric about 1/2.
+// Returns 52 random bits as a double in (0, 1), never 0 or 1. The conversion is exact, and the
+// values are exactly symmetric about 1/2.
 [[gnu::always_inline]] inline double open_uniform(uint32_t high, uint32_t low) {
   const uint64_t bits = (uint64_t{high} << 20) | (low >> 12);
   return (__builtin_bit_cast(double, uint64_t{0x3FF} << 52 | bits) - 1.0) + 0x1p-53;
 }
 
-// The key of a stream of numbers. Streams with different seeds, steps or names are independent.
+// Returns the key of a stream of random numbers. Streams with different seeds, steps or names are
+// independent.
 RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream);
 
-// A key of its own for each index within a stream (a head of an attention layer).
+// Returns a separate key for each index within a stream, such as for each head of an attention
+// layer.
 RandomKey random_subkey(RandomKey key, uint64_t index);
 
-// The row of a stream that belongs to 96 bits of coordinates, as (sample, position).
+// Returns the row of a stream at 96 bits of coordinates, for example (sample, position).
 RandomRow random_row(RandomKey key, uint64_t major, uint32_t minor);
 
-// One number alone, named by two coordinates: uniform in [0, 1), and standard normal.
+// Return a single number at two coordinates: uniform in [0, 1), or standard normal.
 double random_uniform(RandomKey key, uint64_t first, uint64_t second);
 double random_normal(RandomKey key, uint64_t first, uint64_t second);
 

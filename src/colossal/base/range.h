@@ -1,4 +1,4 @@
-// A run of indices.
+// A range of indices.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace colossal {
 
-// Elements [begin, end).
+// The elements [begin, end).
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
@@ -15,7 +15,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// The elements of both; {x, x} if there are none.
+// Returns the intersection; {x, x} if it is empty.
 inline Range intersect(const Range& a, const Range& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

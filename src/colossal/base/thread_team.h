@@ -10,14 +10,14 @@
 
 namespace colossal {
 
-// Threads that compute the parts of one task at once. Between two tasks they stay awake for a
-// while: OpenMP's threads sleep as soon as more of them wait in a process than it has CPUs, and to
-// wake one takes longer than a product of one row.
+// Threads that compute the parts of one task in parallel. After a task the threads keep spinning
+// for a while. OpenMP's threads would sleep as soon as a process has more waiting threads than
+// CPUs, and waking a thread takes longer than a matrix product with one row.
 //
-// One thread at a time may call run().
+// Only one thread at a time may call run().
 class ThreadTeam {
  public:
-  // threads: the caller of run() is one of them.
+  // threads: number of threads, including the caller of run().
   explicit ThreadTeam(int threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -25,8 +25,8 @@ class ThreadTeam {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // Calls part(i) for each i of [0, size()), each on a thread of its own, part(0) on this one.
-  // Returns when all have returned; throws what the first of them threw.
+  // Calls part(i) for each i in [0, size()), each on a separate thread; part(0) runs on the calling
+  // thread. Returns when all calls have returned. Rethrows the first exception.
   void run(const std::function<void(int)>& part);
 
  private:
@@ -34,10 +34,10 @@ class ThreadTeam {
   void call(int index);
 
   const std::function<void(int)>* part_ = nullptr;
-  std::atomic<uint32_t> task_ = 0;  // counts tasks
+  std::atomic<uint32_t> task_ = 0;  // number of tasks so far
   alignas(64) std::atomic<int> running_ = 0;
   bool stopped_ = false;
-  std::mutex mutex_;  // of error_
+  std::mutex mutex_;  // guards error_
   std::exception_ptr error_;
   std::vector<std::thread> workers_;
 };

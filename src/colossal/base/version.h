@@ -1,4 +1,4 @@
-// The version of Colossal: CMakeLists.txt reads it from here.
+// The version of Colossal. CMakeLists.txt reads it from this file.
 #pragma once
 
 namespace colossal {

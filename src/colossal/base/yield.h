@@ -2,12 +2,14 @@
 
 namespace colossal {
 
-// Gives the CPU to another thread that waits for it. False: it was gone for about a slice of the
-// scheduler's time, so other processes want the CPU. Who waits for something should then sleep: a
-// sleeper that is woken comes before them, one that yields comes after them, each time.
+// Yields the CPU to another thread. Returns false if the yield took at least about one scheduler
+// slice: other processes then want the CPU. A waiting thread should then sleep instead of yield,
+// because the scheduler runs a thread that is woken before those processes, and a thread that
+// yields after them.
 bool yield_briefly();
 
-// Tells the processor that this thread spins, so that the core's other thread runs faster.
+// Tells the processor that this thread spins, so that the other hardware thread of the core runs
+// faster.
 inline void pause_spinning() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -1,4 +1,4 @@
-// The [adapter] section of a run.
+// Resolves the [adapter] section of a run's configuration.
 #pragma once
 
 #include <optional>
@@ -10,9 +10,10 @@
 
 namespace colossal {
 
-// Resolves the section for a model without an adapter; nothing for kind = "none". `given_keys` are
-// the keys that a user has set. Throws ConfigError for a model without weights, a target that names
-// no product, and a folder to resume from that cannot be read or differs from the given keys.
+// Resolves [adapter] for `model`, which has no adapter yet. Returns nullopt if kind = "none".
+// given_keys: the keys that the user has set. Throws ConfigError if the model has no weights, if a
+// target names no linear layer, or if the folder of resume_from cannot be read or differs from the
+// given keys.
 std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                                     const models::ModelSpecification& model,
                                                     const std::set<std::string>& given_keys);

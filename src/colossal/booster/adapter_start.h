@@ -1,4 +1,4 @@
-// What adapters begin with where that is a part of the weights themselves: PiSSA (F. Meng et al.
+// Initial values of LoRA adapters that are derived from the model's weights: PiSSA (F. Meng et al.
 // 2024, "PiSSA: Principal Singular Values and Singular Vectors Adaptation of Large Language
 // Models").
 #pragma once
@@ -15,22 +15,25 @@
 
 namespace colossal {
 
-// For each adapted module of a model's files, A and B of its largest singular values: scale * B A
-// is the nearest matrix of that rank to its weight W. The weight then is W - scale * B A.
+// Holds, for each adapted module of a model's files, A and B made of the largest singular values of
+// its weight W: scale * B A is the best approximation of W of that rank. The frozen weight becomes
+// W - scale * B A.
 class AdapterStart {
  public:
-  // From the weights in the model's folder; in `type`, in which the run keeps them. Collective:
-  // each rank decomposes its share of the modules, and sends the others what it found. Throws
-  // ConfigError for a rank above the number of singular values. `specification` must outlive this.
+  // Computes A and B, of dtype `type`, from the weights in the model's folder. Collective: each
+  // rank decomposes some of the modules and broadcasts the results. Throws ConfigError if an
+  // adapter's rank exceeds the number of singular values. `specification` must outlive this.
   static AdapterStart of_weights(const models::ModelSpecification& specification,
                                  at::ScalarType type, const ParallelContext& context);
-  // As a checkpoint has them behind what was learned.
+  // Reads the initial A and B from a checkpoint of the run. The checkpoint stores them behind the
+  // trained A and B, in one tensor of twice the rank.
   static AdapterStart of_checkpoint(const models::ModelSpecification& specification,
                                     const std::filesystem::path& checkpoint);
 
-  // Makes of weights what is left of them. It refers to this.
+  // Returns the change that replaces a weight W by W - scale * B A while weights are read. The
+  // result refers to this.
   checkpoint::ChangedWeights rest() const;
-  // Stores A and B as the adapters' own, and as the start that is kept.
+  // Stores A and B in the adapters' parameters, and in the parameters that keep the initial values.
   void load(memory::ChunkEngine& chunks) const;
 
  private:
@@ -40,7 +43,8 @@ class AdapterStart {
     at::Tensor down, up;  // A [rank, in], B [out, rank]
   };
   const adapters::Product* product_of(const nn::Parameter& weight) const;
-  // Of a module's outputs those of one of its products.
+  // Returns the rows of `up` that belong to one product of a module whose weight packs several
+  // products.
   at::Tensor rows_of(const adapters::Product& product, const at::Tensor& up) const;
   at::Tensor rest_of(const nn::Parameter& weight, const at::Tensor& here) const;
 

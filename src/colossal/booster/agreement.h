@@ -1,5 +1,6 @@
-// Collects the settings that all ranks of a job must share. Ranks that differ would train together
-// in silence, each on its own terms, or end in an error about sizes.
+// Compares the settings that all ranks of a job must share. Without the comparison, ranks with
+// different settings would train with no warning, each with its own settings, or fail with an
+// unrelated error about sizes.
 #pragma once
 
 #include <string>
@@ -9,14 +10,15 @@
 
 namespace colossal {
 
-// Returns the settings for comm::connect(): the build of the program; every key of run.toml but
-// those in which ranks may differ (KeyOptions::per_rank: paths, what a host has, what rank 0 alone
-// writes), with what the job has resolved; the model's config.json, and how much lies in its folder
-// of weights.
+// Returns the settings for comm::connect(): the build id; every key of run.toml with its resolved
+// value, except keys that may differ between ranks (KeyOptions::per_rank: paths, properties of the
+// host, output of rank 0); the model's config.json; and the number and total size of the weight
+// files.
 comm::Settings common_settings(const Job& job);
 
-// Collective. `here`: what this rank has found in its files, such as a corpus's contents. Throws
-// the same ConfigError on all ranks, naming the first that differs from rank 0 and both values.
+// Collective. here: what this rank found in its files, for example a fingerprint of a corpus. If
+// ranks differ, throws the same ConfigError on all ranks. The message names the first rank that
+// differs from rank 0, and both values.
 void require_agreement(const comm::Settings& here, const comm::Group& all_ranks);
 
 }  // namespace colossal

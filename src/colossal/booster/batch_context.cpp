@@ -8,7 +8,7 @@ int64_t sequence_of(const data::Batch& batch) {
   return batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
 }
 
-data::Batch batch_here(const data::Batch& batch, const ParallelContext& context) {
+data::Batch local_batch(const data::Batch& batch, const ParallelContext& context) {
   const bool whole = context.strategy().sp == 1;
   const at::Tensor positions =
       whole ? at::Tensor() : parallel::positions_here(sequence_of(batch), context);

@@ -1,5 +1,5 @@
-// Cuts out the part of a micro-batch that a rank computes, and makes the context that its layers
-// need.
+// Selects the part of a micro-batch that this rank computes, and makes the StepContext of its
+// layers.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,16 @@
 
 namespace colossal {
 
-// Returns the positions of each sequence; 1 for data without sequences.
+// Returns the number of positions of each sequence; 1 if the data has no sequences.
 int64_t sequence_of(const data::Batch& batch);
 
-// Returns this rank's positions of a batch, on the context's device.
-data::Batch batch_here(const data::Batch& batch, const ParallelContext& context);
+// Returns the positions of a batch that this rank of sp computes, on the context's device.
+data::Batch local_batch(const data::Batch& batch, const ParallelContext& context);
 
-// The field of a batch that has StepContext::states, as they are here.
+// Name of the batch field that becomes StepContext::states: the values on this rank.
 inline constexpr const char* kStatesField = "states";
 
-// steps_done, seed: the key of the batch's random numbers.
+// steps_done, seed: key of the random numbers of this batch.
 nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
                            int64_t steps_done, uint64_t seed, bool training);
 

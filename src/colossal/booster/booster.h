@@ -1,4 +1,4 @@
-// Makes any model trainable at a layout. The entry point of the library:
+// Prepares any model for training at a layout. This is the entry point of the library:
 //
 //   auto world = comm::single_world();                       // or ranks, see comm/world.h
 //   ParallelContext context(*world, Strategy{});
@@ -15,24 +15,25 @@ namespace colossal {
 
 class Booster {
  public:
-  // `context` must outlive the engines.
+  // `context` must outlive this and all engines.
   explicit Booster(const ParallelContext& context) : context_(context) {}
 
-  // A model built from colossal::nn; weights are made from config.seed.
+  // For a model built from colossal::nn. Weights are initialised from config.seed.
   std::unique_ptr<Engine> boost(const nn::ParameterList& parameters, LossFunction loss,
                                 EngineConfig config) const;
 
-  // A user's own module: data parallelism, ZeRO, precision, optimizers and checkpoints. Its weights
-  // are those of rank 0. Its own dropout draws LibTorch's numbers, so with dropout results depend
-  // on the layout; that is said once. Buffers stay as they are on each rank. Throws ConfigError for
-  // axes other than dp.
+  // For a user's own torch module. Supports data parallelism, ZeRO, precision, optimizers and
+  // checkpoints. The weights of rank 0 are used on all ranks. The module's dropout draws LibTorch's
+  // random numbers, so with dropout the results depend on the layout; a warning is logged once.
+  // Each rank keeps its own buffers unchanged. Throws ConfigError for axes other than dp.
   std::unique_ptr<Engine> boost(torch::nn::Module& module, LossFunction loss,
                                 EngineConfig config) const;
 
-  // The same for a chain of modules, over replicas and the stages of a pipeline. Each stage has a
-  // run of the modules (parts_of_stages()). Parameters are named as those of torch::nn::Sequential,
-  // "2.up.weight" in the third one, whatever the cut. Initial weights are those of the ranks of the
-  // first replica. Throws ConfigError for a parameter that modules of two stages share.
+  // For a chain of the user's own modules, with data parallelism and the stages of a pipeline. Each
+  // stage has a contiguous part of the chain (parts_of_stages()). Parameters are named as those of
+  // torch::nn::Sequential: "2.up.weight" in the third module, for any cut into stages. The weights
+  // of the first replica are used in all replicas. Throws ConfigError if modules of two stages
+  // share a parameter.
   std::unique_ptr<Engine> boost(const std::vector<ModulePart>& parts, EngineConfig config) const;
 
  private:

@@ -1,4 +1,4 @@
-// A model made trainable at a layout: step() is one optimizer update over the global batch.
+// Trains a model at a layout. step() is one optimizer update over the global batch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,48 +28,51 @@ namespace colossal {
 struct EngineConfig {
   optim::OptimizerConfig optimizer;
   optim::ScheduleConfig schedule;
-  int64_t total_steps = 1;     // where the schedule ends
-  int64_t global_batch = 1;    // sequences of a step, over all replicas
-  double gradient_clip = 1.0;  // largest global norm; 0: none
-  uint64_t seed = 0;           // of initial weights and dropout
+  int64_t total_steps = 1;     // length of the learning-rate schedule
+  int64_t global_batch = 1;    // sequences per step, over all replicas
+  double gradient_clip = 1.0;  // maximal global gradient norm; 0: no clipping
+  uint64_t seed = 0;           // for initial weights and dropout
   Precision precision;
-  bool uses_parameter_handles = true;  // false for a foreign module: see memory::ChunkOptions
-  bool reduce_once_per_step = false;   // stages 2 and 3: see memory::ChunkOptions
+  // false for a user's own torch module: see memory::ChunkOptions
+  bool uses_parameter_handles = true;
+  bool reduce_once_per_step = false;  // for ZeRO stages 2 and 3: see memory::ChunkOptions
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;
   memory::Tiers tiers;
-  // The order in which a micro-batch uses weights, by stage, if they are sharded or offloaded: see
-  // record_order(). If it is unknown, the first micro-batch finds it, with all weights gathered.
+  // Order in which a micro-batch uses the weights, by stage, if weights are sharded or offloaded:
+  // see record_order(). If empty, the first micro-batch records the order, with all weights
+  // gathered.
   memory::OrderOfStages order;
-  std::vector<std::string> metrics;  // names of the metrics that the loss gives: see is_maximum()
-  // The costs of a pipeline's stages, by which schedules that have a choice decide. Empty: all
-  // stages cost the same.
+  std::vector<std::string> metrics;  // names of the metrics that the loss returns: see is_maximum()
+  // Costs of the pipeline's stages, for schedules that depend on costs. Empty: all stages cost the
+  // same.
   parallel::pipeline::Costs stage_costs;
-  // Of a model with experts: its blocks, whether they have any or not, and the experts of those
-  // that do. 0: routers are not counted.
+  // Only for a model with experts: its number of blocks, including blocks without experts, and the
+  // number of experts of a block that has experts. 0: router statistics are not collected.
   int64_t expert_layers = 0;
   int64_t experts = 0;
-  bool routers_drop = false;  // they have a capacity: what is dropped is counted
-  // By how much a step moves the correction biases of routers, in a model that has them, towards
-  // experts that had fewer rows than the mean (L. Wang et al. 2024, "Auxiliary-Loss-Free Load
-  // Balancing").
+  bool routers_drop = false;  // the routers have a capacity; dropped choices are counted
+  // How much a step changes the correction biases of routers. The bias rises for experts that had
+  // fewer rows than the mean and falls for experts that had more (L. Wang et al. 2024,
+  // "Auxiliary-Loss-Free Load Balancing"). 0: unchanged.
   double router_bias_rate = 0;
 };
 
 struct StepResult {
-  int64_t step = 0;                            // updates done, this one included
+  int64_t step = 0;                            // number of updates so far, including this one
   double loss = 0;                             // mean over the global batch, before the update
-  double grad_norm = 0;                        // of the mean's gradient, before clipping
-  double learning_rate = 0;                    // used
-  int64_t tokens = 0;                          // inputs of the global batch
-  bool skipped = false;                        // no label counted: nothing moved
-  bool stop_requested = false;                 // by any rank
-  std::map<std::string, double> metrics = {};  // means of the loss's metrics; none given: left out
-  RowsOfExperts expert_rows = {};              // of a model with experts
+  double grad_norm = 0;                        // of the gradient of that mean, before clipping
+  double learning_rate = 0;                    // of this update
+  int64_t tokens = 0;                          // input tokens of the global batch, without padding
+  bool skipped = false;                        // no label counted, so nothing was updated
+  bool stop_requested = false;                 // on any rank
+  std::map<std::string, double> metrics = {};  // means over the step; without values: absent
+  RowsOfExperts expert_rows = {};              // only for a model with experts
 };
 
-// A loss or gradient that is not finite. No rank has updated: the state is that before the step.
+// Thrown if a loss or gradient is not finite. No rank has updated: the state is that before the
+// step.
 class NonFiniteError : public Error {
  public:
   NonFiniteError(int64_t step, const std::string& what);
@@ -78,24 +81,24 @@ class NonFiniteError : public Error {
 
 class Engine {
  public:
-  // For a model that is one stage.
+  // For a model that is a single stage.
   Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
          const EngineConfig& config);
-  // For a model in as many stages as the context's strategy has. `parameters`: of all stages.
+  // For a model in as many stages as the context's strategy has. parameters: those of all stages.
   Engine(nn::ParameterList parameters, StagedModel model, const ParallelContext& context,
          const EngineConfig& config);
 
   struct UpdateRequest {
-    // Whether this rank was asked to stop: called when the gradients are complete. The result tells
-    // all ranks.
+    // Called when the gradients are complete. Returns whether this rank received a request to stop.
+    // StepResult::stop_requested is the same on all ranks.
     std::function<bool()> stop_requested = [] { return false; };
-    // Called when all ranks have agreed to update, before anything changes.
+    // Called when all ranks have agreed to update, before any weight changes.
     std::function<void()> before_update = [] {};
   };
-  // step() is forward_backward(), then update(). `micro_batches`: this replica's share of the
-  // global batch, in order, a forward each; at least one, and equally many in all replicas. Their
-  // lengths may differ. Collective over all ranks. Throws NonFiniteError, and IoError, naming the
-  // step, where a tier fails.
+  // step() is forward_backward() followed by update(). micro_batches: this replica's micro-batches
+  // of the global batch, in order; at least one, and the same number in all replicas. Their lengths
+  // may differ. Collective over all ranks. Throws NonFiniteError; throws IoError, with the step's
+  // number, if a memory tier fails.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
@@ -103,14 +106,14 @@ class Engine {
     return step(micro_batches, UpdateRequest());
   }
 
-  // Sum of losses and count over all replicas' micro-batches, without updates; they may be empty.
-  // Collective. stop_requested: as for step(). stages: a model with another head on the same
-  // weights; null: the one that is trained.
+  // Sums losses and counts over the micro-batches of all replicas, without an update. micro_batches
+  // may be empty. Collective. stop_requested: as for step(). stages: a model with another head on
+  // the same weights; null: the trained model.
   struct Evaluation {
     double loss_sum = 0;
     double count = 0;
     bool stop_requested = false;
-    std::map<std::string, double> metrics = {};  // as StepResult's
+    std::map<std::string, double> metrics = {};  // as in StepResult
     double mean() const { return count > 0 ? loss_sum / count : 0; }
   };
   Evaluation evaluate(
@@ -118,8 +121,9 @@ class Engine {
       const std::function<bool()>& stop_requested = [] { return false; },
       const StagedModel* stages = nullptr);
 
-  // From now on training steps append to `times` when they carry out each action; null stops that.
-  // training_schedule() returns the schedule of a step of `num_micro_batches`.
+  // record_actions(): from now on, training steps append the times of each action to `times`; null
+  // ends the recording. training_schedule(): returns the schedule of a step with
+  // `num_micro_batches`.
   void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
   void after_each_action(PipelineExecutor::AfterAction call) {
     executor_.after_each_action(std::move(call));
@@ -136,7 +140,8 @@ class Engine {
   const ParallelContext& context() const { return context_; }
 
  private:
-  // Runs `part` of the step that is next; an IoError or CommError of it names the step.
+  // Runs `part` of the next step. If `part` throws IoError or CommError, adds the step's number to
+  // the message.
   template <typename Part>
   auto in_step(const Part& part);
   StepResult run_update(const UpdateRequest& request);
@@ -156,7 +161,7 @@ class Engine {
   memory::Activations activations_;
   StagedModel model_;
   PipelineExecutor executor_;
-  ControlMessage control_;  // of the forward and backward passes that wait for their update
+  ControlMessage control_;  // of the passes that were not followed by update() yet
   int64_t steps_done_ = 0;
 };
 

@@ -2,12 +2,14 @@
 
 #include <fmt/ranges.h>
 
+#include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/booster/order_recording.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/state_shapes.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/parallel/builder.h"
+#include "colossal/text/tokenizer_files.h"
 
 namespace colossal {
 namespace {
@@ -41,24 +43,47 @@ std::unique_ptr<const ParallelContext> own_context(const Job& job, const Paralle
   return std::make_unique<const ParallelContext>(of_run.world(), job.strategy, of_run.device());
 }
 
+// Of an adapter the model is that which it names. With a head of its own it may be of a model that
+// predicts tokens.
+void use_adapter(const adapters::AdaptedModel& adapted, const std::string& folder,
+                 RunConfig& config) {
+  if (!std::filesystem::is_directory(adapted.folder)) {
+    throw ConfigError(fmt::format(
+        "it is an adapter with base_model_name_or_path = \"{}\", which is no folder here; write "
+        "the path of its model there, or merge both: colossal convert MODEL DEST "
+        "--merge-adapter={}",
+        adapted.folder, folder));
+  }
+  config.model = {.path = adapted.folder};
+  config.model.score_head = adapted.scores;
+  config.adapter.kind = adapted.has_prefix ? "prefix" : "lora";
+  config.adapter.resume_from = folder;
+  if (std::filesystem::exists(std::filesystem::path(folder) / text::kTokenizerFile)) {
+    config.data.tokenizer = folder;
+  }
+}
+
 }  // namespace
 
 Job job_of_folder(const Job& run, const std::string& folder, const std::string& setting) {
   RunConfig config = run.config;
   config.model = {.path = folder};
   config.adapter = {};
+  config.data.tokenizer.reset();
   config.experts = {};
   config.parallel.expert_copies = 0;  // which are for training
   config.train.dropout.reset();
   config.parallel.pp_layers.reset();
   config.data.sequence_length = run.sequence_length;
-  config.data.tokenizer.reset();
   const int ranks = run.strategy.world_size();
   try {
+    if (const auto adapted = adapters::adapted_model(folder)) use_adapter(*adapted, folder, config);
     if (models::resolve_model(config.model).facts.experts == 0) {
       config.parallel.ep = config.parallel.expert_tp = 1;  // which regroup ranks for experts only
     }
-    if (resolve_tokenizer(config) != folder) config.data.tokenizer = run.tokenizer;
+    if (resolve_tokenizer(config) != config.model.path && !config.data.tokenizer) {
+      config.data.tokenizer = run.tokenizer;
+    }
     Job job = resolve_job(config, {.ranks = ranks, .local_ranks = ranks});
     if (job.model.weights.empty() || !job.model.without_weights.empty()) {
       throw ConfigError(

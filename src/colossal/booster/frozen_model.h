@@ -1,5 +1,5 @@
-// A model that is not trained, at the layout of the one that is: the reference of an alignment
-// method, a reward model, a teacher.
+// A model that is not trained, at the layout of the trained model: the reference of an alignment
+// method, a reward model, or a teacher.
 #pragma once
 
 #include <memory>
@@ -15,29 +15,32 @@
 
 namespace colossal {
 
-// Returns a run's job with the model of another folder in place of its own, for a FrozenModel
-// beside it. Its tokenizer is the folder's, or the run's if the folder has none. Throws
-// ConfigError, which begins with `setting`, for a model that does not fit the run's layout or the
-// length of its rows, or has no weights.
+// Returns the run's job with its model replaced by the model in `folder`, for a FrozenModel. If the
+// folder holds an adapter, the model is the adapter's base model with the adapter. The tokenizer is
+// that of the folder, or that of the run if the folder has none. Throws ConfigError if the model
+// does not fit the run's layout or sequence length, or has no weights. The message begins with
+// `setting`.
 Job job_of_folder(const Job& run, const std::string& folder, const std::string& setting);
 
 class FrozenModel {
  public:
-  // The job's model as a run of it begins: with the weights of its folder, or those of the seed.
-  // They have no gradients and no optimizer state; ZeRO stage 3 and the tiers hold for them too.
-  // context: of the run. job: the run's, or job_of_folder(). head: called for each micro-batch on
-  // the ranks of the last stage. Collective.
+  // Holds the job's model as a run would start with it: with the weights of the model's folder, or
+  // with weights initialised from the seed. The weights have no gradients and no optimizer state;
+  // ZeRO stage 3 and offloading apply to them too. context: that of the run. job: the run's job, or
+  // the result of job_of_folder(). head: called for each micro-batch on the ranks of the last
+  // stage. Collective.
   FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head);
   ~FrozenModel();
 
-  // Runs the micro-batches forward, in order; the head gets each. As many on all ranks. Collective.
+  // Runs the micro-batches forward, in order, and calls the head for each. All ranks must pass the
+  // same number of micro-batches. Collective.
   void run(const std::vector<data::Batch>& micro_batches);
 
  private:
   FrozenModel(std::unique_ptr<const ParallelContext> own, const ParallelContext& of_run,
               const Job& job, HeadLoss head);
 
-  // Of a model that is cut into other stages or heads than the run's; else null.
+  // Set if the model is cut into other stages, heads or experts than the run's model; else null.
   std::unique_ptr<const ParallelContext> own_context_;
   const ParallelContext& context_;
   std::unique_ptr<nn::Builder> build_;

@@ -186,7 +186,7 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
   job.tiers_open = open_tiers(config.memory);
   resolve_budgets(config.memory, machine, job);
   job.threads = static_cast<int>(config.train.threads.value_or(
-      std::clamp(machine.cores / std::max(1, machine.local_ranks), 1, machine.most_threads)));
+      std::clamp(machine.cores / std::max(1, machine.local_ranks), 1, machine.max_threads)));
   job.given_keys = given_keys;
   refuse_impossible_settings(job);
   job.warnings = settings_without_effect(job);

@@ -1,5 +1,5 @@
-// A run after validation: all that was left open is resolved, all that cannot work is refused, and
-// nothing has been allocated yet.
+// A validated run. All open settings are resolved, all settings that cannot work are refused, and
+// nothing is allocated yet.
 #pragma once
 
 #include <climits>
@@ -22,39 +22,40 @@ struct Job {
   models::ModelSpecification model;
   std::string tokenizer;  // "bytes", or the path of a tokenizer.json or its folder
   int64_t sequence_length = 0;
-  int64_t share = 0;        // sequences of a step for each replica
-  int64_t micro_batch = 0;  // sequences of a forward
+  int64_t share = 0;        // sequences per step of each replica
+  int64_t micro_batch = 0;  // sequences per forward pass
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  Precision precision;  // as resolved on rank 0
+  Precision precision;  // resolved on rank 0
   memory::Recompute recompute;
   memory::Tiers tiers;
   bool weights_are_transient() const {
     return strategy.zero == 3 || !tiers.parameters.all_on_device();
   }
-  bool recompute_open = false;                 // "auto", still to be decided: see plan/fit_memory.h
-  std::string recompute_reason;                // what was decided, and what it saves and costs
-  std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto", still to be decided
+  bool recompute_open = false;   // recompute = "auto", not decided yet: see plan/fit_memory.h
+  std::string recompute_reason;  // the decision, its saving and its cost
+  std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto", not decided yet
   std::string tiers_reason;
-  // The most bytes of a rank's tensors: on the device at their peak, at rest on the host, and both
-  // together. The last is set if the device is a CPU and one of the others was not given. 0: no
-  // limit.
+  // Limits of the bytes of a rank's tensors: at their peak on the device, stored on the host, and
+  // the sum of both. memory_budget is set if the device is a CPU and device_budget or host_budget
+  // was not given. 0: no limit.
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
-  int threads = 1;                    // of each rank
-  std::set<std::string> given_keys;   // what the user set, for the report
-  std::vector<std::string> warnings;  // for people: of settings that have no effect
+  int threads = 1;                    // per rank
+  std::set<std::string> given_keys;   // the keys that the user set, for the report
+  std::vector<std::string> warnings;  // for people: settings that have no effect
 };
 
 struct Machine {
-  int ranks = 1;                   // in all
+  int ranks = 1;                   // in the job
   int local_ranks = 1;             // on this host
   int cores = 1;                   // of this host
-  int most_threads = INT_MAX;      // of a rank, unless train.threads says
-  int64_t memory_bytes = 0;        // of this host, for the tensors of its ranks; 0: no limit
-  bool bf16_instructions = false;  // of what computes: CPU or GPU
+  int max_threads = INT_MAX;       // limit for a rank, if train.threads is not set
+  int64_t memory_bytes = 0;        // memory of this host for the tensors of its ranks; 0: no limit
+  bool bf16_instructions = false;  // of the device that computes, CPU or GPU
 };
 
-// Makes a job of a configuration. `given_keys` are the keys that a user has set, if that is known.
-// Throws ConfigError naming settings that do not go together and the nearest that do.
+// Makes a job from a configuration. given_keys: the keys that the user has set, if known. Throws
+// ConfigError if settings contradict each other; the message names them and the nearest settings
+// that work.
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
 

@@ -1,4 +1,4 @@
-// A line for each step in metrics.jsonl, and the same as TensorBoard events.
+// Writes the metrics of each step to metrics.jsonl, one line per step, and as TensorBoard events.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@ namespace colossal {
 
 class MetricsLog {
  public:
-  // Appends to the file of an earlier run, without its last line if that is unfinished. An empty
-  // directory: nothing is written. Throws IoError.
+  // Appends to the file of an earlier run, after removing an unfinished last line. If `directory`
+  // is empty, nothing is written. Throws IoError.
   MetricsLog(const std::filesystem::path& directory, bool tensorboard);
   ~MetricsLog();
 
-  // The system has the line when this returns. A full disk costs lines and one warning, never the
-  // run.
+  // The line is handed to the operating system before this returns. If the disk is full, lines are
+  // lost and one warning is logged; the run goes on.
   void write(const report::StepMetrics& metrics);
 
  private:

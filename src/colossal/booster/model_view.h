@@ -1,5 +1,5 @@
-// The layers of a model in training once more, over the same weights, so that another thread can
-// run it forward beside a training pass.
+// A second instance of the layers of a model in training, over the same weights. Another thread can
+// run it forward while a training pass runs.
 #pragma once
 
 #include <memory>
@@ -14,9 +14,10 @@ namespace colossal {
 
 class ModelView {
  public:
-  // job: of the model in training. weights: its weights, all of them here between uses and none
-  // under way. They must not change while this lives, as layers may keep what follows from them.
-  // groups: of the run's strategy, used by this alone: two threads must not call one group.
+  // job: that of the model in training. weights: its weights, which must stay on the device between
+  // uses, with no transfer in progress. They must not change while this exists, because layers may
+  // cache values derived from them. groups: of the run's strategy, used only by this: two threads
+  // must not use the same group.
   ModelView(const Job& job, const ParallelContext& groups, const memory::ChunkEngine& weights);
   ~ModelView();
 

@@ -1,4 +1,4 @@
-// A user's own modules as the stages of a pipeline.
+// A user's own torch modules as the stages of a pipeline.
 #pragma once
 
 #include <functional>
@@ -16,27 +16,27 @@ namespace colossal {
 
 // One part of a model that is a chain of parts.
 struct ModulePart {
-  // The weights of the part. All ranks make all parts, and then release those of other ranks'
-  // stages.
+  // Module with the weights of the part. All ranks construct all parts, and then release the
+  // weights of stages on other ranks.
   std::shared_ptr<torch::nn::Module> module;
-  // Runs the part on a micro-batch. state: what the part before passed on; empty for the first. The
-  // last part returns the loss, any other one the state for the next.
+  // Runs the part on a micro-batch. state: output of the previous part; empty for the first part.
+  // The last part returns the loss, every other part returns the state for the next part.
   std::function<StageResult(const StageState& state, const data::Batch& batch,
                             const nn::StepContext& context)>
       run;
-  // Returns tensors with the types and shapes of what it passes on for a batch of these sizes, best
-  // on meta, so that the rank of the next part knows what to receive. Needed if that may be another
-  // rank.
+  // Returns tensors, preferably on meta, with the dtypes and shapes of the part's output for a
+  // batch of this size, so that the rank of the next part knows what to receive. Required if the
+  // next part may be on another rank.
   std::function<StageState(const data::Batch& batch)> passes_on;
 };
 
-// Returns how many parts each stage has: strategy.stage_blocks, or, if there are none, as even
-// numbers as they go, larger ones first. Throws ConfigError if there are fewer parts than stages,
-// or if stage_blocks does not sum to the number of parts.
+// Returns the number of parts of each stage: strategy.stage_blocks, or, if that is empty, numbers
+// as even as possible, larger numbers first. Throws ConfigError if there are fewer parts than
+// stages, or if stage_blocks does not sum to the number of parts.
 std::vector<int64_t> parts_of_stages(const Strategy& strategy, int64_t num_parts);
 
-// Makes stages of the parts. They throw ConfigError, when they run, if a part does not return what
-// it should.
+// Groups the parts into stages. A stage throws ConfigError when it runs if its last part returns no
+// loss, or returns other tensors than passes_on declares.
 StagedModel stages_of(std::vector<ModulePart> parts, const std::vector<int64_t>& parts_of_stages);
 
 }  // namespace colossal

@@ -1,4 +1,4 @@
-// The settings of the mesh: which ranks do what.
+// The keys of [parallel]: the sizes and modes of the axes.
 #pragma once
 
 #include "colossal/base/config_schema.h"
@@ -8,18 +8,19 @@
 
 namespace colossal {
 
-// The sizes of the mesh, on so many ranks. Throws LayoutError.
+// Returns the strategy for `ranks` ranks. Throws LayoutError.
 Strategy resolve_parallel(const ParallelConfig& config, int ranks);
 
-// How heads are shared out. They are the smallest parts of attention: every rank that shares them
-// has one at least. Those of a side of tp do, and those of Ulysses; the ranks of a ring each have
-// all. Throws LayoutError where there are fewer.
+// Decides how ranks share attention heads, and sets key_value_replicas. A head is never divided, so
+// each rank that shares heads has at least one. The ranks of tp (in 2d, 2.5d and 3d: the columns of
+// ranks) share heads, and so do the ranks of Ulysses. Each rank of a ring has all heads. Throws
+// LayoutError if there are too few heads.
 void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 
-// Every rank that shares experts has one at least, or a part of one. Throws LayoutError.
+// Throws LayoutError unless each rank that shares experts has at least one expert or a part of one.
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts);
 
-// Keys that a training run and a model which is not trained have alike.
+// Keys that a training run shares with a model that is not trained.
 void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel);
@@ -29,18 +30,21 @@ void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel);
 
-// Only the keys that say how ranks hold a model that is not trained: over tp and pp.
+// Adds only the keys that place a model that is not trained on ranks, over tp, ep and pp.
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 
-// The strategy of those keys. Throws ConfigError for what cannot be, naming what can.
+// Returns the strategy of the keys of describe_model_ranks(). Throws ConfigError if they cannot
+// work; the message names what would work.
 Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFacts& facts,
                              int ranks);
 
-// Only the keys that say how ranks evaluate a model: all but those of schedules and of gradients.
+// Adds only the keys that place a model on ranks for an evaluation: all keys except those of
+// schedules and gradients.
 void describe_evaluation_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 
-// The strategy of those keys, for rows of so many tokens. Throws ConfigError for what cannot be,
-// naming what can.
+// Returns the strategy of the keys of describe_evaluation_ranks(), for sequences of
+// `sequence_length` tokens. Throws ConfigError if they cannot work; the message names what would
+// work.
 Strategy resolve_evaluation_ranks(const ParallelConfig& config, const models::ModelFacts& facts,
                                   int64_t sequence_length, int ranks);
 

@@ -1,4 +1,4 @@
-// The settings of a pipeline: its schedule, its stages, and what these cost.
+// The settings of a pipeline: its schedule, its stages, and their costs.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,28 @@
 
 namespace colossal {
 
-// Checks parallel.pp_* and puts schedule, stages and the cut of the model's blocks into `strategy`,
-// whose pp is known. sequence_length: for the costs by which blocks are cut. micro_batches: of a
-// step. Throws ConfigError naming the keys and what would work.
+// Checks parallel.pp_* and sets the schedule, the stages and the cut of the model's blocks in
+// `strategy`, whose pp is already set. sequence_length: for the costs by which blocks are divided
+// among stages. micro_batches: per step. Throws ConfigError; the message names the keys and what
+// would work.
 void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& facts,
                       int64_t sequence_length, int64_t micro_batches, Strategy& strategy);
 
-// Returns each stage's costs in floating-point operations a token, by which schedules that have a
-// choice decide.
+// Returns the costs of each stage in floating-point operations per token, for schedules that depend
+// on costs.
 parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,
                                       int64_t sequence_length);
 
-// The order in which the ranks of the pipeline work on the micro-batches of a step. Throws
-// ConfigError where parallel.pp_schedule names a file that is for another number of them.
+// Returns the order in which the ranks of the pipeline process the micro-batches of a step. Throws
+// ConfigError if parallel.pp_schedule names a file for another number of micro-batches, stages or
+// ranks.
 parallel::pipeline::Schedule training_schedule(const Strategy& strategy,
                                                const parallel::pipeline::Costs& stage_costs,
                                                int64_t micro_batches);
 
-// Returns the default of train.micro_batch: all of a replica's share; with several stages, what
-// gives 4 micro-batches for each rank of the pipeline, or the most below that which divide the
-// share.
+// Returns the default of train.micro_batch. With one rank of pp: the whole share of a replica.
+// Else: the size that gives 4 micro-batches per rank of the pipeline, or the largest smaller number
+// of micro-batches that divides the share.
 int64_t default_micro_batch(int64_t share, const Strategy& strategy);
 
 }  // namespace colossal

@@ -20,7 +20,7 @@
 #include "colossal/memory/fetch_on_dispatch.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/router_records.h"
-#include "colossal/ops/put_off_gradients.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/parallel/pipeline/forward_only.h"
 
 namespace colossal {
@@ -101,7 +101,7 @@ class PipelineExecutor::Run {
   // Between the two halves of a backward pass.
   struct PutOff {
     memory::ChunkEngine::HeldGradients held;
-    ops::PutOffGradients computations;
+    ops::DeferredGradients computations;
   };
 
   bool is_last(int stage) const { return stage + 1 == schedule_.num_stages(); }
@@ -256,7 +256,7 @@ class PipelineExecutor::Run {
     std::optional<memory::FetchOnDispatch> fetching;
     if (!executor_.options_.uses_handles && chunks_.weights_are_transient())
       fetching.emplace(chunks_);
-    StageResult result = model_.run(action.stage, inputs, batch_here(batch, context_), step);
+    StageResult result = model_.run(action.stage, inputs, local_batch(batch, context_), step);
     if (training_) count(records);
     return result;
   }
@@ -345,7 +345,7 @@ class PipelineExecutor::Run {
 
   void backward_input(const Action& action) {
     PutOff& later = put_off_[{action.stage, action.micro_batch}];
-    const ops::PutOffGradients::Scope scope(later.computations);
+    const ops::DeferredGradients::Scope scope(later.computations);
     chunks_.begin_backward_input(action.stage, later.held);
     backpropagate(action);
     chunks_.end_backward_input();

@@ -1,7 +1,8 @@
-// Carries out a pipeline schedule at one rank: forward and backward passes of its stages over the
-// micro-batches of a step, and the messages between them, which travel while it computes.
+// Runs a pipeline schedule on one rank: the forward and backward passes of its stages over the
+// micro-batches of a step, and the messages between stages, which overlap with computation.
 //
-// One rank of one stage is a pipeline too: its schedule is each micro-batch forward and backward.
+// A single rank with a single stage is a pipeline too: its schedule is a forward and a backward
+// pass for each micro-batch.
 #pragma once
 
 #include <cstdint>
@@ -26,35 +27,35 @@ namespace colossal {
 class PipelineExecutor {
  public:
   struct Options {
-    // false for a foreign module, whose weights are fetched as operators receive them.
+    // false for a user's own torch module: its weights are fetched when operators receive them.
     bool uses_handles = true;
-    parallel::pipeline::Costs stage_costs;  // see EngineConfig
-    std::vector<std::string> metrics;       // the same
+    parallel::pipeline::Costs stage_costs;  // as EngineConfig::stage_costs
+    std::vector<std::string> metrics;       // as EngineConfig::metrics
   };
-  // All must outlive it.
+  // All arguments except `options` must outlive this.
   PipelineExecutor(const ParallelContext& context, const StagedModel& model,
                    memory::ChunkEngine& chunks, memory::Activations& activations,
                    const Options& options);
 
-  // The key of the random numbers of a step.
+  // Key of the random numbers of a step.
   struct Step {
     int64_t steps_done = 0;
     uint64_t seed = 0;
   };
-  // Puts the gradients of upstream * (sum of the losses) into the chunks, and adds losses and
-  // counts of the last stage to `control`. Takes at least one micro-batch, equally many on all
-  // ranks.
+  // Accumulates the gradients of upstream * (sum of the losses) in the chunks, and adds the losses
+  // and counts of the last stage to `control`. Requires at least one micro-batch, and the same
+  // number on all ranks.
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
-  // Adds losses and counts, without gradients. Micro-batches may have no sequences.
+  // Adds losses and counts to `control`, without gradients. Micro-batches may be empty.
   void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
                 const Step& step, ControlMessage& control);
 
   using Schedule = parallel::pipeline::Schedule;
   const Schedule& training_schedule(size_t num_micro_batches);
-  // From now on train() appends to `times` when it carries out each action; null: it does not.
+  // From now on, train() appends the times of each action to `times`; null ends the recording.
   void record(std::vector<TimedAction>* times) { times_ = times; }
-  // Called after each action of train(), messages too.
+  // Called after each action of train(), including messages.
   using AfterAction = std::function<void(const parallel::pipeline::Action&)>;
   void after_each_action(AfterAction call) { after_action_ = std::move(call); }
 

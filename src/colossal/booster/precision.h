@@ -1,4 +1,4 @@
-// Resolves the types in which a run computes, keeps and sends.
+// Resolves the dtypes of a run: for computation, for master weights, and for gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,9 @@
 namespace colossal {
 
 struct PrecisionConfig {
-  std::string compute = "auto";    // "auto": bf16 where the CPU multiplies bf16, else fp32
-  std::string gradients = "auto";  // "auto": bf16 with one micro-batch a step, fp32 with more
+  std::string compute = "auto";  // "auto": bf16 if the device has bf16 instructions, else fp32
+  // "auto": fp32 if compute is bf16 and a step has several micro-batches, else that of compute
+  std::string gradients = "auto";
 };
 
 struct Precision {
@@ -20,8 +21,7 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
-// Throws ConfigError for unknown names, or for a gradient type that loses what compute has (nothing
-// in an fp64 run is narrower).
+// Throws ConfigError if a name is unknown, or if exactly one of compute and gradients is fp64.
 Precision resolve_precision(const PrecisionConfig& config, bool bf16_instructions,
                             int64_t micro_batches);
 

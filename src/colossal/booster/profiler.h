@@ -1,4 +1,4 @@
-// Measures where the time of a few steps goes: by operator, by layer, and as a timeline.
+// Measures where the time of a few steps is spent: by operator, by layer, and as a timeline.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,13 +10,13 @@
 
 namespace colossal {
 
-// By then memory has been touched, and work that is done once is done.
+// Steps before a profile begins. They touch memory for the first time and do one-time work.
 inline constexpr int64_t kStepsBeforeProfile = 2;
 
-// Records what runs on all threads of the process from construction to stop(); one at a time.
-// Writes into `directory`, which must exist:
+// Records operators on all threads of the process from construction to stop(). Only one instance at
+// a time. Writes into `directory`, which must exist:
 //   trace-rank-N.json   each rank's timeline, for ui.perfetto.dev or chrome://tracing
-//   profile.txt         rank 0's tables
+//   profile.txt         tables of rank 0
 class Profiler {
  public:
   Profiler(std::filesystem::path directory, int rank);
@@ -24,7 +24,7 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Ends the recording of `steps` steps and writes the files; returns the tables. Throws IoError.
+  // Ends the recording of `steps` steps, writes the files, and returns the tables. Throws IoError.
   std::string stop(int64_t steps);
 
   struct Recording;

@@ -1,6 +1,6 @@
-// Losses that balance experts (nn/router.h). Each stage of a pipeline passes on what its routers
-// recorded, with a graph, and the last one makes the loss of it, so that it is one whatever the
-// stages.
+// Losses that balance experts (nn/router.h). Each stage of a pipeline passes the records of its
+// routers, with their graph, to the next stage. The last stage computes the loss from the records
+// of all layers, so the loss does not depend on the cut into stages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,19 +16,21 @@
 
 namespace colossal {
 
-// The records of a stage's routers after those of the stages before it (undefined: none):
-// [layers, 2 * sequences * experts + 1]; undefined where no layer so far has experts.
+// Returns the records of the earlier stages (undefined: none) followed by the records of a stage's
+// routers: [layers, 2 * sequences * experts + 1]. Returns an undefined tensor if no layer so far
+// has experts.
 at::Tensor join_records(const at::Tensor& before, const nn::RouterRecords& records);
 
-// This rank's term of the loss of a micro-batch, a scalar with a graph, from the records of all
-// layers. All ranks' terms add up to the loss times the labels that count in the micro-batch of all
-// replicas, of which `labels` are here: so the loss is weighted as the mean over labels is.
-// Collective over the ranks of a stage, booked as Reason::expert. Laws: an all-reduce of 16 B over
-// dp and sp; with RouterLosses::Over::sequence all-reduces of all layers' [sequences, experts] in
-// the router's type over sp and over tp, else one of their [experts] over dp, sp and tp.
+// Returns this rank's term of the loss of a micro-batch, a scalar with a graph. records: of all
+// layers. labels: number of counted labels on this rank. The sum of the terms over ranks is the
+// loss times the number of counted labels in the micro-batch of all replicas, so the loss is
+// weighted as the mean over labels. Collective over the ranks of a stage, counted as
+// Reason::expert. Laws: an all-reduce of 16 B over dp and sp. In addition, with
+// RouterLosses::Over::sequence: all-reduces of [layers, sequences, experts] in the router's dtype
+// over sp and over tp; else: one all-reduce of [layers, experts] over dp, sp and tp.
 using RouterLoss = std::function<at::Tensor(const at::Tensor& records, double labels,
                                             const nn::StepContext& context)>;
-// None where there is no such loss. `context` must outlive it.
+// Returns null if there is no such loss. `context` must outlive the result.
 RouterLoss make_router_loss(const nn::RouterLosses& losses, const ParallelContext& context);
 
 }  // namespace colossal

@@ -1,5 +1,5 @@
-// routing.json in a run's log directory: how many rows each expert had. Later runs place experts by
-// it, and dry runs count with it.
+// routing.json in a run's log directory: the number of rows of each expert. Later runs place
+// experts by these numbers, and dry runs use them.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace colossal {
 
-// By block of the model, and expert; blocks without experts have none.
+// [blocks][experts]; the entry of a block without experts is empty.
 using RowsOfExperts = std::vector<std::vector<int64_t>>;
 
-// {"steps": 100, "rows": [[12, 3, ..], ..]}. Throws IoError.
+// Writes {"steps": 100, "rows": [[12, 3, ..], ..]}. Throws IoError.
 void write_routing(const std::filesystem::path& path, const RowsOfExperts& rows, int64_t steps);
 
-// Throws ConfigError naming the file and what it has where the model has other blocks or experts,
-// IoError where it cannot be read.
+// Throws ConfigError if the model has other numbers of blocks or experts than the file; the message
+// names the file and its contents. Throws IoError if the file cannot be read.
 RowsOfExperts read_routing(const std::filesystem::path& path, const models::ModelFacts& facts);
 
 }  // namespace colossal

@@ -1,4 +1,4 @@
-// All keys of a run.toml, with defaults. describe() says what each means.
+// All keys of a run.toml, with their defaults. describe() has the help of each key.
 #pragma once
 
 #include <chrono>
@@ -22,12 +22,12 @@ namespace colossal {
 
 struct DataConfig {
   std::vector<std::string> train;
-  std::vector<double> weights;  // of the entries of `train`; none: their files are one source
+  std::vector<double> weights;  // of the entries of `train`; empty: all files are one source
   std::vector<std::string> validation;
   data::FileFormat format = data::FileFormat::by_name;
   std::string text_field = "text";
-  std::optional<std::string> tokenizer;    // unset: the model's own where it has one, else "bytes"
-  std::optional<int64_t> sequence_length;  // unset: the model's positions, at most 256
+  std::optional<std::string> tokenizer;    // unset: the model's own if it has one, else "bytes"
+  std::optional<int64_t> sequence_length;  // unset: the model's number of positions, at most 256
   bool separate_documents = false;
   int64_t seed = 0;
   std::string cache;
@@ -35,25 +35,25 @@ struct DataConfig {
 };
 
 struct ParallelConfig {
-  std::optional<int64_t> dp;  // unset: what the ranks leave
+  std::optional<int64_t> dp;  // unset: ranks / (pp x sp x tp)
   int64_t pp = 1, sp = 1, tp = 1, ep = 1, expert_tp = 1;
   int64_t expert_copies = 0, expert_copy_rows = 64;
   std::string tp_mode = "1d";
-  std::optional<int64_t> tp_depth;  // unset: the least that fits 2.5d
-  std::optional<bool> tp_sequence;  // unset: true if the mode has it
+  std::optional<int64_t> tp_depth;  // unset: for 2.5d, the smallest that fits tp
+  std::optional<bool> tp_sequence;  // unset: true if the mode supports it
   std::string sp_mode = "ring";
-  std::optional<int64_t> zero;                            // unset: 1 with several data ranks
-  std::variant<int64_t, std::string> zero_group = "all";  // or how many ranks
+  std::optional<int64_t> zero;                            // unset: 1 if dp x sp > 1, else 0
+  std::variant<int64_t, std::string> zero_group = "all";  // or the number of ranks
   std::string accumulate = "sharded";
   std::optional<std::string> pp_schedule;         // unset: 1f1b
-  std::optional<int64_t> pp_chunks;               // unset: the schedule's
-  std::optional<std::vector<int64_t>> pp_layers;  // unset: cut by cost
+  std::optional<int64_t> pp_chunks;               // unset: the default of the schedule
+  std::optional<std::vector<int64_t>> pp_layers;  // unset: balanced by cost
   std::string backend = "auto";
   std::chrono::milliseconds timeout{300'000};
 };
 
 struct MemoryConfig {
-  std::variant<int64_t, std::string> recompute = "none";  // or how many layers
+  std::variant<int64_t, std::string> recompute = "none";  // or the number of layers
   memory::Offload offload_parameters = "none", offload_gradients = "none",
                   offload_optimizer = "none", offload_activations = "none";
   int64_t table_rows = 0;
@@ -62,12 +62,12 @@ struct MemoryConfig {
 };
 
 struct ExpertConfig {
-  std::optional<double> balance_loss;       // unset: the model's
-  std::optional<std::string> balance_over;  // unset: the model's, else "micro_batch"
+  std::optional<double> balance_loss;       // unset: that of the model
+  std::optional<std::string> balance_over;  // unset: that of the model, else "micro_batch"
   double z_loss = 0;
   double bias_rate = 0;
   double capacity_factor = 0;
-  std::string observed;  // a routing.json; empty: none
+  std::string observed;  // path of a routing.json; empty: none
 };
 
 struct AdapterConfig {
@@ -76,11 +76,11 @@ struct AdapterConfig {
   int64_t rank = 16;
   double alpha = 32;
   double dropout = 0.05;
-  std::vector<std::string> targets, target_parameters;  // none: see adapters::choose_products()
+  std::vector<std::string> targets, target_parameters;  // empty: see adapters::choose_products()
   bool rslora = false;
   std::string initial = "gaussian";
   bool dora = false;
-  std::vector<std::string> rank_pattern, alpha_pattern;  // "MODULES=NUMBER" each
+  std::vector<std::string> rank_pattern, alpha_pattern;  // each entry: "MODULES=NUMBER"
   std::vector<std::string> modules_to_save;
   std::string base = "as_is";
   std::string resume_from;
@@ -89,10 +89,10 @@ struct AdapterConfig {
 struct TrainConfig {
   int64_t steps = 1000;
   int64_t global_batch = 16;
-  std::optional<int64_t> micro_batch;  // unset: a replica's whole share
+  std::optional<int64_t> micro_batch;  // unset: see default_micro_batch()
   double gradient_clip = 1.0;
   int64_t seed = 0;
-  std::optional<double> dropout;   // unset: the model's
+  std::optional<double> dropout;   // unset: that of the model
   std::optional<int64_t> threads;  // unset: see Machine
   int64_t evaluate_every = 0;
 };
@@ -127,10 +127,10 @@ struct RunConfig {
   LogConfig log;
 };
 
-// Binds every key to its place in `config`, which must outlive `schema`.
+// Adds every key with its target in `config`, which must outlive `schema`.
 void describe(ConfigSchema& schema, RunConfig& config);
 
-// Only the keys that say how files become text: format, text_field, cache, invalid.
+// Adds only the keys for reading files as text: format, text_field, cache, invalid.
 void describe_text(ConfigSchema& schema, DataConfig& data);
 
 }  // namespace colossal

@@ -27,10 +27,10 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
     return "";
   });
   // Profiles are written by all ranks, the other logs by rank 0, which holds a lock there.
-  checkpoint::prove_folder("log.directory", logs.directory,
-                           !logs.directory.empty() && logs.profile > 0, all);
-  checkpoint::prove_folder("data.cache", job.config.data.cache, makes_cache(job.config.data.cache),
-                           all);
+  checkpoint::check_writable("log.directory", logs.directory,
+                             !logs.directory.empty() && logs.profile > 0, all);
+  checkpoint::check_writable("data.cache", job.config.data.cache,
+                             makes_cache(job.config.data.cache), all);
   if (config.directory.empty()) {
     if (context.rank() == 0) {
       log::warn(
@@ -39,7 +39,7 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
     }
     return;
   }
-  checkpoint::prove_shared_folder("checkpoint.directory", config.directory, all);
+  checkpoint::check_shared_writable("checkpoint.directory", config.directory, all);
   checkpoints_.emplace(config.directory, config.keep, config.resume, context);
 }
 
@@ -74,8 +74,8 @@ void RunFolders::lock(const char* setting, const std::string& folder) {
 }
 
 void prove_swap_folder(const Job& job, const ParallelContext& context) {
-  checkpoint::prove_folder("memory.nvme_path", job.tiers.nvme_path,
-                           job.tiers.uses(memory::Tier::nvme), context.world_group());
+  checkpoint::check_writable("memory.nvme_path", job.tiers.nvme_path,
+                             job.tiers.uses(memory::Tier::nvme), context.world_group());
 }
 
 }  // namespace colossal

@@ -1,5 +1,5 @@
-// The folders that a run writes to: proven writable before its first step, and locked until its
-// end.
+// The folders that a run writes to. They are checked for write access before the first step, and
+// locked until the run ends.
 #pragma once
 
 #include <filesystem>
@@ -16,15 +16,15 @@ namespace colossal {
 
 class RunFolders {
  public:
-  // Rank 0 makes checkpoint.directory and log.directory and locks them; each rank proves that it
-  // can write where it will have to. Warns where the run keeps nothing. All ranks throw the same:
-  // ConfigError where another run uses a folder, or for what checkpoint::RunFolder refuses; IoError
-  // for what cannot be written. Collective.
+  // Rank 0 creates and locks checkpoint.directory and log.directory. Each rank checks that it can
+  // write where it will have to write. Warns if the run saves no checkpoints. Errors are thrown on
+  // all ranks: ConfigError if another run uses a folder, or if checkpoint::RunFolder refuses it;
+  // IoError if a folder cannot be written. Collective.
   RunFolders(const Job& job, const ParallelContext& context);
 
-  // None where checkpoint.directory is empty.
+  // Returns null if checkpoint.directory is empty.
   checkpoint::RunFolder* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
-  // The checkpoint that the run goes on from, if any.
+  // Returns the checkpoint that the run resumes from, if any.
   std::optional<std::filesystem::path> start() const;
 
  private:
@@ -35,7 +35,7 @@ class RunFolders {
   std::optional<checkpoint::RunFolder> checkpoints_;
 };
 
-// The same proof for memory.nvme_path, once it is known whether the run uses it.
+// Checks memory.nvme_path for write access. Called once it is known whether the run uses the path.
 void prove_swap_folder(const Job& job, const ParallelContext& context);
 
 }  // namespace colossal

@@ -1,4 +1,4 @@
-// Writes what people see of a run: the progress line, metrics.jsonl, TensorBoard events,
+// Writes the output of a run for people: the progress line, metrics.jsonl, TensorBoard events, and
 // report.html.
 #pragma once
 
@@ -21,23 +21,23 @@
 
 namespace colossal {
 
-// Returns how many numbers each rank sends to all others after a step: memory in all and by kind,
-// tiers, used or not, and bytes sent by axis.
+// Returns how many numbers each rank sends to all other ranks after a step: memory in total and by
+// kind, bytes by tier, and bytes sent by axis. Tiers without use count too.
 int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:
-  // Collective over all ranks, as all members are; rank 0 writes. `shown_metrics` are the task's
-  // metrics that the progress line shows.
+  // All members are collective over all ranks; only rank 0 writes. shown_metrics: the task's
+  // metrics for the progress line.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
              std::vector<std::string> shown_metrics, StepMemory& memory);
 
   void start(int64_t steps_done);
   void begin_step();
   void end_step(const StepResult& result, std::optional<double> validation_loss);
-  // Writes what is known so far, so that no checkpoint is ahead of the metrics.
+  // Writes all metrics so far, so that no checkpoint is ahead of the metrics.
   void prepare_checkpoint();
-  void finish();  // writes report.html, as end_step() does now and then
+  void finish();  // writes report.html; end_step() does so at intervals
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -63,25 +63,25 @@ class RunMonitor {
   std::vector<std::string> shown_metrics_;
   StepMemory& memory_;
   bool writes_ = false;  // rank 0
-  // FLOP/s of all ranks' threads together, in the compute type: as measured at the start, or what a
-  // step has reached since, where the machine was busy with something else at that time.
+  // FLOP/s of all ranks' threads together, in the compute dtype. Measured at the start; raised if a
+  // step achieves more, because the machine may have been busy during the measurement.
   double gemm_flops_ = 0;
   int64_t steps_begun_ = 0;
   std::unique_ptr<Profiler> profiler_;
-  std::unique_ptr<RunTimeline> timeline_;  // beside it
+  std::unique_ptr<RunTimeline> timeline_;  // exists while profiler_ exists
   Clock::time_point start_;
   Clock::time_point next_report_;
-  bool report_failed_ = false;   // and has been told
-  bool routing_failed_ = false;  // the same
+  bool report_failed_ = false;   // set once, so that a failure is logged only once
+  bool routing_failed_ = false;  // set once, so that a failure is logged only once
   Clock::time_point step_start_;
-  std::map<std::string, int64_t> sent_before_;  // at the end of the step before
-  memory::TierPools::Traffic moved_before_;     // the same
-  std::optional<report::StepMetrics> pending_;  // of the last step, not yet written
+  std::map<std::string, int64_t> sent_before_;  // at the end of the previous step
+  memory::TierPools::Traffic moved_before_;     // at the end of the previous step
+  std::optional<report::StepMetrics> pending_;  // metrics of the last step, not written yet
   at::Tensor figures_;                          // [ranks, figures]: memory and bytes of each rank
   comm::Work figures_gathered_;
   std::unique_ptr<MetricsLog> log_;
   std::unique_ptr<ProgressLine> progress_;
-  RowsOfExperts expert_rows_;  // of the steps that this run made
+  RowsOfExperts expert_rows_;  // of the steps of this process
   int64_t steps_of_expert_rows_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A run in words and as a page.
+// Describes a run as text, and writes its report page.
 #pragma once
 
 #include <string>
@@ -19,11 +19,12 @@ std::string describe_recompute(const memory::Recompute& recompute, int64_t layer
 // "compute bf16, masters fp32, gradients bf16"
 std::string describe_precision(const Precision& precision);
 
-// A few lines before the first step: model, layout, precision, memory for states, bytes to come.
+// Returns a few lines to log before the first step: model, layout, precision, memory of the model
+// states, and bytes to send.
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);
 
-// LOG_DIR/report.html, from LOG_DIR/metrics.jsonl; step_memory, expert_rows: as RunReport has them.
+// Writes LOG_DIR/report.html from LOG_DIR/metrics.jsonl. step_memory, expert_rows: as in RunReport.
 // Throws IoError.
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
                   const std::vector<report::ChartSeries>& step_memory,

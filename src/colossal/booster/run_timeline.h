@@ -1,4 +1,5 @@
-// Writes one file of what each rank's stages did when, in some steps: measured and simulated.
+// Records when each rank's stages ran in some steps, and writes one file with the measured and the
+// simulated timeline.
 #pragma once
 
 #include <filesystem>
@@ -15,20 +16,21 @@
 
 namespace colossal {
 
-// The times that a rank has recorded.
+// The recorded times of one rank.
 struct RankTimes {
-  int pipeline_rank = 0;  // along pp
+  int pipeline_rank = 0;  // coordinate along pp
   std::vector<PassedBarrier> barriers;
   std::vector<TimedAction> actions;  // in the order of their ends
 };
 
-// Returns how long each stage's computations took, in seconds, on average over ranks and steps. If
-// the schedule does not split backward passes, a whole one counts as the input's.
+// Returns the mean duration of each stage's computations, in seconds, over ranks and steps. If the
+// schedule does not split backward passes, the whole backward pass counts as input_gradient.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
-// Returns a better cut of the model's blocks, by what stages took with the present one. The cost of
-// a block is that in the stages between the ends, or, if there are none, in the first. Empty if the
-// dearest stage would not get cheaper.
+// Returns a better cut of the model's blocks, computed from the durations of the stages in the
+// present cut. The cost of a block is the mean over the stages between the first and the last, or,
+// if there are none, that of the first stage. Returns {} if the slowest stage would not become
+// clearly faster.
 std::vector<int> better_cut(const parallel::pipeline::Costs& measured,
                             const std::vector<int64_t>& stage_blocks);
 
@@ -36,14 +38,15 @@ struct RunTimelineResult {
   std::vector<report::TraceEvent> events;
   parallel::pipeline::Costs costs;  // measured_costs()
   int64_t steps = 0;
-  double measured = 0;      // seconds from the first computation of a step to the last, on average
-  double simulated = 0;     // the same, of `schedule` at measured_costs()
-  double bubble_share = 0;  // of the simulation
-  double uncertainty = 0;   // seconds by which clocks of two hosts may still differ
+  double measured = 0;      // mean seconds of a step from its first to its last computation
+  double simulated = 0;     // the same for a simulation of `schedule` with measured_costs()
+  double bubble_share = 0;  // in the simulation
+  double uncertainty = 0;   // remaining error of the clock alignment of ranks, in seconds
 };
 
-// Puts all ranks on the clock of rank 0, from the first action on. Each rank has a row "measured"
-// and a row "simulated". A simulated step begins when the first rank began it.
+// Converts all times to the clock of rank 0, counted from the first action. Each rank has a row
+// "measured" and a row "simulated". A simulated step begins when the first rank began the measured
+// step.
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
                                 const parallel::pipeline::Schedule& schedule);
 
@@ -64,7 +67,7 @@ class RunTimeline {
   std::vector<TimedAction> actions_;
 };
 
-// Writes timeline.json into `directory`. Returns a summary for people. Throws IoError.
+// Writes timeline.json into `directory` and returns a summary for people. Throws IoError.
 std::string write_timeline(std::vector<RankTimes> ranks, Engine& engine,
                            const std::filesystem::path& directory);
 

@@ -1,5 +1,5 @@
-// A model's folder beside its tensors: which tokenizer a run takes from the folder of model.path,
-// and what of it a checkpoint carries on.
+// The files of a model's folder besides its tensors: the tokenizer that a run reads from the folder
+// of model.path, and the files that a checkpoint copies from it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,26 +11,26 @@
 
 namespace colossal {
 
-// Returns what data.tokenizer asks for, as text::make_tokenizer takes it. Throws ConfigError if it
-// is "model" and the model has none, or if it was left out and the model's own is of a kind that is
-// not read.
+// Returns the resolved data.tokenizer, as text::make_tokenizer accepts it. Throws ConfigError if
+// the key is "model" and the model has no tokenizer, or if the key is unset and the model's
+// tokenizer has a format that is not supported.
 std::string resolve_tokenizer(const RunConfig& config);
 
-// Describes the tokenizer for people: what it is, its size, and the token that ends a text.
+// Describes the tokenizer for people: name, size, and the token that ends a text.
 std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer);
 
 struct SavedModel {
-  nlohmann::json config;          // config.json, or adapter_config.json
-  nlohmann::json shaping_fields;  // the fields that a run which goes on must have too
-  text::TokenizerFiles files;     // name and content of what lies beside it
+  nlohmann::json config;          // config.json or adapter_config.json
+  nlohmann::json shaping_fields;  // fields that must be the same in a run that resumes
+  text::TokenizerFiles files;     // name and content of the other files in the folder
   checkpoint::WeightFiles weight_files{};
 };
 
-// A model from model.path keeps its token numbers (every "*_token_id" of its config.json),
-// generation_config.json and tokenizer files as they are. If it has none, or if the run has another
-// tokenizer, they are made from the run's tokenizer. A run that trains an adapter saves the
-// adapter's folder, as peft has it, and leaves the model where it is. Throws IoError for a file
-// that cannot be read.
+// Describes the checkpoint of a run. For a model from model.path, the token ids (every "*_token_id"
+// of config.json), generation_config.json and the tokenizer files are kept. If the run has another
+// tokenizer, or the model has no path, these are made from the run's tokenizer. A run that trains
+// an adapter saves an adapter folder in the format of peft, without the model. Throws IoError if a
+// file cannot be read.
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
 
 }  // namespace colossal

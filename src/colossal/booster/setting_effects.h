@@ -1,5 +1,5 @@
-// Finds settings that would do nothing beside the others, so that nothing that a user asks for is
-// ignored in silence.
+// Finds settings that would have no effect because of other settings, so that no setting of the
+// user is ignored without a warning.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace colossal {
 
-// Refuses settings that ask for the impossible (a profile of steps that are never made, a
-// checkpoint without a folder, a batch of absurd size): throws ConfigError naming both settings.
+// Throws ConfigError, naming both settings, for settings that ask for the impossible: a profile of
+// steps that will not run, a checkpoint without a folder, or a batch that is far too large.
 void refuse_impossible_settings(const Job& job);
 
-// Returns a line for each setting that has no effect on a run that is sensible without it, naming
-// both settings.
+// Returns a line for each setting that has no effect but does no harm. Each line names both
+// settings.
 std::vector<std::string> settings_without_effect(const Job& job);
 
 }  // namespace colossal

@@ -65,7 +65,7 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
                         .sample_ids = batch.sample_ids,
                         .documents = on_meta(batch.documents)};
   const nn::StepContext step = context_of(dry, model_->context, 0, 0, /*training=*/false);
-  const data::Batch here = batch_here(dry, model_->context);
+  const data::Batch here = local_batch(dry, model_->context);
   StageState state;
   for (int next = 0; next <= stage; ++next) {
     state = model_->stages.run(next, state, here, step).state;

@@ -1,4 +1,5 @@
-// Types and shapes of what the stages of a pipeline pass on, found by running them on meta.
+// Finds the dtypes and shapes of the tensors that pipeline stages pass on, by running the stages on
+// meta.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace colossal {
 
-// How a model is made once more, for a dry run.
+// Constructs a second instance of a model, for a dry run.
 struct ModelSource {
   parallel::Sharding sharding;
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;
@@ -24,11 +25,11 @@ struct ModelSource {
 
 class StateShapes {
  public:
-  // Finds the shapes as this rank of `context` sees them.
+  // Finds the shapes as on this rank of `context`.
   StateShapes(const ModelSource& source, const ParallelContext& context);
   ~StateShapes();
 
-  // Returns, on meta, what `stage` passes on for a batch of these sizes.
+  // Returns tensors on meta with the dtypes and shapes that `stage` passes on for this batch.
   StageState after(int stage, const data::Batch& batch);
 
  private:
@@ -36,11 +37,11 @@ class StateShapes {
   StageState run(int stage, const data::Batch& batch);
 
   std::unique_ptr<DryModel> model_;
-  using Key = std::pair<int, std::vector<int64_t>>;  // stage, sizes of the inputs
+  using Key = std::pair<int, std::vector<int64_t>>;  // stage, shape of the inputs
   std::map<Key, StageState> found_;
 };
 
-// Returns stages_of(), with state_like if there are several stages.
+// Returns stages_of(), with state_like set if there are several stages.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 

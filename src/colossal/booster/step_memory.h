@@ -1,4 +1,4 @@
-// Counts the memory of a rank's tensors, step by step, while it trains.
+// Tracks the memory of a rank's tensors during training, step by step.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,22 @@
 
 namespace colossal {
 
-// Counts from its construction on, on the constructing thread. It is made before the model, so that
-// nothing is missed. On a GPU it counts nothing.
+// Tracks allocations of the constructing thread, from construction on. Construct it before the
+// model, so that no allocation is missed. On a GPU nothing is tracked.
 class StepMemory {
  public:
   explicit StepMemory(const ParallelContext& context);
 
-  // Resident when this was made: the program, its libraries, a corpus in memory.
+  // Resident bytes at construction: the program, its libraries, a corpus in memory.
   int64_t base_bytes() const { return base_bytes_; }
 
   void begin_step();
   void end_step();
-  // The bytes by kind when most was allocated in the last step; nothing if nothing is counted.
+  // Returns the bytes by kind at the peak of the last step; nullopt if nothing is tracked.
   const std::optional<memory::BytesByKind>& peak() const { return peak_; }
-  // The bytes of each kind that occurs, over the second step, in milliseconds, as a chart stacks
-  // them. (In the first step memory is touched, and libraries allocate what they keep.)
+  // Returns the bytes of each kind over the second step, for a stacked chart; x is in milliseconds.
+  // Kinds without bytes are left out. (In the first step, memory is touched for the first time and
+  // libraries allocate their caches.)
   const std::vector<report::ChartSeries>& second_step() const { return second_step_; }
 
  private:

@@ -1,4 +1,4 @@
-// When a rank carried out an action of its pipeline's schedule.
+// The times at which a rank ran an action of its pipeline's schedule.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace colossal {
 
 struct TimedAction {
-  // A computation, or, where `waits`, the message that the rank had to wait for before the next
-  // one.
+  // A computation; or, if `waits` is true, the message that the rank waited for before its next
+  // computation.
   parallel::pipeline::Action action;
   bool waits = false;
   int64_t step = 0;
-  // Seconds of this host's steady clock. On an accelerator, when the work was issued.
+  // Seconds of this host's steady clock. On an accelerator: the time when the work was issued.
   double begin = 0;
   double end = 0;
 

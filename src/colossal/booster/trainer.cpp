@@ -99,7 +99,7 @@ class Trainer {
         context_(context),
         checkpoints_(folders.checkpoints()),
         task_(make_task(job, context_, hooks.during_set_up)),
-        base_digest_(job.model.adapter ? io::folder_digest(job.model.weights) : ""),
+        base_digest_(job.model.adapter ? io::folder_digest(job.model.weights).model : ""),
         saved_model_(describe_saved_model(job, task_->tokenizer())),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
@@ -241,7 +241,10 @@ class Trainer {
         engine_.forward_backward(micro_batches);
       } catch (const std::exception& error) {
         // It leaves once the work beside has ended: the other ranks hear of it now.
-        if (beside.seconds.valid()) context_.world().abort(error.what());
+        if (beside.seconds.valid()) {
+          context_.world().abort(error.what());
+          beside.seconds.wait();  // it reads the weights
+        }
         throw;
       }
       const std::map<std::string, double> told = wait_for(beside);

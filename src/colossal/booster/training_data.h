@@ -1,4 +1,4 @@
-// A run's tokenizer, corpora and the order in which samples are read.
+// A run's tokenizer, its corpora, and the order in which samples are read.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,30 @@
 
 namespace colossal {
 
-// Throws ConfigError where the tokenizer has more tokens than the model's vocabulary.
+// Throws ConfigError if the tokenizer has more tokens than the model's vocabulary.
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
-// The job's tokenizer, checked; the log says what it is.
+// Opens and checks the job's tokenizer, and logs a description of it.
 std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job);
 
-// How the job's steps are divided, as this rank's replica sees it.
+// Returns how the samples of a step are divided into micro-batches, for this rank's replica.
 data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
-// How the keys of [data] say that files become text.
+// Returns the options of [data] for reading files as text.
 data::CorpusOptions corpus_options(const DataConfig& config);
-// Calls Corpus::open(), and logs what it found and skipped.
+// Calls Corpus::open(), and logs what was read and skipped.
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options);
 
-// Compares two results of TrainingData::state() and says, for people, how the texts that the runs
-// train on differ; empty if they do not, as far as the older state tells.
+// Compares two results of TrainingData::state() and describes, for people, how the training texts
+// of the runs differ. Returns "" if they do not differ as far as the older state shows.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
-// Learns to predict the next token of a text.
+// The task of predicting the next token of a text.
 class TrainingData final : public TrainingTask {
  public:
-  // Opens, and tokenizes where needed; calls `tokenizing` meanwhile. Collective: throws ConfigError
-  // on all ranks where one has found other contents than rank 0; throws what `tokenizing`,
-  // check_vocabulary and Corpus::open throw.
+  // Opens the corpora and tokenizes them if needed; meanwhile calls `tokenizing` repeatedly.
+  // Collective: throws ConfigError on all ranks if a rank's corpora differ from those of rank 0.
+  // Also throws what `tokenizing`, check_vocabulary and Corpus::open throw.
   TrainingData(const Job& job, const ParallelContext& context,
                const std::function<void()>& tokenizing);
 
@@ -52,7 +52,8 @@ class TrainingData final : public TrainingTask {
   data::BatchLoader validation_loader() const override;
   int64_t num_validation_steps() const override;
 
-  // The corpus (by its contents), tokenizer, sequence length and order.
+  // Has fingerprints of the corpora and the tokenizer, the sequence length, and what determines the
+  // order of samples.
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
 

@@ -1,4 +1,4 @@
-// File work of all ranks that succeeds or fails for all of them.
+// Runs file operations on all ranks so that they succeed, or fail, on all ranks together.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,15 @@
 
 namespace colossal::checkpoint {
 
-// Runs `work` on each rank of the group; returns what each returned, in rank order. If any of them
-// threw, every rank throws IoError naming the ranks and their reasons, ranks of one reason
-// together; or ConfigError, if all that threw threw that. Collective.
+// Runs `work` on each rank of the group, and returns the results of all ranks, in rank order. If
+// `work` threw on any rank, every rank throws: ConfigError if all failed ranks threw ConfigError,
+// else IoError. The message names the failed ranks and their reasons, grouped by reason.
+// Collective.
 std::vector<std::string> all_or_none(const comm::Group& group,
                                      const std::function<std::string()>& work);
 
-// The same for what only rank 0 of the group does; returns what it returned.
+// Runs `work` on rank 0 of the group and returns its result on all ranks. Throws as all_or_none()
+// does. Collective.
 std::string on_first_rank(const comm::Group& group, const std::function<std::string()>& work);
 
 }  // namespace colossal::checkpoint

@@ -22,7 +22,7 @@ namespace {
 io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
                            const FilePlan& plan, const Description& description) {
   io::remove_stale_temporaries(folder.directory());
-  folder.make_way_for(path);
+  folder.set_aside_existing(path);
   io::DirectoryWriter writer = io::DirectoryWriter::create(path);
   for (const FilePlan::PlannedFile& file : plan.files()) {
     writer.create_file(file.name, file.plan.file_bytes);

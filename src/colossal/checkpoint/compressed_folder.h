@@ -1,6 +1,6 @@
-// Writes folders whose products have weights in few bits, in the form of compressed-tensors, which
-// transformers and vLLM read: integers as "pack-quantized" (packed_integers.h), E4M3 as
-// "float-quantized" (stored_tensor.h).
+// Writes folders with quantized weights in the format of compressed-tensors, which transformers and
+// vLLM read: integers as "pack-quantized" (packed_integers.h), E4M3 as "float-quantized"
+// (stored_tensor.h).
 #pragma once
 
 #include <filesystem>
@@ -18,25 +18,25 @@
 
 namespace colossal::checkpoint {
 
-// Of each tensor [outputs, inputs] that is to be in few bits, by its name in the folder: how. The
-// inputs of an output are whole groups.
+// Quantization of each tensor [outputs, inputs] that is to be quantized, by its name in the folder.
+// The number of inputs is a multiple of the group size.
 using QuantizedTensors = std::map<std::string, ops::Quantization>;
 
 class CompressedFolder {
  public:
-  // Creates `folder` with files as large as they will be, one for each of `source`, which outlives
-  // it. Throws IoError.
+  // Creates `folder` with files of their final size, one for each file of `source`. `source` must
+  // outlive this. Throws IoError.
   CompressedFolder(const WeightFolder& source, std::filesystem::path folder,
                    QuantizedTensors quantized);
   ~CompressedFolder();
 
-  // Takes these rows of a tensor, in order, which must be quantized as was said. The tensor is
-  // written when all its rows are here.
+  // Adds rows of a tensor. They must be quantized as `quantized` declares. rows: row ranges, in
+  // order; empty: all rows. Writes the tensor once all its rows are added.
   void write(const std::string& tensor, const std::vector<Range>& rows,
              const ops::QuantizedMatrix& matrix);
-  // Takes these rows of a tensor that stays as it is in other respects.
+  // Replaces rows of a tensor that is not quantized.
   void change(const std::string& tensor, const std::vector<Range>& rows, const at::Tensor& values);
-  // Copies what nobody has written, and waits until the disk has all.
+  // Copies all other tensors from `source`, and waits until everything is on disk.
   void finish();
 
  private:
@@ -56,7 +56,8 @@ class CompressedFolder {
   std::map<std::string, at::Tensor> changed_;
 };
 
-// The quantization_config of such a folder. ignored: names of modules that stay as they are.
+// Returns the quantization_config of the folder's config.json. ignored: names of modules that are
+// not quantized.
 nlohmann::ordered_json compressed_config(const QuantizedTensors& quantized,
                                          const std::vector<std::string>& ignored);
 

@@ -1,4 +1,5 @@
-// Which bytes of which file of a checkpoint belong to which tensor: the same on every rank.
+// Plans which bytes of which file of a checkpoint belong to which tensor. The plan is the same on
+// every rank.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +16,17 @@ namespace colossal::checkpoint {
 inline constexpr const char* kOptimizerFile = "training_state/optimizer.safetensors";
 inline constexpr const char* kStateFile = "training_state/state.json";
 
-// Which weights a checkpoint's folder has, and where.
+// Which weights a checkpoint has, and in which files.
 struct WeightFiles {
   std::string config = "config.json";
   std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
-  bool only_adapter = false;   // in one file, NAME.safetensors
-  int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has a file alone
+  bool only_adapter = false;   // only the adapter, in one file: NAME.safetensors
+  int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has a file of its own
 };
 
 class FilePlan {
  public:
-  // Plans the files of the weights, then those of the state.
+  // Plans the files of the weights, followed by the file of the optimizer state.
   FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
 
   struct PlannedFile {
@@ -34,16 +35,16 @@ class FilePlan {
   };
   const std::vector<PlannedFile>& files() const { return files_; }
 
-  // Where element `begin` of a tensor lies: the file and the byte offset in it.
+  // Position of an element of a tensor: the file, and the byte offset in the file.
   struct Position {
     const std::string* file;
     int64_t offset;
   };
   Position find(const std::string& tensor, int64_t begin) const;
 
-  std::string index_json() const;  // NAME.safetensors.index.json
+  std::string index_json() const;  // contents of NAME.safetensors.index.json
 
-  // Names of the state of a parameter in kOptimizerFile.
+  // Names of a parameter's tensors in kOptimizerFile.
   static std::string master_name(const std::string& parameter) { return "master." + parameter; }
   static std::string state_name(const std::string& state, const std::string& parameter) {
     return state + "." + parameter;
@@ -57,7 +58,7 @@ class FilePlan {
   void add(const std::string& name, const std::vector<io::TensorSpec>& tensors);
 
   std::vector<PlannedFile> files_;
-  std::unordered_map<std::string, Place> places_;  // of tensors
+  std::unordered_map<std::string, Place> places_;  // by name of the tensor
   size_t weight_files_ = 0;
   int64_t weight_bytes_ = 0;
 };

@@ -49,7 +49,7 @@ void turn_heads(std::span<float> numbers, int64_t head_rows, int64_t columns, Di
 void convert_numbers(const GgufFamily& family, const models::DecoderConfig& config,
                      const std::string& name, const std::vector<int64_t>& shape,
                      Direction direction, const ReadNumbers& read, const WriteNumbers& write) {
-  const int64_t head_rows = rows_of_turning_heads(family, name, config);
+  const int64_t head_rows = rows_of_rotary_head(family, name, config);
   const int64_t columns = shape.size() == 1 ? 1 : shape.back();
   int64_t numel = 1;
   for (const int64_t size : shape) numel *= size;

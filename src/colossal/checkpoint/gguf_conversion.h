@@ -8,16 +8,17 @@
 
 namespace colossal::checkpoint {
 
-// Writes `file` from a folder with config.json, weights and, if there is one, tokenizer.json.
-// Matrices become `type`, with two exceptions: rows that are no whole blocks become f16, and with
-// q4_k the head becomes q6_k. Vectors become f32. Throws ConfigError if GGUF has no form here for
-// the family or the model, or if `file` exists; IoError for bad or unwritable files.
+// Writes `file` from a folder with config.json, weights and, optionally, tokenizer.json. Matrices
+// are converted to `type`, with two exceptions: a matrix whose rows are not whole quantization
+// blocks is stored as f16, and with q4_k the head is stored as q6_k. Vectors are stored as f32.
+// Throws ConfigError if the family or the model cannot be converted to GGUF, or if `file` exists.
+// Throws IoError if a file is invalid or cannot be written.
 void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path& file,
                 io::GgufType type);
 
-// Writes a folder from a GGUF file. All tensors become `type`: f16, bf16 or f32. Without it they
-// keep the type of the file's matrices if that is one of these, else they become f32. Throws as
-// above.
+// Writes a folder from a GGUF file. All tensors are converted to `type`: f16, bf16 or f32. If
+// `type` is nullopt, the type of the file's matrices is used if it is one of these, else f32.
+// Throws as hf_to_gguf() does.
 void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& folder,
                 std::optional<io::GgufType> type);
 

@@ -61,13 +61,13 @@ const std::vector<GgufFamily>& families() {
        .file_name = "llama",
        .architecture = "LlamaForCausalLM",
        .layers = kLlamaLayers,
-       .turns_neighbours = true},
+       .rotates_adjacent_channels = true},
       {.name = "mixtral",
        .file_name = "llama",
        .architecture = "MixtralForCausalLM",
        .layers = with_experts("block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
                               "block_sparse_moe.experts.*.w3", "block_sparse_moe.experts.*.w2"),
-       .turns_neighbours = true,
+       .rotates_adjacent_channels = true,
        .has_experts = true},
       {.name = "qwen2",
        .file_name = "qwen2",
@@ -343,10 +343,12 @@ bool stays_whole(std::string_view gguf_name) {
   return parts_of(gguf_name, kGgufBlocks).layer == "ffn_gate_inp";
 }
 
-int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_name,
-                              const DecoderConfig& config) {
+int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
+                            const DecoderConfig& config) {
   const std::string_view layer = parts_of(gguf_name, kGgufBlocks).layer;
-  return family.turns_neighbours && (layer == "attn_q" || layer == "attn_k") ? config.head_size : 0;
+  return family.rotates_adjacent_channels && (layer == "attn_q" || layer == "attn_k")
+             ? config.head_size
+             : 0;
 }
 
 bool adds_one(const GgufFamily& family, std::string_view gguf_name) {

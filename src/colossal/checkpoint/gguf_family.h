@@ -1,4 +1,4 @@
-// How GGUF files name what Hugging Face folders hold, family by family: tensors, and the fields of
+// Maps Hugging Face folders to GGUF files, for each model family: tensor names, and the fields of
 // config.json.
 #pragma once
 
@@ -17,49 +17,55 @@ namespace colossal::checkpoint {
 using GgufFields = std::vector<std::pair<std::string, io::GgufValue>>;
 
 struct GgufFamily {
-  std::string_view name;          // of "model_type"
-  std::string_view file_name;     // of "general.architecture"
-  std::string_view architecture;  // the class of transformers
-  // For each layer of a block: its name in GGUF, and in Hugging Face files. Layers of experts are
-  // one tensor in GGUF, [experts, .., ..]; in Hugging Face files `*` is the number of an expert.
+  std::string_view name;          // value of "model_type"
+  std::string_view file_name;     // value of "general.architecture"
+  std::string_view architecture;  // name of the class in transformers
+  // Names of the layers of a block: in GGUF, and in Hugging Face files. GGUF stores the weights of
+  // all experts as one tensor, [experts, .., ..]; in Hugging Face files `*` is the index of the
+  // expert.
   std::vector<std::pair<std::string_view, std::string_view>> layers;
-  // True: neighbouring channels of a head are rotated together, so rows of queries and keys lie in
-  // another order than in Hugging Face files, which rotate the two halves of a head.
-  bool turns_neighbours = false;
-  bool norms_add_one = false;  // a norm's weight in GGUF is 1 + the one in Hugging Face files
+  // true: GGUF rotates adjacent channels of a head, while Hugging Face models rotate the two halves
+  // of a head. The rows of queries and keys are then reordered.
+  bool rotates_adjacent_channels = false;
+  // true: GGUF stores a norm's weight as 1 + the weight in Hugging Face files.
+  bool norms_add_one = false;
   bool has_experts = false;
 };
 
-// Throw ConfigError, naming the families that there are. The second is that of a file.
+// Return the family of a "model_type", and of a file. Throw ConfigError if there is no such family;
+// the message lists the supported families. where: prefix of the message.
 const GgufFamily& find_gguf_family(std::string_view name, const std::string& where);
 const GgufFamily& find_gguf_family(const io::GgufReader& file);
 
-// "blk.3.attn_q.weight" of "model.layers.3.self_attn.q_proj.weight"; nothing for a name that the
-// family does not have. expert: set for a tensor of one expert, which is that part of the tensor.
+// Name of a tensor in GGUF: "blk.3.attn_q.weight" for "model.layers.3.self_attn.q_proj.weight".
+// expert: index along the first dimension, for a tensor of one expert. gguf_name() returns nullopt
+// if the family has no such tensor.
 struct GgufName {
   std::string name;
   std::optional<int64_t> expert{};
 };
 std::optional<GgufName> gguf_name(const GgufFamily& family, const std::string& hf_name);
-// The way back: one name, or one for each expert; none for a name that the family does not have.
+// Inverse of gguf_name(). Returns one name, or one name for each expert; empty if the family has no
+// such tensor.
 std::vector<std::string> hf_names(const GgufFamily& family, const std::string& gguf_name,
                                   int64_t experts);
 
-// Returns the rows of a head, for tensors whose rows are reordered; 0 for other tensors.
-int64_t rows_of_turning_heads(const GgufFamily& family, std::string_view gguf_name,
-                              const models::DecoderConfig& config);
+// Returns the number of rows of a head if the rows of the tensor are reordered, else 0.
+int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
+                            const models::DecoderConfig& config);
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);
-// Whether a matrix stays in fp32 whatever the others are: a router.
+// Whether a matrix is always stored as fp32. True for routers.
 bool stays_whole(std::string_view gguf_name);
 
-// Returns the model's fields. Throws ConfigError for a model that GGUF cannot describe in this
-// family.
+// Returns the GGUF fields of the model. Throws ConfigError if GGUF cannot describe the model in
+// this family.
 GgufFields model_fields(const GgufFamily& family, const models::DecoderConfig& config);
-// Factors by which a head's frequencies are divided, for the tensor "rope_freqs.weight"; empty
-// where there is none.
+// Returns the divisors of a head's rotary frequencies, for the tensor "rope_freqs.weight". Empty if
+// the model's scaling is not that of Llama 3.
 std::vector<float> frequency_divisors(const models::DecoderConfig& config);
 
-// Returns config.json. Throws IoError for a missing field, ConfigError for what is not known.
+// Returns the contents of config.json for a GGUF file. Throws IoError for a missing field,
+// ConfigError for a value that is not supported.
 nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& family);
 
 }  // namespace colossal::checkpoint

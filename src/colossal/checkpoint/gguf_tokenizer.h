@@ -1,5 +1,5 @@
-// Tokenizers in GGUF files and in tokenizer.json: byte-level BPE ("gpt2") and SentencePiece's BPE
-// with byte fallback ("llama").
+// Converts tokenizers between GGUF files and tokenizer.json: byte-level BPE ("gpt2"), and
+// SentencePiece's BPE with byte fallback ("llama").
 #pragma once
 
 #include <filesystem>
@@ -11,13 +11,14 @@
 
 namespace colossal::checkpoint {
 
-// Returns the fields of a folder's tokenizer, with as many tokens as the model has; without a
-// tokenizer.json, the fields that say that there is none. Throws ConfigError for another kind,
-// IoError for a bad file.
+// Returns the GGUF fields of a folder's tokenizer, with `vocabulary` tokens. If there is no
+// tokenizer.json, returns the fields for "no tokenizer". Throws ConfigError for another kind of
+// tokenizer, IoError for an invalid file.
 GgufFields tokenizer_fields(const std::filesystem::path& folder, int64_t vocabulary);
 
-// Returns names and contents of a folder's files for the tokenizer in a GGUF file; empty if it has
-// none. Throws ConfigError for a kind that is not converted.
+// Returns the tokenizer files of a Hugging Face folder, name to content, for the tokenizer in a
+// GGUF file; empty if the file has no tokenizer. Throws ConfigError for a kind of tokenizer that
+// cannot be converted.
 std::map<std::string, std::string> tokenizer_files(const io::GgufReader& file);
 
 }  // namespace colossal::checkpoint

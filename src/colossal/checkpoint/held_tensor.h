@@ -1,4 +1,4 @@
-// Numbers in memory as a tensor of a folder: scales and zeros of others.
+// A StoredTensor whose values are in memory: scales or zeros of another tensor.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace colossal::checkpoint {
 
 class HeldTensor : public StoredTensor {
  public:
-  // Named as the tensor that it belongs to.
+  // of: the tensor whose name and file this reports.
   HeldTensor(const StoredTensor& of, std::vector<int64_t> shape, std::vector<float> values)
       : StoredTensor(of.name(), of.file(), std::move(shape), at::kFloat),
         values_(std::move(values)) {}

@@ -5,6 +5,8 @@
 #include <ATen/ops/isfinite.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/adapter_merge.h"
@@ -15,6 +17,9 @@
 
 namespace colossal::checkpoint {
 namespace {
+
+constexpr const char* kScoreHead = "score.weight";
+constexpr const char* kIndexFile = "model.safetensors.index.json";
 
 // By the name that a tensor has in the folder: the weight's full name in the model's files.
 using AdaptedWeights = std::map<std::string, std::string>;
@@ -33,10 +38,34 @@ AdaptedWeights find_adapted(const WeightFolder& directory,
   }
   for (const std::string& parameter : specification.adapter->trained) {
     for (const std::string& tensor : models::slice_in_model(specification, parameter).names()) {
+      if (tensor == kScoreHead && !directory.contains(tensor)) continue;
       adapted.emplace(find_weight(directory, tensor).entry->name, tensor);
     }
   }
   return adapted;
+}
+
+// Where the adapter has a head for scores in place of the model's for tokens.
+struct ChangedHead {
+  std::string file;                                         // which has the new one
+  std::set<std::string> dropped;                            // tensors of the old one
+  nlohmann::json config_fields = nlohmann::json::object();  // of config.json
+  bool is_new() const { return !file.empty(); }
+};
+
+ChangedHead find_changed_head(const WeightFolder& directory,
+                              const models::ModelSpecification& specification) {
+  if (!specification.decoder.score_head || directory.contains(kScoreHead)) return {};
+  ChangedHead head{.file = directory.files().back()->path().filename(), .dropped = {}};
+  for (const char* parameter : {"head.weight", "head.bias"}) {
+    if (parameter == std::string("head.bias") && !specification.decoder.head_bias) continue;
+    head.dropped.insert(models::slice_in_files(specification, parameter).name);
+  }
+  head.config_fields["architectures"] = specification.config.at("architectures");
+  for (const char* labels : {"id2label", "label2id"}) {
+    head.config_fields[labels] = specification.other_fields.at(labels);
+  }
+  return head;
 }
 
 at::Tensor merge_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
@@ -53,16 +82,27 @@ at::Tensor merge_tensor(const io::SafetensorsReader& file, const io::TensorEntry
 }
 
 void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& adapted,
-                       const AdapterMerge& merge, const std::filesystem::path& path) {
+                       const AdapterMerge& merge, const ChangedHead& head,
+                       const std::filesystem::path& path) {
   std::vector<io::TensorSpec> specs;
   for (const io::TensorEntry& entry : from.entries()) {
-    specs.push_back({entry.name, entry.type, entry.shape});
+    if (!head.dropped.contains(entry.name)) specs.push_back({entry.name, entry.type, entry.shape});
+  }
+  at::Tensor scores;
+  if (head.file == path.filename()) {
+    const io::TensorEntry& any = from.entries().front();
+    scores = merge.replaced(kScoreHead).to(tensor_type(any, from.path()));
+    specs.push_back({kScoreHead, any.type, scores.sizes().vec()});
   }
   const io::SafetensorsPlan plan = io::plan_safetensors(specs, from.metadata());
   io::File to = io::File::create(path);
   to.reserve(plan.file_bytes);
   to.write_at(std::as_bytes(std::span(plan.header)), 0);
   for (const io::TensorEntry& entry : plan.entries) {
+    if (scores.defined() && entry.name == kScoreHead) {
+      to.write_at(bytes_of(scores), plan.position(entry));
+      continue;
+    }
     const io::TensorEntry& source = *from.find(entry.name);
     if (const auto found = adapted.find(entry.name); found != adapted.end()) {
       const at::Tensor merged = merge_tensor(from, source, found->second, merge);
@@ -76,6 +116,23 @@ void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& 
   to.sync();
 }
 
+// The text of config.json, or of the index, of the merged folder.
+std::string with_head(const std::string& name, const std::string& text, const ChangedHead& head) {
+  if (!head.is_new()) return text;
+  nlohmann::json json = nlohmann::json::parse(text);
+  if (name != kIndexFile) {
+    json.update(head.config_fields);
+    // A score is that of the last token which is no padding.
+    nlohmann::json& padding = json["pad_token_id"];
+    if (padding.is_null()) padding = json.value("eos_token_id", nlohmann::json());
+  } else {
+    for (const std::string& tensor : head.dropped) json.at("weight_map").erase(tensor);
+    json["weight_map"][kScoreHead] = head.file;
+    json["metadata"].erase("total_size");
+  }
+  return json.dump(2) + "\n";
+}
+
 }  // namespace
 
 void write_merged_folder(const models::ModelSpecification& specification,
@@ -86,17 +143,26 @@ void write_merged_folder(const models::ModelSpecification& specification,
   directory.require_numbers("merge an adapter into");
   const AdaptedWeights adapted = find_adapted(directory, specification);
   const AdapterMerge merge(specification);
+  const ChangedHead head = find_changed_head(directory, specification);
+  if (head.is_new() && !merge.replaced(kScoreHead).defined()) {
+    throw ConfigError(fmt::format(
+        "{}: it is of a model that scores texts (task_type = \"SEQ_CLS\"), and neither it nor {} "
+        "has "
+        "the head, \"{}\"; merge it into the folder that it was trained beside",
+        specification.adapter->weights.string(), directory.path().string(), kScoreHead));
+  }
   write_whole(folder, [&](const std::filesystem::path& temporary) {
     io::make_folders(temporary);
     for (const auto& [name, content] : files) {
       io::write_file_atomically(temporary / name, content);
     }
-    for (const char* name : {"config.json", "model.safetensors.index.json"}) {
+    for (const char* name : {"config.json", kIndexFile}) {
       if (!io::path_exists(directory.path() / name)) continue;
-      io::write_file_atomically(temporary / name, io::read_file(directory.path() / name));
+      io::write_file_atomically(temporary / name,
+                                with_head(name, io::read_file(directory.path() / name), head));
     }
     for (const auto& file : directory.files()) {
-      write_merged_file(*file, adapted, merge, temporary / file->path().filename());
+      write_merged_file(*file, adapted, merge, head, temporary / file->path().filename());
     }
   });
 }

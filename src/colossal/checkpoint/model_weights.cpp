@@ -40,7 +40,7 @@ void check_copies(const models::ModelSpecification& adapted, const std::filesyst
 }  // namespace
 
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const ReadApart& apart, const std::function<void()>& asked,
+                const UnchunkedParameters& apart, const std::function<void()>& asked,
                 const ChangedWeights& changed) {
   const auto slice_of = [&](const std::string& name) {
     if (asked) asked();

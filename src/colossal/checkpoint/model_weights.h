@@ -9,15 +9,15 @@
 
 namespace colossal::checkpoint {
 
-// Reads into `chunks`, which are the model's, all that the folders have. `asked` is called whenever
-// a parameter is looked for. Throws as read_weights() does.
+// Reads all weights of the model's folder, and of its adapter's folder, into `chunks`. `asked` is
+// called whenever a parameter is looked up. Throws as read_weights() does.
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const ReadApart& apart = {}, const std::function<void()>& asked = {},
+                const UnchunkedParameters& apart = {}, const std::function<void()>& asked = {},
                 const ChangedWeights& changed = {});
 
-// Reads the weights of an adapter from its folder, of those of its parameters that `chunks` hold.
-// Throws ConfigError where the folder holds other weights of the model's own than the model has,
-// such as those of a larger vocabulary.
+// Reads the weights of an adapter from its folder, for those of `parameters` that are in `chunks`.
+// Throws ConfigError if the folder has a copy of a base model's weight that differs from the
+// model's, for example because the vocabulary was enlarged.
 void read_adapter(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks);
 

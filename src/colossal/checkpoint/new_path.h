@@ -1,4 +1,4 @@
-// Files and folders that are written once: whole, or not at all.
+// Writes a file or folder completely or not at all.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +6,11 @@
 
 namespace colossal::checkpoint {
 
-// Throws ConfigError if something is there already.
+// Throws ConfigError if `path` exists.
 void require_new(const std::filesystem::path& path);
 
-// Calls `write` with a hidden name beside `path`, and gives what it wrote the name `path`. Where
-// `write` fails nothing is left.
+// Calls `write` with a hidden temporary path beside `path`, then renames it to `path`. If `write`
+// throws, the temporary files are removed.
 void write_whole(const std::filesystem::path& path,
                  const std::function<void(const std::filesystem::path& temporary)>& write);
 

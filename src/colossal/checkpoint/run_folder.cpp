@@ -121,7 +121,7 @@ bool RunFolder::counts(const fs::path& checkpoint) const {
          io::verify_directory(checkpoint, io::Verify::sizes).empty() && run_of(checkpoint) == run_;
 }
 
-void RunFolder::make_way_for(const fs::path& checkpoint) {
+void RunFolder::set_aside_existing(const fs::path& checkpoint) {
   std::error_code ignored;
   // DirectoryWriter replaces an empty folder, and refuses a file.
   if (!fs::is_directory(checkpoint, ignored) || fs::is_empty(checkpoint, ignored)) return;

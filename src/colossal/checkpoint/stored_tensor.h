@@ -1,18 +1,20 @@
-// Tensors of a folder as a model reads them. Most lie in their file number by number. Published
-// models also hold some in few bits, with scales beside them, which are decoded:
+// Tensors of a folder, as values that a model reads. Most tensors are stored as plain values.
+// Published models also have quantized tensors, with scales in separate tensors; these are decoded:
 //
 //   NAME with NAME_scale_inv    F8_E4M3 [out, in] and F32 [out / 128, in / 128], rounded up, or
-//                               other blocks: a number is multiplied by its block's scale
+//                               other block sizes: value = stored value * scale of its block
 //                               (DeepSeek-V3). Decoded to bf16
-//   NAME with NAME_scale        F8_E4M3 or I8 [out, in], and scales of the whole, of rows, of
-//                               groups of a row or of blocks (compressed-tensors). Decoded to fp32
+//   NAME with NAME_scale        F8_E4M3 or I8 [out, in], with scales per tensor, per row, per
+//                               group of a row, or per block (compressed-tensors). Decoded to fp32
 //   NAME_blocks, NAME_scales    U8 [.., out, in / 32, 16] and U8 [.., out, in / 32]: MXFP4 (Open
-//                               Compute Project, "OCP Microscaling Formats", 2023), two numbers a
-//                               byte, the lower bits first, times 2^(scale - 127). The tensor NAME
-//                               is their transpose, [.., in, out] (GPT-OSS). Decoded to bf16
-//   qweight, qzeros, scales     in place of "weight": gptq and awq; and
-//   NAME_packed, NAME_scale     compressed-tensors' pack-quantized (packed_integers.h). Decoded to
+//                               Compute Project, "OCP Microscaling Formats", 2023). A byte has two
+//                               values, the first in the low bits, times 2^(scale - 127). The
+//                               tensor NAME is the transpose, [.., in, out] (GPT-OSS).
+//                               Decoded to bf16
+//   qweight, qzeros, scales     in place of "weight": gptq and awq (packed_integers.h). Decoded to
 //                               fp32
+//   NAME_packed, NAME_scale     pack-quantized of compressed-tensors (packed_integers.h).
+//                               Decoded to fp32
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,16 +34,16 @@
 
 namespace colossal::checkpoint {
 
-// A folder of weights, and how they are stored.
+// A folder of weights, with the format in which it stores them.
 class WeightFolder : public io::TensorDirectory {
  public:
   using TensorDirectory::TensorDirectory;
 
-  // Read when it is asked for first. Throws ConfigError for a form that is not read. Not
-  // thread-safe.
+  // Returns the storage format. Reads it at the first call. Throws ConfigError for an unsupported
+  // format. Not thread-safe.
   const models::StoredForm& form() const;
-  // Throws ConfigError where weights are in few bits: `what` ("merge an adapter into") needs
-  // numbers.
+  // Throws ConfigError if the folder has quantized weights. what: the operation that needs plain
+  // values, for the message ("merge an adapter into").
   void require_numbers(const std::string& what) const;
 
  private:
@@ -55,18 +57,20 @@ class StoredTensor {
   StoredTensor& operator=(const StoredTensor&) = delete;
 
   const std::string& name() const { return name_; }
-  const std::filesystem::path& file() const { return file_; }  // the one that is named in errors
+  const std::filesystem::path& file() const { return file_; }  // the file named in errors
   const std::vector<int64_t>& shape() const { return shape_; }
   at::ScalarType type() const { return type_; }
 
-  // Numbers of the flattened tensor from `first` on, as many as the destination has bytes for.
+  // Reads elements of the flattened tensor, from element `first` on, until `destination` is full.
   // Throws IoError. Not thread-safe.
   virtual void read(int64_t first, std::span<std::byte> destination) const = 0;
 
-  // Of a matrix in few bits that products can use as it is: how, with the group of its scales.
+  // Returns the quantization, with its group size, of a matrix that linear layers can use without
+  // decoding; else nullopt.
   virtual std::optional<ops::Quantization> quantization() const { return std::nullopt; }
-  // Of such a one, tensors as its own in fp32 with a number for each group in place of its inputs:
-  // its scale, and its zero; null where zeros are those of quantization().
+  // Only if quantization() is set: return the scales and the zero points, as fp32 tensors with one
+  // value per group in place of the inputs. Null if the tensor is not quantized. zeros() is also
+  // null if quantization() implies the zero points.
   virtual std::unique_ptr<StoredTensor> scales() const { return nullptr; }
   virtual std::unique_ptr<StoredTensor> zeros() const { return nullptr; }
 
@@ -82,17 +86,19 @@ class StoredTensor {
   at::ScalarType type_;
 };
 
-// A tensor of a file that outlives it, number by number. Throws ConfigError for a type that is not
-// read.
+// Returns a tensor of `file` that is stored as plain values. `file` must outlive the result. Throws
+// ConfigError for an unsupported dtype.
 std::unique_ptr<StoredTensor> stored_tensor(const io::SafetensorsReader& file,
                                             const io::TensorEntry& entry);
 
-// The tensor `name` of a folder that outlives it; null where there is none. Throws ConfigError
-// where it or its scales have another type or shape than above.
+// Returns the tensor `name` of a folder, decoded if it is quantized; null if there is none.
+// `folder` must outlive the result. Throws ConfigError if the tensor or its scales have another
+// dtype or shape than listed above.
 std::unique_ptr<StoredTensor> find_stored_tensor(const WeightFolder& folder,
                                                  const std::string& name);
 
-// The names of what the folder holds for this tensor: nothing, itself, or what stands for it.
+// Returns the names of the folder's tensors that store the tensor `name`: its own name, or the
+// names of its quantized parts; empty if there are none.
 std::vector<std::string> names_of_stored(const WeightFolder& folder, const std::string& name);
 
 }  // namespace colossal::checkpoint

@@ -1,4 +1,4 @@
-// Converts between LibTorch's tensors and bytes in files.
+// Converts between LibTorch tensors and bytes in files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@
 namespace colossal::checkpoint {
 
 io::ScalarType file_type(at::ScalarType type);
-// Returns the type of a tensor in a file. Throws ConfigError, naming tensor and type, for types
-// that no weight of a model has (fp8, complex ...).
+// Returns the dtype of a tensor in a file. Throws ConfigError, naming tensor and dtype, for dtypes
+// that model weights cannot have (fp8, complex, ...).
 at::ScalarType tensor_type(const io::TensorEntry& entry, const std::filesystem::path& file);
 
-// The memory of a contiguous CPU tensor.
+// Return the memory of a contiguous CPU tensor.
 std::span<const std::byte> bytes_of(const at::Tensor& tensor);
 std::span<std::byte> writable_bytes_of(const at::Tensor& tensor);
 

@@ -180,9 +180,9 @@ nn::Parameter groups_of(const nn::Parameter& weight, const ops::Quantization& ho
   return groups;
 }
 
-WeightsHere read_here(const WeightFolder& directory, const nn::Parameter& parameter,
-                      const TensorSlice& slice, bool as_stored) {
-  WeightsHere here{.numbers = read_whole(numbers_in(directory), parameter, slice)};
+LocalWeights read_here(const WeightFolder& directory, const nn::Parameter& parameter,
+                       const TensorSlice& slice, bool as_stored) {
+  LocalWeights here{.numbers = read_whole(numbers_in(directory), parameter, slice)};
   if (as_stored) here.stored = stored_quantization(directory, parameter, slice);
   if (!here.stored) return here;
   const nn::Parameter groups = groups_of(parameter, *here.stored);
@@ -286,7 +286,7 @@ void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& par
 
 void read_weights(const std::filesystem::path& folder, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks, const SliceOf& slice_of, const SpareTensor& spare,
-                  const ReadApart& apart, const ChangedWeights& changed) {
+                  const UnchunkedParameters& apart, const ChangedWeights& changed) {
   const WeightFolder directory(folder);
   nn::ParameterList all = chunks.parameters();
   all.insert(all.end(), apart.parameters.begin(), apart.parameters.end());

@@ -1,5 +1,5 @@
-// Reads tensors of Hugging Face folders and of checkpoints: of each tensor only the byte ranges of
-// the elements that this rank keeps, at most 64 MiB at once.
+// Reads weights from Hugging Face folders and checkpoints. Reads only the byte ranges of the
+// elements that this rank keeps, at most 64 MiB at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,70 +19,74 @@
 
 namespace colossal::checkpoint {
 
-// Returns where files hold a parameter.
+// Returns where files store a parameter.
 using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
-// Says what a tensor is that belongs to no parameter: nothing if that is unknown, "" if it is not
-// needed, else the name of the tensor of which it must be a copy.
+// Classifies a tensor that belongs to no parameter. Returns nullopt if the tensor is unknown, "" if
+// it is not needed, else the name of the tensor of which it must be a copy.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
-// What is here of a parameter, of its local shape and in the file's type.
-struct WeightsHere {
+// This rank's shard of a parameter, of its local shape and in the dtype of the file.
+struct LocalWeights {
   at::Tensor numbers;
-  // If the file holds products' weights in few bits, and these are asked for: how, and the scales
-  // and zeros of groups, of the same shape but for the inputs, of which there is one for each
-  // group. zeros: undefined where there are none.
+  // Set if the file has the linear layer's weight in a quantized form that can be used without
+  // decoding, and UnchunkedParameters::as_stored is true: the quantization, and the scales and zero
+  // points of the groups. Their shape is that of `numbers` with one entry per group in place of the
+  // inputs. zeros: undefined if there are no zero points.
   std::optional<ops::Quantization> stored{};
   at::Tensor scales{}, zeros{};
 };
 
-// Parameters that have no place in chunks: each is given whole as soon as it is read.
-struct ReadApart {
+// Parameters that are not in chunks. `take` is called with each parameter's whole shard as soon as
+// it is read.
+struct UnchunkedParameters {
   nn::ParameterList parameters{};
-  std::function<void(nn::Parameter& parameter, const WeightsHere& weights)> take{};
-  bool as_stored = false;  // give scales and zeros, too, of parameters with stored_quantization()
+  std::function<void(nn::Parameter& parameter, const LocalWeights& weights)> take{};
+  bool as_stored = false;  // also read scales and zeros, if stored_quantization() is set
 };
 
-// Weights that are not kept as files have them.
+// Weights that are changed after they are read.
 struct ChangedWeights {
   std::function<bool(const nn::Parameter& parameter)> applies{};
-  // Takes what is here of a weight, of its local shape and in the file's type, and returns what is
-  // kept.
+  // here: this rank's shard of the weight, of its local shape and in the dtype of the file. Returns
+  // the values to keep.
   std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};
 };
 
-// Finds a tensor by its name, or by its name without the first part ("transformer."), as bare
-// models are saved. Throws ConfigError where there is neither.
+// Finds a tensor by its name, by its name without the first part ("transformer."), as bare models
+// are saved, or by its name in the folder of a model for images and text. Throws ConfigError if
+// there is none.
 io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::string& name);
 
-// The shape of a tensor, found so, in which its numbers are read.
+// Returns the shape of a tensor after decoding. Finds the tensor as find_weight() does.
 std::vector<int64_t> weight_shape(const WeightFolder& folder, const std::string& name);
 
-// Reads a whole tensor, found so, as numbers in a type that has them.
+// Reads a whole tensor; a quantized tensor is decoded. Finds the tensor as find_weight() does.
 at::Tensor read_weight(const WeightFolder& folder, const std::string& name);
 
-// Reads what is here of a parameter, of its local shape, as numbers in a type that has them.
+// Reads this rank's shard of a parameter, of its local shape; a quantized tensor is decoded.
 at::Tensor read_parameter(const WeightFolder& folder, const nn::Parameter& parameter,
                           const TensorSlice& slice);
 
-// How a folder holds the weights of a product, or of a stack of them, in few bits in which products
-// can use them; nothing where it holds numbers, or holds them otherwise.
+// Returns the quantization in which a folder stores the weight of a linear layer, or of a stack of
+// linear layers. Returns nullopt if the weight is not quantized, or if its form cannot be used
+// without decoding.
 std::optional<ops::Quantization> stored_quantization(const WeightFolder& folder,
                                                      const nn::Parameter& parameter,
                                                      const TensorSlice& slice);
 
-// Reads the weights of `parameters`, which are among those of `chunks`, from a folder. Tensors are
-// found as by find_weight(). Throws ConfigError naming a tensor that is missing or of another
-// shape, or that would not be read: one that belongs to no parameter of `chunks` or `apart` and is
-// not spare. Throws IoError naming one that holds numbers which are not finite.
+// Reads the weights of `parameters`, a subset of those of `chunks`, from a folder. Finds tensors as
+// find_weight() does. Throws ConfigError, naming the tensor, if a tensor is missing, has another
+// shape, or belongs to no parameter of `chunks` or `apart` and is not spare. Throws IoError, naming
+// the tensor, if a value is not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
-    const ReadApart& apart = {}, const ChangedWeights& changed = {});
+    const UnchunkedParameters& apart = {}, const ChangedWeights& changed = {});
 
-// Reads from one file the weights of those `parameters` that it holds. It may hold no others, but
-// for those that are spare. Throws as read_weights() does.
+// Reads the weights of `parameters` from one file. Every other tensor of the file must be spare.
+// Throws as read_weights() does.
 void read_weights_of_file(
     const std::filesystem::path& file, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
@@ -90,26 +94,27 @@ void read_weights_of_file(
       return false;
     });
 
-// Flat values from element `begin` on, in the file's type.
+// Receives flat values from element `begin` on, in the dtype of the file.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
-// One of the tensors that hold a parameter, and the elements of `here` that it holds, counted as
-// read_tensor() counts them.
+// One of the tensors that store a parameter, and the range of this rank's elements that it stores,
+// counted as in read_tensor().
 struct TensorPart {
   std::string name;
   Range here;
 };
-// Returns them in the order of TensorSlice::names(), those that hold none of `here` included.
+// Returns the parts in the order of TensorSlice::names(), including parts that have no elements in
+// `here`.
 std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
                                      Range here);
 
-// Elements `here` of a parameter, counted as they lie here (Parameter::for_each_run), of which
-// `tensor` holds all as `slice` says. Throws ConfigError where the tensor's shape is not
-// what the slice needs.
+// Reads the elements `here` of this rank's shard of a parameter, counted as in
+// Parameter::for_each_run. `tensor` must store all of them, at the places that `slice` describes.
+// Throws ConfigError if the tensor's shape does not fit `slice`.
 void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                  const TensorSlice& slice, Range here, const TakeValues& take);
 
-// The same into `chunks`. Throws IoError too, where a number among them is not finite.
+// Reads as read_tensor() does, into `chunks`. Also throws IoError if a value is not finite.
 void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                             const TensorSlice& slice, Range here, memory::ChunkEngine& chunks);
 

@@ -35,8 +35,8 @@ void write_part(io::DirectoryWriter& writer, const comm::Group& group) {
 
 }  // namespace
 
-void prove_shared_folder(const std::string& setting, const fs::path& folder,
-                         const comm::Group& group) {
+void check_shared_writable(const std::string& setting, const fs::path& folder,
+                           const comm::Group& group) {
   std::optional<io::DirectoryWriter> writer;  // removes what it made
   const std::string made = on_first_rank(group, [&] {
     return attempt(setting, folder, [&] {
@@ -63,8 +63,8 @@ void prove_shared_folder(const std::string& setting, const fs::path& folder,
   });
 }
 
-void prove_folder(const std::string& setting, const fs::path& folder, bool concerned,
-                  const comm::Group& group) {
+void check_writable(const std::string& setting, const fs::path& folder, bool concerned,
+                    const comm::Group& group) {
   all_or_none(group, [&] {
     return attempt(setting, folder, [&]() -> std::string {
       if (!concerned) return "";

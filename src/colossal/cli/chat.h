@@ -1,4 +1,4 @@
-// A conversation in the terminal.
+// Interactive chat in the terminal.
 #pragma once
 
 #include "colossal/cluster/signal_queue.h"
@@ -7,10 +7,11 @@
 
 namespace colossal::cli {
 
-// Reads messages from stdin, a line each, and writes the answers as they come, until /exit or the
-// end of the input. /reset forgets the conversation; Ctrl-C stops the answer under way. Takes
-// SIGINT, so it must be blocked in all threads (cluster::SignalQueue). request: sampling and length
-// of each answer. Throws ConfigError for a model without a chat template.
+// Reads one message per line from stdin and streams the answers to stdout until /exit or the end of
+// input. /reset clears the conversation; Ctrl-C stops the current answer. SIGINT must be blocked in
+// all threads (cluster::SignalQueue), because chat() receives it from `interrupts`. request:
+// sampling options and greatest length of each answer. Throws ConfigError if the model has no chat
+// template.
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,
           const serve::Request& request);
 

@@ -1,5 +1,5 @@
-// The subcommands of `colossal`, one file each. Each function adds its subcommand to `app`; when it
-// is the one that was asked for, its exit code lands in `exit_code`.
+// The subcommands of `colossal`, one source file each. Each function adds a subcommand to `app`;
+// when the subcommand runs, it sets `exit_code`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,11 +10,11 @@ namespace colossal::cli {
 
 enum ExitCode {
   kDone = 0,
-  kFailed = 1,    // a file, a last save, non-finite numbers, a stop that kept nothing
-  kBadUsage = 2,  // or configuration
+  kFailed = 1,  // file error, failed last save, non-finite numbers, or a stop without a checkpoint
+  kBadUsage = 2,  // bad usage or configuration
   kRankDied = 3,
-  // train and tune: on request, before its last step; the same command goes on. A second request
-  // that insists ends it with 128 + signal.
+  // train and tune: stopped by a signal before the last step; the same command resumes the run. A
+  // further signal that insists (cluster::StopRequests) ends the process with 128 + signal instead.
   kStopped = cluster::kStoppedExitCode,
 };
 

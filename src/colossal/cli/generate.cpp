@@ -2,6 +2,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "colossal/cli/generate_file.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
+#include "colossal/cli/rank_timeout.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/model_folder.h"
@@ -31,6 +33,7 @@ struct GenerateArguments {
   QuantizeArguments quantize;
   SpeculationArguments speculation;
   bool int8_key_values = false;
+  std::optional<std::string> rank_timeout;
   std::vector<std::string> flags;  // --section.key=value
 };
 
@@ -108,10 +111,26 @@ std::unique_ptr<serve::InferenceModel> open_model(const GenerateArguments& argum
       resolve_weight_bits(arguments.quantize));
 }
 
+// run(engine); the loss of a rank, which ends requests with errors of their own, is told as such.
+void with_engine(const serve::InferenceModel& model, const models::ModelFacts& facts,
+                 serve::EngineOptions options, const std::function<void(serve::Engine&)>& run) {
+  std::string loss;
+  options.on_lost = [&](const std::string& error) { loss = error; };
+  try {
+    serve::Engine engine(*model, facts, options, model.ranks());
+    run(engine);
+  } catch (const Error&) {
+    if (loss.empty()) throw;
+  }
+  if (!loss.empty()) throw CommError(loss);
+}
+
 // In the terminal, until it is ended there.
 void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
   const WeightBits bits = resolve_weight_bits(arguments.quantize);
+  const serve::HeartbeatOptions heartbeat =
+      resolve_rank_timeout(arguments.rank_timeout, config.parallel.timeout);
   validate(arguments);
   prepare(config, ranks);
   cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
@@ -126,18 +145,22 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   const OpenedSpeculation draft =
       open_speculation(arguments.speculation, config, model->device(), bits);
   serve::EngineOptions options = engine_options(*model, config);
+  options.heartbeat = heartbeat;
   options.max_num_seqs = 1;
   options.speculation = draft.speculation;
   options.int8_key_values = arguments.int8_key_values;
-  serve::Engine engine(**model, facts, options, model->ranks());
-  served.set_max_length(engine.options().max_model_len);
-  chat(engine, served, interrupts, arguments.file.request);
-  say_speculation(engine);
+  with_engine(*model, facts, options, [&](serve::Engine& engine) {
+    served.set_max_length(engine.options().max_model_len);
+    chat(engine, served, interrupts, arguments.file.request);
+    log_acceptance_rate(engine);
+  });
 }
 
 void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
   const WeightBits bits = resolve_weight_bits(arguments.quantize);
+  const serve::HeartbeatOptions heartbeat =
+      resolve_rank_timeout(arguments.rank_timeout, config.parallel.timeout);
   validate(arguments);
   const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
   prepare(config, ranks);
@@ -153,6 +176,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   const OpenedSpeculation draft =
       open_speculation(arguments.speculation, config, model->device(), bits);
   serve::EngineOptions options = engine_options(*model, config);
+  options.heartbeat = heartbeat;
   options.speculation = draft.speculation;
   options.int8_key_values = arguments.int8_key_values;
   const int64_t beams = std::max<int64_t>(1, arguments.file.request.beams.width);
@@ -163,15 +187,16 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   if (!arguments.prompt) {
     served.emplace(arguments.model, arguments.model, facts.positions, facts.vocabulary);
   }
-  serve::Engine engine(**model, facts, options, model->ranks());
-  if (served) {
-    served->set_max_length(engine.options().max_model_len);
-    generate_file(engine, *served, arguments.file);
-  } else {
-    write(*arguments.prompt);
-    generate_text(engine, *tokenizer, arguments);
-  }
-  say_speculation(engine);
+  with_engine(*model, facts, options, [&](serve::Engine& engine) {
+    if (served) {
+      served->set_max_length(engine.options().max_model_len);
+      generate_file(engine, *served, arguments.file);
+    } else {
+      write(*arguments.prompt);
+      generate_text(engine, *tokenizer, arguments);
+    }
+    log_acceptance_rate(engine);
+  });
 }
 
 void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
@@ -259,6 +284,7 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->allow_extras();
   command->footer(help_of_keys<ModelRanksConfig>);
   add_ranks_option(*command, arguments->ranks);
+  add_rank_timeout(*command, arguments->rank_timeout);
   command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
     InferenceRanks ranks(arguments->ranks);

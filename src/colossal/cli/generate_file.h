@@ -1,4 +1,4 @@
-// Completes the prompts of a file, many at once.
+// Batch generation: completes the prompts of a file.
 #pragma once
 
 #include <string>
@@ -10,20 +10,22 @@
 namespace colossal::cli {
 
 struct GenerateFile {
-  std::string input, output;  // lines of JSON
-  serve::Request request;     // of every line, but for its prompt; line i draws by seed + i
+  std::string input, output;  // jsonl files
+  // options of all requests; the prompt is set per line, and line i uses sampling.seed + i
+  serve::Request request;
   std::vector<std::string> stop;
 };
 
-// Each line {"prompt": "..."} or {"messages": [...]} of the input is written to the output, in the
-// same order, with "completion", "completion_tokens", "finish_reason" and, if the request asks,
-// "logprobs"; in beam search also "beams", all texts with their scores. Shows its progress on
-// stderr. Throws ConfigError, naming file and line, for an invalid prompt; Error where a request
+// Reads lines {"prompt": "..."} or {"messages": [...]} from the input and writes each to the
+// output, in the same order, with "completion", "completion_tokens", "finish_reason" and, if
+// requested, "logprobs" added; in beam search also "beams", all texts with scores. Shows progress
+// on stderr. Throws ConfigError, naming file and line, for an invalid prompt; Error if a request
 // fails.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what);
 
-// How many lines of the file hold a prompt.
+// Returns the number of prompts of the file. Throws ConfigError, naming file and line, for an
+// invalid line.
 int64_t count_prompts(const std::string& input);
 
 }  // namespace colossal::cli

@@ -1,12 +1,12 @@
-// LibTorch's initialization takes some tenths of a second before main(). A stop request that comes
-// meanwhile, or a terminal that goes away, would end the process as any signal does; these signals
-// are held until somebody can answer them.
+// LibTorch's static initialization takes some tenths of a second before main(). During that time, a
+// stop signal or SIGHUP would kill the process without cleanup. These signals are therefore blocked
+// from process start until a subcommand can handle them.
 #pragma once
 
 namespace colossal::cli {
 
-// Called by subcommands that answer no stop request: held signals act as usual from now on. Other
-// subcommands leave them to cluster::StopListener or a launcher.
+// Unblocks the signals. Called by subcommands without their own handling of stop signals; other
+// subcommands leave the signals to cluster::StopListener or a launcher.
 void release_held_signals();
 
 }  // namespace colossal::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
 #include "colossal/base/machine.h"
@@ -106,7 +107,10 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks, const std::s
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& to_do,
                                                  const std::string& adapter) {
-  models::ModelSpecification specification = models::resolve_model({.path = folder});
+  models::ModelRequest request{.path = folder};
+  // The adapter of a reward model may have the head that its model lacks.
+  if (const auto adapted = adapters::adapted_model(adapter)) request.score_head = adapted->scores;
+  models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {
     throw ConfigError(fmt::format("{} holds no weights to {} with", folder, to_do));
   }
@@ -217,7 +221,7 @@ OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
   return opened;
 }
 
-void say_speculation(const serve::Engine& engine) {
+void log_acceptance_rate(const serve::Engine& engine) {
   if (engine.options().speculation.kind == serve::Speculation::Kind::none) return;
   const serve::EngineStatistics statistics = engine.statistics();
   const auto guessed = static_cast<double>(std::max<int64_t>(1, statistics.draft_tokens));
@@ -321,7 +325,6 @@ serve::EngineOptions engine_options(const serve::InferenceModel& model,
   options.device = model.device();
   // Several signs within the time after which a rank would be taken for lost.
   options.sign_of_life = std::min(options.sign_of_life, config.parallel.timeout / 4);
-  options.heartbeat.interval = std::min(options.heartbeat.interval, config.parallel.timeout / 4);
   return options;
 }
 

@@ -1,5 +1,5 @@
-// Shared by the commands that use a trained model: the keys of a run.toml that they take, under the
-// same names, and the way from a folder to a model.
+// Arguments shared by the commands that use a trained model: configuration keys, with the names
+// that they have in run.toml, and functions to open the model.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,7 +20,7 @@
 
 namespace colossal::cli {
 
-struct InferenceConfig {  // of one rank
+struct InferenceConfig {  // keys for a single rank
   std::string compute = "auto";
   memory::Offload offload_parameters = "none";
   int64_t table_rows = 0;
@@ -28,7 +28,7 @@ struct InferenceConfig {  // of one rank
   std::optional<int64_t> threads;
 };
 
-// Of ranks that hold a model together.
+// Keys for a model that is partitioned over ranks.
 struct ModelRanksConfig : InferenceConfig {
   ParallelConfig parallel;
 };
@@ -39,49 +39,50 @@ struct QuantizeArguments {
   std::optional<int64_t> group;
 };
 
-// In how many bits the weights of products are kept.
+// The format of linear weights on the device.
 struct WeightBits {
-  std::optional<ops::Quantization> quantization;  // unset: as the folder has them, or as numbers
+  std::optional<ops::Quantization> quantization;  // nullopt: no quantization while reading
+  // Keeps quantized weights of the folder quantized; see serve::InferenceOptions.
   bool as_stored = false;
 };
 
 // The values of --speculate, --draft and --num-drafts.
 struct SpeculationArguments {
   std::string kind = "none";
-  std::string draft;  // the folder of a model
+  std::string draft;  // folder of the draft model or draft head
   int64_t drafts = 4;
 };
 
-// The engine's options, and the model that guesses; null: no model does.
+// The engine's options for speculative decoding and the draft model; null: no draft model.
 struct OpenedSpeculation {
   std::unique_ptr<serve::InferenceModel> model;
   serve::Speculation speculation;
 };
 
-// --kv-type
+// Adds the option --kv-type.
 void add_key_value_type(CLI::App& command, bool& int8);
 
 void add_speculation(CLI::App& command, SpeculationArguments& arguments);
 
-// Reads the weights of --draft, in as many bits as the model's. Throws ConfigError.
+// Reads the weights of --draft, quantized like the model's weights. Throws ConfigError.
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
                                    const WeightBits& bits);
 
-// Says how many guesses were right, if the engine guesses.
-void say_speculation(const serve::Engine& engine);
+// Logs the acceptance rate of draft tokens, if the engine uses speculative decoding.
+void log_acceptance_rate(const serve::Engine& engine);
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
-// How to round weights of this type, in groups of the type's own size unless one is given. Throws
-// ConfigError for what is not supported, naming what is.
+// Returns the quantization of a type name. group: inputs per scale; nullopt: the default of the
+// type. Throws ConfigError, listing the supported values, if type or group is unsupported.
 ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group);
 WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
 
 void describe(ConfigSchema& schema, InferenceConfig& config);
 void describe(ConfigSchema& schema, ModelRanksConfig& config);
 
-// Returns the help of the keys that describe() declares for a config.
+// Returns the help text of the keys of a config.
 template <class Config>
 std::string help_of_keys() {
   Config config;
@@ -90,8 +91,8 @@ std::string help_of_keys() {
   return "Keys, with the names of a training run's:\n\n" + schema.help();
 }
 
-// Makes a config of flags "--section.key=value". Throws ConfigError for an unknown key or a wrong
-// value.
+// Parses flags "--section.key=value" into a config. Throws ConfigError for an unknown key or an
+// invalid value.
 template <class Config>
 Config parse_flags(const std::vector<std::string>& flags) {
   Config config;
@@ -101,49 +102,51 @@ Config parse_flags(const std::vector<std::string>& flags) {
   return config;
 }
 
-// Checks what can be checked before a file is read, and lets this process compute with as many
-// threads as the config says. It may start the process again: call it first. Throws ConfigError.
+// Validates the config without reading a file, and sets the number of compute threads. Throws
+// ConfigError.
 void prepare(const InferenceConfig& config);
-// The same of one of several ranks.
+// Likewise for one of several ranks, which share the cores of a host.
 void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
 
-// --ranks. what: that so many ranks do, a sentence without its end.
+// Adds the option --ranks. what: its help text, a sentence without the final period.
 void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
                       const std::string& what =
                           "Hold the model on this many ranks of this machine, "
                           "parallel.tp x parallel.pp [1]");
 
-// Throws ConfigError for a folder that is no model's, or one without weights: there is nothing
-// `to_do` ("generate") with. adapter: the folder of one, or empty.
+// Returns the model in a folder, with an adapter. to_do: verb for the error message ("generate").
+// adapter: folder of an adapter, or empty. Throws ConfigError if the folder is no model folder or
+// has no weights.
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& to_do,
                                                  const std::string& adapter = "");
 
-// The folder whose tokenizer is meant: the adapter's where it has one, else the model's.
+// Returns the folder of the tokenizer: the adapter's folder if it has a tokenizer, else the
+// model's.
 std::string tokenizer_folder(const std::string& model, const std::string& adapter);
 
-// --adapter
+// Adds the option --adapter.
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
-// The type of weights and activations that precision.compute asks for.
+// Returns the dtype of weights and activations for precision.compute.
 at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
                                     const InferenceConfig& config);
 
-// Reads the weights, and says on stderr where they rest if that is not on the device, and how many
-// bytes they are if they are quantized.
+// Reads the weights. Logs their size if they are quantized, and the memory tiers if weights are
+// stored off the device.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const WeightBits& bits = {},
     std::function<void(int64_t done, int64_t total)> progress = {});
 
-// The same on `ranks`, which it lets meet. The first one says where weights rest, and has
-// `progress`. Collective. strategy: of parallel.*.
+// Likewise, partitioned over `ranks`, which it connects. Only the first rank logs and calls
+// `progress`. strategy: resolved from parallel.*. Collective.
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
     const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-// What an engine of the model takes from it and the config.
+// Returns `options` with the fields that depend on the model and the config set.
 serve::EngineOptions engine_options(const serve::InferenceModel& model,
                                     const ModelRanksConfig& config,
                                     serve::EngineOptions options = {});

@@ -74,7 +74,7 @@ void InferenceRanks::disconnect() {
   world_.reset();
 }
 
-std::optional<std::string> InferenceRanks::failure_of_others() {
+std::optional<std::string> InferenceRanks::child_rank_failure() {
   const auto deadline = std::chrono::steady_clock::now() + kLastWords;
   while (!others_.empty() && std::chrono::steady_clock::now() < deadline) {
     for (cluster::RankProcess& other : others_) {
@@ -92,7 +92,7 @@ int InferenceRanks::guarded(const std::function<void()>& run) {
     return kDone;
   } catch (const std::exception& error) {
     const bool refused = dynamic_cast<const ConfigError*>(&error) != nullptr;
-    if (const auto failure = refused ? std::nullopt : failure_of_others()) {
+    if (const auto failure = refused ? std::nullopt : child_rank_failure()) {
       throw CommError(*failure);
     }
     if (world_) world_->abort(error.what());

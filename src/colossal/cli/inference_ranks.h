@@ -1,6 +1,7 @@
-// The ranks on which `generate` and `serve` hold a model. The first one is the process that the
-// user started, which has the terminal or the server; with --ranks it starts the others as its
-// children. Under a launcher (srun, mpirun, torchrun, colossal run) all are there already.
+// The ranks on which `generate` and `serve` hold a model. The first rank is the process that the
+// user started; it has the terminal or the server. With --ranks, the first rank starts the other
+// ranks as child processes. A launcher (srun, mpirun, torchrun, colossal run) starts all ranks
+// itself.
 #pragma once
 
 #include <chrono>
@@ -19,34 +20,35 @@ namespace colossal::cli {
 
 class InferenceRanks {
  public:
-  // Before the process has other threads. ranks: --ranks. Throws ConfigError where a launcher has
-  // started another number.
+  // Construct before the process has other threads. ranks: the value of --ranks. Throws ConfigError
+  // if a launcher started a different number of ranks.
   explicit InferenceRanks(const std::optional<int>& ranks);
 
   int size() const { return launch_ ? launch_->rendezvous.size : num_ranks_; }
   int local_size() const { return launch_ ? launch_->local_size : num_ranks_; }
   bool is_first() const { return !launch_ || launch_->rendezvous.rank == 0; }
-  // Whether the others can be started once more: they are our children.
+  // Whether the other ranks can be restarted, because they are child processes of this one.
   bool can_start_again() const { return !launch_ && num_ranks_ > 1; }
 
-  // Starts the others where that is ours to do, and joins them. All have the same `settings`.
-  // Throws ConfigError, CommError.
+  // Starts the other ranks (unless a launcher did) and connects all ranks. `settings` must be equal
+  // on all ranks. Throws ConfigError, CommError.
   comm::World& connect(const std::string& backend, std::chrono::milliseconds timeout,
                        const comm::Settings& settings);
-  // Ends the others that are ours, and the world; what uses it is gone.
+  // Ends child ranks and destroys the world, which must no longer be in use.
   void disconnect();
 
-  // run(); the exit code. An error ends the other ranks too. A rank with a launcher of ours tells
-  // it; else the error goes on, and is the cause where another rank is lost.
+  // Calls run() and returns the exit code. On an exception, aborts the world, so that the other
+  // ranks end too. If the cause is the failure of a child rank, throws CommError with that rank's
+  // error. A rank that can report errors to its launcher does so and returns an exit code; other
+  // ranks rethrow.
   int guarded(const std::function<void()>& run);
-  // Which of the others that are ours has failed, and what it said, if one does within half a
-  // second.
-  std::optional<std::string> failure_of_others();
+  // Returns the error of a child rank that has failed; nullopt if none fails within half a second.
+  std::optional<std::string> child_rank_failure();
 
  private:
   std::optional<cluster::LaunchEnvironment> launch_;
   int num_ranks_ = 1;
-  std::optional<cluster::OrphanGuard> guard_;  // of others
+  std::optional<cluster::OrphanGuard> guard_;  // kills child ranks if this process is killed
   std::vector<cluster::RankProcess> others_;
   std::unique_ptr<comm::World> world_;
 };

@@ -1,4 +1,4 @@
-// What a command is given as a model: a Hugging Face folder, or a GGUF file.
+// The model argument of a command: a Hugging Face folder or a GGUF file.
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,16 @@ namespace colossal::cli {
 
 bool is_gguf(const std::filesystem::path& path);
 
-// Returns the folder of the given model. The contents of a GGUF file are written to a folder in
-// $TMPDIR, which exists while this lives; it must live until the weights have been read. Throws
-// ConfigError for a file whose model is not known, IoError.
+// Provides a Hugging Face folder for the argument. A GGUF file is converted to a folder in $TMPDIR,
+// which is removed with this object; keep the object until the weights are read. Throws ConfigError
+// if the file does not exist or its architecture is unsupported; IoError.
 class ModelSource {
  public:
   explicit ModelSource(const std::string& given);
 
   const std::string& folder() const { return folder_; }
-  // The model's name in requests: that of the folder, or of the file without its ending.
+  // Returns the model's name in requests: the name of the folder, or of the file without its
+  // extension.
   const std::string& name() const { return name_; }
 
  private:

@@ -1,4 +1,4 @@
-// The text that a model reads at the command line.
+// Text input of models at the command line.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,14 @@
 
 namespace colossal::cli {
 
-// --sequence-length: as given, else the model's positions, at most `most`. Throws ConfigError for
-// more than the model has.
+// Resolves --sequence-length: `given`, else the number of positions of the model, at most `most`.
+// Throws ConfigError if `given` is more than the positions.
 int64_t resolve_sequence_length(std::optional<int64_t> given, int64_t most,
                                 const models::ModelFacts& facts);
 
-// --data: the files that these patterns match, in the tokens of `tokenizer` ("bytes", a
-// tokenizer.json or a folder with one). Throws ConfigError for one with more tokens than the model.
+// Opens --data: the files that match the patterns, tokenized. tokenizer: "bytes", a tokenizer.json,
+// or a folder with one. Throws ConfigError if the tokenizer has more tokens than the model's
+// vocabulary.
 data::Corpus open_model_text(const std::vector<std::string>& patterns, const std::string& tokenizer,
                              const models::ModelFacts& facts, const DataConfig& config,
                              std::optional<int64_t> threads);

@@ -1,4 +1,4 @@
-// colossal convert --quantize: a model's folder with weights in few bits.
+// colossal convert --quantize: writes a model folder with quantized weights.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,27 +12,27 @@
 namespace colossal::cli {
 
 struct QuantizeFolderArguments {
-  std::string type;  // empty: nothing is quantized
+  std::string type;  // empty: no quantization
   std::optional<int64_t> group;
   bool symmetric = false;  // int4 without zero points
   std::string calibrate = "none";
-  std::vector<std::string> text;  // patterns of files
-  std::string tokenizer;          // empty: the model's
+  std::vector<std::string> text;  // file patterns
+  std::string tokenizer;          // empty: the tokenizer of the model
   int64_t samples = 128;
   std::optional<int64_t> sequence_length;
   std::vector<std::string> flags;  // --section.key=value
 };
 
 void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments);
-// The help of the keys that go with it.
+// Returns the help text of the configuration keys of --quantize.
 std::string help_of_quantizing();
 
-// Throws ConfigError for options that do not go together, and for any where nothing is quantized.
-// Otherwise lets this process compute with as many threads as the flags say, and may start it
-// again: call it first.
+// Validates the options without reading a file, and sets the number of compute threads if `type` is
+// not empty. Throws ConfigError for inconsistent options, and for options that require --quantize.
 void prepare_quantize_folder(const QuantizeFolderArguments& arguments);
 
-// Writes `destination` from the folder `model`. files: what lies beside config.json and weights.
+// Quantizes the folder `model` to the folder `destination`. files: name and contents of each
+// further file, besides config.json and the weights.
 void quantize_folder(const QuantizeFolderArguments& arguments, const std::string& model,
                      const std::filesystem::path& destination,
                      const std::vector<std::pair<std::string, std::string>>& files);

@@ -66,7 +66,7 @@ Job resolve(const GivenConfig& given, int ranks, int local_ranks, HostMemory mem
                      {.ranks = ranks,
                       .local_ranks = local_ranks,
                       .cores = machine::available_cores(),
-                      .most_threads = cluster::openmp_threads().value_or(INT_MAX),
+                      .max_threads = cluster::openmp_threads().value_or(INT_MAX),
                       .memory_bytes = is_limit ? machine::total_memory_bytes() : 0,
                       .bf16_instructions = on_gpus || has_bf16_instructions()},
                      given.keys);

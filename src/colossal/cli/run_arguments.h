@@ -1,5 +1,5 @@
-// The arguments that `train` and `plan` share: a run.toml, flags that override its keys, a number
-// of ranks.
+// The arguments of `train` and `plan`: a run.toml, flags that override its keys, and the number of
+// ranks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,18 +21,19 @@ struct RunArguments {
   int num_ranks() const;
 };
 
-// Adds the file, --ranks with this help, and the keys of RUN.toml as flags and in the help.
+// Adds the argument run.toml, the option --ranks with the given help text, and the keys of run.toml
+// as flags and in the help.
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help);
 
 struct GivenConfig {
   RunConfig config;
-  std::set<std::string> keys;  // that the file or a flag gave
+  std::set<std::string> keys;  // keys set by the file or a flag
 };
 
-// Throws ConfigError.
+// Reads the file and applies the flags. Throws ConfigError.
 GivenConfig read_config(const RunArguments& arguments);
 
-// Whether the memory of this host bounds what its ranks may take, where no budget is given.
+// Whether the memory of this host limits the ranks if no memory budget is configured.
 enum class HostMemory { is_limit, not_a_limit };
 
 // Resolves the job on `ranks` ranks, `local_ranks` of them on this machine. Throws ConfigError.

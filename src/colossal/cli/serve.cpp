@@ -14,6 +14,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
+#include "colossal/cli/rank_timeout.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/server/api_error.h"
 #include "colossal/server/server.h"
@@ -27,7 +28,7 @@ struct ServeArguments {
   std::string model;
   server::ServerOptions server;
   std::string drain_timeout = "30s";
-  std::string rank_timeout = "10s";
+  std::optional<std::string> rank_timeout;
   std::string served_name;  // empty: the source's
   serve::EngineOptions engine;
   std::string kv_bytes;  // empty: what the engine takes by itself
@@ -39,23 +40,9 @@ struct ServeArguments {
   std::vector<std::string> flags;  // --section.key=value
 };
 
-std::chrono::milliseconds duration_of(const char* flag, const std::string& text,
-                                      const char* example) {
-  const auto duration = parse_duration(text);
-  if (duration) return *duration;
-  throw ConfigError(fmt::format("--{}={}: must be a duration such as {}", flag, text, example));
-}
-
-void resolve_options(ServeArguments& arguments) {
-  arguments.server.drain_timeout = duration_of("drain-timeout", arguments.drain_timeout, "30s");
-  serve::HeartbeatOptions& heartbeat = arguments.engine.heartbeat;
-  heartbeat.timeout = duration_of("rank-timeout", arguments.rank_timeout, "10s");
-  if (heartbeat.timeout.count() > 0 && heartbeat.timeout < 2 * heartbeat.interval) {
-    throw ConfigError(
-        fmt::format("--rank-timeout={}: ranks are asked each {}; give at least {}, or 0s for never",
-                    arguments.rank_timeout, exact_duration(heartbeat.interval),
-                    exact_duration(2 * heartbeat.interval)));
-  }
+void resolve_options(ServeArguments& arguments, std::chrono::milliseconds parallel_timeout) {
+  arguments.server.drain_timeout = resolve_duration("drain-timeout", arguments.drain_timeout);
+  arguments.engine.heartbeat = resolve_rank_timeout(arguments.rank_timeout, parallel_timeout);
   if (arguments.kv_bytes.empty()) return;
   const auto bytes = parse_bytes(arguments.kv_bytes);
   if (!bytes || bytes->bytes < 1) {
@@ -168,7 +155,7 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   Loading loading;
   loading.config = parse_flags<ModelRanksConfig>(arguments.flags);
   prepare(loading.config, ranks);
-  resolve_options(arguments);
+  resolve_options(arguments, loading.config.parallel.timeout);
   loading.bits = resolve_weight_bits(arguments.quantize);
   loading.source = std::make_unique<ModelSource>(arguments.model);
   if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
@@ -185,7 +172,7 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
                                                    server::Server& server,
                                                    const std::string& error) {
   const Clock::time_point start = Clock::now();
-  const std::string cause = ranks.failure_of_others().value_or(error);
+  const std::string cause = ranks.child_rank_failure().value_or(error);
   if (!ranks.can_start_again()) throw CommError(cause);
   log::warn("{}: all requests have ended with an error; the engine starts again", cause);
   ranks.disconnect();
@@ -296,12 +283,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
                      "Memory for keys and values, such as 2GiB; by default that of the most and "
                      "longest requests, at most a quarter of what is free");
   add_key_value_type(command, engine.int8_key_values);
-  command
-      .add_option(
-          "--rank-timeout", arguments.rank_timeout,
-          "With several ranks: how long one may give no sign of life, however long its work "
-          "takes, before it counts as lost; 0s: only parallel.timeout ends the wait")
-      ->capture_default_str();
+  add_rank_timeout(command, arguments.rank_timeout);
   command.add_flag("!--no-prefix-cache", engine.prefix_cache,
                    "Requests with equal beginnings do not share keys and values");
   command.add_flag("--batch-invariant", engine.batch_invariant,

@@ -18,7 +18,7 @@ namespace {
 
 // Only system calls: other threads of the process that we are a copy of may have held locks.
 [[noreturn]] void remove_after_the_end(int from_owner, const char* path) {
-  setpgid(0, 0);  // away from the terminal's signals
+  setpgid(0, 0);  // away from signals to our group, such as the terminal's
   dup2(from_owner, STDIN_FILENO);
   close_range(STDOUT_FILENO, ~0U, 0);  // it holds nothing that others wait for to be closed
   char none = 0;
@@ -30,8 +30,8 @@ namespace {
 
 }  // namespace
 
-// The guard is there before the folder is, so that no moment is left in which nobody would remove
-// it.
+// The guard is there, and in a group of its own, before the folder is: so no moment is left in
+// which nobody would remove it.
 TemporaryFolder::TemporaryFolder() {
   std::random_device random;
   path_ = std::filesystem::temp_directory_path() /
@@ -42,13 +42,16 @@ TemporaryFolder::TemporaryFolder() {
     pipe.write_end.close();
     remove_after_the_end(pipe.read_end.get(), path_.c_str());
   }
+  if (guard_ < 0) {
+    throw IoError(fmt::format("{}: cannot start the process that would remove it: {}",
+                              path_.string(), std::strerror(errno)));
+  }
+  setpgid(guard_, guard_);  // also here: whoever of us comes first
   to_guard_ = std::move(pipe.write_end);
   if (mkdir(path_.c_str(), S_IRWXU) == 0) return;
   const int error = errno;
-  if (guard_ > 0) {
-    kill(guard_, SIGKILL);  // what stands there is not ours
-    waitpid(guard_, nullptr, 0);
-  }
+  kill(guard_, SIGKILL);  // what stands there is not ours
+  waitpid(guard_, nullptr, 0);
   throw IoError(fmt::format("{}: {}", path_.string(), std::strerror(error)));
 }
 
@@ -56,7 +59,7 @@ TemporaryFolder::~TemporaryFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
   to_guard_.close();
-  if (guard_ > 0) waitpid(guard_, nullptr, 0);
+  waitpid(guard_, nullptr, 0);
 }
 
 }  // namespace colossal::cli

@@ -1,4 +1,4 @@
-// A folder for temporary files that goes when the process does, however that ends.
+// A temporary folder that is removed when the process ends, even if it is killed.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace colossal::cli {
 
-// A new folder in $TMPDIR, removed at the end with all that is in it. A process of its own waits
-// for ours to end, and removes it where a signal has left us no time to.
+// Creates a folder in $TMPDIR and removes it with all contents in the destructor. A guard process
+// waits for this process to end and removes the folder if a signal killed this process.
 class TemporaryFolder {
  public:
   TemporaryFolder();  // throws IoError
@@ -22,7 +22,7 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
-  FileDescriptor to_guard_;  // whose end tells the guard of ours
+  FileDescriptor to_guard_;  // closing this pipe tells the guard that this process has ended
   pid_t guard_ = -1;
 };
 

@@ -59,14 +59,17 @@ int conclude(const Job& job, const TrainingSummary& summary) {
 // What a process of the job needs of the system is asked for before it starts, so that the limit is
 // named which is too low. Counted in ranks that save: files and sockets of the one that serves the
 // store, and threads.
-void require_open_files(int ranks) {
+void require_open_files(int ranks, const std::string& beside) {
   constexpr int kFiles = 64, kFilesPerRank = 2;
-  machine::require_open_files(kFiles + kFilesPerRank * ranks, fmt::format("{} ranks", ranks));
+  const int times = beside.empty() ? 1 : 2;
+  machine::require_open_files(
+      kFiles + times * kFilesPerRank * ranks,
+      fmt::format("{} ranks{}", ranks, beside.empty() ? "" : " with " + beside));
 }
 
-void require_threads(const Job& job, int local_ranks) {
+void require_threads(const Job& job, int local_ranks, const std::string& beside) {
   constexpr int kOtherThreads = 12;
-  machine::require_threads(job.threads, kOtherThreads);
+  machine::require_threads(job.threads, kOtherThreads, beside);
   const int cores = machine::available_cores();
   if (job.threads > 1 && job.threads * local_ranks > cores) {
     log::info(
@@ -109,8 +112,9 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
   }
   const TrainingRun run = read(arguments);
   const Job job = resolve(run.given, rendezvous.size, launch.local_size);
-  require_open_files(rendezvous.size);
-  require_threads(job, launch.local_size);
+  const std::string beside = run.beside_updates(job);
+  require_open_files(rendezvous.size, beside);
+  require_threads(job, launch.local_size, beside);
   comm::Settings settings = common_settings(job);
   settings.insert(settings.end(), run.settings.begin(), run.settings.end());
   const auto world =
@@ -143,10 +147,11 @@ int train_launched_and_report(const RunArguments& arguments, const ReadRun& read
 int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
   const TrainingRun run = read(arguments);
   const Job job = resolve(run.given, ranks, ranks);  // refuses before any rank starts
-  require_open_files(ranks);
+  const std::string beside = run.beside_updates(job);
+  require_open_files(ranks, beside);
   if (ranks == 1) {
     cluster::StopListener stop;
-    require_threads(job, ranks);
+    require_threads(job, ranks, beside);
     const auto world = comm::single_world(comm::device_alone(job.config.parallel.backend));
     return unless_stopped_in_set_up(stop, [&] { return train_rank(run, job, *world, stop); });
   }

@@ -3,9 +3,12 @@
 #include <memory>
 
 #include "colossal/base/error.h"
+#include "colossal/base/units.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/training_run.h"
+#include "colossal/comm/world.h"
 #include "colossal/tune/resolve.h"
+#include "colossal/tune/sampling_beside.h"
 #include "colossal/tune/tasks.h"
 
 namespace colossal::cli {
@@ -27,6 +30,19 @@ struct TuneSchema {
   ConfigSchema schema;
 };
 
+// job: its budgets are what `beside` bytes of other tensors leave.
+Job fit_beside(int64_t beside, const Job& job) {
+  try {
+    return plan::fit_memory(job);
+  } catch (const ConfigError& error) {
+    if (beside == 0) throw;
+    throw ConfigError(fmt::format(
+        "{}\n  These budgets are what is left by {} for frozen models, logits of a teacher and "
+        "sampling beside updates",
+        error.what(), format_bytes(beside)));
+  }
+}
+
 TrainingRun read_run(Method method, const RunArguments& arguments) {
   TuneSchema keys(method);
   keys.schema.read_file(arguments.file);
@@ -45,8 +61,14 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
   }
   tune::resolve(tuning, run.given.keys.contains("train.steps"), keys.run);
   run.given.config = keys.run;
+  run.beside_updates = [tuning](const Job& job) -> std::string {
+    const auto device = comm::device_alone(job.config.parallel.backend);
+    const bool samples = tune::samples_beside_updates(tuning.method, tuning.config, job, device);
+    return samples ? "the sampler (tune.overlap_sampling)" : "";
+  };
   run.fit_memory = [tuning](const Job& job) {
-    const Job fitted = plan::fit_memory(tune::job_of_rows(tuning, job));
+    const Job fitted =
+        fit_beside(tune::bytes_beside_updates(tuning, job), tune::job_of_rows(tuning, job));
     Job result = job;
     result.recompute = fitted.recompute;
     result.recompute_reason = fitted.recompute_reason;

@@ -1,9 +1,9 @@
-// Joins the launchers of one job on several hosts: each has a TCP connection to the one on the
-// first host, which passes messages on. Through it all of them start together, learn where the
-// store is, name a rank that died anywhere, and stop together.
+// Connects the launchers of a job on several hosts. Each launcher has a TCP connection to the
+// launcher on the first host, which forwards messages. Through this channel the launchers start
+// together, learn where the store is, report a rank that died on any host, and stop together.
 //
-// Messages are lines of JSON. A connection is accepted only from an address of a listed host; like
-// all else between ranks it is neither encrypted nor proof against somebody on these hosts.
+// Messages are lines of JSON. A connection is accepted only from the address of a listed host. Like
+// all traffic between ranks, it is neither encrypted nor protected against users of these hosts.
 #pragma once
 
 #include <poll.h>
@@ -19,10 +19,11 @@
 
 namespace colossal::cluster {
 
-// The hosts of a job; each has the same number of ranks, in the order of the list.
+// The hosts of a job. Each host has the same number of ranks; ranks are numbered in the order of
+// the list.
 struct HostTable {
   std::vector<std::string> names = {};      // as the user gave them
-  std::vector<std::string> addresses = {};  // numeric, one each
+  std::vector<std::string> addresses = {};  // numeric, one for each name
   int ranks_per_host = 1;
   int own_index = 0;
 
@@ -31,29 +32,30 @@ struct HostTable {
   std::string describe(int index) const;  // "host node7 (ranks 4 to 7)"
 };
 
-// What the first host's launcher tells the others when all have arrived.
+// Sent by the first host's launcher to the others when all have connected.
 struct JobStart {
   int store_port = 0;
-  std::string job;  // its name, see kJobVariable
+  std::string job;  // name of the job, see kJobVariable
 };
 
 struct HostMessage {
   enum class Kind { failed, stop, kill };
   Kind kind;
-  Failure failure = {};  // of kind `failed`
+  Failure failure = {};  // set if kind is `failed`
 };
 
 class ControlChannel {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  // A job on one host: nobody to talk to.
+  // For a job on one host: sends and receives nothing.
   ControlChannel() = default;
 
-  // On the first host: waits at own_address():port for all others, then tells them `start`.
-  // On another one: connects to the first host and waits to be told. Both throw ConfigError when a
-  // launcher's hosts or ranks differ from the first one's, CommError naming who is missing when the
-  // deadline passes, and return none when one of `signals` asks to stop.
+  // gather(), on the first host: waits at own_address():port for the launchers of all other hosts,
+  // then sends them `start`. join(), on another host: connects to the first host and waits for its
+  // start message. Both throw ConfigError if a launcher has other hosts or another number of ranks
+  // than the first host's launcher, and CommError naming the missing hosts if the deadline passes.
+  // Both return nullopt if one of `signals` asks to stop.
   static std::optional<ControlChannel> gather(const HostTable& hosts, int port,
                                               const JobStart& start, Deadline deadline,
                                               SignalQueue& signals);
@@ -62,22 +64,24 @@ class ControlChannel {
 
   void add_to(std::vector<pollfd>& polled) const;
 
-  // Returns the messages of the others since the last call. A host whose connection broke before it
-  // said that it was done counts as a failure.
+  // Returns the messages of the other hosts since the last call. A host whose connection breaks
+  // before its done message counts as a failure.
   std::vector<HostMessage> receive();
 
   void send(const HostMessage& message);  // to all other hosts
 
-  // This host's ranks have all ended: the loss of its connection means nothing from now on.
+  // Call when all ranks of this host have ended. The loss of this host's connection is then no
+  // failure.
   void send_done();
-  // Whether all others that pass their messages through here are done, so that this one may end.
+  // Whether this launcher may end: always, except on the first host, which forwards messages and
+  // must wait until all other hosts are done.
   bool may_leave() const;
 
  private:
   struct Peer {
-    int index;  // of its host
+    int index;  // of the peer's host
     LineSocket socket;
-    bool done = false;  // said so, or was reported as lost
+    bool done = false;  // sent its done message, or was reported as lost
   };
 
   explicit ControlChannel(const HostTable& hosts) : hosts_(hosts) {}

@@ -52,15 +52,15 @@ const Failure& JobOutcome::cause() const {
   return found == failures_.end() ? failures_.front() : *found;
 }
 
-bool JobOutcome::all_alike() const {
-  return local_failures_ == num_local_ranks_ && !all_wait_for_another() &&
+bool JobOutcome::all_failed_alike() const {
+  return local_failures_ == num_local_ranks_ && !all_blame_another_rank() &&
          std::all_of(failures_.begin(), failures_.end(), [this](const Failure& f) {
            return !f.sudden && f.exit_code == failures_.front().exit_code;
          });
 }
 
 std::string JobOutcome::message() const {
-  if (!all_alike()) return cause().describe();
+  if (!all_failed_alike()) return cause().describe();
   const auto said = std::find_if(failures_.begin(), failures_.end(),
                                  [](const Failure& f) { return !f.text.empty(); });
   if (said != failures_.end()) return said->text;
@@ -70,7 +70,7 @@ std::string JobOutcome::message() const {
                      cause().event);
 }
 
-bool JobOutcome::all_wait_for_another() const {
+bool JobOutcome::all_blame_another_rank() const {
   return std::all_of(failures_.begin(), failures_.end(),
                      [](const Failure& f) { return !f.sudden && f.exit_code == kAnotherRankDied; });
 }

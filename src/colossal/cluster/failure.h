@@ -1,4 +1,4 @@
-// Collects what went wrong in a job, and finds the cause.
+// Collects the failures of a job and determines their cause.
 #pragma once
 
 #include <optional>
@@ -7,22 +7,23 @@
 
 namespace colossal::cluster {
 
-// The end of a rank, or of a host with its ranks, that was not a success.
+// A rank that ended without success, or a host that was lost with its ranks.
 struct Failure {
   std::string who = {};    // "rank 1 (pid 123, host node7)"
   std::string event = {};  // "was killed by signal 9 (SIGKILL)", "exited with code 1"
-  std::string text = {};   // what the rank itself said with send_error(), or ""
-  int exit_code = 3;       // the launcher's, if this is the cause: the rank's own, or 3
-  bool sudden = false;     // a signal or a lost host: nothing but itself can have caused it
+  std::string text = {};   // the rank's message from send_error(), or ""
+  int exit_code = 3;       // exit code of the launcher if this is the cause: that of the rank, or 3
+  bool sudden = false;     // a signal or a lost host, which another failure cannot have caused
 
   std::string describe() const;  // "rank 1 (...) exited with code 1: no such file"
 };
 
-// "SIGKILL", or "" for a number that names none.
+// Returns "SIGKILL", for example; "" if no signal has this number.
 std::string signal_name(int signal);
 
-// Gathers the failures of a job, here and on other hosts, and says what caused them: a sudden one,
-// else the first exit code that is not 3 (3 says that another rank died), else the first.
+// Collects the failures of a job, of this host and of other hosts, and determines the cause: the
+// first sudden failure; else the first whose exit code is not 3 (3 means that another rank died);
+// else the first.
 class JobOutcome {
  public:
   explicit JobOutcome(int num_local_ranks) : num_local_ranks_(num_local_ranks) {}
@@ -30,26 +31,27 @@ class JobOutcome {
   void add_local(Failure failure);
   void add_remote(Failure failure);
 
-  // A rank ended on request: others that then only say that a rank died have not failed.
+  // Call when a rank ended on request. Failures of other ranks that only report a dead rank then do
+  // not count.
   void note_stopped() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
   bool failed() const;
-  const Failure& cause() const;  // of a job that failed
+  const Failure& cause() const;  // only if failed()
 
-  // Whether all ranks of this host failed with one exit code that blames no other rank, and no
-  // other host saw another failure. Then the mistake is the job's, such as a wrong configuration
-  // that every rank finds, and not one rank's.
-  bool all_alike() const;
+  // Whether all ranks of this host failed with the same exit code, which blames no other rank, and
+  // no other host reported a different failure. The cause is then the job, such as a wrong
+  // configuration, and not one rank.
+  bool all_failed_alike() const;
 
-  // Returns the text for people: cause().describe(), or, if all ranks failed alike, their message
-  // once.
+  // Returns the text for people: cause().describe(), or, if all_failed_alike(), the ranks' message
+  // without a rank.
   std::string message() const;
 
-  // Whether every failure only says that another rank died or did not come.
-  bool all_wait_for_another() const;
+  // Whether every failure only reports that another rank died or did not connect.
+  bool all_blame_another_rank() const;
 
-  // Returns the messages with which ranks ended, each as describe() writes it; of many, the first.
+  // Returns the last messages of the ranks, as describe() formats them; at most the first 16.
   std::vector<std::string> said_by_ranks() const;
 
  private:

@@ -1,4 +1,4 @@
-// Converts between values and the lines that launchers send each other.
+// Converts messages of launchers to lines of text and back.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace colossal::cluster {
 
-// The first line of a launcher that joins: who it is and what it was told to run.
+// The first line that a joining launcher sends: its host, and the job that it was started with.
 struct Hello {
-  int index = 0;  // of its host
+  int index = 0;  // index of its host
   std::vector<std::string> hosts;
   int ranks_per_host = 0;
 };
@@ -22,7 +22,7 @@ std::string to_line(const HostMessage& message);
 std::string refusal_line(const std::string& reason);
 std::string done_line();
 
-// None when the line says something else.
+// Return nullopt if the line is another message.
 std::optional<Hello> parse_hello(const std::string& line);
 std::optional<JobStart> parse_start(const std::string& line);
 std::optional<std::string> parse_refusal(const std::string& line);

@@ -1,17 +1,17 @@
-// The environment variables, beyond torchrun's, that our launcher sets for its ranks.
+// Environment variables that our launcher sets for its ranks, besides those of torchrun.
 #pragma once
 
 #include <cstddef>
 
 namespace colossal::cluster {
 
-// Names this attempt of the job; the prefix of the store's keys.
+// Name of this attempt of the job; prefix of the store's keys.
 inline constexpr const char* kJobVariable = "COLOSSAL_JOB";
-// Rank 0: the descriptor of a socket bound to MASTER_ADDR:MASTER_PORT, for the store.
+// Set for rank 0: descriptor of a socket bound to MASTER_ADDR:MASTER_PORT, for the store.
 inline constexpr const char* kStoreVariable = "COLOSSAL_STORE_FD";
-// The descriptor to which a rank writes the message with which it fails.
+// Descriptor to which a failing rank writes its last message.
 inline constexpr const char* kErrorVariable = "COLOSSAL_ERROR_FD";
-// The address at which a rank's data sockets bind. May also be set by hand, under any launcher.
+// Address to which a rank's data sockets bind. May also be set by the user, with any launcher.
 inline constexpr const char* kInterfaceVariable = "COLOSSAL_INTERFACE_ADDRESS";
 
 inline constexpr size_t kMaxErrorBytes = 4000;

@@ -1,12 +1,13 @@
-// Starts ranks on this machine as child processes, as torchrun would: RANK, WORLD_SIZE, LOCAL_RANK,
-// LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT.
+// Starts ranks on this machine as child processes, with the environment variables of torchrun:
+// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT.
 //
-// What a program must do to end well under it (one of ours; any other just runs):
-//   - read_launch_environment() first; it finds itself launched and does not launch again;
-//   - make a StopListener, look at its requested() each step, and exit with kStoppedExitCode once
-//     what was done is saved;
-//   - hand its last message to send_error(), and print it itself only where that says false. The
-//     launcher prints one message however many ranks fail alike.
+// A program that is ours does the following (any other program simply runs):
+//   - calls read_launch_environment() first, and does not launch again if it was launched;
+//   - creates a StopListener, checks requested() at each step, and exits with kStoppedExitCode once
+//     its state is saved;
+//   - passes its last message to send_error(), and prints it only if that returns false. The
+//     launcher prints a single message even if many ranks fail alike.
 #pragma once
 
 #include <string>
@@ -23,40 +24,41 @@ struct LaunchOptions {
   std::string program = {};  // a path, or a name to look up in PATH
   std::vector<std::string> arguments = {};
   int num_ranks = 1;
-  int first_local_rank = 0;  // on each host; those before it are not started here
-  // It does what is said above; any other program is run as it is. For one of ours the store's
-  // socket is listening before the first rank starts, so that no rank has to try twice; others bind
-  // MASTER_PORT themselves, which a socket that is bound, but not listening, lets them do.
+  int first_local_rank = 0;  // on each host; lower local ranks are not started here
+  // The program does what is listed above. For a program of ours the store's socket listens before
+  // the first rank starts, so that no rank has to retry its connection. For any other program the
+  // socket is bound but not listening, so that the program can bind MASTER_PORT itself.
   bool program_is_ours = true;
   Grace grace = {};
 };
 
-// Starts the ranks, which meet on loopback only, at a port that was free and stays theirs; returns
-// the job's exit code (Supervisor::run) when the last process is gone. Throws ConfigError when the
-// program cannot be started. Must be called before this process has other threads.
+// Starts the ranks and waits for them. They meet on loopback, at a free port that is reserved for
+// them. Returns the job's exit code (Supervisor::run) when the last process has ended. Throws
+// ConfigError if the program cannot be started. Must be called before this process has other
+// threads.
 int run_local_ranks(const LaunchOptions& options);
 
-// Where ranks 1 .. of `num_ranks` ranks on this machine meet this process, which is their rank 0.
+// Where the started ranks meet this process, which is rank 0 of the job.
 struct MeetingPoint {
   FileDescriptor store;  // listens at `port` of 127.0.0.1; rank 0 serves the store there
   int port = 0;
   std::string job = {};
 };
 
-// Starts those ranks of the program, which is ours. Throws as run_local_ranks() does.
+// Starts ranks 1 .. num_ranks - 1 of this program. Sets *meeting. Throws as run_local_ranks() does.
 std::vector<RankProcess> start_following_ranks(const std::vector<std::string>& arguments,
                                                int num_ranks, OrphanGuard& guard,
                                                MeetingPoint* meeting);
 
-// Starts the ranks of this host of `hosts`, without watching them yet. `store_socket` is rank 0's,
-// or -1 on other hosts.
+// Starts the ranks of this host of `hosts`, without supervising them yet. store_socket: rank 0's
+// socket on the first host, -1 on other hosts.
 std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
                                      const JobStart& start, int store_socket, OrphanGuard& guard);
 
-// Says that the launcher was asked to stop before it started a rank; returns kStoppedExitCode.
+// Logs that the launcher was asked to stop before it started a rank. Returns kStoppedExitCode.
 int stop_before_start();
 
-// A name that no other job of this time has.
+// Returns a name that no other job of this time has.
 std::string make_job_name();
 
 }  // namespace colossal::cluster

@@ -3,8 +3,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <cerrno>
+#include <cstring>
 #include <set>
 
+#include "colossal/base/error.h"
 #include "colossal/base/pipe.h"
 
 namespace colossal::cluster {
@@ -34,11 +37,15 @@ OrphanGuard::OrphanGuard() {
     close_range(STDOUT_FILENO, ~0U, 0);
     guard(STDIN_FILENO);
   }
+  if (pid_ < 0) {
+    throw IoError(fmt::format("cannot start the process that would end what ranks leave: {}",
+                              std::strerror(errno)));
+  }
+  setpgid(pid_, pid_);  // also here: whoever of us comes first
   to_guard_ = std::move(pipe.write_end);
 }
 
 OrphanGuard::~OrphanGuard() {
-  if (pid_ < 0) return;
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
 }

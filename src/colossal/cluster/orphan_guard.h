@@ -1,5 +1,6 @@
-// Ends what ranks started when their launcher is killed with SIGKILL. The kernel then kills the
-// ranks themselves (RankProcess), but a rank may be a shell script whose program would go on.
+// If the launcher is killed with SIGKILL, kills all processes that the ranks started. The kernel
+// kills the ranks themselves (RankProcess), but a rank may be a shell script whose program would go
+// on.
 #pragma once
 
 #include <sys/types.h>
@@ -8,17 +9,17 @@
 
 namespace colossal::cluster {
 
-// A process that waits for the launcher's end and then kills the process groups it was told of.
-// Made before the sockets and pipes that it should not inherit; ends with this object.
+// A process that waits for the launcher's end and then kills the registered process groups. Create
+// it before sockets and pipes that it should not inherit. The destructor ends the process.
 class OrphanGuard {
  public:
-  OrphanGuard();
+  OrphanGuard();  // throws IoError
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;
 
-  void add(pid_t group);     // no more than a system call, so a forked child may tell of itself
-  void remove(pid_t group);  // before its number can come to mean another
+  void add(pid_t group);     // only a system call, so a forked child may register itself
+  void remove(pid_t group);  // call before the group's number can be reused
 
  private:
   FileDescriptor to_guard_;

@@ -1,4 +1,4 @@
-// One rank as a child process.
+// Runs one rank as a child process.
 #pragma once
 
 #include <sys/types.h>
@@ -17,30 +17,30 @@ namespace colossal::cluster {
 struct RankCommand {
   std::string program = {};  // a path, or a name to look up in PATH
   std::vector<std::string> arguments = {};
-  std::vector<std::pair<std::string, std::string>> variables = {};  // on top of our own environment
+  std::vector<std::pair<std::string, std::string>> variables = {};  // added to our environment
   int rank = 0;
   std::string host = {};  // for messages
-  int store_socket = -1;  // inherited under its number, named by COLOSSAL_STORE_FD
+  int store_socket = -1;  // inherited with the same number; passed in COLOSSAL_STORE_FD; -1: none
 };
 
-// The rank leads a process group of its own, so that a signal reaches what it started, and Ctrl-C
-// in a terminal reaches the launcher alone. It reads nothing from the terminal, writes to our
-// stdout and stderr, and the kernel kills it when the launcher dies, however that happens (and the
-// guard, what it started).
+// The rank leads its own process group, so a signal to the group also reaches processes that the
+// rank started, and Ctrl-C in a terminal reaches only the launcher. The rank's stdin is /dev/null;
+// it writes to our stdout and stderr. If the launcher dies in any way, the kernel kills the rank,
+// and the guard kills the processes that the rank started.
 class RankProcess {
  public:
-  // Throws ConfigError when the program cannot be started. The thread that calls must live as long
-  // as the rank: the kernel takes its end for the launcher's. The guard must live longer.
+  // Throws ConfigError if the program cannot be started. The calling thread must live as long as
+  // the rank, because the kernel kills the rank when that thread ends. `guard` must outlive this.
   RankProcess(const RankCommand& command, OrphanGuard& guard);
   RankProcess(RankProcess&& other) noexcept;
-  ~RankProcess();  // kills what is still there
+  ~RankProcess();  // kills the process group if it still runs
 
-  // Whether it has ended. What it started and left behind is killed then.
+  // Returns whether the rank has ended. If it has, kills the processes that it left behind.
   bool check_ended();
   bool ended() const { return ended_; }
 
-  // How it failed; none while it runs, when it exited with 0 or stopped(), or when it was ended by
-  // a signal that we sent.
+  // Returns how the rank failed. Returns nullopt while it runs, if it exited with 0, if stopped(),
+  // or if a signal that we sent ended it.
   std::optional<Failure> failure() const;
   bool stopped() const;  // on request: it exited with kStoppedExitCode
   bool ended_by_us() const;

@@ -1,5 +1,5 @@
-// Signals as something to poll for, so that no code of ours runs inside a signal handler: the
-// launcher's one thread waits for them, for its ranks and for its sockets in one place.
+// Receives signals through a file descriptor to poll, so that none of our code runs in a signal
+// handler. The launcher's single thread polls for signals, ranks and sockets together.
 #pragma once
 
 #include <csignal>
@@ -10,9 +10,9 @@
 
 namespace colossal::cluster {
 
-// While it lives, these signals of this process wait here; those that the process ignored before
-// stay ignored, but for SIGCHLD. Made before other threads are started: a thread that does not
-// block these signals would take them.
+// While this exists, the given signals of this process are queued here. Signals that the process
+// already ignored stay ignored, except SIGCHLD. Create this before other threads start: a thread
+// that does not block these signals would receive them.
 class SignalQueue {
  public:
   explicit SignalQueue(std::span<const int> signals);
@@ -21,7 +21,7 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
 
   int fd() const { return fd_.get(); }
-  std::vector<int> take();  // those that came since the last call
+  std::vector<int> take();  // the signals received since the last call
 
  private:
   sigset_t mask_before_;

@@ -1,4 +1,4 @@
-// How a rank hears of stop requests (stop_request.h).
+// Receives stop requests (stop_request.h) in a rank.
 #pragma once
 
 #include <atomic>
@@ -13,21 +13,23 @@
 
 namespace colossal::cluster {
 
-// Thrown where a run ends because it was asked to stop before its first step.
+// Thrown when a run ends because it was asked to stop before its first step.
 class StoppedInSetUp : public Error {
  public:
   StoppedInSetUp() : Error("asked to stop before the first step") {}
 };
 
-// While it lives, a thread of it takes the stop signals of this process and answers them on stderr:
-//   in set-up, when nothing is done that could be lost: the process ends with kStoppedExitCode,
-//     half a second later, so that what looks at requested() can tidy up before;
-//   after end_set_up(): requested() says so, and the run is to end in its own time;
-//   a request that insists (StopRequests): the process ends with 128 + signal, at once.
-// It also hears of a terminal that went away, says so, and lets the process go on. Signals that the
-// process was started to ignore (nohup, a shell's background job) stay ignored.
+// While this exists, its thread receives the stop signals of this process and answers them on
+// stderr:
+//   during set-up, when no work can be lost: the process exits with kStoppedExitCode after half a
+//     second, in which code that checks requested() can clean up;
+//   after end_set_up(): requested() returns true, and the run should end when it is ready;
+//   a repeated request that insists (StopRequests): the process exits with 128 + signal at once.
+// SIGHUP (the terminal is gone) is logged, and the process goes on. Signals that the process was
+// started to ignore (nohup, a shell's background job) stay ignored.
 //
-// Made before other threads, which then leave these signals to it, and destroyed by its maker.
+// Create this before other threads, so that they leave the signals to this thread. The thread that
+// constructs this must destroy it.
 class StopListener {
  public:
   StopListener();
@@ -35,8 +37,8 @@ class StopListener {
   StopListener(const StopListener&) = delete;
   StopListener& operator=(const StopListener&) = delete;
 
-  // From now on a stop request is answered with this text after the name of the signal: "SIGTERM:
-  // {answer}". Throws StoppedInSetUp if a request has arrived already.
+  // Ends the set-up. From now on, a stop request is answered with "SIGTERM: {answer}". Throws
+  // StoppedInSetUp if a request has already arrived.
   void end_set_up(std::string answer);
 
   bool requested() const noexcept { return requested_; }
@@ -49,9 +51,9 @@ class StopListener {
   bool wait_for_end(int milliseconds) const;
 
   SignalQueue signals_;
-  Pipe end_;  // closed for writing by the destructor
+  Pipe end_;  // the destructor closes it for writing
   mutable std::mutex mutex_;
-  std::string answer_;  // "" in set-up
+  std::string answer_;  // "" during set-up
   std::atomic<bool> requested_ = false;
   StopRequests requests_;
   std::thread thread_;

@@ -1,7 +1,7 @@
-// An orderly end on request: on SIGINT (Ctrl-C), SIGTERM (a launcher or scheduler) or SIGUSR1 (a
-// scheduler's notice before its time limit) a run finishes its step, saves and ends.
+// Orderly stop on request. On SIGINT (Ctrl-C), SIGTERM (a launcher or scheduler) or SIGUSR1 (a
+// scheduler's notice before its time limit), a run finishes its step, saves a checkpoint and ends.
 //
-// SIGHUP is no such request: a run outlives the terminal from which it was started.
+// SIGHUP is not a stop request: a run outlives the terminal in which it was started.
 #pragma once
 
 #include <array>
@@ -12,23 +12,22 @@
 
 namespace colossal::cluster {
 
-// From now on the loss of a reader of our output (SIGPIPE) does not end this process. What is
-// written to it is lost, as are messages to a terminal that is gone.
+// From now on, SIGPIPE does not end this process. Output to a closed pipe is lost, like messages to
+// a closed terminal.
 void outlive_lost_readers();
 
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGUSR1};
 
 bool any_stop_signal(const std::vector<int>& signals);
 
-// The exit code of a run that stopped on request and that the same command goes on with:
-// EX_TEMPFAIL of sysexits.h, on which schedulers can be told to start a job again (Slurm:
-// RequeueExit=75).
+// Exit code of a run that stopped on request; the same command resumes the run. EX_TEMPFAIL of
+// sysexits.h, on which schedulers can be configured to restart a job (Slurm: RequeueExit=75).
 inline constexpr int kStoppedExitCode = 75;
 
-// Tells what each stop signal means after those before it. Some senders signal a process and its
-// group (GNU timeout), and a terminal signals a launcher and its ranks at once: what comes within a
-// second is one request. SIGINT or SIGTERM later than that insists. SIGUSR1 never insists, and the
-// signal that follows this notice does not either.
+// Classifies each stop signal by the signals before it. Some senders signal a process and its group
+// (GNU timeout), and a terminal signals a launcher and its ranks at once, so all signals within a
+// second are one request. A later SIGINT or SIGTERM insists. SIGUSR1 never insists, and the first
+// signal after SIGUSR1 does not insist either.
 class StopRequests {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,7 +38,7 @@ class StopRequests {
 
  private:
   bool any_ = false;
-  std::optional<Clock::time_point> asked_;  // by SIGINT or SIGTERM, the first time
+  std::optional<Clock::time_point> asked_;  // time of the first SIGINT or SIGTERM
 };
 
 }  // namespace colossal::cluster

@@ -145,7 +145,7 @@ void Supervisor::name_cause() {
 // Where all ranks but one say that another one did not come, which may not be who kept it all up.
 std::optional<std::string> Supervisor::message_of_silent_rank() const {
   const auto runs = [](const RankProcess& rank) { return !rank.ended(); };
-  if (!outcome_.all_wait_for_another() || std::ranges::count_if(ranks_, runs) != 1) {
+  if (!outcome_.all_blame_another_rank() || std::ranges::count_if(ranks_, runs) != 1) {
     return std::nullopt;
   }
   return fmt::format("{} still runs, and the other ranks have given up waiting",
@@ -154,7 +154,7 @@ std::optional<std::string> Supervisor::message_of_silent_rank() const {
 
 // What each of them waited for.
 void Supervisor::tell_of_others() const {
-  if (outcome_.all_alike()) return;
+  if (outcome_.all_failed_alike()) return;
   std::vector<std::string> lines = outcome_.said_by_ranks();
   std::erase(lines, named_);
   for (const RankProcess& rank : ranks_) {

@@ -1,4 +1,4 @@
-// Watches the ranks of one host until the last has ended.
+// Supervises the ranks of one host until the last rank has ended.
 #pragma once
 
 #include <array>
@@ -14,21 +14,22 @@
 
 namespace colossal::cluster {
 
-// How long the other ranks have, once one has failed; 3.5 s in all, so that none is left after 5.
+// Time for the other ranks to end after one has failed. 3.5 s in total, so that no rank is left
+// after 5 s.
 struct Grace {
   std::chrono::milliseconds by_themselves{1500};  // until SIGTERM
   std::chrono::milliseconds after_sigterm{2000};  // until SIGKILL
 };
 
-// While all is well it only waits. It acts on
-//   a rank that fails, here or on another host: that rank is named on stderr, the others get the
-//     grace to end by themselves, then SIGTERM, then SIGKILL;
-//   the first stop signal (stop_request.h): all ranks of all hosts get it (as SIGTERM, if the
-//     program is not ours), finish their step and save, for as long as that takes;
-//   a stop signal that insists: all ranks of all hosts get SIGKILL;
-//   a rank that ends with kStoppedExitCode though nothing was asked of us: the others are asked;
-//   SIGHUP: it says so, and goes on;
-//   SIGTSTP (Ctrl-Z): the ranks of this host are stopped and continued with the launcher.
+// Waits, and reacts to these events:
+//   a rank fails, on this or another host: reports the rank on stderr, gives the other ranks the
+//     grace time to end by themselves, then sends SIGTERM, then SIGKILL;
+//   the first stop signal (stop_request.h): sends it to all ranks of all hosts (as SIGTERM if the
+//     program is not ours). They finish their step and save, without a time limit;
+//   a stop signal that insists: sends SIGKILL to all ranks of all hosts;
+//   a rank exits with kStoppedExitCode without a request: asks the other ranks to stop;
+//   SIGHUP: logs it and goes on;
+//   SIGTSTP (Ctrl-Z): suspends and resumes the ranks of this host with the launcher.
 inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP, SIGCHLD};
 
 class Supervisor {
@@ -38,12 +39,12 @@ class Supervisor {
              const Grace& grace, bool program_is_ours);
 
   // Returns the exit code of the job:
-  //   0            all ranks of this host exited with 0, and no other host told of a failure
+  //   0            all ranks of this host exited with 0, and no other host reported a failure
   //   3            a rank was killed by a signal, or a host was lost
-  //   c            a rank exited with c: that of the cause, see JobOutcome
-  //   75           asked to stop, and ranks ended with kStoppedExitCode (errors of ranks that lost
-  //                these do not count), or a program of ours had not begun
-  //   128 + signal ranks were ended by us after this signal asked to stop, or insisted
+  //   c            a rank exited with c and is the cause, see JobOutcome
+  //   75           a stop was requested, and ranks exited with kStoppedExitCode (errors of ranks
+  //                that lost these ranks do not count) or a program of ours had not begun
+  //   128 + signal a signal that asked to stop, or insisted, made us end the ranks
   int run();
 
  private:
@@ -75,14 +76,14 @@ class Supervisor {
   Grace grace_;
   JobOutcome outcome_;
   Stage stage_ = Stage::running;
-  std::optional<Clock::time_point> deadline_;  // of the stage
+  std::optional<Clock::time_point> deadline_;  // end of the grace time of stage_
   bool cause_named_ = false;
-  std::string named_;  // as such
+  std::string named_;  // the text that was logged as the cause
   bool done_sent_ = false;
   bool program_is_ours_;
   StopRequests stop_requests_;
-  bool stop_sent_ = false;     // to the ranks
-  int stop_signal_ = SIGTERM;  // the one that this launcher got last
+  bool stop_sent_ = false;     // to the ranks of this host
+  int stop_signal_ = SIGTERM;  // the last stop signal that this launcher received
 };
 
 }  // namespace colossal::cluster

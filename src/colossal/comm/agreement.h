@@ -1,5 +1,5 @@
-// Checks that all ranks of a job were started alike, while they meet and before anything is sent
-// that depends on it.
+// Checks at rendezvous, before any communication that depends on it, that all ranks of a job were
+// started with the same settings.
 #pragma once
 
 #include <chrono>
@@ -11,17 +11,18 @@
 
 namespace colossal::comm {
 
-// Returns "rank 3 has train.seed = 1, rank 0 has 0: ...": the first setting that differs, and the
-// names of others that do. Empty if none does.
+// Returns "rank 3 has train.seed = 1, rank 0 has 0: ...": the first setting that differs, followed
+// by the names of all other settings that differ. Empty if none differs.
 std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
 
-// Puts a rank's settings into the store before it arrives. Returns their digest, whatever their
-// order, for its Arrival.
+// Writes a rank's settings to the store, before meet_all(). Returns a digest of the settings,
+// independent of their order, for Arrival::settings.
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
-// Called when all ranks have arrived. If two differ, throws the same ConfigError on each rank: what
-// describe_difference() says of the first rank whose settings are not those of rank 0. The store
-// lives as long as anybody reads it, but no longer than `timeout`.
+// Call it after meet_all(). If any rank's settings differ from rank 0's, throws the same
+// ConfigError on every rank, with describe_difference() of the first such rank. Rank 0, which may
+// serve the store, first waits until all others have read the settings, but no longer than
+// `timeout`.
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
                        const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
 

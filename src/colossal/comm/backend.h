@@ -1,12 +1,13 @@
-// A rank's endpoint of one group, which moves the bytes. Arguments were checked and the law booked
-// in group.cpp; a backend moves the data and books what it sends in the ledger's wire column. Calls
-// come one at a time, from any thread. A call that cannot be completed throws CallFailure.
+// A rank's endpoint of one group, which moves the bytes. group.cpp checks the arguments and books
+// the law before it calls a backend; the backend moves the data and books what it sends in the
+// ledger's column `wire`. Calls of one backend never overlap, but may come from any thread. A call
+// that cannot be completed throws CallFailure.
 //
-//   PointToPointBackend   our own algorithms over sends and receives: Gloo
+//   PointToPointBackend   Colossal's own algorithms over sends and receives: Gloo
 //   LocalBackend          ranks as threads, which read each other's memory
-//   ShmBackend            processes of one host, over memory that they share
-//   HierarchicalBackend   processes of several hosts: the last within each, Gloo between them
-//   NcclBackend           the library's collectives
+//   ShmBackend            processes of one host, over shared memory
+//   HierarchicalBackend   processes of several hosts: ShmBackend within a host, Gloo between hosts
+//   NcclBackend           NCCL's collectives
 //   DryBackend            moves nothing
 #pragma once
 
@@ -23,17 +24,17 @@
 
 namespace colossal::comm {
 
-// When a call must be done.
+// The time by which a call must be done.
 class Deadline {
  public:
   explicit Deadline(std::chrono::milliseconds timeout)
       : time_(std::chrono::steady_clock::now() + timeout), timeout_(timeout) {}
   std::chrono::steady_clock::time_point time() const { return time_; }
   bool passed() const { return std::chrono::steady_clock::now() >= time_; }
-  std::chrono::milliseconds remaining() const;  // at least one
+  std::chrono::milliseconds remaining() const;  // at least 1 ms
   Deadline extended(std::chrono::milliseconds grace) const;
-  // "timed out after 5s: rank 3 did not arrive". Noticed much too late, it says that this process
-  // did not run meanwhile.
+  // Returns "timed out after 5s: rank 3 did not arrive". If the deadline passed more than a second
+  // ago, the message adds that this process itself did not run meanwhile.
   CallFailure failure(const std::string& reason) const;
 
  private:
@@ -62,29 +63,33 @@ class Backend {
   virtual void all_gather(const Call& call, const at::Tensor& full, Counts counts) = 0;
   virtual void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                           const at::Tensor& receive, Counts receive_counts) = 0;
-  // `send` goes to the next rank, `receive` comes from the previous one.
+  // Sends `send` to the next rank and fills `receive` from the previous rank.
   virtual void rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) = 0;
   virtual void broadcast(const Call& call, const at::Tensor& tensor, int root) = 0;
   virtual void send(const Call& call, const at::Tensor& tensor, int to) = 0;
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;
   virtual void barrier(const Call& call) = 0;
-  // Makes memory of call.bytes for each rank that all ranks can read; null if they share none.
+  // Allocates call.bytes for each rank in memory that all ranks of the group can read; null if the
+  // ranks share no memory.
   virtual c10::DataPtr shared_memory(const Call& call);
 
-  // Where tensors that comm itself makes must live.
+  // The device on which comm must allocate its own tensors.
   virtual at::Device device() const { return at::kCPU; }
-  // On the thread that issues a call: makes what it has computed so far readable for whichever
-  // thread carries the call out.
+  // Called on the thread that issues a call: makes its earlier results visible to the thread that
+  // carries out the call.
   virtual void before_call() {}
-  // From now on calls wait `grace` longer than the timeout, because a peer may be waiting itself.
+  // Lets later calls wait `grace` longer than the timeout, because a peer may itself be waiting for
+  // other ranks.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
-  // Calls wait for nobody: asynchronous ones too are carried out where they are issued.
+  // Whether calls never wait for other ranks. Asynchronous calls then run on the issuing thread.
   virtual bool is_immediate() const { return false; }
-  // A dry run: tensors stay as they are.
+  // Whether calls leave tensors unchanged (dry run).
   virtual bool moves_nothing() const { return false; }
-  // After a call failed: no later one can succeed, and peers should learn of it soon.
+  // Called after a call failed: makes all later calls fail with `why`, and lets peers learn of it
+  // soon.
   virtual void close(const std::string& why) = 0;
-  // Ends calls under way and to come, because the whole world ends. May be called from any thread.
+  // Makes running and later calls fail, because the whole world ends. May be called from any
+  // thread.
   virtual void abort(const std::string& why) { close(why); }
 
  protected:

@@ -1,4 +1,5 @@
-// One call of a collective: what all ranks of the group must agree on, and how errors name it.
+// One collective call: the properties that all ranks of the group must agree on, and how errors
+// name the call.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -19,36 +20,38 @@ enum class Operation : uint8_t {
   all_to_all,
   rotate,
   broadcast,
-  send,  // its partner's receive is compared with it, so both book and travel as `send`
+  send,  // of both partners: a receive is compared with its send and booked as `send`
   barrier,
   shared_empty,
 };
 
-// Equal on all ranks of a correct program. Trivially copyable: it travels in message headers.
+// Equal on all ranks of a correct program. Trivially copyable, because it is sent in message
+// headers.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
   at::ScalarType type = at::ScalarType::Byte;
-  int32_t root = -1;  // of a broadcast
-  int64_t bytes = 0;  // of the full tensor; all_to_all, rotate: 0, ranks may differ
+  int32_t root = -1;  // of a broadcast; otherwise -1
+  int64_t bytes = 0;  // of the full tensor; 0 for all_to_all and rotate, where ranks may differ
 
   bool operator==(const Call&) const = default;
 };
 
-// Who calls: a rank's place in its group.
+// A rank's membership in a group.
 struct Membership {
   std::string axis;
   std::vector<int> ranks;  // global ranks, in group order
   int rank = 0;            // within the group
-  // If the members are those ranks of a larger group that are on one host: their ranks in that
-  // group, by which errors name them. Else empty.
+  // If this group is the one-host part of a larger group: the members' ranks in the larger group,
+  // by which errors name them. Otherwise empty.
   std::vector<int> places = {};
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// Why a call failed, as the end of a sentence that begins with who called what: "timed out after
-// 5s: rank 3 did not arrive", "lost rank 3: connection closed". Becomes a CommError in group.cpp.
+// The reason of a failed call, as the end of a sentence whose beginning names the caller and the
+// call: "timed out after 5s: rank 3 did not arrive", "lost rank 3: connection closed". group.cpp
+// turns it into a CommError.
 class CallFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -59,7 +62,8 @@ std::string describe_fully(const Call& call);  // all_reduce of 12.0 MiB of Floa
 std::string name_rank(const Membership& membership, int rank);  // rank 3, or rank 3 (global 7)
 std::string describe_caller(const Membership& membership);      // rank 2 of 4 on axis "dp"
 
-// "does not match: rank 1 called ... while rank 0 called ..."
+// Returns "does not match: rank 1 called ... while rank 0 called ...". rank, other: ranks within
+// the group.
 CallFailure mismatch(const Membership& membership, int rank, const std::string& call, int other,
                      const std::string& other_call);
 

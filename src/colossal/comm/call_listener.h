@@ -1,5 +1,5 @@
-// Is told of every call of a rank, except barriers, in the order in which calls are issued. Dry
-// runs and audits use it.
+// Observes every call of a rank except barriers, in the order in which calls are issued. Used by
+// dry runs and audits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,21 +17,21 @@ namespace colossal::comm {
 struct IssuedCall {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
-  std::shared_ptr<const Membership> group;  // one for all calls of a group
+  std::shared_ptr<const Membership> group;  // shared by all calls of a group
   int64_t law_bytes = 0;                    // as booked in the ledger
-  // The global ranks with which this rank exchanges bytes in our own algorithms: the neighbours in
-  // a rotation or in a broadcast's chain, or the ranks with a part in an all-to-all. None: all
-  // other ranks of the group, as in reductions and gathers.
+  // The global ranks with which Colossal's own algorithms exchange bytes in this call: the
+  // neighbours in a rotation or in a broadcast's chain, or the ranks with a part in an all-to-all.
+  // nullopt: all other ranks of the group, as in reductions and gathers.
   std::optional<std::vector<int>> partners;
-  std::vector<at::Tensor> buffers;  // read or written
+  std::vector<at::Tensor> buffers;  // tensors that the call reads or writes
 };
 
 class CallListener {
  public:
   virtual ~CallListener() = default;
   virtual void issued(const IssuedCall& call) = 0;
-  // `memory` of `bytes` for a tensor of this thread, which no allocator of LibTorch has seen: may
-  // be wrapped to hear of its release.
+  // Called with new `memory` of `bytes` bytes for a tensor of this thread, which no allocator of
+  // LibTorch sees. May return it wrapped, to learn of its release.
   virtual c10::DataPtr made(c10::DataPtr memory, int64_t bytes) {
     static_cast<void>(bytes);
     return memory;

@@ -27,7 +27,7 @@ Exchange::Exchange(Transport& transport, const Membership& membership, const Cal
   static_assert(std::is_trivially_copyable_v<Header>);
 }
 
-void Exchange::greet(int peer, int64_t bytes) {
+void Exchange::send_header(int peer, int64_t bytes) {
   Greeting& greeting = outgoing_[peer];
   greeting.header = {call_, bytes};
   greeting.transfer =

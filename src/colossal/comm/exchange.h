@@ -1,4 +1,4 @@
-// Sends and receives between the ranks of a group, and the messages of one call over them.
+// Sends and receives between the ranks of a group, and all messages of one call.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@
 
 namespace colossal::comm {
 
-// A message under way. Dropping it gives it up: its memory is not touched afterwards.
+// A message in flight. Destroying a Transfer cancels the message: its memory is not touched
+// afterwards.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -18,9 +19,9 @@ class Transfer {
 };
 using TransferPointer = std::unique_ptr<Transfer>;
 
-// Messages that are started first and waited for later. A send ends when its memory may be reused,
-// a receive when its memory is filled. Between two ranks, messages of the same kind and size match
-// in the order in which they were posted.
+// Starts messages without waiting for them. A send is complete when its memory may be reused, a
+// receive when its memory is filled. Between two ranks, messages of the same kind and size match in
+// the order in which they were posted.
 class Transport {
  public:
   enum class Kind { header, data };
@@ -30,23 +31,26 @@ class Transport {
   virtual TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) = 0;
 };
 
-// The messages of one call, at one rank. Ranks that talk to each other in a call first exchange a
-// header: the call, and how many bytes of data will follow. It travels beside the data, so it costs
-// no round trip; a rank that called something else is named before any data is used. Headers (32
-// bytes for each pair and direction) are left out of the ledger, as is the transport's own framing.
+// The messages of one call, on one rank. Two ranks that communicate in a call first exchange a
+// header: the call, and the number of data bytes that will follow. Headers are sent together with
+// the data, so they cost no extra round trip, and an error names a rank that called something else
+// before any data is used. The ledger does not count headers (32 bytes per pair and direction) or
+// the transport's framing.
 class Exchange {
  public:
   Exchange(Transport& transport, const Membership& membership, const Call& call, Deadline deadline);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Announces `bytes` of data to `peer`; expects the announcement of `bytes` from it.
-  void greet(int peer, int64_t bytes);
+  // send_header() sends `peer` a header that announces `bytes` of data. expect() receives the
+  // header of `peer`, which must announce `bytes`.
+  void send_header(int peer, int64_t bytes);
   void expect(int peer, int64_t bytes);
-  // Waits, in rank order, for the announcements that were not yet checked.
+  // Waits, in rank order, for the expected headers that were not yet checked. Throws CallFailure if
+  // a header does not match.
   void check_headers();
 
-  // Data of more than a few MiB travels in pieces. Empty messages do not travel.
+  // Data is split into messages of at most 64 MiB. Empty data sends no message.
   void send(const void* memory, int64_t bytes, int to);
   std::vector<TransferPointer> receive(void* memory, int64_t bytes, int from);
   void wait(std::vector<TransferPointer>& transfers);
@@ -72,7 +76,7 @@ class Exchange {
   Call call_;
   Deadline deadline_;
   int64_t bytes_sent_ = 0;
-  std::vector<Greeting> outgoing_;  // by rank; allocated once, so that headers stay where they are
+  std::vector<Greeting> outgoing_;  // by rank; never reallocated, so headers keep their address
   std::vector<Greeting> incoming_;
   std::vector<TransferPointer> sends_;
 };

@@ -1,4 +1,4 @@
-// Our own algorithms over Gloo's sends and receives.
+// Colossal's own algorithms over Gloo's sends and receives.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -20,15 +20,16 @@ class GlooBackend final : public PointToPointBackend {
   void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
-  // Explains why a wait for `peer` threw `error`; `missing` says what the peer did not do.
+  // Returns the failure of a wait for `peer` that threw `error`. missing: what the peer did not do,
+  // " did not send".
   CallFailure explain(int peer, const std::string& error, const char* missing,
                       const Deadline& deadline) const;
 
  private:
   class MessageTransfer;
 
-  // Ends calls under way and to come: here with the error `prefix` + `why`, at the peers by telling
-  // them `why` and closing the connections. May be called from any thread.
+  // Makes running and later calls fail: on this rank with the error `prefix` + `why`, on the peers
+  // by sending them `why` and closing the connections. May be called from any thread.
   void end_all(const char* prefix, const std::string& why);
 
   template <typename Post>
@@ -41,12 +42,12 @@ class GlooBackend final : public PointToPointBackend {
   TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
-  mutable std::mutex mutex_;  // of closed_ and of the start of messages
-  std::string closed_;        // why; empty: open
+  mutable std::mutex mutex_;  // guards closed_ and the start of messages
+  std::string closed_;        // the reason; empty: open
 
   static constexpr size_t kFarewellBytes = 512;
-  // The reason that a peer gave before it closed its connections. It tells who failed first, even
-  // when one failure leads to the next.
+  // The reason that a peer sends before it closes its connections. It names the first failure even
+  // if one failure causes another.
   struct Farewell {
     std::array<char, kFarewellBytes> text{};
     c10::intrusive_ptr<c10d::Work> arrival;

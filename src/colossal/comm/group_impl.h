@@ -1,4 +1,4 @@
-// The implementation behind a Group, and how worlds make one.
+// The implementation of Group, and helpers with which worlds make groups.
 #pragma once
 
 #include <functional>
@@ -17,16 +17,16 @@ struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   Membership membership;
   std::shared_ptr<Ledger> ledger;
   const char* backend_name = "single";
-  std::shared_ptr<Backend> backend;  // none in a group of one rank
-  WorkQueue queue;                   // destroyed first: its calls use the backend
+  std::shared_ptr<Backend> backend;  // null in a group of one rank
+  WorkQueue queue;                   // destroyed first, because its calls use the backend
 };
 
-// Returns this rank's place among `ranks`. InternalError if it is not there, or if a rank is
-// outside the world or there twice.
+// Returns this rank's membership in the group of `ranks`. Throws InternalError if `ranks` does not
+// contain this rank, contains a rank twice, or contains a rank outside the world.
 Membership membership_of(const World& world, const std::string& axis,
                          const std::vector<int>& ranks);
 
-// Calls make_backend only for two ranks or more.
+// Calls make_backend only if the group has two ranks or more.
 Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend);
 

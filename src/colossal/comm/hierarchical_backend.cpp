@@ -82,7 +82,7 @@ void HierarchicalBackend::announce(Exchange& exchange, Counts counts, int64_t su
     const int64_t for_us = acts_for_us ? counts[own] : 0;
     const int64_t for_peer = is_our_client ? counts[peer] : 0;
     exchange.expect(peer, for_us * sum_bytes + for_peer * gather_bytes);
-    exchange.greet(peer, for_peer * sum_bytes + for_us * gather_bytes);
+    exchange.send_header(peer, for_peer * sum_bytes + for_us * gather_bytes);
   }
 }
 
@@ -333,7 +333,7 @@ void HierarchicalBackend::broadcast(const Call& call, const at::Tensor& tensor, 
       arrivals[round] = exchange.receive(memory(round), buffers.size(0, round), from);
     }
   }
-  if (sends) exchange.greet(hosts_.agent(root, next), bytes);
+  if (sends) exchange.send_header(hosts_.agent(root, next), bytes);
   exchange.check_headers();
   for (int64_t round = 0; round < buffers.rounds; ++round) {
     const int64_t count = buffers.size(0, round);
@@ -354,7 +354,7 @@ void HierarchicalBackend::barrier(const Call& call) {
     for (const std::vector<int>& host : hosts_.members) {
       if (host[0] == rank()) continue;
       exchange.expect(host[0], 0);
-      exchange.greet(host[0], 0);
+      exchange.send_header(host[0], 0);
     }
     exchange.check_headers();
     end(call, exchange);

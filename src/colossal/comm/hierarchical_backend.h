@@ -1,22 +1,23 @@
-// Ranks on several hosts: memory that is shared between those of a host, TCP between the hosts.
-// Every byte goes to each host once, whatever the number of ranks there, and every rank drives a
-// share of what its host sends.
+// Ranks on several hosts: shared memory within a host, TCP between hosts. Every byte is sent to
+// each host once, whatever the number of its ranks, and every rank sends a share of its host's
+// traffic.
 //
-// A rank's part of a tensor concerns one rank on each host: itself, or there its agent (hosts.h).
-//   reduce_scatter  on each host the agent sums the part over the ranks of that host and sends the
-//                   sum to the rank, which adds up those of all hosts
-//   all_gather      the rank sends its part to its agents, which hand it on within their hosts
-//   all_reduce      the one, then the other, of parts cut evenly among all ranks
-//   broadcast       a chain of the root's agents, which hand on within their hosts
-// All others are messages straight from rank to rank, through memory within a host. Hosts may have
-// different numbers of ranks, and any of the group's: with three on one and one on another, the one
-// is everybody's agent.
+// On each host one rank handles a given rank's part of a tensor: on its own host the rank itself,
+// on other hosts its agent (hosts.h).
+//   reduce_scatter  on each host, the agent sums the part over the ranks of that host and sends
+//                   the sum to the rank, which adds the sums of all hosts
+//   all_gather      the rank sends its part to its agents, which distribute it within their hosts
+//   all_reduce      a reduce_scatter, then an all_gather, of even parts over all ranks
+//   broadcast       a chain of the root's agents, which distribute within their hosts
+// All other calls are direct messages between ranks, through shared memory within a host. Hosts may
+// have different numbers of the group's ranks, and any of them: with three ranks on one host and
+// one on another, the single rank is the agent of all three.
 //
-// Sums are made in rank order within each host, then over hosts in the order of their first ranks;
-// bf16 and fp16 in fp32, rounded once at the end. For that, a host's sum travels in fp32: between
-// hosts a sum of bf16 costs what one of fp32 does. Else what all ranks send, within hosts and
-// between them, adds up to the law, and where hosts have equal numbers of ranks and parts are equal
-// each rank sends what the law says.
+// Sums are made in rank order within each host, then over hosts in the order of their first ranks.
+// bf16 and fp16 are summed in fp32 and rounded once at the end, so a host's sum is sent in fp32:
+// between hosts, a sum of bf16 costs as much as a sum of fp32. Apart from that, the bytes that all
+// ranks send, within and between hosts, add up to the law; if hosts have equal numbers of ranks and
+// parts are equal, each rank sends what the law says.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ namespace colossal::comm {
 
 class HierarchicalBackend final : public PointToPointBackend {
  public:
-  // `within`: joins the ranks of this host, in group order; none for a rank alone on its host.
-  // `between`: joins the whole group.
+  // within: connects the ranks of this host, in group order; null if the rank is alone on its host.
+  // between: connects the whole group.
   HierarchicalBackend(Membership membership, std::shared_ptr<Ledger> ledger,
                       std::chrono::milliseconds timeout, Hosts hosts,
                       std::shared_ptr<PointToPointBackend> within,
@@ -51,9 +52,9 @@ class HierarchicalBackend final : public PointToPointBackend {
   void abort(const std::string& why) override;
 
  private:
-  // Calls move a buffer of each part at a time, so that the memory they need beside the tensors
-  // stays small: a buffer for each rank of this host, and twice the sums of those for which this
-  // rank acts and what other hosts sent.
+  // Calls move one buffer of each part per round, to bound the memory beside the tensors: one
+  // buffer per rank of this host, and two rounds of this rank's sums for its clients and of what
+  // other hosts sent.
   struct Buffers {
     Counts counts;
     std::vector<int64_t> offsets;
@@ -65,26 +66,27 @@ class HierarchicalBackend final : public PointToPointBackend {
   class HostSums;
 
   const std::vector<int>& own_host() const { return hosts_.members[hosts_.host[rank()]]; }
-  // Returns the ranks for which this rank acts on its host: itself, and the ranks of other hosts
-  // whose agent it is.
+  // Returns this rank's clients: itself, and the ranks of other hosts whose agent it is.
   const std::vector<int>& own_clients() const { return clients_[hosts_.place[rank()]]; }
-  int num_rows() const;  // the most clients that a rank of this host has
+  int num_rows() const;  // maximum number of clients of a rank of this host
 
-  // This host's ranks, in the phase before that between hosts, and in the one after it.
+  // The backend within this host, for the phase before the messages between hosts, and for the
+  // phase after them (with a longer timeout).
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
   Exchange begin_between(const Call& call);
-  // Headers between ranks and agents. Bytes of an element in a host's sum, and in a gather; 0 where
-  // the call has no such half.
+  // Exchanges headers between ranks and their agents. sum_bytes, gather_bytes: bytes of an element
+  // in a host's sum and in a gather; 0 if the call has no such half.
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
   void hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers, int64_t round);
-  // Returns, for each rank of this host, the element count of its client's buffer in a row. As each
-  // count is of a single part, the ranks of a host see where they disagree on the parts.
+  // Returns, for each rank of this host, the number of elements of the buffer of its client number
+  // `row`. Each count belongs to a single part, so the ranks of a host notice if they disagree on
+  // the parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
-  // Copies buffers of a row side by side, or back: calls copy(member, buffer of `full`, staged,
-  // bytes).
+  // Copies the buffers of a row into one contiguous tensor, or back: calls copy(member, buffer in
+  // `full`, place in the contiguous tensor, bytes).
   template <typename Copy>
   at::Tensor stage(const at::Tensor& full, const Buffers& buffers, int64_t round, int row,
                    const Copy& copy);
@@ -95,7 +97,7 @@ class HierarchicalBackend final : public PointToPointBackend {
   Hosts hosts_;
   std::shared_ptr<PointToPointBackend> within_;
   std::shared_ptr<PointToPointBackend> between_;
-  std::vector<std::vector<int>> clients_;  // of each rank of this host, in group order
+  std::vector<std::vector<int>> clients_;  // per rank of this host, in group order
   std::chrono::milliseconds grace_;
   std::vector<std::byte> staged_, sums_, received_;
 };

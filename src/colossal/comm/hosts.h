@@ -1,4 +1,4 @@
-// Which ranks of a group share a host.
+// The hosts of a group's ranks.
 #pragma once
 
 #include <span>
@@ -8,16 +8,17 @@
 namespace colossal::comm {
 
 struct Hosts {
-  // `identities`: of each rank's host, in group order.
+  // identities: the host_identity() of each rank, in group order.
   explicit Hosts(std::span<const std::string> identities);
 
   int size() const { return static_cast<int>(members.size()); }
-  // Returns the rank that acts for `rank` on a host: itself on its own host; elsewhere the rank
-  // with the same place, counted from the first again if the host has fewer ranks.
+  // Returns the agent of `rank` on host `on_host`: on its own host `rank` itself, on another host
+  // the rank with the same place there, modulo the number of that host's ranks.
   int agent(int rank, int on_host) const;
 
-  std::vector<std::vector<int>> members;  // of each host, in group order; hosts by first member
-  std::vector<int> host, place;           // of each rank: where in `members` it is
+  // Per host, in group order; hosts are in the order of their first members.
+  std::vector<std::vector<int>> members;
+  std::vector<int> host, place;  // per rank: its indices in `members`
 };
 
 }  // namespace colossal::comm

@@ -1,6 +1,6 @@
-// Computes the bytes that each collective must send: the first table of docs/laws.md. A function
-// returns what rank `rank` of `n` ranks sends; element counts are in rank order. The ledger's
-// column `law` is computed here and nowhere else, and the algorithms do not look at it.
+// Computes the bytes that each collective must send: the first table of docs/laws.md. The functions
+// return what rank `rank` of `n` ranks sends; element counts are in rank order. Only these
+// functions compute the ledger's column `law`; the algorithms do not use them.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ inline int64_t total(Counts counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
-// Parts as even as they go: the first numel % n have one element more.
+// Divides numel as evenly as possible into n counts: the first numel % n are larger by one.
 std::vector<int64_t> even_counts(int64_t numel, int n);
 
-// Where each part begins, and at the end their total: n + 1 values.
+// Returns n + 1 offsets: the begin of each part, and the total.
 std::vector<int64_t> offsets_of(Counts counts);
 
 namespace law {

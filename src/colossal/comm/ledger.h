@@ -1,6 +1,6 @@
-// Counts what a rank sent, by mesh axis and by reason, in two columns:
+// Counts the bytes that a rank sends, by mesh axis and by reason, in two columns:
 //   law   what the algorithm must send, computed from the call (docs/laws.md)
-//   wire  what left, counted by the backends: sends, and copies into memory that a peer reads
+//   wire  what was sent, counted by the backends: sends, and copies into memory that peers read
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace colossal::comm {
 
 class CallListener;
 
-// Why bytes travel. The names in ledgers, metrics and reports are those of reason_name().
+// Why bytes are sent. reason_name() returns the names used in ledgers, metrics and reports.
 enum class Reason {
   gradient,
   parameter,
@@ -49,12 +49,13 @@ class Ledger {
   void book_wire(const std::string& axis, Reason reason, int64_t bytes);
 
   std::map<Key, Traffic> entries() const;
-  // Sum over reasons, leaving out checkpoint and rendezvous: the metric `bytes_sent`.
+  // Returns the sum over all reasons except checkpoint and rendezvous, by axis: the metric
+  // `bytes_sent`.
   std::map<std::string, Traffic> by_axis() const;
   void reset();
 
-  // Sets the listener that is told of every call of the groups that share this ledger. It must be
-  // set before the first call and outlive the last. Null: none.
+  // Sets the listener of all calls of the groups that share this ledger. It must be set before the
+  // first call and outlive the last call. Null: no listener.
   void set_listener(CallListener* listener) { listener_ = listener; }
   CallListener* listener() const { return listener_; }
 

@@ -36,7 +36,7 @@ void LocalBoard::spin_until_open(uint64_t generation) const {
   }
 }
 
-std::string LocalBoard::trouble(int rank, int peer) const {
+std::string LocalBoard::failure_reason(int rank, int peer) const {
   if (!lost_[rank].empty()) return "was aborted: " + lost_[rank];
   for (int other = 0; other < size_; ++other) {
     if (lost_[other].empty() || (peer >= 0 && other != peer)) continue;
@@ -55,7 +55,7 @@ std::string LocalBoard::missing_ranks() const {
 
 void LocalBoard::arrive(int rank, RankState state, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
-  if (const std::string why = trouble(rank, -1); !why.empty()) throw CallFailure(why);
+  if (const std::string why = failure_reason(rank, -1); !why.empty()) throw CallFailure(why);
   states_[rank] = std::move(state);
   arrived_[rank] = true;
   const uint64_t generation = generation_;
@@ -63,14 +63,16 @@ void LocalBoard::arrive(int rank, RankState state, const Deadline& deadline) {
     lock.unlock();
     spin_until_open(generation);
     lock.lock();
-    const auto over = [&] { return generation_ != generation || !trouble(rank, -1).empty(); };
+    const auto over = [&] {
+      return generation_ != generation || !failure_reason(rank, -1).empty();
+    };
     const bool in_time = changed_.wait_until(lock, deadline.time(), over);
     if (generation_ == generation) {
       if (!in_time) {
         closed_ = deadline.failure(missing_ranks() + " did not arrive").what();
         changed_.notify_all();
       }
-      throw CallFailure(trouble(rank, -1));
+      throw CallFailure(failure_reason(rank, -1));
     }
   }
   lock.unlock();
@@ -134,11 +136,11 @@ void LocalBoard::withdraw(Message& message) {
 void LocalBoard::wait_delivered(Message& message, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   const auto over = [&] {
-    return message.state != Message::posted || !trouble(message.from, message.to).empty();
+    return message.state != Message::posted || !failure_reason(message.from, message.to).empty();
   };
   const bool in_time = changed_.wait_until(lock, deadline.time(), over);
   if (message.state == Message::posted) {
-    if (in_time) throw CallFailure(trouble(message.from, message.to));
+    if (in_time) throw CallFailure(failure_reason(message.from, message.to));
     throw deadline.failure(name_rank(names_, message.to) + " did not receive");
   }
   changed_.wait(lock, [&] { return message.state == Message::delivered; });
@@ -147,10 +149,10 @@ void LocalBoard::wait_delivered(Message& message, const Deadline& deadline) {
 void LocalBoard::take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline) {
   std::unique_lock lock(mutex_);
   auto& box = messages_between(from, to);
-  const auto over = [&] { return !box.empty() || !trouble(to, from).empty(); };
+  const auto over = [&] { return !box.empty() || !failure_reason(to, from).empty(); };
   const bool in_time = changed_.wait_until(lock, deadline.time(), over);
   if (box.empty()) {
-    if (in_time) throw CallFailure(trouble(to, from));
+    if (in_time) throw CallFailure(failure_reason(to, from));
     throw deadline.failure(name_rank(names_, from) + " did not send");
   }
   Message& message = *box.front();

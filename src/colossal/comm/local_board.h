@@ -1,6 +1,6 @@
-// Where the ranks of a group meet that are threads of one process: a barrier with a deadline, at
-// which each rank shows the others its call and its memory; and a queue of messages for each pair
-// of ranks. All ranks are numbered within the group.
+// The meeting point of a group whose ranks are threads of one process: a barrier with a deadline,
+// at which each rank shows its call and its memory to the others, and a message queue per pair of
+// ranks. Ranks are numbered within the group.
 #pragma once
 
 #include <atomic>
@@ -18,16 +18,16 @@ namespace colossal::comm {
 
 class LocalBoard {
  public:
-  // The state that a rank shows; peers may read it from arrive() to leave().
+  // The state that a rank shows. Peers may read it between arrive() and leave().
   struct RankState {
     Call call;
     std::byte* memory = nullptr;
-    std::vector<int64_t> send_counts = {};     // of its parts; empty where the call has none
+    std::vector<int64_t> send_counts = {};     // of its parts; empty if the call has no parts
     std::vector<int64_t> receive_counts = {};  // all_to_all only
-    Ledger* ledger = nullptr;                  // who reads this memory books it here
+    Ledger* ledger = nullptr;                  // readers of this memory book in this ledger
   };
 
-  // A message: it lies in the sender's memory until the receiver has copied it.
+  // A message. Its bytes stay in the sender's memory until the receiver has copied them.
   struct Message {
     enum State { posted, taken, delivered };
     const void* memory = nullptr;
@@ -37,34 +37,35 @@ class LocalBoard {
     State state = posted;
   };
 
-  // `ranks`: global numbers in group order, for names in errors.
+  // ranks: global ranks in group order, for the names in errors.
   explicit LocalBoard(std::vector<int> ranks);
 
-  // Shows `state` and waits until all ranks have come. Throws CallFailure when some do not before
-  // `deadline`, when a member is lost, or when the ranks' calls do not match. Once it returned,
-  // every rank must go through the same number of meet() and then leave().
+  // Shows `state` and waits until all ranks have arrived. Throws CallFailure if some rank does not
+  // arrive before `deadline`, if a member is lost, or if the ranks' calls do not match. After it
+  // returns, every rank must call meet() the same number of times and then leave().
   void arrive(int rank, RankState state, const Deadline& deadline);
   const RankState& state_of(int rank) const { return states_[rank]; }
-  // A barrier without deadline: it ends by itself, since ranks only copy and add before it. That
-  // none leaves early, not even when aborted, is what makes reading each other's memory safe.
+  // A barrier without a deadline: it always ends, since ranks only copy and add before it. No rank
+  // leaves early, not even when aborted, which makes it safe to read each other's memory.
   void meet();
   void leave() { meet(); }
 
   void post(Message& message);
-  void withdraw(Message& message);  // waits where the receiver is copying already
+  void withdraw(Message& message);  // if the receiver is already copying, waits for it
   void wait_delivered(Message& message, const Deadline& deadline);
-  // Copies the first message from `from` to `to`, which must have this size, into `memory`.
+  // Waits for the first message from `from` to `to` and copies it into `memory`. InternalError if
+  // its size is not `bytes`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
-  // After either, no call can succeed: one rank is gone, or a call failed.
+  // After lose() (a rank is gone) or close() (a call failed), no call can succeed.
   void lose(int rank, const std::string& why);
   void close(const std::string& why);
 
  private:
-  bool count_in();  // whether this rank was the last, which opens the gate
+  bool count_in();  // returns whether this rank was the last, which opens the gate
   void spin_until_open(uint64_t generation) const;
-  // Why `rank` cannot go on waiting for `peer` (-1: for any); empty: it can.
-  std::string trouble(int rank, int peer) const;
+  // Returns why `rank` cannot go on waiting for `peer` (-1: for any rank); empty if it can.
+  std::string failure_reason(int rank, int peer) const;
   std::string missing_ranks() const;
   void check_calls_match(int rank) const;
   std::deque<Message*>& messages_between(int from, int to) { return messages_[from * size_ + to]; }
@@ -76,9 +77,9 @@ class LocalBoard {
   std::vector<RankState> states_;
   std::vector<bool> arrived_;
   int waiting_ = 0;
-  std::atomic<uint64_t> generation_ = 0;  // grows when the gate opens
-  std::string closed_;                    // why; empty: open for calls
-  std::vector<std::string> lost_;         // by rank, likewise
+  std::atomic<uint64_t> generation_ = 0;  // incremented when the gate opens
+  std::string closed_;                    // the reason; empty: open for calls
+  std::vector<std::string> lost_;         // by rank: the reason; empty: not lost
   std::vector<std::deque<Message*>> messages_;
 };
 

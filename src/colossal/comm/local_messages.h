@@ -8,8 +8,9 @@
 
 namespace colossal::comm {
 
-// Every collective as messages. LocalBackend replaces most by reading the peers' memory, which is
-// faster; tests run the algorithms of PointToPointBackend over it without a network.
+// Runs every collective as messages. LocalBackend overrides most collectives and reads the peers'
+// memory, which is faster; tests use MessageBackend to run the algorithms of PointToPointBackend
+// without a network.
 class MessageBackend : public PointToPointBackend {
  public:
   MessageBackend(Membership membership, std::shared_ptr<Ledger> ledger,

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/comm/gloo.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/law.h"
 #include "colossal/comm/open_backends.h"
@@ -179,7 +180,9 @@ class NcclWorld final : public World {
         size_(rendezvous.size),
         device_(at::kCUDA, static_cast<c10::DeviceIndex>(device)),
         timeout_(timeout),
-        store_(std::move(store)) {}
+        store_(std::move(store)),
+        of_hosts_(gloo_world(rendezvous, c10::make_intrusive<c10d::PrefixStore>("host", store_),
+                             timeout, ledger_)) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -190,8 +193,15 @@ class NcclWorld final : public World {
     const Membership membership = membership_of(*this, axis, ranks);
     return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
+  // Over TCP.
+  Group host_group(const std::string& axis, const std::vector<int>& ranks) override {
+    return of_hosts_->group(axis, ranks);
+  }
 
-  void abort(const std::string& why) override { backends_.abort(why); }
+  void abort(const std::string& why) override {
+    of_hosts_->abort(why);
+    backends_.abort(why);
+  }
 
  private:
   std::shared_ptr<Backend> make_backend(const Membership& membership) {
@@ -213,6 +223,7 @@ class NcclWorld final : public World {
   at::Device device_;
   std::chrono::milliseconds timeout_;
   StorePointer store_;
+  std::unique_ptr<World> of_hosts_;
   OpenBackends backends_;
 };
 

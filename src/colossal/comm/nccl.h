@@ -1,4 +1,4 @@
-// Makes groups of GPUs. nccl.cpp is built with -DCOLOSSAL_CUDA=ON, no_nccl.cpp without.
+// Makes groups of GPUs. nccl.cpp is compiled with -DCOLOSSAL_CUDA=ON, no_nccl.cpp otherwise.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace colossal::comm {
 
-// `device`: the GPU of this rank. Throws ConfigError where NCCL is not built.
+// device: index of this rank's GPU. Throws ConfigError if this build has no NCCL.
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
                                   std::chrono::milliseconds timeout);
 

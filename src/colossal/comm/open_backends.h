@@ -1,4 +1,4 @@
-// The backends of a world's groups, and how they end together.
+// The backends of a world's groups, so that abort() ends all of them.
 #pragma once
 
 #include <map>
@@ -13,17 +13,17 @@ namespace colossal::comm {
 
 class OpenBackends {
  public:
-  // Returns the name of a group that is being made, "dp/0,1/0": equal on all its members, and
-  // different from every other group's.
+  // Returns the name of a group that is being made: "dp/0,1/0". The name is equal on all members
+  // and unique in the world.
   std::string next_name(const Membership& membership);
-  // From now on abort() ends this backend too; at once, if abort() was called before.
+  // Registers a backend for abort(). If abort() was called before, aborts it at once.
   void add(const std::shared_ptr<Backend>& backend);
-  // Ends all backends, also those that are added later. May be called from any thread.
+  // Aborts all registered backends, and those registered later. May be called from any thread.
   void abort(const std::string& why);
 
  private:
-  std::map<std::string, int> made_;  // groups by axis and ranks
-  std::mutex mutex_;                 // of the two below
+  std::map<std::string, int> made_;  // number of groups made, by axis and ranks
+  std::mutex mutex_;                 // guards backends_ and aborted_
   std::vector<std::weak_ptr<Backend>> backends_;
   std::string aborted_;
 };

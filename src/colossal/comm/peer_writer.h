@@ -1,4 +1,4 @@
-// Writes into memory that peers have read.
+// Writes into shared memory that peers have read before.
 #pragma once
 
 #include <algorithm>
@@ -10,50 +10,51 @@
 
 namespace colossal::comm {
 
-// The same bytes as memcpy(), by stores that leave no line in a cache of this core or of another.
+// Like memcpy(), with non-temporal stores, which leave no line in the cache of any core.
 void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes);
 
-// Peers' caches still hold what was there, and the lines come back to the core that writes them: at
-// 10 to 40 GB/s from a core that shares a cache with it, at 2 to 9 GB/s from one that does not,
-// where stores past the caches reach 50. Near, those would cost the peers twice the time to read.
-// Where the ranks run is the kernel's choice, and on a virtual machine the host's, and changes: so
-// writes are timed, and after slow ones some go past the caches before the next is tried.
+// Peers' caches still hold the old contents, and their cache lines must move to the core that
+// writes: at 10 to 40 GB/s from a core that shares a cache with it, at 2 to 9 GB/s from one that
+// does not, while non-temporal stores reach 50 GB/s. But near peers need twice the time to read
+// what was stored past the caches. The kernel (and on a virtual machine the host) chooses the
+// ranks' cores and changes its choice, so writes are timed: after slow writes, some writes go past
+// the caches before an ordinary write is tried again.
 class PeerWriter {
  public:
-  // `slow`: a write counts as slow if one past the caches is that many times as fast.
+  // slow: a write counts as slow if a write past the caches is more than `slow` times as fast.
   explicit PeerWriter(double slow = 4) : slow_(slow) {}
 
   void copy(std::byte* to, const std::byte* from, int64_t bytes);
 
-  // One of two functions that write the same `bytes` bytes.
+  // Calls one of two functions that write the same `bytes` bytes.
   template <typename ThroughCaches, typename PastCaches>
   void write(int64_t bytes, const ThroughCaches& through_caches, const PastCaches& past_caches);
 
  private:
-  // The speed of writes of about one size. Sizes are kept apart because short writes pay for their
-  // fence.
+  // The speed of writes of about one size. Sizes are separate because the fence costs short writes
+  // more.
   struct Pace {
-    int past_caches = kFirstPastCaches;  // writes yet to go past the caches
-    double past_caches_rate = 0;         // the best so far, bytes a second
-    int slow = 0;                        // slow writes less fast ones, from 0 to kSlow
+    int past_caches = kFirstPastCaches;  // remaining writes past the caches
+    double past_caches_rate = 0;         // the best so far, in bytes per second
+    int slow = 0;                        // slow writes minus fast writes, clamped to 0 .. kSlow
   };
-  // Smaller ones are too short to be timed.
+  // Smaller writes are too short to be timed.
   static constexpr int64_t kTimedBytes = int64_t{4} << 10;
-  // Enough to know their rate, though memory is touched for the first time.
+  // Enough writes to measure the rate, even though memory is touched for the first time.
   static constexpr int kFirstPastCaches = 32;
-  // Some are when a rank loses its core; and between a far peer's slow ones some are fast, most of
-  // them after writes past the caches.
+  // Single writes may be slow because a rank lost its core, and single writes to a far peer may be
+  // fast, mostly after writes past the caches.
   static constexpr int kSlow = 32;
-  // How many writes go past the caches after slow ones, before an ordinary write is tried again. So
-  // a peer that has come nearer is noticed after some tens of MiB.
+  // Number of writes past the caches after slow writes, before an ordinary write is tried again. A
+  // peer that has moved nearer is therefore noticed after some tens of MiB.
   static constexpr int kPastCaches = 256;
 
-  // Bytes a second.
+  // Calls `write` and returns its rate in bytes per second.
   template <typename Write>
   static double rate_of(int64_t bytes, const Write& write);
 
   double slow_;
-  std::array<Pace, 64> paces_;  // by the width of the size in bits
+  std::array<Pace, 64> paces_;  // by std::bit_width of the size
 };
 
 template <typename Write>

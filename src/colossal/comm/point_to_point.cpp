@@ -42,7 +42,7 @@ void PointToPointBackend::greet_all(Exchange& exchange, Counts send_counts, Coun
                                     int64_t element_bytes) {
   for (int peer : peers()) {
     exchange.expect(peer, receive_counts[peer] * element_bytes);
-    exchange.greet(peer, send_counts[peer] * element_bytes);
+    exchange.send_header(peer, send_counts[peer] * element_bytes);
   }
 }
 
@@ -209,7 +209,7 @@ void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
   const auto receive_bytes = static_cast<int64_t>(receive.nbytes());
   Exchange exchange = begin(call);
   exchange.expect(previous, receive_bytes);
-  exchange.greet(next, send_bytes);
+  exchange.send_header(next, send_bytes);
   auto transfers = exchange.receive(memory_of(receive), receive_bytes, previous);
   exchange.send(memory_of(send), send_bytes, next);
   exchange.check_headers();
@@ -235,7 +235,7 @@ void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, 
                                           std::min(kLargestBuffer, bytes - position), previous));
     }
   }
-  if (next != root) exchange.greet(next, bytes);
+  if (next != root) exchange.send_header(next, bytes);
   exchange.check_headers();
   for (int64_t position = 0; position < bytes; position += kLargestBuffer) {
     if (rank() != root) exchange.wait(receives[position / kLargestBuffer]);
@@ -249,7 +249,7 @@ void PointToPointBackend::send(const Call& call, const at::Tensor& tensor, int t
   begin_messages();
   const auto bytes = static_cast<int64_t>(tensor.nbytes());
   Exchange exchange = begin(call);
-  exchange.greet(to, bytes);
+  exchange.send_header(to, bytes);
   exchange.send(memory_of(tensor), bytes, to);
   end(call, exchange);
 }

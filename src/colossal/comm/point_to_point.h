@@ -1,7 +1,7 @@
-// Implements collectives by direct exchange: every part travels once, straight to the rank that
-// needs it. So the bytes are those of the law, and sums are made in rank order. Libraries' own
-// algorithms miss one or the other: Gloo's reduce-scatter is an all-reduce, and rings add each part
-// in another order.
+// Implements collectives by direct exchange: every part is sent once, straight to the rank that
+// needs it. The bytes are therefore those of the law, and sums are made in rank order. The
+// algorithms of communication libraries fail one of both: Gloo's reduce-scatter is an all-reduce,
+// and rings sum each part in a different order.
 #pragma once
 
 #include <cstddef>
@@ -28,29 +28,30 @@ class PointToPointBackend : public Backend, protected Transport {
   void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
 
-  // Before messages that no collective call of the whole group announces; throws CallFailure where
-  // the group has ended.
+  // Called before messages that no collective call of the whole group announces. Throws CallFailure
+  // if the group has ended.
   virtual void begin_messages() {}
-  // Gives algorithms over several backends access to the transport.
+  // The transport, for algorithms over several backends.
   Transport& transport() { return *this; }
 
  protected:
   void end(const Call& call, Exchange& exchange);
-  // Elements of a buffer of a part: the same on all ranks, as it depends on their number only.
+  // Returns the number of elements of one buffer of a part. It depends on the number of ranks only,
+  // so all ranks agree.
   int64_t buffer_elements(int64_t element_bytes) const;
 
  private:
   class PartReceiver;
 
   Exchange begin(const Call& call);
-  std::vector<int> peers() const;  // all other ranks, beginning with the next one
+  std::vector<int> peers() const;  // all other ranks, starting with the next rank
   void greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
                  int64_t element_bytes);
   void scatter_and_sum(Exchange& exchange, const at::Tensor& full, void* part,
                        at::ScalarType part_type, Counts counts);
   void gather(Exchange& exchange, const at::Tensor& full, Counts counts);
 
-  std::vector<std::byte> scratch_;  // parts of peers until they are summed; see kScratchBytes
+  std::vector<std::byte> scratch_;  // peers' parts until they are summed; see kScratchBytes
 };
 
 }  // namespace colossal::comm

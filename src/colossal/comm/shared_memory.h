@@ -1,5 +1,5 @@
-// Memory that processes of one host map together. It has no name in any file system, so that
-// nothing is left behind however the processes end.
+// Memory shared by processes of one host. It has no name in a file system, so nothing is left
+// behind however the processes end.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,20 @@ namespace colossal::comm {
 
 class SharedMemory {
  public:
-  // Creates memory of zeros, which takes real memory only where it is written to. Throws CommError.
+  // Creates zeroed memory, which becomes resident only when it is written. Throws CommError if the
+  // system refuses.
   static SharedMemory create(int64_t bytes);
-  // Opens memory that another process (or this one) created and has not sealed. Throws CommError
-  // with the reason if it cannot.
+  // Opens memory that another process (or this process) created and has not sealed. Throws
+  // CommError with the reason if that fails.
   static SharedMemory open(const std::string& address);
 
   SharedMemory(SharedMemory&& other) noexcept;
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // Returns the address by which others on this host open this memory.
+  // Returns the address with which processes on this host can open() this memory.
   std::string address() const;
-  // From now on nobody can open this memory; whoever has it open keeps it.
+  // Prevents further open() calls. Processes that have opened the memory keep it.
   void seal();
 
   std::byte* data() const { return data_; }
@@ -35,7 +36,8 @@ class SharedMemory {
   std::byte* data_ = nullptr;
 };
 
-// Equal for two processes only if they run on one host and may open each other's memory.
+// Returns a string that is equal for two processes only if they run on one host and may open each
+// other's memory.
 std::string host_identity();
 
 }  // namespace colossal::comm

@@ -1,5 +1,5 @@
-// Tensors of a group that all its ranks can read. A region holds one of each rank, in rank order,
-// in memory that every rank maps.
+// Tensors that all ranks of a group can read. A region contains one tensor of each rank, in rank
+// order, in memory that every rank maps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,32 +16,32 @@
 
 namespace colossal::comm {
 
-// Thread-safe: a tensor may be released anywhere, also after the group is gone.
+// Thread-safe: a tensor may be released on any thread, also after the group is gone.
 class SharedRegions : public std::enable_shared_from_this<SharedRegions> {
  public:
-  // Where a rank's tensor lies: what ranks tell each other.
+  // The position of a rank's tensor, in the form that ranks exchange.
   struct Place {
-    uint64_t region = 0;  // counted from 1 in the order in which they were made; 0: in none
-    int64_t offset = 0;   // in bytes, within what the rank has of the region
+    uint64_t region = 0;  // from 1, in order of creation; 0: in no region
+    int64_t offset = 0;   // in bytes, within the rank's part of the region
     bool operator==(const Place&) const = default;
   };
-  // A region as this process sees it.
+  // A region as mapped in this process.
   struct Found {
     Place place;
-    std::byte* memory;  // of the region
-    int64_t stride;     // bytes of each rank
+    std::byte* memory;  // begin of the region
+    int64_t stride;     // bytes per rank
     std::byte* of(int rank, int64_t offset) const { return memory + rank * stride + offset; }
   };
 
-  // Returns the bytes of a region that gives each rank `bytes`, from a page of its own.
+  // Returns the bytes per rank of a region with `bytes` for each rank: rounded up to whole pages.
   static int64_t stride_for(int64_t bytes);
 
-  // Adds the group's next region, with `stride` bytes a rank; all ranks call it alike. Returns the
-  // part of `rank`, which is this one. The region stays mapped here until that part is released,
-  // which takes nothing from ranks that have not released theirs.
+  // Adds the group's next region, with `stride` bytes per rank. All ranks add regions in the same
+  // order. Returns the part of this rank, `rank`. The region stays mapped in this process until
+  // that part is released; other ranks' mappings are independent.
   c10::DataPtr add(SharedMemory memory, int64_t stride, int rank);
 
-  // Where a tensor of this rank lies, if in a region.
+  // Returns the region that contains a tensor of this rank; nullopt if none does.
   std::optional<Found> find(const at::Tensor& tensor) const;
 
  private:
@@ -49,7 +49,7 @@ class SharedRegions : public std::enable_shared_from_this<SharedRegions> {
 
   mutable std::mutex mutex_;
   uint64_t made_ = 0;
-  std::map<const std::byte*, Found> regions_;  // by where this rank's bytes begin
+  std::map<const std::byte*, Found> regions_;  // by the begin of this rank's part
 };
 
 }  // namespace colossal::comm

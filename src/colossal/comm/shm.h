@@ -1,5 +1,5 @@
-// Makes worlds of ranks that are processes. A group on one host uses shared memory, a group with
-// one rank a host uses Gloo, and other groups use both.
+// Makes worlds whose ranks are processes. Groups on one host use shared memory, groups with one
+// rank per host use Gloo, and other groups use both (hierarchical_backend.h).
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace colossal::comm {
 
-// `hosts`: each rank's host_identity().
+// hosts: the host_identity() of each rank.
 std::unique_ptr<World> shm_world(const Rendezvous& rendezvous, StorePointer store,
                                  std::vector<std::string> hosts, std::chrono::milliseconds timeout);
 

@@ -1,6 +1,7 @@
-// Ranks that are processes of one host, over shared memory: sums and gathers straight from the
-// memory of all ranks, in rank order; what goes from one rank to another travels in rings. What
-// peers are to read is copied into slots, unless it lies in memory that the group shares.
+// Backend of processes of one host, over shared memory. Sums and gathers read directly from the
+// memory of all ranks, in rank order; messages between two ranks go through rings. Data that peers
+// must read is first copied into slots (shm_board.h), unless it is already in memory that the group
+// shares (shared_regions.h).
 #pragma once
 
 #include <deque>
@@ -16,7 +17,7 @@ namespace colossal::comm {
 
 class ShmBackend final : public PointToPointBackend {
  public:
-  // Collective, like the board's constructor.
+  // Collective, like ShmBoard's constructor.
   ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
              std::chrono::milliseconds timeout, SharedMemory memory);
   ~ShmBackend() override;
@@ -44,22 +45,24 @@ class ShmBackend final : public PointToPointBackend {
     bool done = false;
   };
 
-  // Parts of a tensor and where they begin, in bytes.
+  // The parts of a tensor, one per rank, with their begins in bytes.
   struct Parts {
-    std::vector<int64_t> begin;  // one more than there are ranks
+    std::vector<int64_t> begin;  // number of ranks + 1 values
     int64_t element_bytes;
     int64_t bytes_of(int rank) const { return begin[rank + 1] - begin[rank]; }
     int64_t largest() const;
-    // Bytes of `rank`'s part in round `round`, `slice` of each part a round.
+    // Returns the bytes of `rank`'s part in round `round`, if a round moves `slice` bytes of each
+    // part.
     int64_t size(int rank, int64_t round, int64_t slice) const;
   };
   Parts parts_of(Counts counts, int64_t element_bytes) const;
 
-  // Announces a call over `tensor`. Where it lies in one region on all ranks: its memory on each of
-  // them, once all have come. Else nothing: peers read slots.
+  // Announces a call over `tensor`. If the tensor is in the same region on all ranks, waits for all
+  // ranks and returns its address on each rank. Otherwise returns an empty vector: peers read
+  // slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
-  // The same over memory that all ranks can read.
+  // The collectives over memory that all ranks can read; memory: the tensor's address on each rank.
   void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          at::ScalarType type, const Deadline& deadline);
   void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
@@ -67,11 +70,12 @@ class ShmBackend final : public PointToPointBackend {
   void all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          const Deadline& deadline);
 
-  // Sums this rank's slice of its part over all ranks: peers' from their slots.
+  // Sums this rank's slice over all ranks; peers' terms are in their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);
-  // Copies the slices of the other ranks' parts into this rank's slot, one area each.
+  // Copies the slices of the other ranks' parts into this rank's slot, one area per rank. Returns
+  // the bytes copied.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                         std::byte* slot);
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
@@ -85,10 +89,10 @@ class ShmBackend final : public PointToPointBackend {
   ShmBoard board_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
-  // One for each reader: peers may be near or far. The own rank's entry is for writes that all
+  // One per reader, since peers may be near or far. This rank's own entry is for writes that all
   // peers read.
   std::vector<PeerWriter> writers_;
-  // Within shared memory, where a write also reads what is far.
+  // For writes within shared memory that also read memory of far peers.
   PeerWriter sum_writer_{2}, copy_writer_{2};
 };
 

@@ -292,7 +292,7 @@ bool ShmBoard::process_has_ended(int rank) const {
 }
 
 // A rank that has left in peace is missed only by those who wait for it.
-std::string ShmBoard::trouble(int peer) const {
+std::string ShmBoard::failure_reason(int peer) const {
   if (verdict().state == Verdict::spoken) return verdict().reason.data();
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == own()) continue;
@@ -308,7 +308,7 @@ std::string ShmBoard::trouble(int peer) const {
 template <typename Over>
 void ShmBoard::check(int peer, const Over& over) {
   if (const std::string why = closed(); !why.empty()) throw CallFailure(why);
-  const std::string found = trouble(peer);
+  const std::string found = failure_reason(peer);
   // What a rank did before it left counts.
   if (!found.empty() && !over()) fail(CallFailure(found));
 }

@@ -1,10 +1,10 @@
-// The memory that the ranks of a group share when all are processes of one host: for each rank a
-// state, where it shows what it calls and how far it is; slots, into which it copies what peers are
-// to read; and a ring of messages to each other rank.
+// The shared memory of a group whose ranks are processes of one host. Each rank has a state, which
+// shows its call and its progress; slots, into which it copies data for peers to read; and a
+// message ring to each other rank.
 //
-// Ranks take turns by counting phases. A rank ends a phase by raising its `phase`; it may read what
-// peers wrote in a phase once they have ended it. Each round (one or two phases) has the next slot;
-// a slot is written again once all peers have `taken` what was in it.
+// Ranks synchronize by counting phases. A rank ends a phase by incrementing its `phase`; a rank may
+// read what peers wrote in a phase after the peers have ended that phase. Each round (one or two
+// phases) uses the next slot; a slot is rewritten only after all peers have `taken` its contents.
 #pragma once
 
 #include <array>
@@ -25,11 +25,11 @@ namespace colossal::comm {
 class ShmBoard {
  public:
   static constexpr int64_t kSlotBytes = int64_t{256} << 10;
-  static constexpr int kSlots = 8;  // of a rank
+  static constexpr int kSlots = 8;  // per rank
   static constexpr int64_t kFrameBytes = int64_t{32} << 10;
-  static constexpr int kFrames = 8;  // of a ring
+  static constexpr int kFrames = 8;  // per ring
 
-  // One message, or a piece of one.
+  // A message, or a piece of a message.
   struct Frame {
     int64_t kind = 0;
     int64_t message_bytes = 0;
@@ -44,30 +44,32 @@ class ShmBoard {
 
   static int64_t bytes_needed(int ranks);
 
-  // `memory`: of bytes_needed(), zero when the first rank comes. Collective: returns when every
-  // rank has come, or throws CommError naming those that have not.
+  // memory: bytes_needed() bytes, zero before the first rank uses it. Collective: returns when
+  // every rank has come, or throws CommError naming a rank that has not come within `timeout`.
   ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout);
   ~ShmBoard();
   ShmBoard(const ShmBoard&) = delete;
   ShmBoard& operator=(const ShmBoard&) = delete;
 
-  // Begins a call between two ranks. Throws CallFailure where the group has ended.
+  // Begins a call between two ranks. Throws CallFailure if the group has ended.
   void begin_message();
   using Place = SharedRegions::Place;
 
-  // Begins a collective call and announces it; `counts`: of its parts. `place`: where peers may
-  // read this rank's memory, if it lies in a region.
+  // Begins a collective call and shows it to the peers. counts: elements of its parts. place: where
+  // peers may read this rank's memory, if it is in a region. Throws CallFailure if the group has
+  // ended.
   void show(const Call& call, Counts counts, Place place = {});
-  // Ends a phase, then waits until all others have ended it. The first phase of a call also
-  // compares the calls. If only some ranks' memory lies in regions, the others end a second phase:
-  // their peers learn in the first that they must copy.
+  // Ends a phase, then waits until all peers have ended it. The first phase of a call also compares
+  // the ranks' calls. If only some ranks' memory is in regions, the other ranks end a second phase:
+  // in the first their peers learn that they must copy.
   void next_phase(const Deadline& deadline);
-  // After the first phase of a call: what a rank showed; whether all lie in the same region.
+  // Valid after the first phase of a call. place_of(): the place that a rank has shown.
+  // one_region(): whether all ranks' memory is in the same region.
   Place place_of(int rank) const;
   bool one_region() const;
-  // This round's slot of a rank.
+  // The slot of a rank in this round.
   std::byte* slot(int rank) const { return slot(rank, round_); }
-  // The own one, to be written: waits until peers have taken what was in it.
+  // This rank's slot, for writing: waits until peers have taken its earlier contents.
   std::byte* own_slot(const Deadline& deadline);
   void next_round();
 
@@ -82,27 +84,30 @@ class ShmBoard {
     uint64_t round_;
   };
 
-  // Rounds of one phase: write(round, own slot), then read(round, slots). While peers have not
-  // written what is to be read the rank writes ahead, so that threads that have to share their
-  // cores with computing seldom wait for each other.
+  // Runs rounds of one phase: write(round, own slot), then read(round, slots). While peers have not
+  // yet written, the rank writes ahead, so that communication threads that share their cores with
+  // computation seldom wait for each other.
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
-  // Rounds of two: write(round, own slot); once all have, reduce(round, slots), which may write
-  // into the own one; once all have, read(round, slots). While peers reduce a round the rank reads
-  // the one before and writes the next but one.
+  // Runs rounds of two phases: write(round, own slot); when all ranks have written, reduce(round,
+  // slots), which may write into the own slot; when all ranks have reduced, read(round, slots).
+  // While peers reduce a round, the rank reads the previous round and writes the round after the
+  // next.
   template <typename Write, typename Reduce, typename Read>
   void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
                       const Deadline& deadline);
 
   Ring& ring(int from, int to) const;
-  // Tells a peer that a ring has changed.
+  // Notifies a peer that a ring has changed.
   void ring_bell(int rank) { state_of(rank).bell.raise(); }
   uint32_t bell() const { return state_of(own()).bell.value(); }
-  // Waits until somebody has rung since `seen`. `peer`: who should.
+  // Waits until this rank's bell differs from `seen`. Throws CallFailure if `peer` is lost or the
+  // deadline passes; missing: what the peer did not do, " did not send".
   void wait_for_bell(uint32_t seen, int peer, const char* missing, const Deadline& deadline);
 
-  // No later call can succeed; peers learn why.
+  // Makes all later calls of the group fail, and shows `why` to the peers. aborted: the world was
+  // aborted (otherwise: a call failed).
   void close(const std::string& why, bool aborted);
 
  private:
@@ -110,29 +115,31 @@ class ShmBoard {
 
   enum Presence : uint32_t { absent, present, lost, left };
 
-  // The call that a rank makes. Peers read it, word by word, while it may change.
+  // The call that a rank makes. Peers read it word by word while it may change.
   struct Shown {
-    std::atomic<uint64_t> ordinal;  // of the call, from 1
+    std::atomic<uint64_t> ordinal;  // number of the call, from 1
     std::atomic<uint64_t> what, bytes;
     std::atomic<uint64_t> region;
     std::atomic<int64_t> offset;
   };
   struct RankState {
     alignas(64) SharedCounter phase;
-    SharedCounter taken;  // rounds
+    SharedCounter taken;  // number of rounds whose slots this rank has read
     alignas(64) SharedCounter bell;
     alignas(64) std::atomic<uint32_t> presence;
     std::atomic<int32_t> process;
-    Shown shown[2];  // by parity of the ordinal: a rank can be one call ahead
+    Shown shown[2];  // by parity of the ordinal, since a rank can be one call ahead
     Text farewell;
   };
-  // Why the group ended: said by the first that notices, so that all name the same cause.
+  // Why the group ended. The first rank that notices writes it, so that all ranks report the same
+  // cause.
   struct Verdict {
     enum State : uint32_t { none, being_written, spoken };
     alignas(64) std::atomic<uint32_t> state;
     Text reason;
   };
-  // The offsets of what lies in the memory of a group of `n` ranks, behind the verdict.
+  // The byte offsets of the parts of the memory of a group of `ranks` ranks; the verdict is at
+  // offset 0.
   struct Places {
     int64_t states, counts, slots, rings, end;
     explicit Places(int ranks);
@@ -140,7 +147,7 @@ class ShmBoard {
 
   RankState& state_of(int rank) const;
   Verdict& verdict() const { return *reinterpret_cast<Verdict*>(memory_.data()); }
-  int64_t* counts_of(int rank) const;  // of this call
+  int64_t* counts_of(int rank) const;  // counts of the current call
   int own() const { return membership_.rank; }
   int size() const { return membership_.size(); }
 
@@ -150,7 +157,7 @@ class ShmBoard {
   static bool has_reached(const SharedCounter& counter, uint32_t count) {
     return static_cast<int32_t>(counter.value() - count) >= 0;
   }
-  // Whether all peers have reached `count`.
+  // Whether the counters of all peers have reached `count`.
   bool have_reached(SharedCounter RankState::*counter, uint32_t count) const;
   void wait_until_all_reach(SharedCounter RankState::*counter, uint32_t count,
                             const Deadline& deadline);
@@ -161,12 +168,12 @@ class ShmBoard {
   void end_phase(const Deadline& deadline);
   bool others_share() const;
   void compare_calls();
-  // Throws what has happened to the group, or to `peer`, if anything; `over` is asked once more
-  // before.
+  // Throws CallFailure if the group is closed. Unless `over` returns true, also throws if any rank
+  // was lost or called something else, or if `peer` has left.
   template <typename Over>
   void check(int peer, const Over& over);
   std::string closed() const;
-  std::string trouble(int peer) const;
+  std::string failure_reason(int peer) const;
   bool process_has_ended(int rank) const;
   std::string other_call() const;
   [[noreturn]] void fail(const CallFailure& failure);
@@ -175,14 +182,14 @@ class ShmBoard {
   SharedMemory memory_;
   Membership membership_;
   bool cores_to_spare_;
-  std::vector<int> processes_;  // descriptors that become readable when a peer's process ends
+  std::vector<int> processes_;  // file descriptors (pidfd), readable when the peer's process ends
   uint32_t phase_ = 0;
   uint64_t round_ = 0;
   uint64_t ordinal_ = 0;
   Call call_;
-  bool announced_ = false;    // the call under way is a collective one
-  bool compared_ = true;      // ... and all have called the same
-  mutable std::mutex mutex_;  // of closed_, which any thread may set
+  bool announced_ = false;    // the current call is a collective
+  bool compared_ = true;      // ... and the ranks' calls have been compared
+  mutable std::mutex mutex_;  // guards closed_, which any thread may set
   std::string closed_;
 };
 

@@ -14,27 +14,27 @@ namespace colossal::comm {
 
 using StorePointer = c10::intrusive_ptr<c10d::Store>;
 
-// Returns the message of an exception of LibTorch without its backtrace.
+// Returns the message of a LibTorch exception without its backtrace.
 std::string reason_of(const std::exception& error);
 
-// Serves (rank 0, unless somebody else does) or reaches the store, which listens on
-// `rendezvous.address` only. Throws CommError naming the address.
+// Opens the store. Rank 0 serves it on `rendezvous.address` only, unless store_is_served; other
+// ranks connect to it. Throws CommError naming the address if that fails.
 StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
-// What a rank tells the others when it arrives.
+// What a rank publishes when it arrives.
 struct Arrival {
   std::string host;
   int gpus = 0;
-  std::string settings;  // the digest of publish_settings()
+  std::string settings;  // digest from publish_settings()
 };
 
-// Announces this rank, waits for all others, and returns all arrivals in rank order. Throws
-// CommError naming the ranks that do not arrive.
+// Publishes this rank's arrival, waits for all others, and returns all arrivals in rank order.
+// Throws CommError naming the ranks that do not arrive within `timeout`.
 std::vector<Arrival> meet_all(c10d::Store& store, const Rendezvous& rendezvous, const Arrival& own,
                               std::chrono::milliseconds timeout);
 
-// Waits for a key and gives its value; empty if nobody sets it within `timeout`. Unlike the store's
-// own wait, which may sleep for seconds after the key has come.
+// Waits for a key and returns its value; empty if no rank sets the key within `timeout`. The
+// store's own wait may sleep for seconds after the key is set.
 std::string wait_for(c10d::Store& store, const std::string& key, std::chrono::milliseconds timeout);
 
 }  // namespace colossal::comm

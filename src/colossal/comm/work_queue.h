@@ -1,6 +1,6 @@
 // Runs the calls of one group in the order in which they were issued. Blocking calls run on the
-// calling thread while nothing is queued, which keeps their latency low; asynchronous ones, and
-// blocking ones behind them, run on a thread of the group's own, started at the first need.
+// calling thread if the queue is empty, for low latency. Asynchronous calls, and blocking calls
+// behind them, run on the group's own thread, which is started when first needed.
 #pragma once
 
 #include <condition_variable>
@@ -27,12 +27,12 @@ class WorkQueue {
   using Job = std::function<void()>;
 
   WorkQueue() = default;
-  // Waits for what is queued: calls end by themselves, at the latest with the group's timeout.
+  // Waits for all queued calls, which end at the latest with the group's timeout.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // Runs `job` after all that were issued before, and throws what it throws.
+  // Runs `job` after all jobs issued before, waits for it, and rethrows its exception.
   void run(const Job& job);
   Work submit(Job job);
 
@@ -46,7 +46,7 @@ class WorkQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;
-  bool running_ = false;  // a job is running, on either kind of thread
+  bool running_ = false;  // a job is running, on a caller's thread or on thread_
   bool stopping_ = false;
   std::thread thread_;
 };

@@ -1,5 +1,5 @@
-// All ranks of a job and what joins them. A World makes Groups; it is passed explicitly, so several
-// worlds may live in one process (ranks as threads, in tests).
+// All ranks of a job, and the connections between them. A World makes Groups. It is passed
+// explicitly, so several worlds may exist in one process (in tests, ranks are threads).
 #pragma once
 
 #include <c10/core/Device.h>
@@ -15,7 +15,7 @@
 
 namespace colossal::comm {
 
-// Names and values, as people read them.
+// Pairs of a setting's name and its value as readable text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 class World {
@@ -25,50 +25,57 @@ class World {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual const char* backend() const = 0;
-  // Where this rank computes: a GPU of its own with NCCL, else the CPU.
+  // The device on which this rank computes: its own GPU with NCCL, otherwise the CPU.
   virtual c10::Device device() const { return c10::kCPU; }
 
-  // A group of these global ranks, in this order; `ranks` must contain this rank. Collective over
-  // them: all call it with the same arguments, in the same order as their other groups.
+  // Makes a group of the global ranks `ranks`, in this order; `ranks` must contain this rank.
+  // Collective over these ranks: all call it with the same arguments, in the same order as their
+  // other groups.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
+  // The same, of tensors in the host's memory wherever this rank computes: its messages wait for no
+  // device, and no device for them.
+  virtual Group host_group(const std::string& axis, const std::vector<int>& ranks) {
+    return group(axis, ranks);
+  }
 
   // This rank's ledger, shared by all its groups.
   Ledger& ledger() { return *ledger_; }
 
-  // Ends every collective of this world, under way or to come, with a CommError that gives
-  // `why`; local to this rank (its peers see a lost connection). Called when a rank fails, so that
-  // no thread is left waiting.
+  // Makes every running and later collective of this world throw a CommError with `why`, on this
+  // rank only (peers see a lost connection). Called when a rank fails, so that no thread keeps
+  // waiting.
   virtual void abort(const std::string& why) = 0;
 
  protected:
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
 };
 
-// Returns the device of a rank that runs alone: the first GPU with backend "nccl", or with "auto"
-// if there is one; else the CPU. Throws ConfigError for a GPU that is not there and for unknown
-// names.
+// Returns the device of a single-rank job: the first GPU with backend "nccl", or with "auto" if a
+// GPU is available; otherwise the CPU. Throws ConfigError if "nccl" finds no GPU, and for unknown
+// backends.
 c10::Device device_alone(const std::string& backend);
 
-// GPUs that ranks of this process can compute on; 0 in a build without NCCL.
+// Returns the number of GPUs that this process can use; 0 in a build without NCCL.
 int num_gpus();
 
-// One rank alone: groups of size 1.
+// Makes a world of one rank; all its groups have size 1.
 std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
 
-// Ranks as threads of this process; one world for each. Copies into the peers' memory are the wire.
+// Makes one world per rank, for ranks that are threads of this process. The ledger's wire column
+// counts copies between the ranks' memory.
 std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::milliseconds timeout);
 
-// Makes rank `rank` of `size` ranks, of which no other exists. Calls are booked (law) and move
-// nothing, and sums leave their tensors as they are. Tensors may be on meta.
+// Makes the world of rank `rank` in a dry run of `size` ranks, in which no other rank exists. Calls
+// are booked (law) and move nothing; sums leave their tensors unchanged. Tensors may be on meta.
 std::unique_ptr<World> dry_world(int rank, int size);
 
-// Connects this rank with the others of a job. `backend` is "shm" (shared memory of one host),
-// "gloo" (TCP), "nccl" (GPUs) or "auto": nccl if it is built in and each rank has a GPU, else shm
-// within a host and gloo between hosts. All ranks must have the same `settings`: if two differ,
-// each rank throws a ConfigError that names the ranks, the first setting that differs, and both
-// values. Throws CommError naming the address if the others do not arrive within `timeout`. Gloo
-// needs broken pipes to be errors, not signals: where SIGPIPE has its default action, the process
-// ignores it from then on.
+// Connects this rank with the other ranks of a job. `backend` is "shm" (shared memory of one host),
+// "gloo" (TCP), "nccl" (GPUs) or "auto": nccl if it is built in and each rank has a GPU, otherwise
+// shm within a host and gloo between hosts. All ranks must have the same `settings`; otherwise each
+// rank throws a ConfigError that names a rank that differs from rank 0, the first setting that
+// differs, and both values. Throws CommError naming the address if the other ranks do not arrive
+// within `timeout`. Gloo needs broken pipes to be errors, not signals: if SIGPIPE has its default
+// action, the process ignores it from then on.
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
                                std::chrono::milliseconds timeout, const Settings& settings = {});
 

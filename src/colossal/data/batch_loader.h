@@ -1,4 +1,4 @@
-// The batches of training and evaluation steps, read ahead.
+// Loads the batches of training and evaluation steps, one step ahead.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace colossal::data {
 
-// The replica's micro-batches of training step `step` (from 0), and of evaluation step `step`.
+// Return this replica's micro-batches of a training or evaluation step (0-based).
 std::vector<Batch> read_training_step(const Mixture& mixture, const BatchShape& shape,
                                       int64_t step);
 std::vector<Batch> read_evaluation_step(const TokenDataset& dataset, const BatchShape& shape,
@@ -23,25 +23,27 @@ class BatchLoader {
  public:
   using ReadStep = std::function<std::vector<Batch>(int64_t step)>;
 
-  // Steps first_step .. end_step-1. `read_step` is called from other threads, once at a time.
+  // Reads steps [first_step, end_step). Calls read_step from other threads, one call at a time.
   BatchLoader(ReadStep read_step, int64_t first_step, int64_t end_step);
-  ~BatchLoader() = default;  // waits for the read under way
+  ~BatchLoader() = default;  // waits for a read in progress
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // Throws what reading this step threw; nothing more can be read then.
+  // Returns the micro-batches of the next step. Rethrows an exception of read_step; the loader is
+  // unusable after that.
   std::vector<Batch> next();
 
  private:
   void start();
 
   ReadStep read_step_;
-  int64_t step_;  // being read
+  int64_t step_;  // the step being read
   int64_t end_step_;
-  std::future<std::vector<Batch>> pending_;  // last: destroyed, and so waited for, first
+  // Declared last so that its destructor, which waits, runs first.
+  std::future<std::vector<Batch>> pending_;
 };
 
-// Make loaders that keep alive what they read.
+// Create loaders that own the dataset.
 BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
                                  int64_t end_step);
 BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape);

@@ -1,4 +1,4 @@
-// The content of a compressed file, from its beginning to its end.
+// Reads a compressed file sequentially.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,22 @@ namespace colossal::data {
 
 class Decompressor;
 
-// Several compressed streams one after the other are one content, as for gunzip and zstd.
+// A file may have several compressed streams, one after the other; their contents are concatenated,
+// as gunzip and zstd do.
 class CompressedFile {
  public:
-  // compression: gzip or zstd. Throws IoError where the file cannot be opened or has another size
-  // than `file` says.
+  // compression: gzip or zstd. Throws IoError if the file cannot be opened or its size differs from
+  // file.size.
   CompressedFile(const SourceFile& file, Compression compression);
   ~CompressedFile();
   CompressedFile(CompressedFile&&) noexcept;
 
-  // Fills `out` and returns its size, or less at the end of the content. Throws IoError naming the
-  // file where it is no such file, damaged or cut short.
+  // Fills `out` and returns the number of bytes, which is less than out.size() only at the end of
+  // the content. Throws IoError naming the file if the file has another format, is damaged or is
+  // truncated.
   size_t read(std::span<char> out);
 
-  int64_t bytes_read() const { return position_; }  // of the file as it lies on disk
+  int64_t bytes_read() const { return position_; }  // compressed bytes
 
  private:
   void refill();
@@ -37,7 +39,7 @@ class CompressedFile {
   int64_t size_;
   int64_t position_ = 0;
   std::vector<std::byte> buffer_;
-  std::span<const std::byte> input_;  // of the buffer, not decompressed yet
+  std::span<const std::byte> input_;  // the part of buffer_ not yet decompressed
   std::unique_ptr<Decompressor> decompressor_;
 };
 

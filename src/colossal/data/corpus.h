@@ -1,4 +1,4 @@
-// A corpus: text files as one stream of tokens, mapped from a cache or held in memory.
+// A corpus: text files as one stream of tokens, memory-mapped from a cache or held in memory.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,20 @@
 namespace colossal::data {
 
 struct CorpusOptions : TokenizeOptions {
-  std::filesystem::path cache;  // folder; empty: the tokens stay in memory
-  int64_t most_memory = 0;      // bytes that they may take there; 0: no limit
+  std::filesystem::path cache;  // cache folder; empty: tokens are held in memory
+  int64_t most_memory = 0;      // limit in bytes on tokens held in memory; 0: none
 };
 
-// Immutable; a copy is a handle to the same tokens. May be read from several threads.
+// Immutable and thread-safe; copies share the same tokens.
 class Corpus {
  public:
-  // Opens the files that the globs match (see glob.h), sorted by path, with their documents joined
-  // by an end-of-text token. With a cache folder, files are tokenized once, until a file, the
-  // tokenizer, or an option that decides what is text changes. A damaged cache is written again.
-  // All ranks of a host simply call this: one tokenizes, the others wait for its cache. Without a
-  // cache folder each caller holds tokens of its own. Throws ConfigError for globs without files,
-  // text that is not UTF-8 where the tokenizer needs it, a corpus without text, and one that memory
-  // does not hold; IoError for what cannot be read or written.
+  // Opens the files that the globs match (see glob.h), sorted by path; their documents are
+  // separated by an end-of-text token. With a cache folder, files are tokenized only once, until a
+  // file, the tokenizer, or an option that affects the text changes. A damaged cache is rebuilt.
+  // All ranks of a host just call open(): one rank tokenizes while the others wait for its cache.
+  // Without a cache folder, each caller tokenizes and holds its own copy. Throws ConfigError for
+  // globs that match no files, text that is not UTF-8 if the tokenizer requires UTF-8, a corpus
+  // without text, and tokens beyond most_memory; IoError for files that cannot be read or written.
   static Corpus open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
                      const CorpusOptions& options = {});
 
@@ -38,13 +38,13 @@ class Corpus {
   int64_t num_documents() const { return tokens_.counts.documents; }
   int64_t num_skipped_lines() const { return tokens_.counts.skipped_lines; }
   int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
-  bool from_cache() const { return from_cache_; }  // nothing had to be tokenized
-  // Returns a hash of all tokens in their order, which include the ends of documents. It is made
-  // once, by whoever tokenizes, and kept in the cache.
+  bool from_cache() const { return from_cache_; }  // true if the cache existed
+  // Returns a hash of all tokens, including the end-of-text tokens. Computed when the corpus is
+  // tokenized and stored in the cache.
   std::string fingerprint() const;
   const std::string& setting() const { return setting_; }
 
-  // out <- tokens [begin, begin + out.size()), which must lie within the corpus.
+  // Copies the tokens [begin, begin + out.size()) to `out`; they must lie within the corpus.
   void read(int64_t begin, std::span<int64_t> out) const;
 
  private:
@@ -52,7 +52,7 @@ class Corpus {
 
   StoredTokens tokens_;
   bool from_cache_ = false;
-  std::string setting_;  // the key that named the files, for messages
+  std::string setting_;  // the config key with the globs, for error messages
 };
 
 }  // namespace colossal::data

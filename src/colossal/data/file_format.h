@@ -1,4 +1,4 @@
-// How the files of a corpus hold its documents, as their names say.
+// The format of a corpus file, determined by its name.
 #pragma once
 
 #include <string>
@@ -9,21 +9,21 @@
 namespace colossal::data {
 
 enum class FileFormat {
-  by_name,  // jsonl where the name ends in ".jsonl", before a compression's ending, else text
-  text,     // a file is a document
-  jsonl,    // a line is a document: a field of an object in JSON
+  by_name,  // jsonl if the name without ".gz" or ".zst" ends in ".jsonl", else text
+  text,     // each file is a document
+  jsonl,    // each line is a document: a field of a JSON object
 };
 
 inline std::vector<std::pair<std::string, FileFormat>> config_names(FileFormat) {
   return {{"auto", FileFormat::by_name}, {"text", FileFormat::text}, {"jsonl", FileFormat::jsonl}};
 }
 
-// Whether each line of the file is a document.
+// Returns true if each line of the file is a document.
 bool holds_lines(std::string_view path, FileFormat format);
 
 enum class Compression { none, gzip, zstd };
 
-// Finds the compression by the ending of the name: ".gz", ".zst".
+// Returns the compression for the name's ending: ".gz" or ".zst".
 Compression compression_of(std::string_view path);
 
 }  // namespace colossal::data

@@ -1,4 +1,4 @@
-// Finds the files that shell patterns match.
+// Expands shell patterns to files.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace colossal::data {
 
-// The regular files that the pattern matches (links to files included), in no particular order,
-// possibly twice. As in a shell: `*`, `?` and `[...]` within a name, names that start with a dot
-// only where the pattern spells the dot. `**` as a whole name stands for any number of folders,
-// links to folders not followed; at the end of the pattern, for all files below.
-// Throws IoError for a folder that cannot be read.
+// Returns the regular files that the pattern matches (including links to files), unordered,
+// possibly with duplicates. Shell syntax: `*`, `?` and `[...]` match within a name; a name that
+// starts with a dot matches only if the pattern has that dot. `**` as a whole name matches any
+// number of folders, without following links to folders; at the end of a pattern it matches all
+// files below. Throws IoError if a folder cannot be read.
 std::vector<std::string> expand_glob(std::string_view pattern);
 
 }  // namespace colossal::data

@@ -1,4 +1,4 @@
-// Reads a document from a line of JSON.
+// Reads a document from a line of a jsonl file.
 #pragma once
 
 #include <stdexcept>
@@ -7,16 +7,16 @@
 
 namespace colossal::data {
 
-// A line is no document; what() says why, and what would work.
+// Thrown for a line that is not a document; what() gives the reason and a fix.
 class InvalidLine : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// White space only: no document.
+// Returns true if the line has only white space and thus no document.
 bool is_blank(std::string_view line);
 
-// The string in this field of the line's object. Throws InvalidLine.
+// Returns the string in field `field` of the line's JSON object. Throws InvalidLine.
 std::string read_text_field(std::string_view line, const std::string& field);
 
 }  // namespace colossal::data

@@ -1,4 +1,4 @@
-// The samples that a run trains on: one source, or several in given proportions.
+// The training samples of a run: one source, or several in given proportions.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 
 namespace colossal::data {
 
-// Every source has its own order of samples and begins its own epochs, so that a small one with a
-// large weight is read often. A copy is a handle to the same tokens.
+// Each source has its own sample order and its own epochs, so a small source with a large weight is
+// repeated. Copies share the same tokens.
 class Mixture {
  public:
   explicit Mixture(TokenDataset source, uint64_t seed) : Mixture({std::move(source)}, {}, seed) {}
-  // `sources` may differ only in their corpora. `weights` has one for each; none if there is one
-  // source.
+  // sources: must agree in everything except their corpora. weights: one per source; ignored if
+  // there is only one source.
   Mixture(std::vector<TokenDataset> sources, std::vector<double> weights, uint64_t seed);
 
   std::span<const TokenDataset> sources() const { return sources_; }
-  double share(size_t source) const;  // of all samples
+  double share(size_t source) const;  // fraction of all samples
 
-  // Row r: what the run reads at position positions.begin + r, which is also the row's number.
+  // Reads the samples at `positions` of the run's order, one per row; a row's sample_id is its
+  // position.
   Batch read(const Range& positions) const;
 
  private:

@@ -1,4 +1,4 @@
-// Packs documents into rows of a given length, so that little is padding.
+// Packs documents into rows of a fixed length, to minimize padding.
 #pragma once
 
 #include <cstdint>
@@ -11,43 +11,44 @@
 
 namespace colossal::data {
 
-// TRL's names.
+// The names and semantics of TRL.
 enum class Packing {
-  bfd,        // best-fit decreasing: each document whole, in the row with the least room that has
-              // enough; what of a document does not fit a row is dropped
-  bfd_split,  // the same, but a document that does not fit a row is cut into several
-  wrapped,    // one document after the other, cut where a row ends
+  // Best-fit decreasing: puts each document whole into the row with the least sufficient room.
+  // Drops the part of a document beyond row_length.
+  bfd,
+  bfd_split,  // like bfd, but splits a document longer than row_length over several rows
+  wrapped,    // concatenates the documents and cuts them at the end of each row
 };
 
 inline std::vector<std::pair<std::string, Packing>> config_names(Packing) {
   return {{"bfd", Packing::bfd}, {"bfd_split", Packing::bfd_split}, {"wrapped", Packing::wrapped}};
 }
 
-// Tokens `range` of document `document`, both numbered from 0.
+// Tokens `range` of document number `document` (0-based).
 struct PackedPart {
   int64_t document;
   Range range;
   bool operator==(const PackedPart&) const = default;
 };
-using PackedRow = std::vector<PackedPart>;  // one after the other
+using PackedRow = std::vector<PackedPart>;  // in order within the row
 
-// lengths: of each document, in tokens; empty ones are left out. Each row has at most `row_length`
-// tokens, at least 1; with `wrapped` all but the last are full. `bfd_split` cuts a longer document
-// into full rows and a rest, which is placed like a document. Rows come in the order in which they
-// were begun.
-// Takes O(n log n) time for n parts. Source of bfd: Johnson, "Near-optimal Bin Packing Algorithms",
-// 1973; no more than 11/9 of the fewest rows possible, and 1, for documents that fit a row.
+// lengths: tokens of each document; empty documents are skipped. Each row has 1 to `row_length`
+// tokens; with `wrapped`, all rows but the last are full. `bfd_split` cuts a longer document into
+// full rows and a remainder, which is placed like a document. Rows are returned in the order in
+// which they were opened. Takes O(n log n) time for n parts. bfd needs at most 11/9 OPT + 1 rows
+// for documents that fit into a row. Source: Johnson, "Near-optimal Bin Packing Algorithms", 1973.
 std::vector<PackedRow> pack_documents(std::span<const int64_t> lengths, int64_t row_length,
                                       Packing packing);
 
-// A row of tokens as a model takes it.
+// One row of tokens as model input; each vector has row_length entries.
 struct PackedTokens {
   std::vector<int64_t> tokens;
-  std::vector<int64_t> documents;  // which part of the row each token is of, from 0
-  std::vector<int64_t> positions;  // of each token in its part, from 0
+  std::vector<int64_t> documents;  // for each token: the number of its part in the row, 0-based
+  std::vector<int64_t> positions;  // for each token: its position in its part, 0-based
 };
 
-// documents: their tokens. Padded to `row_length` by `padding`, which is a part of its own.
+// documents: the tokens of each document. Fills the row up to `row_length` with the token
+// `padding`; the padding counts as one more part.
 PackedTokens fill_row(const PackedRow& row, std::span<const std::vector<int64_t>> documents,
                       int64_t row_length, int64_t padding);
 

@@ -1,4 +1,4 @@
-// Works on many pieces at once, and takes the results in order.
+// Processes tasks in parallel and consumes the results in order.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@
 
 namespace colossal::data {
 
-// Threads that run tasks in the order in which they were given; what is not begun when the queue
-// is destroyed is dropped.
+// A thread pool that starts tasks in the order of submission. The destructor drops tasks that have
+// not started.
 template <typename Result>
 class TaskQueue {
  public:
@@ -60,14 +60,14 @@ class TaskQueue {
   std::condition_variable changed_;
   std::deque<std::packaged_task<Result()>> tasks_;
   bool closed_ = false;
-  std::vector<std::jthread> threads_;  // last, so that they are joined first
+  std::vector<std::jthread> threads_;  // declared last so that threads are joined first
 };
 
-// Calls produce(task) for each task that next() gives, on `num_threads` threads, and
-// consume(task, result) in the order of the tasks; next() and consume() run on the calling thread,
-// next() until it gives nothing. No more than 4 tasks a thread are under way or wait with their
-// results, so memory is bounded however slow the consumer. Rethrows what the first task throws that
-// throws, or next() after those before it.
+// Calls produce(task) on `num_threads` threads for each task that next() returns, and consume(task,
+// result) in the order of the tasks. next() and consume() run on the calling thread; nullopt from
+// next() ends the loop. At most 4 tasks per thread are in flight (running, or with a result not yet
+// consumed), so memory stays bounded even if consume() is slow. Rethrows the exception of the first
+// task that fails; an exception of next() is rethrown after all earlier results are consumed.
 template <typename Task, typename Result>
 void parallel_in_order(const std::function<std::optional<Task>()>& next, int num_threads,
                        const std::function<Result(const Task&)>& produce,

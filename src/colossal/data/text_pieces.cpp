@@ -36,9 +36,9 @@ std::string decompress_whole(const SourceFile& file, const TokenizeOptions& opti
 
 }  // namespace
 
-PieceReader::PieceReader(std::span<const SourceFile> files, bool takes_pieces,
+PieceReader::PieceReader(std::span<const SourceFile> files, bool is_concatenative,
                          const TokenizeOptions& options)
-    : files_(files), takes_pieces_(takes_pieces), options_(options) {
+    : files_(files), takes_pieces_(is_concatenative), options_(options) {
   for (const SourceFile& file : files) {
     if (!cuts(file) && file.size > kLargestWholeText) {
       raise_too_large(fmt::format("'{}'", file.path), file.size, options);

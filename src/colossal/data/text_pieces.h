@@ -1,4 +1,4 @@
-// The text of files in pieces that can be tokenized at once.
+// Splits the text of files into pieces that can be tokenized in parallel.
 #pragma once
 
 #include <algorithm>
@@ -15,36 +15,38 @@
 
 namespace colossal::data {
 
-// The largest file, or line of one, that is taken as a whole: each thread holds one with its
+// Maximum bytes of a file or line that is tokenized as a whole: each thread holds one, with its
 // tokens.
 inline constexpr int64_t kLargestWholeText = int64_t{1} << 30;
 
 struct TextPiece {
-  int64_t file = 0;  // its number
+  int64_t file = 0;  // index of the file
   bool begins_file = true;
-  // Bytes of the file as it lies on disk. A piece of lines in a file that is not compressed has the
-  // lines that begin among these bytes.
+  // Byte range of the file on disk. In an uncompressed file of lines, the piece has the lines that
+  // begin in this range.
   int64_t begin = 0;
   int64_t end = 0;
-  // If the file is compressed: the piece itself (whole lines, in a file of lines) and the number of
-  // lines before it. Else the piece is read from the file.
+  // Only if the file is compressed and read in pieces: the text of the piece (whole lines, in a
+  // file of lines) and the number of lines before it. Otherwise PieceText reads the text from the
+  // file.
   std::optional<std::string> content = {};
   int64_t lines_before = 0;
 };
 
-// Cuts files into pieces, in order. One thread at a time.
+// Splits files into pieces, in order. Not thread-safe.
 class PieceReader {
  public:
-  // takes_pieces: whether text may be cut anywhere. The files must outlive the reader.
-  PieceReader(std::span<const SourceFile> files, bool takes_pieces, const TokenizeOptions& options);
+  // is_concatenative: see Tokenizer::is_concatenative(). The files must outlive the reader.
+  PieceReader(std::span<const SourceFile> files, bool is_concatenative,
+              const TokenizeOptions& options);
 
-  // The next piece; none at the end. Throws what tokenize_files() throws.
+  // Returns the next piece; nullopt at the end. Throws the errors of tokenize_files().
   std::optional<TextPiece> next();
 
  private:
   struct Stream {
     CompressedFile file;
-    std::string rest = {};  // the beginning of a line whose end has not been read
+    std::string rest = {};  // an incomplete line
     int64_t lines_before = 0;
     bool begins = true;
     bool ended = false;
@@ -57,21 +59,21 @@ class PieceReader {
   std::span<const SourceFile> files_;
   bool takes_pieces_;
   const TokenizeOptions& options_;
-  int64_t file_ = 0;      // being read
-  int64_t position_ = 0;  // in it
+  int64_t file_ = 0;      // the file being read
+  int64_t position_ = 0;  // byte position in the file
   std::optional<Stream> stream_;
 };
 
-// A piece's text, held for as long as this lives.
+// Holds the text of a piece in memory.
 class PieceText {
  public:
-  // piece: must outlive this. Throws what tokenize_files() throws.
+  // piece: must outlive this object. Throws the errors of tokenize_files().
   PieceText(const TextPiece& piece, const SourceFile& file, const TokenizeOptions& options);
 
   std::string_view text() const { return text_; }
 
-  // Calls `on_line` with each line that begins in a piece of lines, without the line feed, and with
-  // a function that returns its number in the file, from 1.
+  // Calls on_line(line, number) for each line that begins in the piece; `line` excludes the line
+  // feed, and number() returns the 1-based line number in the file.
   template <typename OnLine>  // void(std::string_view line, const auto& number)
   void for_each_line(const OnLine& on_line) const {
     for (size_t begin = first_line(); begin < lines_end_;) {
@@ -87,8 +89,8 @@ class PieceText {
 
   std::optional<io::MappedFile> mapped_;
   std::string decompressed_;
-  std::string_view text_;   // of a piece of lines: beyond it, too
-  size_t lines_begin_ = 0;  // lines that begin in [lines_begin_, lines_end_) are the piece's
+  std::string_view text_;   // in an uncompressed file of lines: the whole file
+  size_t lines_begin_ = 0;  // the piece has the lines that begin in [lines_begin_, lines_end_)
   size_t lines_end_ = 0;
   int64_t lines_before_ = 0;
 };

@@ -103,7 +103,7 @@ int token_width(const text::Tokenizer& tokenizer) {
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                            const TokenizeOptions& options,
                            const std::function<void(std::span<const std::byte>)>& sink) {
-  PieceReader reader(files, tokenizer.takes_pieces(), options);
+  PieceReader reader(files, tokenizer.is_concatenative(), options);
   const PieceEncoder encoder(tokenizer, options);
   const int32_t end_of_text = tokenizer.end_of_text();
   const std::vector<std::byte> separator = pack({&end_of_text, 1}, tokenizer);

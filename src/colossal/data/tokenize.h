@@ -1,4 +1,4 @@
-// Turns files into one stream of tokens.
+// Tokenizes files into one stream of tokens.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@
 
 namespace colossal::data {
 
-// What to do with a file that is not UTF-8 where the tokenizer needs that, and with a line that is
-// no document.
+// What to do with a file that is not UTF-8 if the tokenizer requires UTF-8, and with an invalid
+// line of a jsonl file.
 enum class InvalidFiles { error, skip };
 
 inline std::vector<std::pair<std::string, InvalidFiles>> config_names(InvalidFiles) {
   return {{"error", InvalidFiles::error}, {"skip", InvalidFiles::skip}};
 }
 
-// Bytes of files as they lie on disk; they count when their tokens have reached the sink.
+// In bytes of the files on disk (compressed, if they are). A piece counts as done when its tokens
+// have reached the sink.
 struct TokenizeProgress {
   int64_t bytes_done = 0;
   int64_t bytes_total = 0;
@@ -32,30 +33,30 @@ struct TokenizeProgress {
 struct TokenizeOptions {
   int num_threads = 1;
   FileFormat format = FileFormat::by_name;
-  std::string text_field = "text";  // of a line's object: holds the document
+  std::string text_field = "text";  // the field of a jsonl line that holds the document
   InvalidFiles invalid = InvalidFiles::error;
-  std::string setting = "data.train";                          // named in messages
+  std::string setting = "data.train";                          // config key for error messages
   std::function<void(const TokenizeProgress&)> progress = {};  // called on the calling thread
 };
 
 struct TokenCounts {
   int64_t tokens = 0;
-  int64_t files = 0;  // skipped ones not counted
+  int64_t files = 0;  // without skipped files
   int64_t documents = 0;
   int64_t skipped_files = 0;
   int64_t skipped_lines = 0;
 };
 
-// Bytes that a stored token takes: 2 (uint16) where the vocabulary fits, else 4 (int32).
+// Bytes per stored token: 2 (uint16) if the vocabulary fits, else 4 (int32).
 int token_width(const text::Tokenizer& tokenizer);
 
-// Hands the tokens of the files, in the order given, with an end-of-text token between two
-// documents, to `sink` on the calling thread, packed to token_width() bytes each. A document is a
-// file, or a line of one that holds_lines(); files are decompressed as their names say. Memory: 4
-// pieces a thread, where a piece is a file, or some MiB of one that goes in pieces: one that holds
-// lines, and any where the tokenizer takes text in pieces. Throws ConfigError for text that is not
-// UTF-8 and lines that are no documents (InvalidFiles::error), and for a file or line too large to
-// be taken as a whole; IoError for a file that cannot be read or changes meanwhile.
+// Tokenizes the files in the given order, with an end-of-text token between documents, and passes
+// the tokens, token_width() bytes each, to `sink` on the calling thread. A document is a file, or a
+// line if holds_lines(). Files are decompressed according to their names. Memory: up to 4 pieces
+// per thread. A piece is a whole file, or some MiB of a file if the file holds lines or the
+// tokenizer is_concatenative(). Throws ConfigError for text that is not UTF-8 and for invalid lines
+// (with InvalidFiles::error), and for a file or line that is too large to tokenize as a whole;
+// IoError for a file that cannot be read or that changes meanwhile.
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                            const TokenizeOptions& options,
                            const std::function<void(std::span<const std::byte>)>& sink);

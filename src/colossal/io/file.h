@@ -1,5 +1,5 @@
-// Files by descriptor. Every function throws IoError naming the path, what was tried (bytes and
-// offset included) and the system's reason; interrupted and short calls are continued.
+// Files by descriptor. Every function throws IoError naming the path, the operation (with bytes and
+// offset) and the system's reason. Interrupted and partial system calls are resumed.
 #pragma once
 
 #include <cstddef>
@@ -13,35 +13,40 @@
 
 namespace colossal::io {
 
-// Whether a symbolic link in a folder may lead out of it (as in the cache of the Hugging Face hub).
+// Whether a symbolic link in a folder may point outside the folder (as in the cache of the Hugging
+// Face Hub).
 enum class OutsideLinks { refuse, follow };
 
-// An open regular file, closed at the end. read_at and write_at of disjoint ranges may run in
-// several threads at once.
+// An open regular file; the destructor closes it. Threads may call read_at and write_at
+// concurrently on disjoint ranges.
 class File {
  public:
   static File open_for_reading(const std::filesystem::path& path);
-  // `name` in `directory`. With OutsideLinks::refuse the kernel itself keeps the lookup inside.
+  // Opens `name` in `directory` for reading. With OutsideLinks::refuse, the kernel itself prevents
+  // the path from leaving the directory.
   static File open_inside(const std::filesystem::path& directory, const std::string& name,
                           OutsideLinks links);
-  static File open_for_writing(const std::filesystem::path& path);  // an existing file
-  static File create(const std::filesystem::path& path);            // must not exist yet
-  static File open_or_create(const std::filesystem::path& path);    // for writing, contents kept
-  // A new file that no directory lists: it is gone with its descriptor, however the process ends.
+  static File open_for_writing(const std::filesystem::path& path);  // the file must exist
+  static File create(const std::filesystem::path& path);            // the file must not exist
+  // For writing; keeps the contents.
+  static File open_or_create(const std::filesystem::path& path);
+  // Creates a file without a directory entry: it disappears with its descriptor, however the
+  // process ends.
   static File create_unnamed(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return descriptor_.get(); }
   int64_t size() const;
-  // Whether it still has the name by which it was opened; others may have removed or replaced it.
+  // Returns true if path() still refers to this file; another process may have removed or replaced
+  // it.
   bool has_its_name() const;
 
-  // All of `destination`, or IoError: a file that ends earlier is an error.
+  // Fills all of `destination`; throws IoError if the file ends earlier.
   void read_at(std::span<std::byte> destination, int64_t offset) const;
   void write_at(std::span<const std::byte> source, int64_t offset);
 
-  // Makes the file `bytes` long, with its blocks reserved where the file system can, so that a full
-  // disk shows here and not halfway through.
+  // Sets the file size to `bytes` and reserves the blocks if the file system supports it, so that a
+  // full disk is an error here and not halfway through writing.
   void reserve(int64_t bytes);
   void sync();
 
@@ -53,26 +58,26 @@ class File {
   std::filesystem::path path_;
 };
 
-// The whole file; more than `limit` bytes are refused unread.
+// Reads the whole file. Throws IoError, without reading, if the file is larger than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 30);
 
-// A reader of `path` sees what was there before or all of `contents`, also after a crash.
+// Replaces the file: a reader sees either the old or the complete new contents, even after a crash.
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
-// Whether anything stands at `path`, a link that leads nowhere included.
+// Returns true if there is anything at `path`, even a dangling link.
 bool path_exists(const std::filesystem::path& path);
-// Makes a folder and the missing folders above it, and syncs their names to the disk: a power cut
-// that takes a folder takes what was saved in it.
+// Creates a folder and its missing parents, and syncs the new directory entries to disk: if a power
+// failure lost the folder, everything in it would be lost.
 void make_folders(const std::filesystem::path& path);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
-// Removes a file, or a folder with all that is in it. Does not follow links.
+// Removes a file, or a folder with its contents. Does not follow links.
 void remove_tree(const std::filesystem::path& path);
 
-// Makes the names in a directory (created, renamed, removed ones) survive a power cut.
+// Makes directory entries (created, renamed or removed) survive a power failure.
 void sync_directory(const std::filesystem::path& path);
 
-// Throws, for calls that this header does not wrap, IoError "PATH: cannot OPERATION: reason of
-// `error`".
+// For system calls that this header does not wrap: throws IoError "PATH: cannot OPERATION: reason",
+// with the reason for the errno value `error`.
 [[noreturn]] void raise_io_error(const std::filesystem::path& path, std::string_view operation,
                                  int error);
 

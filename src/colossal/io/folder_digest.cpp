@@ -39,14 +39,18 @@ std::set<fs::path> files_of_model(const fs::path& folder) {
   return files;
 }
 
-}  // namespace
+bool is_of_chat_template(const fs::path& file) {
+  return file.extension() == ".jinja" || file.stem() == "chat_template";
+}
 
-std::string folder_digest(const fs::path& folder) {
+// Empty where there are no files.
+std::string digest_of(const std::vector<fs::path>& files) {
+  if (files.empty()) return "";
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),
                                                                        &XXH3_freeState);
   XXH3_64bits_reset(state.get());
   std::vector<std::byte> bytes;
-  for (const fs::path& path : files_of_model(folder)) {
+  for (const fs::path& path : files) {
     const File file = File::open_for_reading(path);
     const int64_t size = file.size();
     const std::string title = fmt::format("{} {}\n", path.filename().string(), size);
@@ -59,6 +63,16 @@ std::string folder_digest(const fs::path& folder) {
     }
   }
   return fmt::format("{:016x}", XXH3_64bits_digest(state.get()));
+}
+
+}  // namespace
+
+FolderDigest folder_digest(const fs::path& folder) {
+  std::vector<fs::path> of_model, of_template;
+  for (const fs::path& file : files_of_model(folder)) {
+    (is_of_chat_template(file) ? of_template : of_model).push_back(file);
+  }
+  return {digest_of(of_model), digest_of(of_template)};
 }
 
 }  // namespace colossal::io

@@ -1,4 +1,4 @@
-// Notices that a model's folder has become another one.
+// Detects changes of a model folder.
 #pragma once
 
 #include <filesystem>
@@ -6,9 +6,15 @@
 
 namespace colossal::io {
 
-// Returns a digest of a model's folder, or of a single file: of the names, sizes and parts of the
-// files that it is read from. It reads at most 64 KiB of a file, so that it costs milliseconds
-// whatever the size; a file that was trained further or made anew has another one. Throws IoError.
-std::string folder_digest(const std::filesystem::path& folder);
+// Digests of the names, sizes and samples of files: a file that was trained further or converted
+// anew has another digest with near certainty.
+struct FolderDigest {
+  std::string model;          // all files that the model is read from, except chat templates
+  std::string chat_template;  // the chat template's files; empty if there are none
+};
+
+// Returns the digests of a model folder or a single file. Reads at most 64 KiB per file, so it
+// takes milliseconds even for large models. Throws IoError.
+FolderDigest folder_digest(const std::filesystem::path& folder);
 
 }  // namespace colossal::io

@@ -1,4 +1,4 @@
-// A folder that one process has to itself. The kernel lets the lock go when the process ends,
+// Exclusive use of a folder by one process. The kernel releases the lock when the process ends,
 // however it ends.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace colossal::io {
 
-// The folder is another process's: says whose, as far as that is known.
+// Another process uses the folder; the message names the process if known.
 class FolderInUse : public IoError {
  public:
   using IoError::IoError;
@@ -20,17 +20,17 @@ class FolderInUse : public IoError {
 
 class FolderLock {
  public:
-  // The folder must exist. Where another process has it, waits for up to `patience`: what was
-  // killed a moment ago may still be ending. Throws FolderInUse, and IoError where the folder
-  // cannot be written. The lock lies in a file in the folder, on network file systems too, and
-  // holds against all hosts there.
+  // Locks a file in the folder, which must exist. If another process holds the lock, waits up to
+  // `patience`: a process that was just killed may still be ending. Throws FolderInUse, or IoError
+  // if the folder is not writable. On network file systems, the lock also excludes processes on
+  // other hosts.
   explicit FolderLock(const std::filesystem::path& folder,
                       std::chrono::milliseconds patience = std::chrono::seconds(3));
-  ~FolderLock();  // removes the file
+  ~FolderLock();  // removes the lock file
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // False on a file system without locks: two processes do not notice each other there.
+  // False on a file system without locks, where two processes do not notice each other.
   bool holds() const { return holds_; }
 
  private:

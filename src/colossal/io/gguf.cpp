@@ -20,25 +20,25 @@ constexpr const char* kAlignmentKey = "general.alignment";
 constexpr uint64_t kMaxFields = 1 << 16;
 
 // Bytes of a number; 0 of what has none of its own.
-int64_t kind_bytes(GgufKind kind) {
+int64_t kind_bytes(GgufFieldType kind) {
   switch (kind) {
-    case GgufKind::u8:
-    case GgufKind::i8:
-    case GgufKind::boolean:
+    case GgufFieldType::u8:
+    case GgufFieldType::i8:
+    case GgufFieldType::boolean:
       return 1;
-    case GgufKind::u16:
-    case GgufKind::i16:
+    case GgufFieldType::u16:
+    case GgufFieldType::i16:
       return 2;
-    case GgufKind::u32:
-    case GgufKind::i32:
-    case GgufKind::f32:
+    case GgufFieldType::u32:
+    case GgufFieldType::i32:
+    case GgufFieldType::f32:
       return 4;
-    case GgufKind::u64:
-    case GgufKind::i64:
-    case GgufKind::f64:
+    case GgufFieldType::u64:
+    case GgufFieldType::i64:
+    case GgufFieldType::f64:
       return 8;
-    case GgufKind::string:
-    case GgufKind::array:
+    case GgufFieldType::string:
+    case GgufFieldType::array:
       break;
   }
   return 0;
@@ -69,47 +69,47 @@ int64_t padded(int64_t bytes, int64_t alignment) {
 double number_at(const GgufValue& value, uint64_t index) {
   const char* from = value.bytes.data() + index * static_cast<uint64_t>(kind_bytes(value.kind));
   switch (value.kind) {
-    case GgufKind::u8:
-    case GgufKind::boolean:
+    case GgufFieldType::u8:
+    case GgufFieldType::boolean:
       return load<uint8_t>(from);
-    case GgufKind::i8:
+    case GgufFieldType::i8:
       return load<int8_t>(from);
-    case GgufKind::u16:
+    case GgufFieldType::u16:
       return load<uint16_t>(from);
-    case GgufKind::i16:
+    case GgufFieldType::i16:
       return load<int16_t>(from);
-    case GgufKind::u32:
+    case GgufFieldType::u32:
       return load<uint32_t>(from);
-    case GgufKind::i32:
+    case GgufFieldType::i32:
       return load<int32_t>(from);
-    case GgufKind::f32:
+    case GgufFieldType::f32:
       return load<float>(from);
-    case GgufKind::u64:
+    case GgufFieldType::u64:
       return static_cast<double>(load<uint64_t>(from));
-    case GgufKind::i64:
+    case GgufFieldType::i64:
       return static_cast<double>(load<int64_t>(from));
-    case GgufKind::f64:
+    case GgufFieldType::f64:
       return load<double>(from);
-    case GgufKind::string:
-    case GgufKind::array:
+    case GgufFieldType::string:
+    case GgufFieldType::array:
       break;
   }
   return 0;
 }
 
-bool is_float(GgufKind kind) {
-  return kind == GgufKind::f32 || kind == GgufKind::f64;
+bool is_float(GgufFieldType kind) {
+  return kind == GgufFieldType::f32 || kind == GgufFieldType::f64;
 }
 
 template <typename Number>
-GgufValue array_of(const std::vector<Number>& numbers, GgufKind kind) {
+GgufValue array_of(const std::vector<Number>& numbers, GgufFieldType kind) {
   GgufValue value{.kind = kind, .is_array = true, .count = numbers.size(), .bytes = {}};
   for (const Number number : numbers) append(value.bytes, number);
   return value;
 }
 
 template <typename Number>
-GgufValue one(Number number, GgufKind kind) {
+GgufValue one(Number number, GgufFieldType kind) {
   GgufValue value{.kind = kind, .bytes = {}};
   append(value.bytes, number);
   return value;
@@ -118,35 +118,36 @@ GgufValue one(Number number, GgufKind kind) {
 }  // namespace
 
 GgufValue GgufValue::of(uint32_t number) {
-  return one(number, GgufKind::u32);
+  return one(number, GgufFieldType::u32);
 }
 
 GgufValue GgufValue::of(float number) {
-  return one(number, GgufKind::f32);
+  return one(number, GgufFieldType::f32);
 }
 
 GgufValue GgufValue::of(bool flag) {
-  return one<uint8_t>(flag ? 1 : 0, GgufKind::boolean);
+  return one<uint8_t>(flag ? 1 : 0, GgufFieldType::boolean);
 }
 
 GgufValue GgufValue::of(std::string_view text) {
-  GgufValue value{.kind = GgufKind::string, .bytes = {}};
+  GgufValue value{.kind = GgufFieldType::string, .bytes = {}};
   append_text(value.bytes, text);
   return value;
 }
 
 GgufValue GgufValue::of(const std::vector<std::string>& texts) {
-  GgufValue value{.kind = GgufKind::string, .is_array = true, .count = texts.size(), .bytes = {}};
+  GgufValue value{
+      .kind = GgufFieldType::string, .is_array = true, .count = texts.size(), .bytes = {}};
   for (const std::string& text : texts) append_text(value.bytes, text);
   return value;
 }
 
 GgufValue GgufValue::of(const std::vector<float>& numbers) {
-  return array_of(numbers, GgufKind::f32);
+  return array_of(numbers, GgufFieldType::f32);
 }
 
 GgufValue GgufValue::of(const std::vector<int32_t>& numbers) {
-  return array_of(numbers, GgufKind::i32);
+  return array_of(numbers, GgufFieldType::i32);
 }
 
 int64_t GgufTensor::numel() const {
@@ -231,10 +232,10 @@ class GgufHeaderParser {
     }
   }
 
-  GgufKind kind(const char* what) {
+  GgufFieldType kind(const char* what) {
     const auto found = number<uint32_t>(what);
-    if (found > static_cast<uint32_t>(GgufKind::f64)) refuse("{} is {}", what, found);
-    return static_cast<GgufKind>(found);
+    if (found > static_cast<uint32_t>(GgufFieldType::f64)) refuse("{} is {}", what, found);
+    return static_cast<GgufFieldType>(found);
   }
 
   void append_string(GgufValue& value) {
@@ -247,14 +248,14 @@ class GgufHeaderParser {
     value.is_array = true;
     value.kind = kind("the kind of an array's elements");
     value.count = number<uint64_t>("the length of an array");
-    if (value.kind == GgufKind::array) refuse("field {}: an array of arrays", quote_text(key));
+    if (value.kind == GgufFieldType::array) refuse("field {}: an array of arrays", quote_text(key));
     const auto left = static_cast<uint64_t>(limit_ - position_);
     const auto least = static_cast<uint64_t>(
-        value.kind == GgufKind::string ? sizeof(uint64_t) : kind_bytes(value.kind));
+        value.kind == GgufFieldType::string ? sizeof(uint64_t) : kind_bytes(value.kind));
     if (value.count > left / least) {
       refuse("field {}: {} elements go beyond the end of the header", quote_text(key), value.count);
     }
-    if (value.kind == GgufKind::string) {
+    if (value.kind == GgufFieldType::string) {
       for (uint64_t i = 0; i < value.count; ++i) append_string(value);
     } else {
       value.bytes = take(value.count * least, "an array");
@@ -265,9 +266,9 @@ class GgufHeaderParser {
     const std::string key = text("a field's name", kMaxNameBytes);
     if (key.empty()) refuse("a field without a name");
     GgufValue value{.kind = kind("the kind of a field"), .bytes = {}};
-    if (value.kind == GgufKind::array) {
+    if (value.kind == GgufFieldType::array) {
       parse_array(value, key);
-    } else if (value.kind == GgufKind::string) {
+    } else if (value.kind == GgufFieldType::string) {
       append_string(value);
     } else {
       value.bytes = take(static_cast<uint64_t>(kind_bytes(value.kind)), "a field's value");
@@ -402,8 +403,8 @@ const GgufValue* GgufReader::value(const std::string& key, bool is_array) const 
 std::optional<int64_t> GgufReader::integer(const std::string& key) const {
   const GgufValue* const found = value(key, false);
   if (!found) return std::nullopt;
-  if (is_float(found->kind) || found->kind == GgufKind::string ||
-      found->kind == GgufKind::boolean) {
+  if (is_float(found->kind) || found->kind == GgufFieldType::string ||
+      found->kind == GgufFieldType::boolean) {
     refuse_kind(path(), key, "an integer");
   }
   const double number = number_at(*found, 0);
@@ -415,7 +416,7 @@ std::optional<int64_t> GgufReader::integer(const std::string& key) const {
 std::optional<double> GgufReader::number(const std::string& key) const {
   const GgufValue* const found = value(key, false);
   if (!found) return std::nullopt;
-  if (found->kind == GgufKind::string || found->kind == GgufKind::boolean) {
+  if (found->kind == GgufFieldType::string || found->kind == GgufFieldType::boolean) {
     refuse_kind(path(), key, "a number");
   }
   return number_at(*found, 0);
@@ -424,28 +425,28 @@ std::optional<double> GgufReader::number(const std::string& key) const {
 std::optional<bool> GgufReader::flag(const std::string& key) const {
   const GgufValue* const found = value(key, false);
   if (!found) return std::nullopt;
-  if (found->kind != GgufKind::boolean) refuse_kind(path(), key, "true or false");
+  if (found->kind != GgufFieldType::boolean) refuse_kind(path(), key, "true or false");
   return number_at(*found, 0) != 0;
 }
 
 std::optional<std::string> GgufReader::text(const std::string& key) const {
   const GgufValue* const found = value(key, false);
   if (!found) return std::nullopt;
-  if (found->kind != GgufKind::string) refuse_kind(path(), key, "a text");
+  if (found->kind != GgufFieldType::string) refuse_kind(path(), key, "a text");
   return texts_of(*found).front();
 }
 
 std::optional<std::vector<std::string>> GgufReader::texts(const std::string& key) const {
   const GgufValue* const found = value(key, true);
   if (!found) return std::nullopt;
-  if (found->kind != GgufKind::string) refuse_kind(path(), key, "an array of texts");
+  if (found->kind != GgufFieldType::string) refuse_kind(path(), key, "an array of texts");
   return texts_of(*found);
 }
 
 std::optional<std::vector<double>> GgufReader::numbers(const std::string& key) const {
   const GgufValue* const found = value(key, true);
   if (!found) return std::nullopt;
-  if (found->kind == GgufKind::string) refuse_kind(path(), key, "an array of numbers");
+  if (found->kind == GgufFieldType::string) refuse_kind(path(), key, "an array of numbers");
   std::vector<double> numbers;
   for (uint64_t i = 0; i < found->count; ++i) numbers.push_back(number_at(*found, i));
   return numbers;
@@ -470,7 +471,7 @@ GgufPlan plan_gguf(const std::vector<std::pair<std::string, GgufValue>>& fields,
   append<uint64_t>(plan.header, fields.size());
   for (const auto& [key, value] : fields) {
     append_text(plan.header, key);
-    if (value.is_array) append(plan.header, GgufKind::array);
+    if (value.is_array) append(plan.header, GgufFieldType::array);
     append(plan.header, value.kind);
     if (value.is_array) append(plan.header, value.count);
     plan.header += value.bytes;

@@ -1,6 +1,6 @@
-// The GGUF format: a header of typed fields and the list of tensors, then their data in blocks.
-// Files may come from anywhere, so a reader believes nothing that it has not checked, and memory is
-// never reserved by a number that a file states.
+// The GGUF format: a header of typed fields and a list of tensors, followed by their data in
+// blocks. Files are untrusted: the reader validates everything, and never allocates memory by a
+// number from the file.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace colossal::io {
 
-// The enumerators have the numbers that files use.
-enum class GgufKind : uint32_t {
+// The values are those of the file format.
+enum class GgufFieldType : uint32_t {
   u8 = 0,
   i8 = 1,
   u16 = 2,
@@ -36,11 +36,11 @@ enum class GgufKind : uint32_t {
   f64 = 12,
 };
 
-// The value of a field: its bytes as a file has them, decoded when they are asked for.
+// The value of a field: its bytes as in the file, decoded on access.
 struct GgufValue {
-  GgufKind kind = GgufKind::u8;  // of the value, or of an array's elements
+  GgufFieldType kind = GgufFieldType::u8;  // of the value, or of the elements if is_array
   bool is_array = false;
-  uint64_t count = 1;  // of an array's elements
+  uint64_t count = 1;  // number of elements if is_array
   std::string bytes;
 
   static GgufValue of(uint32_t number);
@@ -50,15 +50,15 @@ struct GgufValue {
   static GgufValue of(const std::vector<std::string>& texts);
   static GgufValue of(const std::vector<float>& numbers);
   static GgufValue of(const std::vector<int32_t>& numbers);
-  // A string's literal is text, not a flag.
+  // Without this overload, a string literal would convert to bool.
   static GgufValue of(const char* text) { return of(std::string_view(text)); }
 };
 
 struct GgufTensor {
   std::string name;
   GgufType type = GgufType::f32;
-  std::vector<int64_t> shape;  // outermost dim first, as everywhere here; files have it reversed
-  int64_t begin = 0;           // bytes within the data
+  std::vector<int64_t> shape;  // outermost dimension first; the file has the reverse order
+  int64_t begin = 0;           // byte offset within the data section
   int64_t bytes = 0;
 
   int64_t numel() const;
@@ -68,29 +68,29 @@ inline constexpr int64_t kMaxGgufHeaderBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxGgufRank = 4;
 inline constexpr int64_t kMaxGgufAlignment = 1 << 16;
 
-// One file, open for reading.
+// A file open for reading.
 class GgufReader {
  public:
-  // Reads and checks the header. Throws IoError naming the file and the first thing wrong with it;
-  // ConfigError for a type of tensors that is not read, naming those that are.
+  // Reads and validates the header. Throws IoError naming the file and the first error in it;
+  // ConfigError for an unsupported tensor type, listing the supported ones.
   explicit GgufReader(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
   const std::vector<GgufTensor>& tensors() const { return tensors_; }  // in order of their data
-  const GgufTensor* find(std::string_view name) const;                 // null when there is none
+  const GgufTensor* find(std::string_view name) const;                 // null if there is none
   const std::map<std::string, GgufValue>& fields() const { return fields_; }
 
-  // A field as what is asked for; nothing where there is none. Throws IoError naming the field
-  // where it is of another kind, or a number does not fit.
+  // Return a field's value; nullopt if there is no such field. Throw IoError naming the field if it
+  // has another kind or the number does not fit.
   std::optional<int64_t> integer(const std::string& key) const;
-  std::optional<double> number(const std::string& key) const;  // integers too
+  std::optional<double> number(const std::string& key) const;  // accepts integers, too
   std::optional<bool> flag(const std::string& key) const;
   std::optional<std::string> text(const std::string& key) const;
   std::optional<std::vector<std::string>> texts(const std::string& key) const;
   std::optional<std::vector<double>> numbers(const std::string& key) const;
 
-  // Numbers [begin, begin + numbers.size()) of a tensor, both whole blocks. Throws IoError when the
-  // file has become shorter.
+  // Reads and dequantizes the elements [begin, begin + numbers.size()) of a tensor; both bounds
+  // must be multiples of block_numbers(). Throws IoError if the file has been truncated.
   void read(const GgufTensor& tensor, int64_t begin, std::span<float> numbers) const;
 
  private:
@@ -103,9 +103,10 @@ class GgufReader {
   std::vector<GgufTensor> tensors_;
 };
 
-// A file before it is written: `header` at 0, each tensor's blocks at data_begin + its begin.
+// The layout of a file to be written: `header` at offset 0, the blocks of each tensor at
+// position().
 struct GgufPlan {
-  std::string header;  // padding included: the data begins at its end
+  std::string header;  // includes padding: the data follows immediately
   std::vector<GgufTensor> tensors;
   int64_t file_bytes = 0;
 
@@ -114,8 +115,9 @@ struct GgufPlan {
   }
 };
 
-// Tensors in the order given, with names, types and shapes; their places are filled in.
-// InternalError: rows that are no whole blocks, or what a reader would refuse.
+// tensors: in the order of the file, with name, type and shape; fills in `begin` and `bytes`.
+// Throws InternalError if a row is not a whole number of blocks, or if a reader would reject the
+// file.
 GgufPlan plan_gguf(const std::vector<std::pair<std::string, GgufValue>>& fields,
                    std::vector<GgufTensor> tensors);
 

@@ -1,6 +1,6 @@
-// Reads and writes the blocks in which GGUF files lay out a tensor: plain numbers, and some of
-// ggml's quantized forms. A row is a whole number of blocks. Layouts and rounding are those of
-// ggml's reference (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
+// Reads and writes the blocks that GGUF tensors consist of: unquantized numbers, and some of ggml's
+// quantized types. A row is a whole number of blocks. Layouts and rounding follow ggml's reference
+// implementation (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,33 @@
 
 namespace colossal::io {
 
-// The enumerators have the numbers that files use.
+// The values are those of the file format.
 enum class GgufType : uint32_t {
   f32 = 0,
   f16 = 1,
-  q4_0 = 2,   // 32 numbers: a scale in f16, codes of 4 bits
-  q8_0 = 8,   // 32 numbers: a scale in f16, codes of 8 bits
-  q4_k = 12,  // 256 numbers: 8 groups, each with a scale and a minimum of 6 bits; codes of 4 bits
-  q6_k = 14,  // 256 numbers: 16 groups, each with a scale of 8 bits; codes of 6 bits
+  q4_0 = 2,   // blocks of 32: an f16 scale, 4-bit codes
+  q8_0 = 8,   // blocks of 32: an f16 scale, 8-bit codes
+  q4_k = 12,  // blocks of 256: 8 groups, each with a 6-bit scale and a 6-bit minimum; 4-bit codes
+  q6_k = 14,  // blocks of 256: 16 groups, each with an 8-bit scale; 6-bit codes
   bf16 = 30,
 };
 
-// Finds a type by its number in a file; nothing if it is none of the above.
+// Finds a type by its number in a file; nullopt if unsupported.
 std::optional<GgufType> find_gguf_type(uint32_t number);
-// Finds a type by its name in small letters, "q4_k"; nothing if there is none.
+// Finds a type by its lower-case name, "q4_k"; nullopt if unsupported.
 std::optional<GgufType> find_gguf_type(std::string_view name);
 const char* gguf_type_name(GgufType type);
-std::string gguf_type_names();  // all, for messages
+std::string gguf_type_names();  // all of them, for error messages
 
-int64_t block_numbers(GgufType type);  // 1 of plain numbers
+int64_t block_numbers(GgufType type);  // elements per block; 1 if unquantized
 int64_t block_bytes(GgufType type);
 
-// Whole blocks to numbers. InternalError: spans that do not fit each other.
+// Dequantizes whole blocks. Throws InternalError if the sizes of the spans do not match.
 void read_blocks(GgufType type, std::span<const std::byte> blocks, std::span<float> numbers);
 
-// Numbers to whole blocks, each rounded to nearest. q4_0 and q8_0 give ggml's bytes; of q4_k and
-// q6_k, whose scales are searched for, the format only is ggml's.
+// Quantizes to whole blocks, rounding to nearest. The result for q4_0 and q8_0 is bit-identical to
+// ggml's; q4_k and q6_k have the same format, but may differ in their scales, which are found by a
+// search.
 void write_blocks(GgufType type, std::span<const float> numbers, std::span<std::byte> blocks);
 
 }  // namespace colossal::io

@@ -1,5 +1,5 @@
-// Memory that is read whole again and again, such as a model's weights: in huge pages it is read up
-// to twice as fast, as the CPU looks up fewer addresses (most so in a virtual machine).
+// Huge pages for memory that is read completely and often, e.g. model weights: up to twice as fast,
+// because the CPU translates fewer addresses (the effect is largest in virtual machines).
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@ namespace colossal::io {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;
 
-// Asks that the whole huge pages within [begin, begin + bytes) be such when they are first written.
-// Only advice: the system may not have them, or be told never to give them
+// Requests huge pages for the aligned huge-page ranges within [begin, begin + bytes), to take
+// effect on first write. Only a hint: the system may have none available or may forbid them
 // (/sys/kernel/mm/transparent_hugepage/enabled).
 void advise_huge_pages(void* begin, size_t bytes);
 

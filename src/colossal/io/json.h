@@ -1,5 +1,5 @@
-// JSON from files that may come from anywhere: a key twice in an object, a NUL byte, nesting deeper
-// than 64 and text that is not UTF-8 are refused, where a plain parser lets the first two pass.
+// Parses JSON from untrusted files. Also rejects duplicate keys in an object and NUL bytes, which a
+// plain parser accepts, as well as nesting deeper than 64 and text that is not UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@ namespace colossal::io {
 // Throws IoError "SOURCE: reason".
 nlohmann::json parse_json(std::string_view text, const std::string& source);
 
+// limit: maximum file size in bytes.
 nlohmann::json read_json(const std::filesystem::path& path, int64_t limit = int64_t{32} << 20);
 
-// Text of unknown origin for a message: in quotes, control characters escaped, cut to 80 bytes.
+// Formats untrusted text for a message: quoted, control characters escaped, truncated to 80 bytes.
 std::string quote_text(std::string_view text);
-// The same for any value; strings as quote_text() shows them.
+// Like quote_text(), for any JSON value.
 std::string show_value(const nlohmann::json& value);
 
 }  // namespace colossal::io

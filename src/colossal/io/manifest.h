@@ -1,5 +1,5 @@
-// The list of a checkpoint's files: the size of each, and the checksums of the ranges that the
-// ranks wrote.
+// The list of a checkpoint's files: their sizes, and the checksums of the ranges that the ranks
+// wrote.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct ManifestRange {
 };
 
 struct ManifestFile {
-  std::string name;  // relative, '/' between plain segments: "training_state/step.json"
-  int64_t size = 0;  // the end of the last range
+  std::string name;  // relative path with '/': "training_state/step.json"
+  int64_t size = 0;  // end of the last range
   std::vector<ManifestRange> ranges;
   bool operator==(const ManifestFile&) const = default;
 };
@@ -30,24 +30,26 @@ struct ManifestFile {
 struct Manifest {
   std::vector<ManifestFile> files;
 
-  ManifestFile& file(const std::string& name);  // added when it is new
-  void add(const Manifest& other);              // what another rank wrote
-  void sort();                                  // files by name, ranges by offset
+  ManifestFile& file(const std::string& name);  // adds the file if it is new
+  void add(const Manifest& other);              // adds the ranges of another rank
+  void sort();                                  // sorts files by name, ranges by offset
 
-  // Empty when each file's sorted ranges cover it from 0 to its size once; else what is wrong.
+  // Returns "" if the sorted ranges of each file cover it exactly once from 0 to its size; else
+  // what is wrong.
   std::string incomplete() const;
 
-  // A text that checks itself: any changed byte makes parse() fail.
+  // Includes its own checksum: parse() fails if any byte has changed.
   std::string to_json() const;
-  // Throws IoError "SOURCE: reason". The names are safe to join to a folder.
+  // Throws IoError "SOURCE: reason". File names are validated, so that they cannot leave the
+  // folder.
   static Manifest parse(std::string_view text, const std::string& source);
 
   bool operator==(const Manifest&) const = default;
 };
 
-// Whether each segment is [A-Za-z0-9._-]+ and does not begin with a dot.
+// Returns true if each segment matches [A-Za-z0-9._-]+ and does not begin with a dot.
 bool is_plain_relative_name(std::string_view name);
 
-uint64_t checksum(std::span<const std::byte> bytes);  // XXH3, 64 bits
+uint64_t checksum(std::span<const std::byte> bytes);  // 64-bit XXH3
 
 }  // namespace colossal::io

@@ -1,4 +1,4 @@
-// A file as read-only memory, its pages read on first touch.
+// A memory-mapped read-only file; pages are read on first access.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace colossal::io {
 
-// The file must not be cut while it is mapped (the kernel answers a touch beyond the end with
-// SIGBUS): files that are mapped are replaced by rename, never rewritten in place.
+// The file must not be truncated while it is mapped (an access beyond its end raises SIGBUS):
+// replace mapped files by rename, never rewrite them in place.
 class MappedFile {
  public:
-  // Throws IoError. With `expected_bytes`, also when the file has another size: it was cut, or is
-  // another one than its index says.
+  // expected_bytes: the file size according to an index. Throws IoError, also if the size differs:
+  // the file is truncated, or is not the indexed file.
   explicit MappedFile(const std::filesystem::path& path,
                       std::optional<int64_t> expected_bytes = std::nullopt);
   MappedFile(MappedFile&& other) noexcept;

@@ -3,9 +3,9 @@
 //   {"__metadata__": {"format": "pt"},
 //    "wte.weight": {"dtype": "F32", "shape": [512, 256], "data_offsets": [0, 524288]}, ...}
 //
-// Offsets count from the start of the data. Files may come from anywhere, so a reader believes
-// nothing that it has not checked, and memory is never reserved by a number that a file states.
-// Format: https://github.com/huggingface/safetensors
+// Offsets count from the start of the data. Files are untrusted: the reader validates everything,
+// and never allocates memory by a number from the file. Format:
+// https://github.com/huggingface/safetensors
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct TensorEntry {
   std::string name;
   ScalarType type = ScalarType::f32;
   std::vector<int64_t> shape;
-  int64_t begin = 0;  // bytes within the data section: [begin, end)
+  int64_t begin = 0;  // byte range [begin, end) within the data section
   int64_t end = 0;
 
   int64_t bytes() const { return end - begin; }
@@ -35,26 +35,26 @@ struct TensorEntry {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// Limits of what is read and written; the first is below the format's own 100,000,000.
+// Limits for reading and writing; kMaxHeaderBytes is below the format's own limit of 100,000,000.
 inline constexpr int64_t kMaxHeaderBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxTensors = 1'000'000;
 inline constexpr int64_t kMaxRank = 8;
 inline constexpr int64_t kMaxNameBytes = 1024;
 
-// One file, open for reading. Its functions may be called from several threads at once.
+// A file open for reading. Thread-safe.
 class SafetensorsReader {
  public:
-  // Reads and checks the header. Throws IoError naming the file and the first thing wrong with it.
+  // Reads and validates the header. Throws IoError naming the file and the first error in it.
   explicit SafetensorsReader(const std::filesystem::path& path);
   explicit SafetensorsReader(File file);
 
   const std::filesystem::path& path() const { return file_.path(); }
   const std::vector<TensorEntry>& entries() const { return entries_; }  // in order of their data
   const SafetensorsMetadata& metadata() const { return metadata_; }
-  const TensorEntry* find(std::string_view name) const;  // null when there is none
+  const TensorEntry* find(std::string_view name) const;  // null if there is none
 
-  // Bytes [offset, offset + size) of a tensor of this file, size being the destination's: a rank
-  // reads its own slice only. Throws IoError when the file has become shorter.
+  // Reads destination.size() bytes of a tensor, from byte `offset` of the tensor; ranks read only
+  // their own shards. Throws IoError if the file has been truncated.
   void read(const TensorEntry& entry, int64_t offset, std::span<std::byte> destination) const;
 
  private:
@@ -64,7 +64,7 @@ class SafetensorsReader {
   File file_;
   int64_t data_begin_ = 0;
   std::vector<TensorEntry> entries_;
-  std::vector<uint32_t> by_name_;  // indices of entries_, sorted by name
+  std::vector<uint32_t> by_name_;  // indices into entries_, sorted by name
   SafetensorsMetadata metadata_;
 };
 
@@ -74,10 +74,11 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-// A file before it is written: create it with `file_bytes` bytes, write `header` at 0, and let each
-// rank write its parts of the tensors at position(entry) + offset within the tensor.
+// The layout of a file to be written: create it with `file_bytes` bytes, write `header` at offset
+// 0, and let each rank write its parts of the tensors at position(entry) + offset within the
+// tensor.
 struct SafetensorsPlan {
-  std::string header;                // length and padding included: a multiple of 64 bytes
+  std::string header;                // with length and padding: a multiple of 64 bytes
   std::vector<TensorEntry> entries;  // in order of their data
   int64_t file_bytes = 0;
 
@@ -86,16 +87,17 @@ struct SafetensorsPlan {
   }
 };
 
-// Tensors in the order given, those of wider types first, so that each lies at a multiple of its
-// element size. What a reader would refuse (a name twice, too many dims ...) is an InternalError.
+// Places the tensors in the given order, but wider types first, so that each tensor is aligned to
+// its element size. Throws InternalError for anything that a reader would reject (duplicate names,
+// too many dimensions, ...).
 SafetensorsPlan plan_safetensors(const std::vector<TensorSpec>& tensors,
                                  const SafetensorsMetadata& metadata);
 
-// All bytes before the data, padded with spaces so that the data begins at a multiple of 64.
+// Returns all bytes before the data, padded with spaces to a multiple of 64.
 std::string safetensors_header(std::span<const TensorEntry> entries,
                                const SafetensorsMetadata& metadata);
 
-// Bytes of a dense tensor; nothing when that is more than 63 bits can hold, or a size is negative.
+// Returns the bytes of a dense tensor; nullopt if a size is negative or the result exceeds 63 bits.
 std::optional<int64_t> tensor_bytes(ScalarType type, std::span<const int64_t> shape);
 
 }  // namespace colossal::io

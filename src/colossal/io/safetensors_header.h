@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file, parsed in one pass without building a document: a header
-// of hostile shape costs no more memory than its entries.
+// The JSON header of a safetensors file. Parsed in one pass without building a document, so that
+// even a malicious header takes no more memory than its entries.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
-// Everything that the text itself can show: syntax, types, limits, sizes that fit their shapes,
-// data that begins at 0 and has neither holes nor overlaps. Names may still be double. Throws
+// Validates everything that the header alone can show: syntax, types, limits, sizes that match the
+// shapes, data that begins at 0 without gaps or overlaps. Does not detect duplicate names. Throws
 // IoError "SOURCE: reason".
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& source);
 

@@ -1,4 +1,4 @@
-// The element types of safetensors files, with the names and sizes that the format gives them.
+// Element types of safetensors files, with the format's names and sizes.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,9 @@ enum class ScalarType {
 const char* scalar_type_name(ScalarType type);  // "F32", "BF16", "BOOL", ...
 int64_t scalar_type_bytes(ScalarType type);
 
-// Types narrower than a byte (F4, F6_E2M3, F6_E3M2) are not among them.
+// Returns nullopt if unsupported; types narrower than a byte (F4, F6_E2M3, F6_E3M2) are not
+// supported.
 std::optional<ScalarType> find_scalar_type(std::string_view name);
-std::string scalar_type_names();  // all, for messages
+std::string scalar_type_names();  // all of them, for error messages
 
 }  // namespace colossal::io

@@ -1,5 +1,5 @@
-// A scratch file as memory's last tier: whole regions of it are written and read around the page
-// cache while the caller goes on.
+// A scratch file as the lowest memory tier: asynchronous direct I/O (bypassing the page cache) on
+// whole regions.
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,32 @@
 
 namespace colossal::io {
 
-// Offsets, sizes and addresses are multiples of it.
+// Offsets, sizes and addresses must be multiples of kSwapBlock.
 inline constexpr int64_t kSwapBlock = 4096;
-// A write may be read back in parts that begin and end at multiples of it from the write's offset.
+// A written region may be read back in parts that begin and end at multiples of kSwapPiece from the
+// offset of the write.
 inline constexpr int64_t kSwapPiece = int64_t{1} << 20;
 
 class FileTransfer;
 class TransferQueue;
 
-// Tests take the queue that stands in where the kernel refuses io_uring.
+// automatic: io_uring, or threads if the kernel refuses io_uring. threads: for tests of that
+// fallback.
 enum class SwapMethod { automatic, threads };
 
-// The file has no name, so nothing stays behind however the process ends. Any thread may call;
-// transfers that touch the same bytes take place in the order of the calls, all others at once.
-// XXH3 checksums of all that was written are kept in memory (under 100 bytes a piece), and what is
-// read is compared with them: a torn or damaged file is an error, never wrong data.
+// The file has no name, so nothing is left behind however the process ends. Thread-safe. Transfers
+// that overlap run in the order of the calls; all others run concurrently. XXH3 checksums of all
+// written data are kept in memory (under 100 bytes per piece of kSwapPiece) and compared on read: a
+// torn or damaged file causes an error, never wrong data.
 class SwapFile {
  public:
-  // Reserves `bytes`, so that a full disk shows here (if the file system can reserve). Throws
-  // IoError naming the directory, the bytes asked for and those free.
+  // Reserves `bytes` (if the file system supports it), so that a full disk is an error here. Throws
+  // IoError naming the directory, and the required and free bytes.
   SwapFile(const std::filesystem::path& directory, int64_t bytes,
            SwapMethod method = SwapMethod::automatic);
-  ~SwapFile();  // waits for what is under way
+  ~SwapFile();  // waits for transfers in progress
 
-  // A handle that may be copied. Made without a file, or of no bytes: done.
+  // A copyable handle. A default-constructed handle, or one for 0 bytes, is done.
   class Transfer {
    public:
     Transfer() = default;
@@ -51,22 +53,21 @@ class SwapFile {
     std::shared_ptr<State> state_;
   };
 
-  // The memory, best a TransferMemory, must stay where and as it is until wait(). `write` returns
-  // when it has the checksums, at about 8 GB/s, while the transfer is under way.
+  // Starts a write. The memory, preferably a TransferMemory, must stay valid and unchanged until
+  // wait(). Returns after computing the checksums (about 8 GB/s), while the transfer runs.
   Transfer write(int64_t offset, std::span<const std::byte> from);
-  // Reads what was written last. Throws InternalError unless the range is made of whole pieces of
-  // earlier writes.
+  // Starts a read of the data written last. Throws InternalError unless the range consists of whole
+  // pieces of earlier writes.
   Transfer read(int64_t offset, std::span<std::byte> into);
 
-  // Waits for the transfer; only then may its memory be used. Throws IoError, at each call, if
-  // bytes could not be moved, with the system's reason, or if the bytes read are not those that
-  // were written.
+  // Waits for the transfer; its memory may be used only after that. Every call throws IoError, with
+  // the system's reason, if the transfer failed, or if the data read differs from the data written.
   void wait(const Transfer& transfer);
-  bool done(const Transfer& transfer) const;  // wait() will not wait
+  bool done(const Transfer& transfer) const;  // if true, wait() does not block
 
   int64_t bytes() const { return bytes_; }
-  // How bytes are moved, for people: "io_uring, direct", "threads, buffered" ..., and what was
-  // refused where it is not the first.
+  // Describes the method in use, for logs: "io_uring, direct", "threads, buffered", ...; and why
+  // io_uring was refused, if it was.
   const std::string& method() const { return method_; }
   int descriptor() const { return file_.descriptor(); }  // for tests that damage the file
 
@@ -87,7 +88,8 @@ class SwapFile {
   std::string method_;
   mutable std::mutex mutex_;
   Pieces pieces_;
-  std::unique_ptr<TransferQueue> queue_;  // last: it finishes before the file is closed
+  // Declared last so that it finishes before the file is closed.
+  std::unique_ptr<TransferQueue> queue_;
 };
 
 }  // namespace colossal::io

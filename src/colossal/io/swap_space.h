@@ -1,4 +1,4 @@
-// Regions of scratch files, taken and given back, for as much as is needed.
+// Allocates regions in scratch files; adds files as needed.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,33 @@
 
 namespace colossal::io {
 
-// `bytes`, rounded up to what a SwapFile moves.
+// Rounds `bytes` up to a multiple of kSwapBlock.
 constexpr int64_t whole_swap_blocks(int64_t bytes) {
   return (bytes + kSwapBlock - 1) / kSwapBlock * kSwapBlock;
 }
 
-// Not for several threads at once.
+// Not thread-safe.
 class SwapSpace {
  public:
   explicit SwapSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
   struct Region {
-    SwapFile* file = nullptr;  // lives as long as the space
+    SwapFile* file = nullptr;  // owned by the SwapSpace
     int64_t offset = 0;
     int64_t bytes = 0;
   };
-  // Returns a region of at least `bytes`. Throws IoError when it needs another file and the disk is
+  // Returns a region of at least `bytes`. Throws IoError if a new file is needed and the disk is
   // full.
   Region take(int64_t bytes);
+  // Frees a region that take() returned.
   void give(const Region& region);
 
-  int64_t file_bytes() const { return file_bytes_; }  // of all files
+  int64_t file_bytes() const { return file_bytes_; }  // total size of all files
 
  private:
   std::filesystem::path directory_;
   std::vector<std::unique_ptr<SwapFile>> files_;
-  std::vector<Region> free_;  // ascending by file, then offset; neighbours are one
+  std::vector<Region> free_;  // sorted by file, then offset; adjacent regions are merged
   int64_t file_bytes_ = 0;
 };
 

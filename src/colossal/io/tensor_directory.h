@@ -1,4 +1,4 @@
-// A folder of weights as the Hugging Face hub has them: model.safetensors, or
+// A folder of weights in the layout of the Hugging Face Hub: model.safetensors, or
 // model.safetensors.index.json with its shards.
 #pragma once
 
@@ -13,31 +13,32 @@
 
 namespace colossal::io {
 
-// Whether a folder has weights that TensorDirectory reads; false where it has none of any kind.
-// Throws ConfigError naming them, with advice, where all it has are others: pickles, which are
-// never read, other formats, or *.safetensors of other names.
+// Returns true if the folder has weights that TensorDirectory can read, false if it has no weights.
+// Throws ConfigError, with advice, if it has only other weights: pickles (which are never read),
+// other formats, or *.safetensors files with other names.
 bool holds_weights(const std::filesystem::path& folder);
 
 class TensorDirectory {
  public:
-  // Reads and checks the index and every header. Throws IoError when a shard's name is no plain
-  // file name or a link leaves the folder (unless told to follow), a shard is missing, or index and
-  // shards do not name exactly the same tensors; ConfigError when the folder has no weights that
-  // are read, or a *.safetensors besides those that are. ("consolidated*.safetensors" may be there:
-  // the same weights under other names, as Mistral publishes them.)
+  // Reads and validates the index and all headers. Throws IoError if a shard's name is not a plain
+  // file name, if a link leaves the folder (unless links = follow), if a shard is missing, or if
+  // the index and the shards do not list the same tensors. Throws ConfigError if the folder has no
+  // readable weights, or has a *.safetensors file that would not be read.
+  // ("consolidated*.safetensors" is allowed: the same weights under other names, as Mistral
+  // publishes them.)
   explicit TensorDirectory(const std::filesystem::path& folder,
                            OutsideLinks links = OutsideLinks::refuse);
 
   const std::filesystem::path& path() const { return folder_; }
   const std::vector<std::unique_ptr<SafetensorsReader>>& files() const { return files_; }
-  std::vector<std::string> names() const;  // sorted within each file, file after file
+  std::vector<std::string> names() const;  // sorted by name within each file, file by file
 
   struct Tensor {
-    const SafetensorsReader* file;  // lives as long as the directory
+    const SafetensorsReader* file;  // owned by the TensorDirectory
     const TensorEntry* entry;
   };
   bool contains(std::string_view name) const { return locate(name).entry != nullptr; }
-  Tensor find(std::string_view name) const;  // throws IoError when there is none
+  Tensor find(std::string_view name) const;  // throws IoError if missing
 
  private:
   void open_shards(OutsideLinks links);

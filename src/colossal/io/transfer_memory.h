@@ -1,4 +1,4 @@
-// Memory that SwapFile moves fastest.
+// Memory with which SwapFile is fastest.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace colossal::io {
 
-// Small pages are for comparison: each is a piece of its own to the device.
+// small: for comparison; the device must transfer each small page separately.
 enum class PageSize { huge, small };
 
-// Aligned as SwapFile asks, not initialised, and in huge pages where the system gives them (it must
-// not say "never" in /sys/kernel/mm/transparent_hugepage/enabled): a block is then one span of
-// physical memory, which doubled bandwidth where it was measured (bench/swap.py).
+// Uninitialized memory, aligned for SwapFile, in huge pages if available
+// (/sys/kernel/mm/transparent_hugepage/enabled must not be "never"). A huge page is physically
+// contiguous, which doubled the measured bandwidth (bench/swap.py).
 class TransferMemory {
  public:
   // Throws std::bad_alloc.

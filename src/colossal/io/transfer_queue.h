@@ -1,6 +1,6 @@
-// Transfers between memory and a file, many at once and without the caller waiting: the queues
-// under SwapFile. One asks the kernel through io_uring; the other, for kernels and containers that
-// refuse it, has threads that call pread and pwrite.
+// Asynchronous transfers between memory and a file, the backends of SwapFile. One uses io_uring;
+// the other, for kernels and containers that refuse io_uring, uses threads that call pread and
+// pwrite.
 #pragma once
 
 #include <atomic>
@@ -19,17 +19,18 @@
 
 namespace colossal::io {
 
-// A transfer is cut into blocks of kTransferBlock bytes; kTransferDepth of them are under way at a
-// time. Their product decides the bandwidth, which was measured to grow no more from 16 MiB on.
+// Transfers are split into blocks of kTransferBlock bytes, of which at most kTransferDepth are in
+// flight. Their product determines the bandwidth, which in measurements stopped growing at 16 MiB.
 // Larger blocks cost less CPU time.
 inline constexpr int64_t kTransferBlock = int64_t{1} << 20;
 inline constexpr int kTransferDepth = 32;
-// Where threads wait for a block each. They sleep in the kernel, so cores do not matter.
+// Number of threads of the thread queue, each with one block in flight. They sleep in the kernel,
+// so the number of cores does not matter.
 inline constexpr int kTransferThreads = 16;
 
 enum class Direction { read, write };
 
-// Bytes of a file from `offset`, and the memory that they go to or come from.
+// A transfer of `memory` from or to a file at `offset`.
 class FileTransfer {
  public:
   FileTransfer(Direction direction, int64_t offset, std::span<std::byte> memory)
@@ -37,10 +38,10 @@ class FileTransfer {
 
   const Direction direction;
   const int64_t offset;
-  const std::span<std::byte> memory;  // of a write: never changed
+  const std::span<std::byte> memory;  // not modified by a write
 
   bool finished() const { return finished_.load(std::memory_order_acquire); }
-  // Waits, then says why it failed: empty when it did not.
+  // Waits until finished; returns the error, "" on success.
   const std::string& wait() const;
 
  private:
@@ -48,10 +49,10 @@ class FileTransfer {
   bool must_follow(const FileTransfer& earlier) const;
 
   std::atomic<bool> finished_ = false;
-  // The list's, under its lock:
-  std::span<std::byte> waiting_;  // not yet handed out, the end of `memory`
-  int64_t num_under_way_ = 0;     // blocks
-  int64_t num_blockers_ = 0;      // transfers that must finish first
+  // Owned by the BlockList, under its lock:
+  std::span<std::byte> waiting_;  // blocks not yet started: the rest of `memory`
+  int64_t num_under_way_ = 0;     // blocks in flight
+  int64_t num_blockers_ = 0;      // earlier overlapping transfers that are not finished
   std::vector<std::shared_ptr<FileTransfer>> followers_;
   std::string error_;
 };
@@ -62,15 +63,16 @@ struct TransferBlock {
   std::span<std::byte> memory;
 };
 
-// The transfers of a queue that are not finished, handed out block by block. The first added goes
-// first, but never before an earlier one that touches the same bytes is finished, unless both read.
+// The unfinished transfers of a queue, handed out block by block, first in, first out. A transfer
+// that overlaps an earlier one waits until the earlier one is finished, unless both read.
 class BlockList {
  public:
-  void add(std::shared_ptr<FileTransfer> transfer);  // not empty, neither it nor its memory
-  std::optional<TransferBlock> take();               // none: nothing can start now
-  // Waits for one. None: closed, and all is handed out.
+  void add(std::shared_ptr<FileTransfer> transfer);  // transfer: not null, with at least one byte
+  std::optional<TransferBlock> take();               // nullopt: no block can start now
+  // Waits for a block. nullopt: close() was called and all transfers are finished.
   std::optional<TransferBlock> wait_and_take();
-  // A block taken is done. The first error fails its transfer, of which no more is handed out.
+  // Call when a block is done. error: "" on success. The first error fails the whole transfer; its
+  // remaining blocks are not handed out.
   void finish(const TransferBlock& block, const std::string& error);
   void close();
   bool closed() const;
@@ -88,11 +90,11 @@ class BlockList {
 
 class TransferQueue {
  public:
-  virtual ~TransferQueue() = default;  // finishes what was added
+  virtual ~TransferQueue() = default;  // waits for all added transfers
   virtual void add(std::shared_ptr<FileTransfer> transfer) = 0;
 };
 
-// Over `file`, which must outlive the queue. Throws IoError saying why the kernel refuses.
+// file: must outlive the queue. Throw IoError with the reason if the kernel refuses.
 std::unique_ptr<TransferQueue> make_uring_queue(File& file);
 std::unique_ptr<TransferQueue> make_thread_queue(File& file);
 

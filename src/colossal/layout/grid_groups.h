@@ -9,17 +9,17 @@
 
 namespace colossal {
 
-// This rank's groups along every set of axes of more than one rank.
+// This rank's communication groups, one for every set of axes that have more than one rank.
 class GridGroups {
  public:
-  // Collective over the ranks of `all`. They must be the ranks of the grid in its order: the
-  // world's, or a tp group's whose factors are the grid's axes.
+  // Collective over the ranks of `all`. `all` must contain the ranks of the grid in the grid's
+  // order: either the world, or a tp group if the grid's axes are the factors of tp.
   GridGroups(comm::World& world, const RankGrid& grid, const comm::Group& all);
 
   const RankGrid& grid() const { return grid_; }
   int rank() const { return rank_; }  // within the grid
-  // Ranks that differ from this one along `axes` only, in the order of RankGrid::ranks_along. In
-  // the ledger: RankGrid::joined_name.
+  // Returns the group of the ranks that differ from this rank only along `axes`, in the order of
+  // RankGrid::ranks_along. The ledger names the group by RankGrid::joined_name.
   const comm::Group& along(const AxisSet& axes) const { return groups_.at(axes); }
 
  private:

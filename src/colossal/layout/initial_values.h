@@ -1,4 +1,5 @@
-// Makes the initial values of a part of a parameter, bit for bit as in the serial run.
+// Computes the initial values of a shard of a parameter, bit-identical to those of a run on one
+// rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +10,9 @@
 
 namespace colossal {
 
-// values, flat <- elements [begin, begin + numel) of what is here of the parameter (its placement,
-// the flattened local tensor), by its initializer: a normal number depends on the seed, the
-// parameter's name and the element's index in the global tensor.
+// values <- elements [begin, begin + numel) of this rank's flattened shard of the parameter (see
+// nn::Placement), by the parameter's initializer. A normal number depends only on the seed, the
+// parameter's name and the element's index in the global tensor. values: one-dimensional.
 void fill_initial_values(const at::Tensor& values, const nn::Parameter& parameter, int64_t begin,
                          uint64_t seed);
 

@@ -1,10 +1,10 @@
-// Says which rank holds which elements of a tensor. Only this file has that arithmetic; algorithms
-// ask it.
+// Layout of a tensor: which rank holds which elements. Only this file computes this; algorithms
+// query it.
 //
 // Along each axis of a grid of ranks a tensor is
-//   sharded     on one of its dims: each rank has a part of the dim's indices;
-//   partial     each rank has a term of a sum: the tensor is the sum over the axis;
-//   replicated  else: all ranks have the same.
+//   sharded     along one of its dims: each rank holds a part of the dim's indices;
+//   partial     each rank holds a term of a sum: the tensor is the sum over the axis;
+//   replicated  otherwise: all ranks hold the same elements.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@
 namespace colossal {
 
 // How the indices of a dim are cut over the n ranks of an axis, in whole units. Parts may be uneven
-// and empty, as those of Partition.
+// or empty, as those of Partition.
 enum class Cut {
-  contiguous,  // n parts, one for each
-  zigzag,      // 2n pieces: rank r has pieces r and 2n - 1 - r. Of a causal attention's positions,
-               // each rank so has an equal share of the work
+  contiguous,  // n parts, one per rank
+  zigzag,      // 2n pieces: rank r holds pieces r and 2n - 1 - r. Balances the work of causal
+               // attention when positions are sharded
 };
 
 class Layout {
@@ -35,10 +35,10 @@ class Layout {
     bool operator==(const Shard&) const = default;
   };
 
-  // A dim of the tensor. Each of its segments is cut for itself: first over the first axis; what
-  // that leaves each rank, taken as one line, is cut over the second, and so on. So the parts
-  // along the last axis make up together what a rank would have without that axis, whatever the
-  // sizes.
+  // A dim of the tensor. Each segment is cut separately: first over the axis of the first shard;
+  // then the indices that a rank holds, taken as one sequence, are cut over the axis of the second
+  // shard, and so on. So, for any sizes, the parts along the last axis together are what a rank
+  // would hold without that axis.
   struct Dim {
     std::vector<Segment> segments;
     std::vector<Shard> shards = {};
@@ -46,8 +46,8 @@ class Layout {
     int64_t size() const;
   };
 
-  // InternalError if an axis has two uses. Axes of one rank are left out: nothing differs along
-  // them.
+  // Throws InternalError if an axis is used twice. Uses of axes with one rank are dropped, since
+  // they have no effect.
   Layout(RankGrid grid, std::vector<Dim> dims, const AxisSet& partial_axes = {});
 
   const RankGrid& grid() const { return grid_; }
@@ -55,31 +55,36 @@ class Layout {
   int num_dims() const { return static_cast<int>(dims_.size()); }
   std::vector<int64_t> shape() const;  // of the global tensor
 
-  // The indices of one dim, or of all dims, that a rank holds, as nn::Placement has them.
+  // Returns the indices that a rank holds, of one dim or of each dim, in the form of
+  // nn::Placement::held.
   const Runs& held(int rank, int dim) const;
   std::vector<Runs> held(int rank) const;
   std::vector<int64_t> local_shape(int rank) const;
   int64_t local_numel(int rank) const;
 
-  // The first rank that holds an element of the global tensor.
+  // Returns the lowest rank that holds an element. index: in the global tensor, one number per dim.
   int owner(std::span<const int64_t> index) const;
-  // Where the element is in the flattened tensor of `rank`; nothing: elsewhere.
+  // Returns the element's offset in the flattened local tensor of `rank`; nullopt if `rank` does
+  // not hold it.
   std::optional<int64_t> offset(int rank, std::span<const int64_t> index) const;
 
   const AxisSet& sharded_axes() const { return sharded_axes_; }
   const AxisSet& partial_axes() const { return partial_axes_; }
-  AxisSet replicated_axes() const;  // of more than one rank
-  // Ranks that hold the same elements differ only along replicated and partial axes. Returns which
-  // of them `rank` is, not counting axes in `summed` (for an nn::Placement: the reduction axes).
-  // The first of them counts for all.
+  AxisSet replicated_axes() const;  // with more than one rank
+  // Ranks that hold the same elements differ only along replicated and partial axes. replica()
+  // returns the index of `rank` among them, num_replicas() their number, both without counting the
+  // axes in `summed` (for nn::Placement: the reduction axes). Replica 0 counts in norms and goes to
+  // checkpoints.
   int replica(int rank, const AxisSet& summed = {}) const;
   int num_replicas(const AxisSet& summed = {}) const;
 
-  // The layout of the gradient before any sum: where the tensor is replicated, each rank has the
-  // term that its own use gives; where it is partial, all have the whole gradient.
+  // Returns the layout of the gradient before any reduction: partial where the tensor is
+  // replicated, as each rank has the term from its own use of the tensor; replicated where the
+  // tensor is partial.
   Layout conjugate() const;
-  // The axes over which the gradient of a parameter has to be summed, when ranks along
-  // `different_work` see different samples, tokens or channels, and along all others do the same.
+  // Returns the axes over which a parameter's gradient must be summed, if ranks along
+  // `different_work` compute different samples, tokens or channels, and ranks along all other axes
+  // compute the same.
   AxisSet reduction_axes(const AxisSet& different_work) const;
 
   bool operator==(const Layout& other) const;
@@ -91,10 +96,11 @@ class Layout {
   std::vector<Dim> dims_;
   AxisSet partial_axes_;
   AxisSet sharded_axes_;
-  std::vector<std::vector<Runs>> parts_;  // of each dim, by the coordinates along its shards' axes
+  std::vector<std::vector<Runs>> parts_;  // per dim, by the coordinates along its shards' axes
 };
 
-// "dim 0 over dp, tp; dim 1 over sp in zigzag; partial over ep"; "replicated".
+// For messages, such as "dim 0 over dp, tp; dim 1 over sp in zigzag; partial over ep", or
+// "replicated".
 std::string describe(const Layout& layout);
 
 }  // namespace colossal

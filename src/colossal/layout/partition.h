@@ -1,5 +1,5 @@
-// Says who owns which part of a line of elements. Only this file has that arithmetic; algorithms
-// ask it.
+// Contiguous partition of a sequence of elements. Only this file computes this; algorithms query
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace colossal {
 
-// `total` elements cut into `parts` contiguous parts as evenly as they go, in whole units of `unit`
-// elements (the last unit may be short): the first parts are the larger ones, the last may be
-// empty.
+// `total` elements cut into `parts` contiguous parts, as evenly as possible, in whole units of
+// `unit` elements (the last unit may be short). The first parts are the larger ones; the last parts
+// may be empty. Throws InternalError unless total >= 0, parts > 0 and unit > 0.
 class Partition {
  public:
   Partition(int64_t total, int parts, int64_t unit = 1);
@@ -19,9 +19,10 @@ class Partition {
   Range range(int part) const { return {begin(part), begin(part + 1)}; }
   int parts() const { return parts_; }
   int64_t total() const { return total_; }
-  // Sizes of all parts, as collectives take them. Made anew: a chunk of each of a thousand layers
-  // must not keep as many numbers as there are ranks.
+  // Returns the sizes of all parts, as collectives expect them. Computed at each call, not stored:
+  // the chunks of a thousand layers must not each keep one number per rank.
   std::vector<int64_t> counts() const;
+  // Returns the part that contains the element. Throws InternalError if it is not in [0, total).
   int owner(int64_t element) const;
 
  private:
@@ -30,8 +31,8 @@ class Partition {
   int64_t total_;
   int parts_;
   int64_t unit_;
-  int64_t fewest_units_ = 0;  // in each part
-  int larger_parts_ = 0;      // the first larger_parts_ parts have one unit more
+  int64_t fewest_units_ = 0;  // units in each part
+  int larger_parts_ = 0;      // the first larger_parts_ parts have one more unit
 };
 
 }  // namespace colossal

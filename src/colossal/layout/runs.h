@@ -1,5 +1,6 @@
-// Sets of indices as runs: ascending, apart, none empty. A tensor's part has the indices of its
-// runs one after the other: its line.
+// Sets of indices as runs: ascending, disjoint ranges, none empty. A local tensor stores the
+// indices of its runs one after the other; the position of an index in that order is called its
+// place.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,16 @@ using Runs = std::vector<Range>;
 
 int64_t num_indices(const Runs& runs);
 
-// Appends a run, joined to the last one if they touch. Does nothing for an empty run.
+// Appends a run, merging it with the last run if they touch. Does nothing if `run` is empty.
 void append(Runs& runs, const Range& run);
 
-// Indices at places [line.begin, line.end) of the line of `runs`.
+// Returns the indices at the places [line.begin, line.end) of `runs`.
 Runs indices_at(const Runs& runs, const Range& line);
 
-// Returns where, within the line of `runs`, those indices of `wanted` lie that it has.
+// Returns the places in `runs` of the indices that are in both `wanted` and `runs`.
 Runs places_of(const Runs& wanted, const Runs& runs);
 
-// How many indices both have.
+// Returns the number of indices that are in both.
 int64_t num_common(const Runs& a, const Runs& b);
 
 }  // namespace colossal

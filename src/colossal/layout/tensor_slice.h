@@ -1,5 +1,5 @@
-// Says where a parameter lies in files. A tensor there may hold several parameters, such as
-// queries, keys and values, or a part of one, such as one expert's matrix.
+// Location of a parameter in checkpoint files. A file's tensor may hold several parameters (fused
+// queries, keys and values) or a part of one (the matrix of one expert).
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,38 @@
 namespace colossal {
 
 struct TensorSlice {
-  std::string name;  // of the tensor in the file; of a stack: of the first one
-  // The rows of the tensor (indices of its first dim) that are the parameter's, in the parameter's
-  // order. Empty: the parameter is the whole tensor.
+  std::string name;  // of the tensor in the file; if stacked: of the first tensor
+  // The rows of the file's tensor (indices of its first dim) that belong to the parameter, in the
+  // parameter's order. Empty: the parameter has all rows.
   std::vector<Range> rows{};
-  int64_t num_rows = 0;  // of the tensor; 0: the parameter is the whole tensor
+  int64_t num_rows = 0;  // of the file's tensor; 0: the parameter has all rows
 
-  // Of a matrix whose rows hold those of several parameters side by side: the columns that are the
-  // parameter's, and how many the tensor has. 0: all are the parameter's.
+  // For matrices of several parameters that are concatenated along columns: the columns that belong
+  // to the parameter, and the number of columns of the file's tensor. 0: the parameter has all
+  // columns.
   Range columns{};
   int64_t num_columns = 0;
 
-  // Names of tensors that hold, in this order, an index of the parameter's first dim each, and lack
+  // Names of tensors that hold one index of the parameter's first dim each, in this order, without
   // that dim. Empty: one tensor holds the parameter.
   std::vector<std::string> stacked{};
 
   bool is_whole() const { return num_rows == 0 && num_columns == 0 && stacked.empty(); }
   std::vector<std::string> names() const { return stacked.empty() ? std::vector{name} : stacked; }
-  // The shape of the tensor, or of each, from that of the parameter.
+  // Returns the shape of the file's tensor (if stacked: of each tensor) for a parameter of this
+  // shape.
   std::vector<int64_t> tensor_shape(std::vector<int64_t> parameter_shape) const;
 
-  // Elements of a flattened parameter and where they lie in the flattened tensor.
+  // A run of elements: where it begins in the flattened parameter and in the flattened tensor of
+  // the file.
   struct Run {
     int64_t parameter_begin = 0;
     int64_t tensor_begin = 0;
     int64_t count = 0;
-    size_t tensor = 0;  // of names()
+    size_t tensor = 0;  // index into names()
   };
-  // visit(run) for the runs of `elements` of the flattened parameter, ascending in the parameter.
+  // Calls visit(run) for the runs that cover `elements` of the flattened parameter, in the
+  // parameter's order.
   void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,
                     const std::function<void(const Run&)>& visit) const;
 

@@ -1,4 +1,5 @@
-// Divides the positions of a sequence of which late ones cost more than early ones.
+// Zigzag partition of a sequence, for causal attention, where late positions cost more than early
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace colossal {
 
-// `total` elements cut into 2 `parts` pieces as evenly as they go, in whole units of `unit`
-// elements (see Partition); part i has the pieces i and 2 parts - 1 - i. Returned ascending, joined
-// where they touch, without empty ones. The work of causal attention, which grows along the
-// sequence, is then the same for all parts.
+// Cuts `total` elements into 2 * parts pieces, as evenly as possible, in whole units of `unit`
+// elements (see Partition), and returns pieces `part` and 2 * parts - 1 - part as ascending,
+// non-empty runs, merged where they touch. All parts then have about the same work in causal
+// attention.
 std::vector<Range> zigzag_runs(int64_t total, int parts, int part, int64_t unit = 1);
 
 }  // namespace colossal

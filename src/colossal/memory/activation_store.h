@@ -1,4 +1,4 @@
-// Activations that rest off the device between the forward and the backward pass.
+// Stores activations off the device between the forward and the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,21 +15,22 @@ namespace colossal::memory {
 
 class ActivationStore {
  public:
-  // shares: which part of a forward pass's bytes goes to which tier, as closely as whole tensors
-  // allow.
+  // shares: the share of a forward pass's bytes that is stored in each tier, as closely as whole
+  // tensors allow.
   ActivationStore(TierPools& pools, const TierShares& shares);
   ~ActivationStore();
 
-  // Keeps a tensor as it is, or moves its memory to a tier. Tensors that share memory move
-  // together. The traffic counts as activations.
+  // Keeps a tensor on the device, or moves its memory to a tier. Tensors that share memory move
+  // together. The traffic counts as MemoryKind::activations.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
-  // Called before each forward pass. Activations of earlier ones stay until their backward passes.
+  // Called before each forward pass. Activations of earlier forward passes are kept until their
+  // backward passes.
   void begin_forward();
 
  private:
   class Stored;
   class StoredView;
-  // The activations that a forward pass put on NVMe; the last is needed first.
+  // The activations of a forward pass that are on NVMe. Backward needs the last one first.
   using OnDisk = std::vector<std::weak_ptr<Stored>>;
 
   Tier choose(int64_t bytes);
@@ -38,7 +39,7 @@ class ActivationStore {
   TierPools& pools_;
   TierShares shares_;
   double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
-  // Activations by their memory, while something on the device holds it.
+  // Activations by their storage, while a tensor on the device still uses the storage.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
   std::shared_ptr<OnDisk> on_disk_ = std::make_shared<OnDisk>();  // of this forward pass
 };

@@ -1,4 +1,4 @@
-// Decides what the forward pass keeps for the backward pass, and what is computed again.
+// Decides which activations the forward pass keeps for the backward pass, and which are recomputed.
 #pragma once
 
 #include <memory>
@@ -13,30 +13,30 @@
 
 namespace colossal::memory {
 
-// Which activations are computed again. Results, dropout included, are bit for bit those of keeping
-// them.
+// Which activations are recomputed. The results, including dropout, are bitwise equal to those
+// without recomputation.
 struct Recompute {
-  // Results of norms and activation functions, from their inputs.
+  // Recompute the results of norms and activation functions from their inputs.
   bool selective = false;
-  // The first full_blocks blocks of each pipeline stage are computed again from their inputs (T.
-  // Chen et al. 2016).
+  // Recompute the first full_blocks blocks of each pipeline stage from their inputs (T. Chen et al.
+  // 2016).
   int64_t full_blocks = 0;
 
   static constexpr int64_t kAllBlocks = int64_t{1} << 40;
   bool operator==(const Recompute&) const = default;
 };
 
-// Decides how what a rank's model saves is kept. Weights are neither kept nor offloaded: those that
-// `chunks` releases between uses are fetched again.
+// Decides how the tensors that autograd saves on a rank are kept. Weights are neither copied nor
+// offloaded: weights that `chunks` releases between uses are fetched again.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::RecomputableResultListener {
  public:
-  // `chunks` must outlive this, and this the graphs of forward passes in its scopes. `offload`:
-  // where kept activations rest.
+  // `chunks` must outlive this. This must outlive the autograd graphs made within its scopes.
+  // offload: the tiers of kept activations.
   Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
-  // A scope around a forward pass of a stage, whose first block is `first_block`.
+  // A scope around a forward pass of a stage. first_block: index of the stage's first block.
   class Scope {
    public:
     explicit Scope(Activations& activations, int64_t first_block = 0)
@@ -50,7 +50,7 @@ class Activations final : public nn::BlockRunner,
     ops::RecomputableResultScope cheap_;
   };
 
-  // Runs a block. The model calls it through its context.
+  // Runs a block. Called by the model through its context.
   at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
                  const nn::StepContext& context) override;
 
@@ -60,7 +60,7 @@ class Activations final : public nn::BlockRunner,
   class ReplayedTensor;
   class CheapTensor;
 
-  // How a result is computed again.
+  // How to recompute a result.
   struct Recipe {
     c10::weak_intrusive_ptr<c10::StorageImpl> result;
     std::vector<at::Tensor> inputs;
@@ -76,7 +76,7 @@ class Activations final : public nn::BlockRunner,
   Recompute recompute_;
   ActivationStore store_;
   int64_t first_block_ = 0;
-  std::shared_ptr<Replay> replay_;  // of the block that is running or running again
+  std::shared_ptr<Replay> replay_;  // of the block that runs or is recomputed
   std::unordered_map<const c10::StorageImpl*, Recipe> recipes_;
 };
 

@@ -169,7 +169,7 @@ void Chunk::fetch(const std::function<void()>& arrived) {
   if (weights_sharded_) begin_weight_gather();
 }
 
-bool Chunk::can_bring_experts() const {
+bool Chunk::can_fetch_experts() const {
   // What is packed is no expert after the other.
   return !weights_sharded_ && tiers_.parameters != Tier::device &&
          std::ranges::all_of(plan.slots, [](const Slot& slot) {
@@ -185,7 +185,7 @@ void Chunk::fetch_when_used() {
   for (const Slot& slot : plan.slots) brought_.emplace_back(slot.parameter->local_shape()[0]);
 }
 
-void Chunk::bring_experts(size_t slot, const std::vector<int64_t>& counts) {
+void Chunk::fetch_experts(size_t slot, const std::vector<int64_t>& counts) {
   if (brought_.empty()) return;
   std::vector<bool>& here = brought_[slot];
   const int64_t of_expert = plan.slots[slot].numel / std::ssize(here);
@@ -200,9 +200,9 @@ void Chunk::bring_experts(size_t slot, const std::vector<int64_t>& counts) {
   }
 }
 
-void Chunk::bring_all() {
+void Chunk::fetch_all() {
   for (size_t slot = 0; slot < brought_.size(); ++slot) {
-    bring_experts(slot, std::vector<int64_t>(brought_[slot].size(), 1));
+    fetch_experts(slot, std::vector<int64_t>(brought_[slot].size(), 1));
   }
 }
 

@@ -1,6 +1,6 @@
-// A chunk: a flat buffer of parameters with their gradients and optimizer state, as far as these
-// are here. What is sharded is cut into equal parts over ranks that hold the same parameters; what
-// is sharded or rests off the device is whole and on the device for a while only.
+// A chunk: a flat buffer of parameters, with this rank's part of their gradients and optimizer
+// state. Sharded tensors are divided into equal shards over the ranks that hold the same
+// parameters. Tensors that are sharded or offloaded are whole on the device only temporarily.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,39 +20,42 @@
 namespace colossal::memory {
 
 struct ChunkOptions {
-  at::ScalarType working = at::kFloat;   // what the model computes with
-  at::ScalarType master = at::kFloat;    // what is updated; equal to working: one copy serves both
-  at::ScalarType gradient = at::kFloat;  // accumulates and travels in this type
+  at::ScalarType working = at::kFloat;   // dtype in which the model computes
+  at::ScalarType master = at::kFloat;    // dtype of the update; equal to working: one copy
+  at::ScalarType gradient = at::kFloat;  // dtype of accumulation and communication
   int64_t chunk_bytes = int64_t{16} << 20;
-  // Stages 2 and 3, with several micro-batches. false: gradients are reduced at each and summed in
-  // the parts. true: they are summed whole and reduced at the last: less traffic, more memory.
+  // For ZeRO stages 2 and 3 with several micro-batches. false: gradients are reduced after each
+  // micro-batch and accumulated in the shards. true: gradients are accumulated whole and reduced
+  // after the last micro-batch, with less traffic and more memory.
   bool reduce_once_per_step = false;
-  // How much of transient weights is here at once: the chunk in use and those fetched ahead, the
-  // next one in any case. From NVMe half as much again is on its way.
+  // Most bytes of transient weights on the device at once: the chunk in use and the chunks fetched
+  // ahead. The next chunk is fetched ahead even if it exceeds the limit. For weights on NVMe, reads
+  // of another half as many bytes are in progress.
   int64_t window_bytes = int64_t{48} << 20;
-  // The model reads weights through handles, so that the next forward waits for each chunk as it
-  // comes to it. A foreign module does not: update() returns when all weights are here.
+  // true if the model reads weights through parameter handles; the next forward pass then waits for
+  // each chunk when it is first used. false for a user's own torch module: update() returns when
+  // all weights are on the device.
   bool uses_parameter_handles = true;
   Tiers tiers;
 };
 
-// Where a chunk's tensors rest.
+// The tiers in which a chunk's tensors are stored.
 struct ChunkTiers {
   Tier parameters = Tier::device;
   Tier gradients = Tier::device;
   Tier optimizer = Tier::device;
 };
 
-// The ranks that hold the same elements and see other data.
+// The ranks that hold the same elements and see different data.
 struct ChunkRanks {
-  const comm::Group& shards;    // divide what is sharded
-  const comm::Group& replicas;  // hold the same shard in other such groups
-  // The ranks at both ends of the pipeline, if they hold a tied table. Its gradients are summed
-  // over them when the step's last micro-batch has passed both ends.
+  const comm::Group& shards;    // ranks that divide what is sharded
+  const comm::Group& replicas;  // ranks with the same shard in other shard groups
+  // The ranks at both ends of the pipeline if they share a tied table, else this rank alone. The
+  // table's gradients are summed over these ranks after the step's last micro-batch.
   const comm::Group& ends;
 };
 
-// What the chunks of a rank share.
+// Shared by all chunks of a rank.
 struct ChunkMemory {
   ChunkMemory(at::Device device, const std::string& nvme_path);
 
@@ -68,106 +71,109 @@ class Chunk {
   const ChunkPlan plan;
   const ChunkRanks ranks;
   const Partition partition;  // of the buffer over ranks.shards
-  const Range shard;          // this rank's part of it
-  const Range held;           // whose masters, state and sums of gradients are here: the shard, or
-                              // at stage 0 everything
-  const int stage;            // of the pipeline, whose backward passes its gradients follow
-  const Range part;           // of the shard, cut over ranks.replicas: this rank writes it to
-                              // checkpoints and counts it in norms
+  const Range shard;          // this rank's shard of the buffer
+  const Range held;  // elements whose masters, state and reduced gradients this rank holds: the
+                     // shard; with ZeRO stage 0 the whole buffer
+  const int stage;   // pipeline stage whose backward passes complete the gradients
+  const Range part;  // this rank's part of the shard, divided over ranks.replicas: written to
+                     // checkpoints and counted in norms by this rank
 
   struct SlotState {
-    bool written = false;  // had a gradient in this step
-    bool summed = false;   // ... which the whole buffer holds
-    // Whether gradients of the micro-batch are still to come: the first layer's, and the tied
-    // layer's.
+    bool written = false;  // has a gradient in this step
+    bool summed = false;   // the whole buffer has that gradient
+    // Gradients of the micro-batch that are still missing: of the first layer, and of the tied
+    // layer.
     bool pending = false, pending_tied = false;
   };
   std::vector<SlotState> slots;
-  size_t pending = 0, pending_tied = 0;  // how many of all slots
+  size_t pending = 0, pending_tied = 0;  // number of slots with a missing gradient
 
   int64_t numel() const { return plan.numel; }
   Range range_of(size_t slot) const {
     return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
   }
-  // Whether weights leave between uses: they are sharded, or rest off the device.
+  // Whether weights leave the device between uses, because they are sharded or offloaded.
   bool weights_are_transient() const { return whole_weights_ != nullptr; }
   bool gradients_are_transient() const {
     return gradients_sharded_ || tiers_.gradients != Tier::device;
   }
   const ChunkTiers& tiers() const { return tiers_; }
 
-  // [numel]. Transient weights have memory only while they are here. Gradients, also those that
-  // rest on the device, have memory from a step's first gradient until the next step begins: none
-  // while activations grow.
+  // [numel]. Transient weights have memory only while they are on the device. Gradients have memory
+  // only from a step's first gradient until the next step begins, even if they are not offloaded,
+  // so that they take none while activations grow.
   const at::Tensor& whole_weights() const { return weights_here_; }
   const at::Tensor& whole_gradients() const { return gradients_here_; }
 
-  // What is at rest. Weights are their own masters if the types are equal; frozen chunks have
-  // neither masters nor gradients nor state.
+  // The stored tensors. If the dtypes are equal, weights() and master() are the same tensor. Frozen
+  // chunks have no masters, gradients or state.
   StoredTensor& weights() const { return *weights_; }
   StoredTensor& master() const { return *master_; }
   StoredTensor& gradients() const { return *gradients_; }
   const std::vector<std::unique_ptr<StoredTensor>>& state() const { return state_; }
   bool has_own_masters() const { return own_master_ != nullptr; }
 
-  // Stores elements from `offset` on in weights and masters, as far as these are here.
+  // Stores elements from `offset` on in weights and masters, as far as this rank holds them.
   void store(int64_t offset, const at::Tensor& values);
-  // Called after store() of this rank's part: gathers what other ranks stored, if it belongs here.
+  // Called after this rank's part was stored: gathers the parts of the other ranks, if this rank
+  // holds them too.
   void gather_stored();
 
-  // For transient weights. fetch() begins to bring them, wait_for_weights() ends it;
-  // release_weights() takes effect once no use keeps them. From NVMe they come to the host in
-  // spans: begin_load() begins the next span and returns its bytes, or 0 if there is none. fetch()
-  // takes these spans, begins the others, and calls `arrived` after each.
+  // For transient weights. fetch() begins to fetch the whole weights, wait_for_weights() waits for
+  // them; release_weights() takes effect when the last use ends. Weights on NVMe are loaded to the
+  // host in spans: begin_load() begins the next span and returns its bytes, or 0 if there is none.
+  // fetch() consumes these spans, begins the remaining ones, and calls `arrived` after each.
   int64_t begin_load();
-  int64_t loading_bytes() const;  // begun, and not fetched
+  int64_t loading_bytes() const;  // begun, not fetched yet
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
-  // Whether the chunk has nothing but stacks of experts, whole and off the device: then
-  // fetch_when_used() may take the place of fetch(). It brings nothing; bring_experts() brings
-  // those experts of a slot with counts[expert] > 0 that are not here yet, and bring_all() all of
-  // the chunk. After a fetch() both do nothing.
-  bool can_bring_experts() const;
+  // Whether the chunk has only stacks of experts, not sharded and offloaded. Then fetch_when_used()
+  // may replace fetch(). It fetches nothing; fetch_experts() fetches the experts of a slot with
+  // counts[expert] > 0 that are not on the device yet, and fetch_all() fetches the whole chunk.
+  // After a fetch(), both do nothing.
+  bool can_fetch_experts() const;
   void fetch_when_used();
-  void bring_experts(size_t slot, const std::vector<int64_t>& counts);
-  void bring_all();
-  // Gives them memory, without values, until release_weights().
+  void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
+  void fetch_all();
+  // Allocates the whole weights, without values, until release_weights().
   void take_weights();
   void release_weights();
   void begin_use() { ++uses_; }
   void end_use();
   bool wanted() const { return wanted_; }
 
-  // take_gradients() gives gradients memory. The reduction puts zeros into gaps, and where no
-  // operator gave a gradient but another rank may have one. It leaves in gradients() the sums over
-  // ranks and over earlier micro-batches of this step; in its middle, sums of shards go on to their
-  // replicas.
+  // take_gradients() allocates the whole gradients. begin_reduction() writes zeros into gaps, and
+  // into slots without a gradient on this rank, because another rank may have one. After
+  // finish_reduction(), gradients() has the sums over ranks and over the micro-batches so far.
+  // continue_reduction() waits for the sum over the shard group and begins the sum over
+  // ranks.replicas.
   void take_gradients();
-  // Takes over `gradient`, which its owner is about to release, if it is all of the chunk's
-  // gradients, alone in its memory and the first of the step. Returns false if it is not: then it
-  // must be copied.
+  // Takes over the memory of `gradient`, which its owner is about to release. Succeeds only if
+  // `gradient` is the chunk's entire gradient, is alone in its memory, and is the first of the
+  // step. Returns false otherwise; the gradient must then be copied.
   bool adopt_gradient(const at::Tensor& gradient);
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
-  // Called after the last reduction: sums over both ends of the pipeline. Collective over these.
+  // Called after the last reduction: sums over both ends of the pipeline. Collective over
+  // ranks.ends.
   void sum_over_ends();
   bool reduces_each_micro_batch() const { return gradients_sharded_; }
-  // Whether the gradients that the second layer makes of a tied table are reduced by themselves, so
-  // that they need not stay here whole until the first layer adds its own. True for blocks of rows:
-  // their tables are too large for that.
+  // Whether the tied layer's gradients of a tied table are reduced separately, so that they need
+  // not be kept whole until the first layer adds its own. True for row blocks of a table that are
+  // sharded or offloaded: whole, the table would be too large.
   bool reduces_tied_apart() const;
   void forget_gradients();  // at the beginning of a step
-  // Returns that of this rank's part, after the last reduction.
+  // Returns the squared norm of this rank's part, after the last reduction.
   double squared_gradient_norm() const;
 
-  // ZeRO stages 1 and 2: updated parts are gathered on all ranks, and go to where the weights rest.
+  // ZeRO stages 1 and 2: updated shards are all-gathered, and stored in the weights' tier.
   bool gathers_updates() const {
     return !weights_sharded_ && ranks.shards.size() > 1 && state_sharded_;
   }
-  // Where an update of masters writes the weights; it covers elements `held` at least.
+  // The tensor to which an update writes the weights. It covers at least the elements `held`.
   StoredTensor& updated_weights();
-  void begin_weight_gather();  // also a part of fetch(), at stage 3
+  void begin_weight_gather();  // at stage 3 also part of fetch()
   void finish_weight_gather();
 
   void wait_for_collectives();
@@ -180,7 +186,7 @@ class Chunk {
   void zero_missing_gradients();
   void count_kept_sums();
   void keep_sums(bool last);
-  // Of the sums of a span, the squares that this rank counts for the norm.
+  // Returns the sum of squares of those elements of a span that this rank counts in the norm.
   double counted_squares(const Range& span, const at::Tensor& sums) const;
   std::vector<Range> sum_spans() const;
 
@@ -188,27 +194,27 @@ class Chunk {
   ChunkTiers tiers_;
   bool state_sharded_, gradients_sharded_, weights_sharded_;
   at::Tensor weights_here_, gradients_here_;        // [numel]
-  std::unique_ptr<TransientTensor> whole_weights_;  // set if they are transient
+  std::unique_ptr<TransientTensor> whole_weights_;  // set if weights are transient
   std::unique_ptr<TransientTensor> whole_gradients_;
   std::unique_ptr<TransientTensor>
-      kept_gradients_;  // sums at rest on the device, if gradients are transient
+      kept_gradients_;  // reduced gradients stored on the device, if gradients are transient
   std::unique_ptr<StoredTensor> weights_, own_master_, gradients_;
-  std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while they gather updates
+  std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while updates are gathered
   StoredTensor* master_ = nullptr;
   std::vector<std::unique_ptr<StoredTensor>> state_;
 
-  std::deque<TierTransfer> loads_;  // of the fetch that is to come, or goes on, in order
-  int64_t load_begun_ = 0;          // elements of weights() whose load of it has begun
-  // For each slot the experts that fetch_when_used() has brought; none after a fetch().
+  std::deque<TierTransfer> loads_;  // of the next or current fetch, in order
+  int64_t load_begun_ = 0;          // number of elements of weights() in loads begun for that fetch
+  // For each slot, which experts are on the device after fetch_when_used(). Empty after a fetch().
   std::vector<std::vector<bool>> brought_;
   comm::Work gather_;  // of weights
-  int uses_ = 0;       // how many uses keep the whole weights here
+  int uses_ = 0;       // number of current uses
   bool wanted_ = false;
 
   comm::Work reduction_;
-  bool sums_shards_ = false;            // reduction_ is over the ranks of the shards as yet
-  bool reduced_ = false;                // gradients() has sums of this step's micro-batches
-  std::optional<double> squared_norm_;  // of gradients that have left
+  bool sums_shards_ = false;            // reduction_ is still over the shard group
+  bool reduced_ = false;                // gradients() has sums of this step
+  std::optional<double> squared_norm_;  // of transient gradients
 };
 
 }  // namespace colossal::memory

@@ -74,16 +74,16 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   for (size_t i = 0; i < plans.size(); ++i) {
     nn::Placement& placement = plans[i].placement;
     const comm::Group& group = placement.reduction ? *placement.reduction : context.data_group();
-    const bool at_both_ends = placement.tied_stage && context.ends_group().size() > 1;
+    const bool at_both_ends = placement.tied_stage && context.tied_table_group().size() > 1;
     if (at_both_ends) {  // the first one counts and writes
       placement.num_replicas *= 2;
-      placement.replica = 2 * placement.replica + context.ends_group().rank();
+      placement.replica = 2 * placement.replica + context.tied_table_group().rank();
     }
     const int stage = stage_here(placement);
     chunks_.push_back(
         std::make_unique<Chunk>(std::move(plans[i]), stage,
                                 ChunkRanks{context.shard_group(group), context.replica_group(group),
-                                           at_both_ends ? context.ends_group() : alone_},
+                                           at_both_ends ? context.tied_table_group() : alone_},
                                 options, context.strategy().zero, tiers[i], num_states, memory_));
     all.push_back(chunks_.back().get());
   }

@@ -160,18 +160,18 @@ void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
 }
 
 bool ChunkFetcher::brings_experts_when_used(const Chunk& chunk) const {
-  return chunk.can_bring_experts() && (pass_ == Pass::evaluation || pass_ == Pass::inference);
+  return chunk.can_fetch_experts() && (pass_ == Pass::evaluation || pass_ == Pass::inference);
 }
 
 void ChunkFetcher::before_use(int index) {
   prepare_use(index);
-  chunks_[index]->bring_all();
+  chunks_[index]->fetch_all();
   chunks_[index]->begin_use();
 }
 
 void ChunkFetcher::before_use_of(int index, size_t slot, const std::vector<int64_t>& counts) {
   prepare_use(index);
-  chunks_[index]->bring_experts(slot, counts);
+  chunks_[index]->fetch_experts(slot, counts);
   chunks_[index]->begin_use();
 }
 

@@ -1,8 +1,8 @@
-// Brings weights that are sharded or rest off the device to it for their uses, whole, and lets them
-// go, as a fetch plan says.
+// Fetches sharded or offloaded weights, whole, to the device before their uses, and releases them,
+// as planned by a fetch plan.
 //
-// All ranks of a job fetch the same chunks in the same order, whatever each of them uses: a rank
-// that leaves uses out takes part in the gathers of the others.
+// All ranks of a job fetch the same chunks in the same order, whichever weights each rank uses. A
+// rank that does not use some weights still takes part in the all-gathers of the others.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ namespace colossal::memory {
 
 class ChunkFetcher {
  public:
-  // `chunks`: all of a rank; the transient ones are fetched, and named by their index. `ranks`:
-  // those that hold the same stages of the pipeline. `order`: of a micro-batch, by stage, equal on
-  // all of `ranks`. If it is unknown, the first micro-batch has all weights whole, and records it.
-  // tensor_parts: as plan_chunks() takes it.
+  // chunks: all chunks of a rank, identified by index; only the transient ones are fetched. ranks:
+  // the ranks that hold the same pipeline stages. order: of a micro-batch, by stage, the same on
+  // all of `ranks`. If a stage has no order, its first micro-batch gathers all weights and records
+  // the order. tensor_parts: as in plan_chunks().
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
                int64_t window_bytes, const OrderOfStages& order);
 
   // Passes of a stage over a micro-batch, one after the other: begin_forward, the pass, end;
-  // begin_backward, the pass, end. Where a micro-batch's backward pass comes right after its
-  // forward pass, weights stay here or are fetched across the border: begin_training, the forward
-  // pass, begin_backward, the backward pass, end. An evaluation is begin_evaluation, a forward
-  // pass, end; inference is begin_inference and forward passes without end, of an order that is
-  // known. Uses outside of these need a chunk that is whole anyway.
+  // begin_backward, the pass, end. If a micro-batch's backward pass directly follows its forward
+  // pass: begin_training, the forward pass, begin_backward, the backward pass, end; weights are
+  // then kept or fetched across the border of the passes. An evaluation is begin_evaluation, a
+  // forward pass, end. Inference is begin_inference and forward passes without end; its order must
+  // be known. Outside these passes, only chunks that are not transient may be used.
   void begin_training(int stage);
   void begin_forward(int stage);
   void begin_backward(int stage);
@@ -38,27 +38,27 @@ class ChunkFetcher {
 
   // The chunk's weights are whole from before_use() to after_use().
   void before_use(int chunk);
-  // The same of one slot, a stack of experts of which those with counts[expert] > 0 are needed.
-  // Evaluation and inference bring no others to the device, if the chunk has nothing but stacks and
-  // is not sharded; training brings all, as most have rows in a micro-batch.
+  // As before_use(), for one slot that is a stack of experts. Only experts with counts[expert] > 0
+  // are needed. Evaluation and inference fetch only these if Chunk::can_fetch_experts(); training
+  // fetches all experts, because most have rows in a micro-batch.
   void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
-  // The same until the running autograd node has ended.
+  // As before_use(); the use lasts until the running autograd node has ended.
   void use_in_node(int chunk);
 
-  // Whether there is anything to fetch.
+  // Whether any chunk is transient.
   bool any_transient() const { return any_transient_; }
-  // The most bytes that inference has fetched at once.
+  // Most bytes of fetched weights that inference has at once.
   int64_t inference_peak_bytes() const;
   // The order of use in the last passes, by stage.
   const OrderOfStages& recorded() const { return recorded_; }
 
  private:
-  // What is fetched during the passes of a stage.
+  // The fetches during the passes of a stage.
   struct StagePlans {
     bool order_known = false, order_asked = false;
     FetchPlan training, forward, backward;
-    size_t forward_steps = 0;  // of training, what lets go after the last use included
+    size_t forward_steps = 0;  // of training, including releases after the last use
   };
   enum class Pass { training, forward, backward, evaluation, inference };
 
@@ -83,13 +83,13 @@ class ChunkFetcher {
   std::map<int, StagePlans> stages_;
   FetchPlan inference_;
 
-  const FetchPlan* running_ = nullptr;  // null: outside of a pass
-  int stage_ = 0;                       // that runs
+  const FetchPlan* running_ = nullptr;  // null outside a pass
+  int stage_ = 0;                       // of the running pass
   Pass pass_ = Pass::training;
-  size_t entered_ = 0;  // steps of running_
+  size_t entered_ = 0;  // number of steps of running_ so far
   bool in_backward_ = false;
   OrderOfStages recorded_;
-  const void* node_ = nullptr;  // of autograd, that uses these
+  const void* node_ = nullptr;  // autograd node that uses the chunks in node_uses_
   std::vector<int> node_uses_;
 };
 

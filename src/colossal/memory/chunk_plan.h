@@ -1,4 +1,4 @@
-// Which parameter lies where: flat buffers ("chunks") that are communicated and updated whole.
+// Assigns parameters to chunks: flat buffers that are communicated and updated as a whole.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -10,7 +10,7 @@
 
 namespace colossal::memory {
 
-// A parameter within a chunk; offsets in elements.
+// The place of a parameter in a chunk, in elements.
 struct Slot {
   nn::ParameterHandle parameter;
   int64_t offset = 0;
@@ -19,26 +19,29 @@ struct Slot {
 
 struct ChunkPlan {
   std::vector<Slot> slots;  // in order of use
-  int64_t numel = 0;        // of the buffer; slots start at multiples of 64 bytes
-  nn::Placement placement;  // of its parameters, but for what they hold: the ranks they share with
-  bool trainable = true;    // frozen parameters sit apart: no gradient, no state, no traffic
-  at::ScalarType type = at::kFloat;  // of the elements; packed weights sit apart too
-  int64_t first_use = 0;             // index in order of use of the first slot
-  int64_t global_numel = 0;          // of its parameters' global tensors: the same on all ranks
+  int64_t numel = 0;        // of the buffer; slots are aligned to 64 bytes
+  nn::Placement placement;  // shared by its parameters, except `held`
+  // Frozen parameters have chunks of their own, without gradients, state or gradient traffic.
+  bool trainable = true;
+  // Dtype of the elements. Packed weights have chunks of their own.
+  at::ScalarType type = at::kFloat;
+  int64_t first_use = 0;  // of the first slot, as an index in order of use
+  // Elements of its parameters, summed over the tensor-parallel ranks: the same on all ranks.
+  int64_t global_numel = 0;
 
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type)); }
   int64_t global_bytes() const { return global_numel * element_bytes(); }
 };
 
-// Packs `parameters` (in order of use) into chunks of about `chunk_bytes`. A parameter is never
-// cut; a larger one has a chunk of its own. Parameters of a chunk are reduced over the same ranks.
-// `tensor_parts`: ranks over which tensors are cut. All ranks cut chunks alike, also where their
-// parts of tensors are uneven.
-// working: what the model computes with.
+// Packs `parameters`, given in order of use, into chunks of about `chunk_bytes`. A parameter is
+// never divided; a larger parameter has a chunk of its own. All parameters of a chunk are reduced
+// over the same ranks. working: dtype in which the model computes. tensor_parts: number of ranks
+// over which tensors are divided. All ranks make the same chunks, even if their shards of tensors
+// are uneven.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::ScalarType working,
                                    int64_t chunk_bytes, int tensor_parts);
 
-// Elements to which slots and the parts of ranks are aligned: 64 bytes.
+// Alignment, in elements, of slots and of the ranks' shards: 64 bytes.
 int64_t alignment_elements(int64_t element_bytes);
 
 }  // namespace colossal::memory

@@ -1,5 +1,5 @@
-// Weights for modules that read them without handles: LibTorch's dispatcher tells which operator
-// receives which tensors.
+// Fetches weights for modules that do not use parameter handles. LibTorch's dispatcher shows which
+// operator receives which tensors.
 #pragma once
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -8,8 +8,9 @@
 
 namespace colossal::memory {
 
-// While one lives, the weights that an operator of this thread receives are here until it returns.
-// Reading a weight's memory by other means than an operator is not seen. One at a time a thread.
+// While this exists, the weights that an operator of this thread receives are on the device until
+// the operator returns. Code that reads a weight's memory without an operator is not detected. At
+// most one instance per thread.
 class FetchOnDispatch {
  public:
   explicit FetchOnDispatch(ChunkEngine& chunks);

@@ -1,5 +1,6 @@
-// Counts the memory of a rank's program while it lives: of the tensors that this thread makes, what
-// autograd keeps as activations, what collectives touch as communication.
+// Counts the memory of a rank's program while this exists: the tensors that this thread allocates,
+// by kind. Tensors that autograd saves count as activations, buffers of collectives as
+// communication.
 #pragma once
 
 #include <utility>
@@ -13,8 +14,8 @@ namespace colossal::memory {
 
 class MemoryCount final : private comm::CallListener {
  public:
-  // `calls`: of the rank's world; must outlive this. `device`: whose memory, the CPU's or meta.
-  // `next` hears of each call after it; null: nobody does.
+  // calls: that of the rank's world; must outlive this. device: the device type whose memory is
+  // counted, CPU or meta. next: called after this with each collective; may be null.
   MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::CallListener* next = nullptr);
   ~MemoryCount() override;
   MemoryCount(const MemoryCount&) = delete;

@@ -1,5 +1,5 @@
-// Counts the memory of a rank's tensors by kind, where LibTorch allocates and releases it. The
-// count is exact, on the CPU and, for dry runs, on meta.
+// Counts the memory of a rank's tensors by kind, when LibTorch allocates and releases it. The count
+// is exact, on the CPU and, for dry runs, on meta.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -17,11 +17,11 @@ namespace colossal::memory {
 enum class MemoryKind : uint8_t {
   parameters,
   gradients,
-  optimizer,      // masters and moments
+  optimizer,      // masters and optimizer states
   activations,    // kept for the backward pass
-  gathered,       // weights while they are whole, where ranks rest with a part of them
-  communication,  // what collectives send, receive or gather
-  other,          // everything else, mostly short-lived: results on their way, scratch of kernels
+  gathered,       // whole weights of which the rank stores only a shard, or which are offloaded
+  communication,  // buffers of collectives
+  other,  // everything else, mostly short-lived: intermediate results, workspaces of kernels
 };
 inline constexpr size_t kNumMemoryKinds = 7;
 const char* memory_kind_name(MemoryKind kind);
@@ -35,15 +35,15 @@ struct BytesByKind {
   bool operator==(const BytesByKind&) const = default;
 };
 
-// A block was allocated (bytes > 0) or released (< 0). One that changes its kind is released from
-// one and allocated in the other at the same time.
+// A block was allocated (bytes > 0) or released (bytes < 0). A block that changes its kind is
+// released from the old kind and allocated in the new kind at the same time.
 struct MemoryChange {
   MemoryKind kind = MemoryKind::other;
   int64_t bytes = 0;
   std::chrono::steady_clock::time_point time;
 };
 
-// Thread-safe: blocks may be released anywhere, also after the ledger is gone.
+// Thread-safe. Blocks may be released on any thread, even after the ledger is destroyed.
 class MemoryLedger {
  public:
   MemoryLedger();
@@ -51,19 +51,20 @@ class MemoryLedger {
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
   BytesByKind live() const;
-  BytesByKind at_peak() const;  // when their sum was the largest, the first time
-  void reset_peak();            // to what is live
+  BytesByKind at_peak() const;  // at the first moment when the total was largest
+  void reset_peak();            // the peak becomes the live bytes
 
-  // Keeps every change from here on, until take_timeline() gives them.
+  // Keeps every change from now on, until take_timeline() returns them.
   void keep_timeline();
   std::vector<MemoryChange> take_timeline();
-  int64_t num_changes() const;  // kept so far
+  int64_t num_changes() const;  // number of changes kept so far
 
-  // Counts a tensor's memory as `kind` from now on, unless it holds states (parameters, gradients,
-  // optimizer), has that kind or one of more weight (activations), or is not counted here.
+  // Counts a tensor's memory as `kind` from now on if it counts as `other`, or if it counts as
+  // communication and `kind` is activations. Does nothing for other kinds, or if this ledger does
+  // not count the memory.
   void mark(const c10::Storage& storage, MemoryKind kind);
 
-  // Books of one ledger; blocks share them.
+  // The counts of one ledger; its blocks share them.
   struct Books;
 
  private:
@@ -71,7 +72,8 @@ class MemoryLedger {
   std::shared_ptr<Books> books_;
 };
 
-// Who counts what the thread allocates that makes this, for a thread that works for it.
+// Which ledger counts the allocations of the constructing thread. For a worker thread that
+// allocates on its behalf.
 class CountingThread {
  public:
   CountingThread();
@@ -82,13 +84,13 @@ class CountingThread {
   c10::DeviceType device_;
 };
 
-// While one lives, the ledger counts what this thread allocates on a kind of device: the CPU or
-// meta. The innermost counts.
+// While this exists, the ledger counts this thread's allocations on one device type, CPU or meta.
+// If scopes are nested, only the innermost one counts.
 class MemoryScope {
  public:
   MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
-  explicit MemoryScope(const CountingThread& as);  // whoever counts there
-  MemoryScope();                                   // nobody counts
+  explicit MemoryScope(const CountingThread& as);  // counted as on that thread
+  MemoryScope();                                   // not counted
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;
@@ -98,7 +100,7 @@ class MemoryScope {
   c10::DeviceType device_before_;
 };
 
-// While one lives, what this thread allocates is of this kind. Costs nothing while nobody counts.
+// While this exists, this thread's allocations count as `kind`. Has no cost if nothing is counted.
 class MemoryKindScope {
  public:
   explicit MemoryKindScope(MemoryKind kind);
@@ -110,16 +112,16 @@ class MemoryKindScope {
   MemoryKind before_;
 };
 
-// Counts a tensor's memory as `kind` from now on. Does nothing where nobody counts it.
+// Counts a tensor's memory as `kind` from now on. Does nothing if no ledger counts the memory.
 void count_as(const c10::DataPtr& memory, MemoryKind kind);
 
-// Wraps `memory`, `bytes` for a tensor that no allocator of LibTorch made: it counts until its
-// release as if this thread had allocated it here.
+// Wraps `memory`, which was not allocated by LibTorch's allocators, for a tensor of `bytes` bytes.
+// Until its release, the memory counts as if this thread had allocated it here.
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes);
 
-// Puts allocators before LibTorch's own for the CPU and meta. They serve the whole process, count
-// within a MemoryScope, and give large blocks of the CPU's memory pages of their own (own_pages.h),
-// counted or not. Once, before other threads allocate; later calls do nothing.
+// Installs allocators in front of LibTorch's own for CPU and meta, for the whole process. They
+// count within a MemoryScope, and allocate large CPU blocks with own_pages.h, whether counted or
+// not. Call before other threads allocate; later calls have no effect.
 void install_allocators();
 
 }  // namespace colossal::memory

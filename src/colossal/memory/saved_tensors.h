@@ -1,4 +1,5 @@
-// Decides how the tensors are kept that autograd and our Functions save for the backward pass.
+// Controls how tensors are kept that autograd and our autograd functions save for the backward
+// pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,14 +11,14 @@
 
 namespace colossal::memory {
 
-// A tensor between its saving and its use in the backward pass.
+// A saved tensor, between the forward pass and its use in the backward pass.
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
   virtual at::Tensor restore() = 0;
 };
 
-// Where a view lies in its memory, so that the same view can be made in a copy of that memory.
+// Sizes, strides and offset of a view, to make the same view of a copy of its memory.
 class ViewPlace {
  public:
   explicit ViewPlace(const at::Tensor& view)
@@ -33,7 +34,7 @@ class ViewPlace {
   int64_t offset_;
 };
 
-// Keeps the tensor as it is.
+// Keeps the tensor unchanged.
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 
 class SavedTensorPolicy {
@@ -42,10 +43,10 @@ class SavedTensorPolicy {
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 
-// While a scope lives, `policy` decides how this thread's tensors are saved; of nested scopes the
-// innermost. The policy must outlive the graph. LibTorch asks its engine for default hooks: the
-// first scope installs one that asks this thread's scope, for the whole process, and otherwise is
-// LibTorch's own.
+// While this exists, `policy` decides how this thread's tensors are saved. If scopes are nested,
+// the innermost one decides. The policy must outlive the graph. LibTorch asks its autograd engine
+// for default hooks. The first scope therefore installs, for the whole process, an engine that asks
+// this thread's scope and otherwise behaves as LibTorch's own.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);
@@ -57,8 +58,8 @@ class SavedTensorScope {
   SavedTensorPolicy* before_;
 };
 
-// While one lives, `see` is called with each tensor that this thread keeps for the backward pass,
-// after the policy if there is one; of nested ones only the innermost is called.
+// While this exists, `see` is called with each tensor that this thread keeps for the backward pass,
+// after the policy if there is one. If observers are nested, only the innermost one is called.
 class SavedTensorObserver {
  public:
   using See = std::function<void(const at::Tensor&)>;
@@ -72,7 +73,7 @@ class SavedTensorObserver {
   const See* before_;
 };
 
-// Tells the observer of a tensor that is kept in another way than by keep().
+// Notifies the observer of a tensor that is kept by other means than keep().
 void note_saved_tensor(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

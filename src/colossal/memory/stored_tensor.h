@@ -1,4 +1,4 @@
-// A flat tensor that rests in a tier, and spans of it where they are worked on.
+// A flat tensor that is stored in a tier, and transfers of spans of it to where they are used.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,15 +14,15 @@
 
 namespace colossal::memory {
 
-// The length of a span, the elements that travel together: 4 MiB of fp32. Spans begin at multiples
-// of it from the beginning of a tensor; only the last may be shorter.
+// Length of a span, in elements: the unit of transfers (4 MiB of fp32). Spans begin at multiples of
+// it from the beginning of a tensor; only the last span may be shorter.
 inline constexpr int64_t kSpan = int64_t{1} << 20;
 
-// Elements are numbered as in the owner, such as a chunk; a tensor covers a range of them.
+// Elements have the indices of the owner, such as a chunk. A tensor covers a range of them.
 class StoredTensor {
  public:
-  // Takes memory of the device or the host, filled with zeros, or a region of the NVMe file of
-  // `pools`, which reads as zeros until it is written.
+  // Allocates memory of the device or the host, filled with zeros, or a region of the NVMe file of
+  // `pools`, which reads as zeros until written.
   StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind, TierPools& pools);
   // Takes over `memory`, which is on the device.
   StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind, TierPools& pools);
@@ -38,11 +38,11 @@ class StoredTensor {
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type_)); }
   int64_t bytes() const { return covers_.size() * element_bytes(); }
 
-  // Returns a view of the elements `range`. Not for NVMe.
+  // Returns a view of the elements `range`. Not for tensors on NVMe.
   at::Tensor memory(Range range) const;
 
-  // Read and write elements, waiting for the disk: for initial values, checkpoints and errors.
-  // read() returns a view if they rest in memory. The traffic is not counted.
+  // Read and write elements, waiting for the disk. For initial values, checkpoints and error
+  // messages. read() returns a view if the tensor is in memory. The traffic is not counted.
   at::Tensor read(Range range) const;
   void write(int64_t begin, const at::Tensor& values);
 
@@ -58,21 +58,22 @@ class StoredTensor {
   at::ScalarType type_;
   MemoryKind kind_;
   TierPools& pools_;
-  at::Tensor memory_;  // [covers]; undefined on NVMe
+  at::Tensor memory_;  // [covers]; undefined if on NVMe
   int64_t offset_ = 0;
-  std::vector<bool> written_;  // spans of NVMe
+  std::vector<bool> written_;  // for NVMe: whether each span was written
 };
 
-// Cuts `range` at the borders of spans of a tensor that begins at `origin`.
+// Divides `range` at the span borders of a tensor that begins at `origin`.
 std::vector<Range> spans_of(Range range, int64_t origin);
 
-// Brings elements `range` of a tensor to `place`, the device or the host: a view if they rest
-// there, else a copy. On NVMe `range` is one or more whole spans.
+// Transfers elements `range` of a tensor to `place`, the device or the host: a view if the tensor
+// is stored there, else a copy. For tensors on NVMe, `range` must consist of whole spans.
 class TierTransfer {
  public:
-  // write: contents are arbitrary at first.
+  // write: the initial contents are arbitrary.
   enum class Access { read, write, update };
-  // Whether traffic between the tensor's tier and another place is counted here, or by the caller.
+  // Whether this counts the traffic between the tensor's tier and another place. no: the caller
+  // counts it.
   enum class Counted { yes, no };
   // Begins the transfer.
   TierTransfer(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);
@@ -82,12 +83,12 @@ class TierTransfer {
   TierTransfer& operator=(const TierTransfer&) = delete;
 
   Range range() const { return range_; }
-  // Waits for the elements and returns them, [range]. Throws IoError if the disk fails or gives
+  // Waits for the elements and returns them, [range]. Throws IoError if the disk fails or returns
   // other bytes than were written.
   const at::Tensor& tensor();
-  // Begins to move back what changed. tensor() must not be used any more.
+  // Begins to move changed elements back. tensor() must not be used afterwards.
   void leave();
-  // Waits for what is under way. Throws IoError.
+  // Waits for all transfers in progress. Throws IoError.
   void finish();
 
  private:
@@ -102,16 +103,17 @@ class TierTransfer {
   Access access_;
   Counted counted_;
   at::Tensor here_;
-  at::Tensor staging_;  // on the host, of a tensor on NVMe
+  at::Tensor staging_;  // on the host, if the tensor is on NVMe
   bool arrived_ = true;
   std::vector<io::SwapFile::Transfer> transfers_;
 };
 
-// Spans on their way to NVMe that nobody waits for yet. They are few: what is written stays in
-// memory until it has been waited for.
+// Writes of spans to NVMe in progress that the caller does not wait for. At most 8: each keeps its
+// elements in memory until it is finished.
 class WritesUnderWay {
  public:
-  // Takes a transfer after its leave(). Throws IoError if an earlier one failed, as finish() does.
+  // Adds a transfer after its leave(). If there are too many, waits for the oldest. Throws IoError
+  // if it failed.
   void add(TierTransfer write);
   void finish();
 

@@ -1,4 +1,4 @@
-// The keys of [memory] that training and generating share: memory.offload_*, memory.nvme_path and
+// The keys of [memory] that training and generation share: memory.offload_*, memory.nvme_path and
 // memory.table_rows.
 #pragma once
 
@@ -11,19 +11,20 @@
 
 namespace colossal::memory {
 
-// A tier, "auto", or which part of the bytes rests on which: {host = 0.5, nvme = 0.25}.
+// The name of a tier, "auto", or the share of bytes in each tier: {host = 0.5, nvme = 0.25}.
 using Offload = std::variant<std::map<std::string, double>, std::string>;
 
-// kind: "parameters", of the key memory.offload_parameters; `what` rests there, for the help.
-// or_auto: "auto" is a choice, which the caller settles.
+// kind: "parameters" for the key memory.offload_parameters. what: the tensors that are offloaded,
+// for the help. or_auto: "auto" is allowed; the caller must resolve it.
 void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* target,
                      const std::string& what, bool or_auto);
 void add_nvme_path_key(ConfigSchema& schema, std::string* target);
 void add_table_rows_key(ConfigSchema& schema, int64_t* target);
 
-// "auto" begins on the device. Throws ConfigError: an unknown tier, or more than all of it.
+// For "auto", returns that everything is on the device. Throws ConfigError for an unknown tier, or
+// if the shares exceed 1.
 TierShares resolve_shares(const std::string& kind, const Offload& offload);
-// Throws ConfigError where something rests on NVMe and no folder is given for it.
+// Throws ConfigError if a tensor is stored on NVMe and nvme_path is empty.
 void require_nvme_path(const Tiers& tiers);
 
 }  // namespace colossal::memory

@@ -1,5 +1,5 @@
-// An optimizer's update of a span of a chunk, where its state rests: on the device, or on the
-// host, for what rests there or on NVMe (J. Ren et al. 2021, "ZeRO-Offload").
+// An optimizer update of a span of a chunk. It runs on the device if the optimizer state is stored
+// there, else on the host, for state on the host or on NVMe (J. Ren et al. 2021, "ZeRO-Offload").
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@ namespace colossal::memory {
 
 class TieredUpdate {
  public:
-  // Begins to bring what the update reads.
+  // Begins to transfer the tensors that the update reads.
   TieredUpdate(Chunk& chunk, Range elements);
 
-  // Waits for it, updates, and begins to take back what changed. scalars_of: of the slot with this
-  // index; none: it stays as it is.
+  // Waits for the tensors, updates, and begins to transfer the changes back. scalars_of: the
+  // scalars for a slot; nullopt: the slot is not updated.
   using ScalarsOf = std::function<std::optional<optim::UpdateScalars>(size_t slot)>;
   void run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of);
 
-  // Waits until the changes are back.
+  // Waits until the changes are transferred.
   void finish();
 
  private:
@@ -36,9 +36,9 @@ class TieredUpdate {
   std::vector<TierTransfer> state_;
 };
 
-// Returns the ranges of a chunk that are updated one after the other: all that is held, if nothing
-// moves, else spans. There is at least one, which is empty if nothing is held: gathers of updates
-// follow the last.
+// Returns the ranges of a chunk to update one after the other: all held elements as one range if
+// nothing is offloaded, else spans. There is at least one range, which is empty if this rank holds
+// nothing, because the gather of updates follows the last range.
 std::vector<Range> update_spans(const Chunk& chunk);
 
 }  // namespace colossal::memory

@@ -1,6 +1,6 @@
-// Where what is not in use rests: on the device, in the host's memory, or on NVMe (S. Rajbhandari
-// et al. 2021, "ZeRO-Infinity"). On a CPU, device and host are two pools of the same memory; what
-// moves between them is copied all the same, and counted.
+// The tiers in which tensors are stored between uses: the device, the host's memory, or NVMe (S.
+// Rajbhandari et al. 2021, "ZeRO-Infinity"). On a CPU, device and host are two pools of the same
+// memory; bytes that move between them are still copied and counted.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,14 +21,14 @@ namespace colossal::memory {
 enum class Tier : uint8_t { device, host, nvme };
 const char* tier_name(Tier tier);
 
-// Which part of the bytes of a kind rests where; the rest is on the device.
+// The share of the bytes of a kind that is stored in each tier; the rest is on the device.
 struct TierShares {
   double host = 0;
   double nvme = 0;
 
   bool all_on_device() const { return host == 0 && nvme == 0; }
-  // Returns where bytes [begin, end) of a kind of `total` bytes rest. They are not divided. The
-  // first bytes rest on the device, the last on NVMe.
+  // Returns the tier of bytes [begin, end) of a kind with `total` bytes. The bytes are not divided
+  // between tiers. The first bytes of a kind are on the device, the last on NVMe.
   Tier tier_of(int64_t begin, int64_t end, int64_t total) const;
 };
 
@@ -42,13 +42,13 @@ struct Tiers {
   const TierShares& of(MemoryKind kind) const;
 };
 
-// The kinds that may rest off the device.
+// The kinds that may be stored off the device.
 inline constexpr MemoryKind kTieredKinds[] = {MemoryKind::parameters, MemoryKind::gradients,
                                               MemoryKind::optimizer, MemoryKind::activations};
 // The tiers other than the device.
 inline constexpr Tier kTiersOffDevice[] = {Tier::host, Tier::nvme};
 
-// Bytes that went to and came from a tier other than the device.
+// Bytes moved to and from a tier other than the device.
 struct TierTraffic {
   int64_t to = 0;
   int64_t from = 0;
@@ -62,16 +62,17 @@ class TierPools {
 
   at::Device device() const { return device_; }
 
-  // Memory of the host, [numel], whose address and size are multiples of io::kSwapBlock; contents
-  // are arbitrary. On meta when the device is.
+  // Returns host memory, [numel], with arbitrary contents. Its address and size are multiples of
+  // io::kSwapBlock. Returns a meta tensor if the device is meta.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
-  int64_t host_peak_bytes() const;  // most that it has taken
+  int64_t host_peak_bytes() const;  // peak of the host memory taken
 
-  // Reserves a region of the file; all of them before open_swap().
+  // Reserves a region of the NVMe file and returns its offset. All regions must be reserved before
+  // open_swap().
   int64_t reserve_swap(int64_t bytes);
   void open_swap();
   io::SwapFile& swap() { return *swap_; }
-  // For regions that are not known before open_swap().
+  // For regions whose sizes are not known before open_swap().
   io::SwapSpace& swap_space() { return swap_space_; }
 
   using Traffic = std::map<std::pair<Tier, MemoryKind>, TierTraffic>;
@@ -81,10 +82,10 @@ class TierPools {
   }
   const Traffic& traffic() const { return traffic_; }
 
-  // Counts bytes that come to rest in a tier off the device (bytes > 0), or leave it (< 0). Bytes
-  // that are on their way, or have arrived for an update, do not rest.
+  // Counts bytes that are stored in a tier off the device (bytes > 0), or no longer stored there
+  // (bytes < 0). Bytes in transfer, and bytes on the host only for an update, do not count.
   void count_at_rest(Tier tier, MemoryKind kind, int64_t bytes);
-  // What rested there when most did, since the last reset_peaks().
+  // Bytes stored in a tier at their peak since the last reset_peaks().
   const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }
   void reset_peaks();
 

@@ -1,4 +1,4 @@
-// Whole weights, and gradients, that come and go with every chunk.
+// Memory of whole weights and whole gradients, which is allocated and released chunk by chunk.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,19 +9,19 @@
 
 namespace colossal::memory {
 
-// A tensor that has memory only between take() and give(); views of its storage follow it. The
-// allocators keep its pages for the next take() (install_allocators()).
+// A tensor that has memory only between take() and give(). Views of its storage have memory at the
+// same times. The allocators keep the pages for the next take() (install_allocators()).
 class TransientTensor {
  public:
-  // Made without memory; views of it can be made already.
+  // Constructed without memory; views can already be made.
   TransientTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
 
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }
-  void take();  // contents are arbitrary; does nothing where it is here
-  // Takes the memory of `storage` with its contents and leaves `storage`, which its owner is about
-  // to release, empty. Returns false and does nothing if this has memory already or the sizes
-  // differ.
+  void take();  // contents are arbitrary; no effect if it has memory
+  // Moves the memory of `storage`, with its contents, into this tensor. `storage`, whose owner is
+  // about to release it, becomes empty. Returns false and does nothing if this tensor has memory
+  // already or the sizes differ.
   bool take_from(const c10::Storage& storage);
   void give();
 

@@ -1,5 +1,5 @@
-// The mesh of a strategy, and the communication groups of its axes. Passed explicitly, never
-// global.
+// The ranks of a strategy as a grid, and the communication groups of its axes. Passed explicitly,
+// never global.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +20,8 @@ class ParallelContext {
  public:
   using AxisNames = std::vector<std::string_view>;
 
-  // Collective over all ranks of `world`, which must outlive this. Tensors live on the world's
-  // device, or, for a dry run, on meta.
+  // Collective over all ranks of `world`, which must outlive this. Tensors are on the world's
+  // device, or on meta for a dry run.
   ParallelContext(comm::World& world, const Strategy& strategy);
   ParallelContext(comm::World& world, const Strategy& strategy, at::Device device);
 
@@ -30,53 +30,54 @@ class ParallelContext {
   at::Device device() const { return device_; }
   comm::World& world() const { return world_; }
   int rank() const { return world_.rank(); }
-  // This rank's place along these axes together.
+  // Returns this rank's combined coordinate along these axes.
   int coordinate(const AxisNames& names) const {
     return mesh_.coordinate(rank(), mesh_.axes_of(names));
   }
   int coordinate(Axis axis) const { return coordinate({axis_name(axis)}); }
 
-  // Ranks that differ from this one along these axes only, in rank order. InternalError for axes
-  // for which the strategy has no use, see parallel_context.cpp.
+  // Returns the group of the ranks that differ from this rank only along these axes, in rank order.
+  // Throws InternalError for axes that have no group under this strategy; see wanted_groups() in
+  // parallel_context.cpp.
   const comm::Group& along(const AxisNames& names) const;
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
-  // Ranks that hold the same parameters and see other data: dp and sp.
+  // Ranks that hold the same parameters and see different data: dp and sp.
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
-  // Ranks that hold the same stages of the pipeline: dp, sp and tp.
+  // Ranks that hold the same pipeline stages: dp, sp and tp.
   const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
-  // Experts regroup the ranks of a stage. Those that share out a layer's experts, as neighbours as
-  // expert_tp allows: tokens travel among them.
+  // The ranks of a stage among which a layer's experts are divided: the axis ep of the ranks as
+  // experts regroup them. As near in rank as expert_tp allows. Tokens are sent among them.
   const comm::Group& expert_group() const { return along_experts({"ep"}); }
-  // Those that have a part each of the same experts.
+  // Ranks that each hold a part of the same experts: the axis expert_tp.
   const comm::Group& expert_parts_group() const { return along_experts({"expert_tp"}); }
-  // Those that hold the same elements of experts and see other tokens, whatever tp is: gradients of
-  // experts are summed over these.
+  // Ranks that hold the same elements of experts and see different tokens, for any tp. Gradients of
+  // experts are summed over them.
   const comm::Group& same_experts_group() const;
-  // ... and those that have other parts of these experts.
+  // same_experts_group() together with the ranks that hold the other parts of these experts.
   const comm::Group& same_experts_and_parts_group() const;
-  // Returns the ranks over which a ZeRO stage shards: of `same_parameters` (the data group, a wider
-  // group whose gradients are summed, or one of the two above) those in this rank's zero_group;
-  // all of them without a zero_group.
+  // Returns the ranks over which ZeRO shards: those ranks of `same_parameters` that are in this
+  // rank's zero_group, or all of them without a zero_group. same_parameters: the data group, a
+  // wider group over which gradients are summed, or one of the two groups of experts above.
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
-  // Those of `same_parameters` with the same share in different zero_groups.
+  // Returns the ranks of `same_parameters` that hold the same shard in different zero_groups.
   const comm::Group& replica_group(const comm::Group& same_parameters) const;
-  // Whether a stage of the pipeline is on this rank.
+  // Whether this rank holds a stage of the pipeline.
   bool holds_stage(int stage) const { return strategy_.stage_rank(stage) == coordinate(Axis::pp); }
-  // This rank and the one that holds the other end of the pipeline, where this one holds an end and
-  // not both: they share the table of a tied head. Else this rank alone.
-  const comm::Group& ends_group() const { return ends_; }
-  // Returns the group that carries activations from a stage to the next, or gradients back, if the
-  // two are on different ranks of pp, one of which is this. It carries messages of this border and
-  // direction only, in order.
+  // The ranks that hold the first and the last stage of this rank's pipeline, if they are two ranks
+  // and this rank is one of them; else this rank alone. The two share the table of a tied head.
+  const comm::Group& tied_table_group() const { return ends_; }
+  // Returns the group that sends activations from `stage` to the next stage (forward), or gradients
+  // back (backward). The two stages must be on different ranks of pp, and this rank must hold one
+  // of them. The group carries only the messages of this border and direction, in order.
   enum class Way { forward, backward };
   const comm::Group& stage_channel(int stage, Way way) const;
-  // Two-dimensional and higher modes: this rank and the one whose last two coordinates of tp are
-  // these, swapped; where they are equal this rank alone.
+  // For modes 2d, 2.5d and 3d: this rank and the rank with the last two coordinates along tp
+  // swapped, as for the transpose of a matrix. This rank alone if the two coordinates are equal.
   const comm::Group& mirror_group() const { return mirror_; }
-  // All ranks once more, for work beside training: its calls have no order with those of other
+  // All ranks, for work in parallel to training: its calls are not ordered with those of other
   // groups.
   const comm::Group& background_group() const { return background_; }
-  // Names under which some rank may book traffic, the same on all ranks.
+  // Returns the axis names under which any rank may count traffic. The same on all ranks.
   std::vector<std::string> ledger_axes() const;
   // All ranks.
   const comm::Group& world_group() const { return along({"pp", "dp", "sp", "tp"}); }
@@ -94,10 +95,11 @@ class ParallelContext {
   comm::World& world_;
   Strategy strategy_;
   RankGrid mesh_;
-  RankGrid expert_mesh_;  // the same ranks with the axes of experts in place of dp, sp and tp
+  RankGrid expert_mesh_;  // the same ranks with axes expert_dp, ep and expert_tp in place of dp, sp
+                          // and tp
   at::Device device_;
-  std::map<std::string, comm::Group> groups_;  // by joined name: one group for the same ranks
-  // With a zero_group, by name of what they are part of.
+  std::map<std::string, comm::Group> groups_;  // by joined name of the axes
+  // With a zero_group: name of the shard or replica group, by name of the group it divides.
   std::map<std::string, std::string> shard_groups_, replica_groups_;
   comm::Group alone_;
   comm::Group background_;

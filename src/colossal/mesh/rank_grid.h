@@ -1,6 +1,6 @@
-// Ranks as a grid of named axes. Those of a job are pp, dp, sp and tp, tp innermost; an axis may be
-// the product of factors, whose names begin with its own: two-dimensional tensor parallelism over q
-// x q ranks has tp.row and tp.column.
+// Ranks as a grid of named axes. A job has the axes pp, dp, sp and tp; tp is the innermost. An axis
+// may be the product of factors, whose names begin with the name of the axis: 2d tensor parallelism
+// over q x q ranks has tp.row and tp.column.
 #pragma once
 
 #include <string>
@@ -17,42 +17,44 @@ struct GridAxis {
   bool operator==(const GridAxis&) const = default;
 };
 
-// Indices of axes of a grid, ascending.
+// Indices of axes, ascending.
 using AxisSet = std::vector<int>;
 
 class RankGrid {
  public:
-  // Axes go from the outermost to the innermost: rank r and rank r + 1 differ along the last one.
+  // Axes are ordered from the outermost to the innermost: ranks r and r + 1 differ along the last
+  // axis.
   explicit RankGrid(std::vector<GridAxis> axes);
-  // The mesh of a job: pp, and the factors that Strategy gives for dp, sp and tp.
+  // Makes the grid of a job: pp, and the factors of dp, sp and tp that `strategy` returns.
   explicit RankGrid(const Strategy& strategy);
 
   const std::vector<GridAxis>& axes() const { return axes_; }
   int num_axes() const { return static_cast<int>(axes_.size()); }
   int num_ranks() const { return num_ranks_; }
   int size(int axis) const { return axes_[axis].size; }
-  int axis(std::string_view name) const;  // its index; InternalError if there is none
-  // The axes of these names, or their factors; InternalError if a name has none.
+  int axis(std::string_view name) const;  // index of an axis; throws InternalError if there is none
+  // Returns the axes with these names, or their factors. Throws InternalError if a name has none.
   AxisSet axes_of(const std::vector<std::string_view>& names) const;
 
   int coordinate(int rank, int axis) const { return rank / strides_[axis] % size(axis); }
-  // Its place among the ranks along `axes`.
+  // Returns the combined coordinate of `rank` along `axes`, the last axis varying fastest.
   int coordinate(int rank, const AxisSet& axes) const;
-  // How far apart in rank neighbours along an axis are.
+  // Returns the difference in rank between neighbours along an axis.
   int stride(int axis) const { return strides_[axis]; }
-  // The ranks that differ from `rank` along `axes` only, ascending.
+  // Returns the ranks that differ from `rank` only along `axes`, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
-  // How the ledger names them: axes of more than one rank, joined ("dp+sp"), all factors of an axis
-  // by its own name ("tp"); if all are 1, the first.
+  // Returns the name that the ledger uses: the axes with more than one rank, joined ("dp+sp"). If
+  // all factors of an axis are included, they are replaced by the axis ("tp"). If all axes have one
+  // rank, the first axis.
   std::string joined_name(const AxisSet& axes) const;
 
-  // The same ranks with one axis taken as the product of `factors`, outermost first.
+  // Returns a grid of the same ranks in which one axis is replaced by `factors`, outermost first.
   RankGrid split(std::string_view axis, const std::vector<GridAxis>& factors) const;
 
   bool operator==(const RankGrid&) const = default;
 
  private:
-  // The axis itself, or what it is a factor of, `depth` names deep: "tp" of "tp.column.kv" at 1.
+  // Returns the first `depth` parts of an axis's name: "tp" for "tp.column.kv" and depth 1.
   std::string_view ancestor(int axis, size_t depth) const;
 
   std::vector<GridAxis> axes_;

@@ -1,4 +1,4 @@
-// The layout of a job as a plain value: how many ranks along each axis, and what they share.
+// The layout of a job as a plain value: the number of ranks along each axis, and what they shard.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace colossal {
 
-// Axes from the outermost to the innermost: neighbours in rank are neighbours along tp.
+// Axes from the outermost to the innermost: ranks r and r + 1 are neighbours along tp.
 enum class Axis { pp, dp, sp, tp };
 inline constexpr Axis kAxes[] = {Axis::pp, Axis::dp, Axis::sp, Axis::tp};
 const char* axis_name(Axis axis);
 
-// How attention works on a sequence that several ranks share. ring (H. Liu et al. 2023): each rank
-// keeps its queries, and the keys and values of all ranks pass by. ulysses (S. A. Jacobs et al.
-// 2023): each rank has the tokens of all ranks for some of the heads.
+// How attention is computed for a sequence that several ranks share. ring (H. Liu et al. 2023):
+// each rank keeps its queries, and the keys and values of all ranks are passed around. ulysses (S.
+// A. Jacobs et al. 2023): each rank has the tokens of all ranks for some of the heads.
 enum class SequenceMode { ring, ulysses };
 
-// How the ranks of tp hold a tensor. one_d: a weight is cut along one of its dims (M. Shoeybi et
-// al. 2019). two_d: weights and activations are cut into q x q blocks (Q. Xu and Y. You 2021, by R.
-// van de Geijn and J. Watts' SUMMA 1997). two_and_half_d: tp_depth squares of q x q ranks have the
-// same weights and divide the sequences (B. Wang et al. 2021, "Tesseract"). three_d: q x q x q (Z.
-// Bian et al. 2021).
+// How the ranks of tp shard tensors. one_d: a weight is sharded along one dimension (M. Shoeybi et
+// al. 2019). two_d: weights and activations are divided into q x q blocks (Q. Xu and Y. You 2021,
+// after SUMMA, R. van de Geijn and J. Watts 1997). two_and_half_d: tp_depth squares of q x q ranks
+// hold the same weights and divide the sequences (B. Wang et al. 2021, "Tesseract"). three_d: q x q
+// x q ranks (Z. Bian et al. 2021).
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
-// Settings that do not go together on the given number of ranks; what() says which and why. What
-// would work depends on the model and the batch as well (booster/nearest_layout.h).
+// Thrown if settings do not fit each other on the given number of ranks. The message names the
+// settings and the reason. What would work also depends on the model and the batch
+// (booster/nearest_layout.h).
 class LayoutError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -40,52 +41,54 @@ class LayoutError : public ConfigError {
 struct Strategy {
   int pp = 1;  // ranks of a pipeline
   int dp = 1;  // replicas
-  int sp = 1;  // parts of a sequence
-  int tp = 1;  // parts of a tensor
-  // How many ranks share out the experts of a layer, and how many have a part each of the same
-  // expert. Together they divide dp * sp * tp, and do not multiply it: experts regroup these ranks.
+  int sp = 1;  // ranks that share a sequence
+  int tp = 1;  // ranks that share a tensor
+  // ep: ranks among which the experts of a layer are divided. expert_tp: ranks that each hold a
+  // part of the same expert. ep * expert_tp divides dp * sp * tp and adds no ranks: experts regroup
+  // these ranks.
   int ep = 1;
   int expert_tp = 1;
-  // How many experts of a layer may be copied to all ranks of ep for a micro-batch, and how many
-  // rows each copy must take from the busiest rank.
+  // expert_copies: most experts of a layer that are copied to all ranks of ep for a micro-batch.
+  // expert_copy_rows: rows that each copy must take from the busiest rank.
   int64_t expert_copies = 0;
   int64_t expert_copy_rows = 1;
-  // How many rows each expert of each block of the model had in an earlier run. Experts are placed
-  // by it, and dry runs count with it. Empty: unknown.
+  // Number of rows of each expert in an earlier run, [blocks][experts]. Used to place experts and
+  // in dry runs. Empty: unknown.
   std::vector<std::vector<int64_t>> expert_rows;
 
-  // How many stages each rank of the pipeline holds, and the rank of each stage along pp. Empty:
+  // pp_chunks: stages per rank of the pipeline. stage_ranks: rank of each stage along pp; empty:
   // stage s is on rank s.
   int pp_chunks = 1;
   std::vector<int> stage_ranks;
-  // The order in which a rank works on its stages, as parallel/pipeline/schedule_file.h takes it.
+  // Order in which a rank runs its stages: the name of a schedule, or the path of a schedule file
+  // (parallel/pipeline/schedule_file.h).
   std::string pp_schedule = "1f1b";
-  // How many of the model's blocks each stage has, in model order; empty: one stage has all. The
-  // first stage also has the embedding, the last one the head.
+  // Number of the model's blocks in each stage, in model order. Empty: a single stage has all
+  // blocks. The first stage also has the embedding, the last stage the head.
   std::vector<int64_t> stage_blocks;
 
-  // ZeRO (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same parameters.
-  // 0: nothing; 1: the optimizer's state; 2: gradients too; 3: weights too.
+  // ZeRO stage (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same
+  // parameters. 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights.
   int zero = 0;
-  // The size of a shard group: state is sharded over this many neighbouring ranks of dp x sp, and
-  // replicated across groups ("hybrid sharding", Y. Zhao et al. 2023). 0: all ranks are one group.
+  // Size of a shard group: state is sharded over this many neighbouring ranks of dp x sp, and
+  // replicated across groups ("hybrid sharding", Y. Zhao et al. 2023). 0: one group of all ranks.
   int zero_group = 0;
 
   TensorMode tensor_mode = TensorMode::one_d;
-  int tp_depth = 1;  // of two_and_half_d: tp is side^2 times it
+  int tp_depth = 1;  // for two_and_half_d: tp = side^2 * tp_depth
 
-  // Between products each rank of a one-dimensional tp group holds its share of the tokens instead
-  // of all (V. Korthikanti et al. 2022, "sequence parallelism").
+  // For one_d. true: between tensor-parallel linear layers, each rank of tp holds its share of the
+  // tokens instead of all tokens ("sequence parallelism", V. Korthikanti et al. 2022).
   bool tp_sequence = true;
 
-  // How many neighbours among the head_ranks() hold the same keys and values, if their number does
-  // not divide the model's K/V heads (layout/heads.h). Follows from the model.
+  // Number of neighbours among the head_ranks() that hold the same keys and values, if head_ranks()
+  // does not divide the model's number of K/V heads (layout/heads.h). Set from the model.
   int key_value_replicas = 1;
 
   SequenceMode sequence_mode = SequenceMode::ring;
 
-  // The most rows of a vocabulary's table, of those on this rank, that are one parameter, so that
-  // no more of the table need be on the device at once. 0: all rows are one parameter.
+  // Most rows of a vocabulary table, of this rank's shard, in one parameter, so that no more of the
+  // table need be on the device at once. 0: all rows are one parameter.
   int64_t table_rows = 0;
 
   int size(Axis axis) const;
@@ -93,41 +96,41 @@ struct Strategy {
 
   int num_stages() const { return pp * pp_chunks; }
   int stage_rank(int stage) const;  // along pp
-  // The stage that has this block of the model.
+  // Returns the stage of a block of the model.
   int stage_of_block(int64_t block) const;
-  // The blocks of a stage, in a model of so many.
+  // Returns the blocks of a stage. blocks: number of blocks in the model.
   Range blocks_of_stage(int stage, int64_t blocks) const;
 
-  // Returns q, the ranks along each dim of the square or cube of the tensor mode; with one_d, tp.
-  // tp must fit the mode.
+  // Returns q, the number of ranks along each side of the square or cube of the tensor mode; tp
+  // with one_d. Rounded down if tp does not fit the mode.
   int tensor_side() const;
-  // Returns tp for a given side.
+  // Returns the value of tp for a side of q ranks.
   int tp_of_side(int side) const;
-  // How many ranks of tp share out attention heads: tensor_side(). They are neighbours.
+  // Number of ranks of tp that divide attention heads: tensor_side(). They are neighbours.
   int head_ranks() const { return tensor_side(); }
-  // Returns tp as a product of axes, outermost first: "tp"; "tp.depth", "tp.row", "tp.column";
-  // "tp.i", "tp.j", "tp.l". With key_value_replicas the last of them in two factors, ".kv" and
-  // ".query".
+  // Returns the axes whose product is tp, outermost first: "tp" (1d); "tp.depth", "tp.row",
+  // "tp.column" (2d, 2.5d); "tp.i", "tp.j", "tp.l" (3d). With key_value_replicas > 1, the last axis
+  // is replaced by two factors, ".kv" and ".query".
   std::vector<std::pair<std::string, int>> tensor_axes() const;
-  // Returns dp and sp as products of axes, outermost first: "dp", "sp"; with a zero_group one of
-  // them is "dp.replica", "dp.shard", or "sp.replica", "sp.shard".
+  // Returns the axes whose product is dp x sp, outermost first: "dp", "sp". With a zero_group, "dp"
+  // is replaced by "dp.replica", "dp.shard", or "sp" by "sp.replica", "sp.shard".
   std::vector<std::pair<std::string, int>> data_axes() const;
-  // Returns those of data_axes() along which ranks hold the same shard in different groups; none
-  // without a zero_group.
+  // Returns the names in data_axes() along which ranks hold the same shard in different
+  // zero_groups; empty without a zero_group.
   std::vector<std::string_view> replica_axes() const;
 
-  // How many ranks hold all experts of a layer once.
+  // Number of ranks that together hold all experts of a layer once.
   int expert_ranks() const { return ep * expert_tp; }
-  // Returns dp x sp x tp once more, as experts regroup it, outermost first: "expert_dp", along
-  // which ranks hold the same, "ep" and "expert_tp". With a zero_group the first is
-  // "expert_dp.replica" and "expert_dp.shard": the ranks of a zero_group, with all of their tp,
-  // that hold the same experts share out their state; where experts reach over several such groups,
-  // that is each rank by itself.
+  // Returns the axes by which experts regroup dp x sp x tp, outermost first: "expert_dp", along
+  // which ranks hold the same elements, "ep" and "expert_tp". With a zero_group, "expert_dp" is
+  // replaced by "expert_dp.replica" and "expert_dp.shard". ZeRO shards the state of experts along
+  // "expert_dp.shard": over the ranks of a zero_group, with all of their tp, that hold the same
+  // experts. If the experts of a layer span several such groups, "expert_dp.shard" has size 1.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 
-// Completes and checks the sizes for `ranks` ranks; dp_given: false infers dp from the rest. Throws
-// LayoutError.
+// Completes and checks the sizes for `ranks` ranks. dp_given: if false, dp is computed from the
+// other sizes. Throws LayoutError.
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks);
 
 }  // namespace colossal

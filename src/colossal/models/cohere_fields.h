@@ -1,11 +1,12 @@
-// Reads fields that the generations of Command share.
+// Reads the fields that all generations of Command share.
 #pragma once
 
 #include "colossal/models/llama_fields.h"
 
 namespace colossal::models {
 
-// Parallel branches behind one layer norm without bias; scaled logits. Throws FieldError.
+// Sets parallel branches after one shared layer norm without bias, and reads the logit scale.
+// Throws FieldError.
 DecoderConfig read_cohere_fields(ConfigFields& fields);
 
 }  // namespace colossal::models

@@ -1,4 +1,4 @@
-// Reads and checks fields of a config.json, and remembers which it read and their values.
+// Reads and validates fields of a config.json, and records which fields were read and their values.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@
 
 namespace colossal::models {
 
-// Beyond these a config.json is broken or hostile, not large.
+// Upper limits: a config.json beyond these is broken or malicious.
 inline constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;
 inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;
 inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;
 inline constexpr int64_t kMaximumLayers = 4096;
 
-// A field that is wrong, or several that do not go together. what() names config.json; a run that
-// overrides a field names itself instead (models::resolve_model).
+// An invalid field, or an invalid combination of fields. what() names config.json; if a run
+// overrides the field, models::resolve_model names the override instead.
 class FieldError : public ConfigError {
  public:
-  // given: "n_layer = 0", of a single field. why: what would be right, or what does not go
-  // together.
+  // given: "n_layer = 0", for a single field. why: what would be valid, or which values are
+  // inconsistent.
   FieldError(std::vector<std::string> fields, const std::string& given, const std::string& why);
 
   const std::vector<std::string>& fields() const { return fields_; }
@@ -33,48 +33,51 @@ class FieldError : public ConfigError {
   std::string why_;
 };
 
-// Every function throws FieldError that names the field, what was found and what would do. A field
-// that is absent or null has the value `fallback`.
+// Every function throws FieldError naming the field, its value and what would be valid. A missing
+// or null field has the value `fallback`.
 class ConfigFields {
  public:
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
-  bool has(const std::string& name) const { return find(name) != nullptr; }  // and not null
+  // Returns true if present and not null.
+  bool has(const std::string& name) const { return find(name) != nullptr; }
+  // Sizes are integers from 1 to `maximum`.
   int64_t required_size(const std::string& name, int64_t maximum);
   int64_t size(const std::string& name, int64_t fallback, int64_t maximum);
-  // A whole number from 0.
+  // Reads an integer from 0 to `maximum`.
   int64_t count(const std::string& name, int64_t fallback, int64_t maximum);
-  // 0 where it is absent or null.
+  // Like size(); 0 if missing or null.
   int64_t size_or_none(const std::string& name, int64_t maximum);
   double number(const std::string& name, double fallback, double minimum, double maximum);
-  // A number, or 0 where it is absent or null.
+  // Like number(); 0 if missing or null.
   double number_or_none(const std::string& name, double minimum, double maximum);
-  // A dropout probability; a run's train.dropout replaces it.
+  // Reads a dropout probability, which train.dropout of a run overrides.
   double dropout(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);
-  // Texts, one for each layer; empty where the field is absent or null. Throws FieldError for
-  // another number of them or for one that is not among `allowed`.
+  // Reads a list with one string per layer; empty if missing or null. Throws FieldError if the
+  // length is not `layers` or a string is not in `allowed`.
   std::vector<std::string> text_of_layers(const std::string& name, int64_t layers,
                                           const std::vector<std::string>& allowed);
-  // A list of `count` numbers. Throws FieldError where it is absent.
+  // Reads a list of `count` numbers; the field is required.
   std::vector<double> numbers(const std::string& name, int64_t count, double minimum,
                               double maximum);
-  // An object as it stands; null where it is absent.
+  // Returns an object unchanged; null if missing.
   nlohmann::json object(const std::string& name);
-  // A list as it stands; an empty one where it is absent or null.
+  // Returns a list unchanged; empty if missing or null.
   nlohmann::json list(const std::string& name);
-  // Throws FieldError if the field is there with another value than the supported one.
+  // Throws FieldError if the field is present with a value other than `supported`.
   void require(const std::string& name, const nlohmann::json& supported);
-  // Says that the field changes no computation: take_others() returns it.
+  // Declares that the field does not affect the computation; take_others() returns it.
   void ignore(const std::string& name) { ignored_.insert(name); }
 
   const nlohmann::json& json() const { return json_; }
-  // Every field that was read, with its value or fallback.
+  // All fields that were read, with their values or fallbacks.
   const nlohmann::json& resolved() const { return resolved_; }
   const std::vector<std::string>& dropouts() const { return dropouts_; }
-  // Throws FieldError naming a field that was not read and may change what the model computes.
-  // Returns the other fields: of training, of generation, of the library that wrote the file.
+  // Returns the fields that were not read: settings of training, generation, or the library that
+  // wrote the file. Throws FieldError naming a field that was not read and may affect the
+  // computation.
   nlohmann::json take_others() const;
 
  private:

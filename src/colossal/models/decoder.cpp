@@ -22,7 +22,7 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
   }
   if (config.embedding_norm) embedding_norm_ = make_norm(build, "embedding_norm", config);
   embedding_dropout_ = build.dropout("embedding_dropout", config.embedding_dropout);
-  if (config.reads_states) {
+  if (config.is_draft_head) {
     const nn::LinearOptions product{.in_features = config.hidden,
                                     .out_features = config.hidden,
                                     .bias = false,
@@ -47,7 +47,7 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
   if (config.value_head) {
     value_head_ = build.vocabulary_head("value", {.table = {1, config.hidden, normal}});
   }
-  if (config.reads_states) freeze_tables(build);
+  if (config.is_draft_head) freeze_tables(build);
 }
 
 // A model that guesses for another has its tables, which stay as they are.
@@ -101,7 +101,7 @@ at::Tensor Decoder::head_log_probabilities(const at::Tensor& x, const at::Tensor
   return head_->log_probabilities(final_states(x, context), labels, context);
 }
 
-at::Tensor Decoder::head_logits_here(const at::Tensor& x, const nn::StepContext& context) {
+at::Tensor Decoder::local_logits(const at::Tensor& x, const nn::StepContext& context) {
   return head_->logits_here(final_states(x, context), context);
 }
 
@@ -129,9 +129,9 @@ at::Tensor Decoder::logits_of_states(const at::Tensor& states, const nn::StepCon
   return head_->logits(states, context, wanted);
 }
 
-at::Tensor Decoder::whole_states(const at::Tensor& states, const nn::StepContext& context,
-                                 const at::Tensor& wanted) {
-  return head_->whole_states(states, context, wanted);
+at::Tensor Decoder::gathered_states(const at::Tensor& states, const nn::StepContext& context,
+                                    const at::Tensor& wanted) {
+  return head_->gathered_states(states, context, wanted);
 }
 
 }  // namespace colossal::models

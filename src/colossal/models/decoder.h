@@ -1,5 +1,6 @@
-// The decoder that all families share: token embeddings, blocks on one residual stream, a last norm
-// and a head. Single-process code: the builder decides how layers run.
+// The decoder that all families share: token embeddings, blocks on one residual stream, a final
+// norm and a head. Contains no parallelism: the nn::Builder decides how layers run on several
+// ranks.
 #pragma once
 
 #include <memory>
@@ -22,7 +23,7 @@ class Decoder : public LanguageModel {
                            const nn::StepContext& context) override;
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                     const nn::StepContext& context) override;
-  at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) override;
+  at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                               const nn::StepContext& context) override;
   at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) override;
@@ -32,27 +33,28 @@ class Decoder : public LanguageModel {
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override;
   at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                               const at::Tensor& wanted) override;
-  at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
-                          const at::Tensor& wanted) override;
+  at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
+                             const at::Tensor& wanted) override;
 
  private:
   static void freeze_tables(const nn::Builder& build);
-  // Of tokens behind the virtual ones of the model's adapter, unless the step leaves it out.
+  // Returns the context with positions shifted by the adapter's virtual tokens; unchanged if there
+  // are none, or if context.adapted is false.
   nn::StepContext behind_virtual_tokens(const nn::StepContext& context) const;
 
   int64_t virtual_tokens_;
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
-  std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null: the family has none
-  std::unique_ptr<nn::Norm> embedding_norm_;                   // null: the family has none
+  std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null if the family has none
+  std::unique_ptr<nn::Norm> embedding_norm_;                   // null if the family has none
   std::unique_ptr<nn::Dropout> embedding_dropout_;
-  // Of a model that guesses for another: of embeddings, and of the other's states. Null: it is
-  // none.
+  // EAGLE draft model: linear layers of the token embeddings and of the target model's hidden
+  // states, whose sum is the input of the blocks. Null for other models.
   std::unique_ptr<nn::Linear> embedding_product_, state_product_;
   nn::Blocks blocks_;
-  std::unique_ptr<nn::Norm> final_norm_;  // null: the family has none
+  std::unique_ptr<nn::Norm> final_norm_;  // null if the family has none
   std::unique_ptr<nn::VocabularyHead> head_;
-  std::unique_ptr<nn::VocabularyHead> value_head_;  // null: the model has none
+  std::unique_ptr<nn::VocabularyHead> value_head_;  // null if the model has none
 };
 
 }  // namespace colossal::models

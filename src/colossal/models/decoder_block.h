@@ -1,4 +1,4 @@
-// A block of a decoder: attention and an MLP on the residual stream.
+// A decoder block: attention and an MLP on the residual stream.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace colossal::models {
 
-// The layers of block `layer`, named within "blocks.{layer}".
+// Creates the layers of block `layer`, with names relative to "blocks.{layer}".
 std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
                                               int64_t layer);
 

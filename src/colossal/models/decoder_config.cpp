@@ -111,8 +111,8 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.kv_heads = config.kv_heads;
   facts.head_size = config.head_size;
   facts.value_size = config.size_of_value();
-  facts.kept_heads = config.kept_heads(config.has_latents());
-  facts.kept_features = config.kept_features(config.has_latents());
+  facts.key_value_cache_heads = config.key_value_cache_heads(config.has_latents());
+  facts.key_value_cache_features = config.key_value_cache_features(config.has_latents());
   facts.vocabulary = config.vocabulary;
   facts.positions = config.positions;
   facts.experts = config.router.experts;
@@ -128,7 +128,7 @@ ModelFacts facts(const DecoderConfig& config) {
     facts.product_weights += products.used;
     facts.parameters += products.weights + products.biases + of_norms;
   }
-  if (config.reads_states) {
+  if (config.is_draft_head) {
     facts.product_weights += 2 * config.hidden * config.hidden;
     facts.parameters += 2 * config.hidden * config.hidden;
   }

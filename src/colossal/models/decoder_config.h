@@ -1,4 +1,5 @@
-// What a decoder computes, in our own words: every family's config.json is read into this value.
+// What a decoder computes, in family-independent terms: every family's config.json is converted to
+// a DecoderConfig.
 #pragma once
 
 #include <cstdint>
@@ -14,40 +15,42 @@
 
 namespace colossal::models {
 
-// The attention of one layer, where layers differ.
+// The attention settings that may differ between layers.
 struct LayerAttention {
-  double scale = 0;    // of the scores; 0: 1 / sqrt(head_size)
-  int64_t window = 0;  // keys that a query sees, itself included; 0: all up to itself
+  double scale = 0;    // multiplies the scores; 0: 1 / sqrt(head_size)
+  int64_t window = 0;  // sliding window: keys visible to a query, including its own; 0: no limit
   ops::RotaryOptions rotary{};
 
   bool operator==(const LayerAttention&) const = default;
 };
 
 struct DecoderConfig {
-  std::string family;  // model_type of config.json
+  std::string family;  // model_type in config.json
   int64_t vocabulary = 0;
   int64_t hidden = 0;
   int64_t layers = 0;
-  int64_t positions = 0;  // longest sequence
+  int64_t positions = 0;  // maximum sequence length
 
-  // Before the blocks: tokens * embedding_scale + learned positions, a norm, dropout.
+  // Before the blocks: embedding(tokens) * embedding_scale + learned positions, then a norm, then
+  // dropout.
   double embedding_scale = 1;
   bool learned_positions = false;
-  int64_t position_offset = 0;  // the first so many learned positions are never used
+  int64_t position_offset = 0;  // rows at the start of the position table that are never used
   bool embedding_norm = false;
-  // It guesses for another model (Y. Li et al. 2024, "EAGLE: Speculative Sampling Requires
-  // Rethinking Feature Uncertainty"): its blocks begin with a product of each token's embedding and
-  // of the final state that the other model has computed of the token before.
-  bool reads_states = false;
+  // The model is an EAGLE draft model: the input of its blocks is a linear layer of the token's
+  // embedding concatenated with the target model's final hidden state of the previous token.
+  // Source: Y. Li et al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty",
+  // 2024.
+  bool is_draft_head = false;
 
   enum class Norm { rms, layer };
   Norm norm = Norm::rms;
   double norm_epsilon = 1e-5;
   bool norm_weight = true;        // false: norms have no parameters
-  bool norm_bias = true;          // of layer norms
-  bool norm_unit_offset = false;  // 1 + weight multiplies
+  bool norm_bias = true;          // layer norms only
+  bool norm_unit_offset = false;  // norms multiply by 1 + weight
 
-  // Where a block's two branches, attention and MLP, have norms.
+  // Where the norms of a block's two branches (attention and MLP) are.
   enum class NormPlace {
     before,   // x + branch(norm(x))
     after,    // x + norm(branch(x))
@@ -55,68 +58,74 @@ struct DecoderConfig {
     residual  // norm(x + branch(x))
   };
   NormPlace norm_place = NormPlace::before;
-  bool residual_of_norm = false;  // norms before: norm(x) + branch(norm(x))
-  // Both branches read the block's input (B. Wang, GPT-J, 2021): x + attention(norm(x)) +
-  // mlp(norm(x)). shared_norm: one norm for both.
+  bool residual_of_norm = false;  // with NormPlace::before: norm(x) + branch(norm(x))
+  // Both branches read the block's input: x + attention(norm(x)) + mlp(norm(x)). shared_norm: both
+  // branches use the same norm. Source: B. Wang, GPT-J, 2021.
   bool parallel_branches = false;
   bool shared_norm = false;
-  double branch_scale = 1;  // multiplies what a branch adds
+  double branch_scale = 1;  // multiplies the output of each branch
   bool final_norm = true;
 
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  int64_t head_size = 0;   // of queries and keys
-  int64_t value_size = 0;  // of a head of values; 0: head_size
-  // Latent attention (see nn::LatentAttentionOptions) where key_value_rank > 0: heads of queries
-  // and keys begin with those features that turn, as many as rotary.channels.
-  int64_t query_rank = 0;  // 0: queries have no latents
+  int64_t head_size = 0;   // features per query or key head
+  int64_t value_size = 0;  // features per value head; 0: head_size
+  // Multi-head latent attention (see nn::LatentAttentionOptions) if key_value_rank > 0. Rotary
+  // embedding is applied to the first rotary.channels features of each query and key head.
+  int64_t query_rank = 0;  // 0: queries are not down-projected
   int64_t key_value_rank = 0;
-  // One for all layers, or one for each.
+  // One entry for all layers, or one entry per layer.
   std::vector<LayerAttention> attention{{}};
-  bool qkv_bias = false;  // of latent attention: of the products to latents
+  bool qkv_bias = false;  // in latent attention: of the down-projections
   bool attention_output_bias = false;
   nn::QueryKeyNormOptions query_key_norm{};
   double attention_soft_cap = 0;  // 0: none
-  double alibi = 0;               // factor of ALiBi's slopes; 0: none
-  bool attention_sinks = false;   // a logit for each head that no key has
+  double alibi = 0;               // factor of the ALiBi slopes; 0: no ALiBi
+  // An additional logit per head in the softmax that belongs to no key.
+  bool attention_sinks = false;
 
-  int64_t inner = 0;  // features between the products of the MLP
+  int64_t inner = 0;  // intermediate size of the MLP
   bool gated = true;  // act(gate(x)) * up(x), else act(up(x))
   ops::Activation activation = ops::Activation::silu;
   bool mlp_up_bias = false;
   bool mlp_down_bias = false;
 
-  // If router.experts > 0, experts of `expert_inner` features replace the one MLP, in the layers
-  // that layers_with_experts says (empty: in all).
+  // Mixture of experts: if router.experts > 0, experts with intermediate size `expert_inner`
+  // replace the MLP in the layers for which layers_with_experts is true (empty: in all layers).
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
-  std::optional<ops::ClampedGate> clamped_gate{};  // of experts, in place of the activation
+  std::optional<ops::ClampedGate> clamped_gate{};  // replaces the experts' activation
   nn::RouterLosses router_losses{};
   std::vector<bool> layers_with_experts{};
-  // Beside them an MLP of so many features that all tokens go through; 0: none. With a gate, its
-  // result is multiplied by the sigmoid of a product of the token.
+  // Shared expert: an MLP with intermediate size `shared_inner` that processes all tokens in
+  // addition to the routed experts; 0: none. shared_gate: a linear layer of the token gives one
+  // logit, whose sigmoid multiplies the shared expert's output.
   int64_t shared_inner = 0;
   bool shared_gate = false;
 
-  bool score_head = false;  // a number for each position in place of logits: a reward model
-  bool value_head = false;  // beside the logits a number for each position: the reward to expect
+  bool score_head = false;  // reward model: outputs one score per position instead of logits
+  // Outputs one value per position (the expected reward) in addition to the logits.
+  bool value_head = false;
   bool tied_head = false;
   bool head_bias = false;
   double logit_scale = 1;
   double logit_soft_cap = 0;  // 0: none
 
-  // Queries, keys and values are one product, and all weights of blocks are stored [in, out].
+  // Queries, keys and values come from one linear layer, and the blocks' linear weights are stored
+  // as [in, out] (GPT-2).
   bool stored_in_out = false;
 
-  // Standard deviations of new weights, and of projections onto the residual stream (0: the same).
+  // Standard deviation of newly initialized weights. residual_initializer_range: of projections
+  // onto the residual stream; 0: initializer_range.
   double initializer_range = 0.02;
   double residual_initializer_range = 0;
 
   double embedding_dropout = 0;
   double attention_dropout = 0;         // of attention probabilities
-  double attention_output_dropout = 0;  // where the attention joins the residual stream
-  double mlp_dropout = 0;               // where the MLP does
-  bool one_branch_dropout = false;      // both are one, of the sum of parallel branches
+  double attention_output_dropout = 0;  // of the attention branch's output
+  double mlp_dropout = 0;               // of the MLP branch's output
+  // with parallel branches: both branches share one dropout mask
+  bool one_branch_dropout = false;
 
   const LayerAttention& attention_of(int64_t layer) const {
     return attention.size() == 1 ? attention.front() : attention.at(layer);
@@ -128,9 +137,11 @@ struct DecoderConfig {
   int64_t key_features() const { return kv_heads * head_size; }
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   int64_t attended_features() const { return heads * size_of_value(); }
-  // Of a token, in each layer of a key-value store: keys and values of heads, or of latents.
-  int64_t kept_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
-  int64_t kept_features(bool of_latents) const {
+  // Size of the KV cache per token and layer. of_latents: the cache stores latents instead of
+  // heads. key_value_cache_heads(): number of key heads (= value heads);
+  // key_value_cache_features(): features of keys and values.
+  int64_t key_value_cache_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
+  int64_t key_value_cache_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;
     return of_latents ? rotary + 2 * key_value_rank : kv_heads * (head_size + size_of_value());
   }

@@ -10,11 +10,11 @@
 
 namespace colossal::models {
 
-// Throws FieldError for an activation that is not known.
+// Throws FieldError if the activation is unknown.
 ops::Activation read_activation(ConfigFields& fields, const char* name, const char* fallback);
 
-// Reads an older decoder, with layer norms and an MLP without a gate: vocabulary, and hidden size,
-// layers and heads from the fields of these names. Throws FieldError.
+// Reads the sizes of an older decoder, with layer norms and a non-gated MLP: the vocabulary, and
+// hidden size, layers and heads from the fields named in `names`. Throws FieldError.
 struct SizeFields {
   const char* hidden;
   const char* layers;
@@ -22,27 +22,28 @@ struct SizeFields {
 };
 DecoderConfig read_plain_decoder(ConfigFields& fields, const SizeFields& names);
 
-// Reads the features between the products of the MLP; four times the hidden size if absent.
+// Reads the MLP's intermediate size; 4 * hidden if missing.
 int64_t read_inner(ConfigFields& fields, const char* name, const DecoderConfig& config);
 
-// Ignores the fields of classification heads in config.json of GPT-2 and its descendants.
+// Ignores the classification head fields of GPT-2 and its descendants.
 void ignore_classifier(ConfigFields& fields);
 
-// Sets the head size to hidden size / heads. Throws FieldError, naming the fields, if heads do not
-// divide it.
+// Sets head_size = hidden / heads. Throws FieldError naming the fields if `heads` does not divide
+// the hidden size.
 void divide_among_heads(DecoderConfig& config, const char* hidden_field, const char* heads_field);
 
-// Returns for each layer whether its attention has a sliding window: by layer_types of config.json,
-// else by `slides`.
+// Returns, for each layer, whether it has sliding-window attention: from layer_types of
+// config.json, else from `slides`.
 std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig& config,
                                       const std::function<bool(int64_t layer)>& slides);
 
-// Gives all layers but each `pattern`-th a sliding window, unless sliding_window_pattern or
-// layer_types say otherwise. Returns which layers have one.
+// Gives every layer a sliding window except every `pattern`-th layer, unless sliding_window_pattern
+// or layer_types override this. Returns, for each layer, whether it has a window.
 std::vector<bool> read_pattern_of_windows(ConfigFields& fields, DecoderConfig& config,
                                           int64_t pattern);
 
-// Gives the layers in `sliding` a window. All layers must have had the same attention before.
+// Sets the window of the layers marked in `sliding`. All layers must have the same attention
+// settings before.
 void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_t window);
 
 }  // namespace colossal::models

@@ -1,4 +1,4 @@
-// How a decoder's products are cut among the ranks of a tensor-parallel group.
+// How tensor parallelism shards a decoder's linear layers.
 #pragma once
 
 #include "colossal/models/decoder_config.h"

@@ -1,4 +1,4 @@
-// Reads fields, and names weights, that families with experts share.
+// Reads fields and names weights that families with experts share.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@ namespace colossal::models {
 struct RouterDefaults {
   const char* experts_field;
   int64_t experts;
-  int64_t chosen;  // num_experts_per_tok
+  int64_t chosen;  // default of num_experts_per_tok
 };
-// Reads how many experts there are and how many a token goes to. Throws FieldError.
+// Reads the number of experts, and the number of experts per token. Throws FieldError.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
 
-// The loss that transformers adds where output_router_logits is true.
+// Returns the load-balancing loss that transformers adds if output_router_logits is true; else
+// none. coefficient: default of router_aux_loss_coef.
 nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient);
 
-// Which layers have experts: those that mlp_only_layers does not name, and of these each
-// decoder_sparse_step-th. Throws FieldError.
+// Reads which layers have experts: every decoder_sparse_step-th layer that is not in
+// mlp_only_layers. Throws FieldError.
 void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
 
-// Names of layers in a file's block; "{}" stands for an expert's number.
+// Layer names within a block of the file; "{}" stands for the expert's number.
 struct ExpertNames {
   std::string_view router, gate, up, down;
 };
-// As most families have them: "mlp.gate" is the router.
+// The names that most families use.
 inline constexpr ExpertNames kMlpExperts{.router = "mlp.gate",
                                          .gate = "mlp.experts.{}.gate_proj",
                                          .up = "mlp.experts.{}.up_proj",

@@ -163,7 +163,7 @@ ModelSpecification specify(nlohmann::json config) {
   specification.config["architectures"] = {family.architecture};
   if (scores_texts(config)) make_score_head(family, specification);
   if (guesses(config)) {
-    specification.decoder.reads_states = true;
+    specification.decoder.is_draft_head = true;
     specification.config["architectures"] = {
         fmt::format("{}{}", family.architecture, kGuessingEnd)};
   }
@@ -307,7 +307,7 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.value_head) add_value_head(specification);
   if (request.draft_head) {
     find_new_parts_of_draft_head(specification);
-  } else if (specification.decoder.reads_states) {
+  } else if (specification.decoder.is_draft_head) {
     throw ConfigError(fmt::format(
         "{}: it is a head that guesses for another model, whose states it reads: it is used with "
         "--speculate=eagle --draft={}, and trained by colossal tune draft_head",
@@ -339,7 +339,7 @@ WeightNames names_of(const ModelSpecification& specification) {
   WeightNames names = family_of(specification.config).weights(specification.decoder);
   if (specification.decoder.score_head) names.others.push_back({"score", "score"});
   if (specification.decoder.value_head) names.others.push_back({"value", kValueHead});
-  if (specification.decoder.reads_states) {
+  if (specification.decoder.is_draft_head) {
     const int64_t hidden = specification.decoder.hidden;  // both are one in files, side by side
     names.others.push_back({.ours = "embedding_product",
                             .theirs = "fc",
@@ -512,8 +512,15 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
         return product.name.ends_with(".key_value_up");
       });
   const bool keeps_latents = specification.decoder.has_latents() && !of_latents;
-  specification.facts.kept_heads = specification.decoder.kept_heads(keeps_latents);
-  specification.facts.kept_features = specification.decoder.kept_features(keeps_latents);
+  specification.facts.key_value_cache_heads =
+      specification.decoder.key_value_cache_heads(keeps_latents);
+  specification.facts.key_value_cache_features =
+      specification.decoder.key_value_cache_features(keeps_latents);
+  if (adapter && !adapter->weights.empty()) {  // whose folder has what it trains as it is
+    std::erase_if(specification.without_weights, [&](const std::string& parameter) {
+      return std::ranges::count(adapter->trained, parameter) > 0;
+    });
+  }
   specification.adapter = std::move(adapter);
 }
 
@@ -558,9 +565,6 @@ ModelSpecification with_adapter(ModelSpecification specification,
   refuse_magnitudes_of_vocabulary(adapter, folder);
   adapter.trained = list_trained(specification, read.settings.modules_to_save, adapter.products,
                                  (folder / adapters::kConfigFile).string() + ": modules_to_save");
-  std::erase_if(specification.without_weights, [&](const std::string& parameter) {
-    return std::ranges::count(adapter.trained, parameter) > 0;
-  });
   set_adapter(specification, std::move(adapter));
   return specification;
 }
@@ -576,12 +580,15 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
   }
   if (family_of(specification.config).with_images && is_for_images(name)) return "";
   if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
-  if (specification.decoder.reads_states && !specification.without_weights.empty() &&
+  if (specification.decoder.is_draft_head && !specification.without_weights.empty() &&
       name.starts_with(names.blocks)) {
     return "";  // of the blocks of the model that is guessed for
   }
   const bool predicts = !specification.decoder.score_head;
-  if (!predicts && !specification.without_weights.empty() &&
+  const bool has_new_head =
+      !specification.without_weights.empty() ||
+      (specification.adapter && std::ranges::count(specification.adapter->trained, "score.weight"));
+  if (!predicts && has_new_head &&
       (name == slice_in_files(specification, "head.weight").name ||
        (specification.decoder.head_bias &&
         name == slice_in_files(specification, "head.bias").name))) {

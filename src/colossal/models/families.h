@@ -1,4 +1,4 @@
-// Finds the model that a run asks for, and builds it.
+// Resolves the model that a run asks for, and builds it.
 #pragma once
 
 #include <filesystem>
@@ -19,99 +19,109 @@
 
 namespace colossal::models {
 
-// The adapter of a model, low-rank ones of products or a prefix; nothing else is trained then.
+// An adapter: low-rank weights of linear layers, or a prefix. With an adapter, the model's own
+// parameters are frozen, except those in `trained`.
 struct ModelAdapter {
   adapters::LoraSettings settings;
-  std::vector<adapters::Product> products;  // that have one
-  std::vector<std::string> trained = {};    // parameters of the model that are trained as they are
-  std::optional<adapters::PrefixSettings> prefix = std::nullopt;  // set: none of the above
-  // How the weights of the model's products are held; unset: as numbers. It is no part of what an
-  // adapter's folder says.
+  std::vector<adapters::Product> products;  // the linear layers and tables that have an adapter
+  std::vector<std::string> trained = {};    // parameters of the model that are trained themselves
+  // If set, the fields above are empty.
+  std::optional<adapters::PrefixSettings> prefix = std::nullopt;
+  // Type to which the model's linear weights are quantized; nullopt: not quantized. Not part of an
+  // adapter's folder.
   std::optional<ops::PackedType> base = std::nullopt;
-  std::filesystem::path weights;  // a peft folder; empty: new ones
+  std::filesystem::path weights;  // a peft folder; empty: newly initialized
 
-  // Whether the model without it is the reference of a run that begins with it.
-  bool leaves_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
+  // Returns true if the model without the adapter is the reference model of a run that starts with
+  // this adapter.
+  bool base_is_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
 };
 
-// All that says what a model is.
+// Everything that defines a model.
 struct ModelSpecification {
-  // Every field of config.json that shapes the computation, and the class that opens a folder.
+  // All fields of config.json that affect the computation, and the transformers class that loads
+  // the model.
   nlohmann::json config;
-  nlohmann::json other_fields;  // the rest of a folder's config.json, passed on to checkpoints
+  // The other fields of the folder's config.json, copied to checkpoints.
+  nlohmann::json other_fields;
   DecoderConfig decoder;
   ModelFacts facts;
-  std::filesystem::path weights;  // a folder with weights, or empty: random weights
-  // Parameters that the folder has no weights for, such as a new head.
+  std::filesystem::path weights;  // folder of the weights; empty: random weights
+  // Parameters for which the folder has no weights, such as a new head.
   std::vector<std::string> without_weights = {};
   std::optional<ModelAdapter> adapter = std::nullopt;
 };
 
 struct ModelRequest {
-  std::string preset;                                   // one of preset_names(), or empty
-  std::string path;                                     // a folder with config.json, or empty
+  // One of preset_names(); empty if `path` is set.
+  std::string preset;
+  // A folder with config.json; empty if `preset` is set.
+  std::string path;
   nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
-  // For each overridden field, how an error about it begins: "run.toml:3: model.n_layer = 0".
+  // For each overridden field, the prefix of error messages about it: "run.toml:3: model.n_layer =
+  // 0".
   std::map<std::string, std::string> override_places = {};
-  double dropout = -1;  // >= 0: all of the model's dropout probabilities
-  // The model scores texts; its head is new if the folder's model predicts tokens.
+  double dropout = -1;  // if >= 0: replaces all dropout probabilities of the model
+  // Build a reward model. The head is new if the folder's model predicts tokens.
   bool score_head = false;
-  // The model has a value head too, a new one if the folder has none.
+  // Add a value head. The head is new if the folder has none.
   bool value_head = false;
-  // The model guesses for another (DecoderConfig::reads_states). If it is not the folder's: for
-  // that of the folder, with its tables and last norm, and one new block of its kind.
+  // Build an EAGLE draft model (DecoderConfig::is_draft_head). If the folder holds a target model
+  // instead, the draft model gets the target's embedding, head and final norm, and one new block of
+  // the same kind.
   bool draft_head = false;
 };
 
 std::vector<std::string> preset_names();
 
-// Throws ConfigError for both or neither of preset and path, an unknown preset (naming the
-// nearest), a missing config.json, an unknown family, a field that is missing, absurd or unknown,
-// an override of an unknown field, and weights in a format that is not read.
+// Throws ConfigError if both or neither of preset and path are given, for an unknown preset (naming
+// the nearest one), a missing config.json, an unknown family, a missing, invalid or unknown field,
+// an override of an unknown field, and weights in an unsupported format.
 ModelSpecification resolve_model(const ModelRequest& request);
 
-// Returns how a folder's weights are stored; one without config.json holds numbers.
+// Returns how a folder's weights are quantized; not quantized if there is no config.json.
 StoredForm stored_form_of(const std::filesystem::path& folder);
 
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
 
-// Returns all products that can be adapted: the token embedding's, those of the blocks, and the
-// heads'.
+// Returns everything that can have an adapter: the token embedding, the linear layers of the
+// blocks, and the heads.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
-// Returns the parameters of these modules of its files. Throws ConfigError, naming `key`, for a
-// module that is none, that is divided among products with adapters, or whose table the head
-// shares.
+// Returns the parameters of these modules, named as in the model's files. Throws ConfigError naming
+// `key` if a name matches no module, if the module has an adapter, or if its weights are tied to
+// the head.
 std::vector<std::string> list_trained(const ModelSpecification& specification,
                                       const std::vector<std::string>& modules,
                                       const std::vector<adapters::Product>& adapted,
                                       const std::string& key);
 
-// The attention of a model as prefixes describe it.
+// Returns the attention sizes that a prefix must match.
 adapters::PrefixedModel prefixed_model(const ModelSpecification& specification);
 
-// Gives it this adapter, or none, and what its facts say then. Throws ConfigError for a prefix that
-// the model cannot have.
+// Sets or removes the adapter, and updates the facts that depend on it. Throws ConfigError for a
+// prefix that the model does not support.
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter);
 
-// With the adapter of a folder of peft. Throws ConfigError for one that is not read, or of another
-// model.
+// Adds the adapter of a peft folder. Throws ConfigError if the adapter is not supported or belongs
+// to another model.
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder);
 
-// Returns how the model's layers are cut among the ranks of a tensor-parallel group.
+// Returns how tensor parallelism shards the model's layers.
 parallel::Sharding sharding(const ModelSpecification& specification);
 
-// Returns where a parameter lies in Hugging Face files; an adapter's, in peft files, and so does
-// what is trained with it.
+// Returns where a parameter is stored in Hugging Face files. Parameters of an adapter, and
+// parameters that are trained with it, are stored in peft files.
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
-// The same where the model's own files are read.
+// Like slice_in_files(), but returns the place in the model's own files for parameters that are
+// trained with an adapter.
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter);
 
-// What a tensor of a Hugging Face file is that is no parameter's: nothing where the model does not
-// know it, the empty string where the model computes it or has no use for it, or the name of the
-// tensor whose copy it is (the head of a model whose embeddings are tied).
+// Explains a tensor of a Hugging Face file that belongs to no parameter. Returns "" if the model
+// computes or ignores the tensor, the name of the original if the tensor is a copy (the head of a
+// model with tied embeddings), and nullopt if the tensor is unknown.
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,
                                         const std::string& name);
 

@@ -1,5 +1,5 @@
-// A family of models as data: how its config.json is read, where its weights lie in files, and its
-// published sizes. docs/extending.md walks through one.
+// A model family as data: how its config.json is read, how its weights are named in files, and its
+// published sizes. docs/extending.md explains how to add a family.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,25 +14,25 @@ namespace colossal::models {
 
 struct Preset {
   std::string name;
-  nlohmann::json fields;  // of config.json
+  nlohmann::json fields;  // fields of config.json
 };
 
 struct Family {
-  std::string model_type;    // of config.json
-  std::string architecture;  // the class of transformers that opens a folder
-  // Rewrites a config.json so that every setting is said in one way only, which a run may override.
-  // Null: there is one way.
+  std::string model_type;    // model_type in config.json
+  std::string architecture;  // the transformers class that loads the model
+  // Rewrites a config.json to a canonical form, in which each setting has one field that a run can
+  // override. Null: not needed.
   void (*simplify)(nlohmann::json& config) = nullptr;
-  // Reads every field that shapes the computation. Throws FieldError.
+  // Reads all fields that affect the computation. Throws FieldError.
   DecoderConfig (*read)(ConfigFields& fields) = nullptr;
   WeightNames (*weights)(const DecoderConfig& config) = nullptr;
   std::vector<Preset> presets;
-  // The model_type of a config.json that describes images besides, and this family's model in
-  // text_config. Of such a folder the text model alone is read. Null: there is none.
+  // model_type of the multimodal models whose text_config has this family. Only the text model of
+  // their folders is read. Null: there are none.
   const char* with_images = nullptr;
 };
 
-// Every family that there is.
+// All supported families.
 const std::vector<Family>& families();
 
 }  // namespace colossal::models

@@ -1,4 +1,4 @@
-// What the engine and the generator need of a model, whatever its family.
+// The interface between a model of any family and the training engine and generator.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,49 +12,53 @@
 
 namespace colossal::models {
 
-// A model in three parts, which the stages of a pipeline run apart: the embedding, blocks on one
-// residual stream, and the head. Tokens and labels are [batch, sequence] int64.
+// A model in three parts, which pipeline stages can run separately: the embedding, blocks on one
+// residual stream, and the head. Tokens and labels are [batch, sequence] int64. Activations x are
+// [batch, sequence, hidden], or this rank's shard of them.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
 
-  // The residual stream before the first block.
+  // Returns the residual stream before the first block.
   virtual at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
   virtual int64_t num_blocks() const = 0;
-  // The residual stream after these blocks, from that before them.
+  // Runs these blocks. x: the residual stream before the blocks; returns the residual stream after
+  // them.
   virtual at::Tensor run_blocks(Range blocks, const at::Tensor& x,
                                 const nn::StepContext& context) = 0;
-  // The head. x: the residual stream after the last block.
-  // Returns the sum of the cross-entropies of `labels` (-100: ignored).
+  // The head. In all following functions, x is the residual stream after the last block.
+  // Returns the sum of the cross-entropies of `labels` (-100: ignored), a scalar.
   virtual at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                    const nn::StepContext& context) = 0;
-  // Returns the log-probability of each label, [batch, sequence], 0 where it is ignored.
+  // Returns the log-probability of each label, [batch, sequence]; 0 for ignored labels.
   virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                             const nn::StepContext& context) = 0;
-  // For distillation, as nn::VocabularyHead has them: this rank's part of the logits, and the
-  // divergence of each token's distribution, [batch, sequence], from a teacher's.
-  virtual at::Tensor head_logits_here(const at::Tensor& x, const nn::StepContext& context) = 0;
+  // For distillation; see nn::VocabularyHead. Return this rank's shard of the logits, and for each
+  // token the divergence from a teacher's distribution, [batch, sequence]. teacher:
+  // local_logits() of the teacher.
+  virtual at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                       const nn::StepContext& context) = 0;
-  // For a model that scores texts instead of predicting tokens: returns a number for each position,
-  // [batch, sequence], which follows from the tokens up to it.
+  // For reward models: returns a score for each position, [batch, sequence], which depends on the
+  // tokens up to this position.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
-  // The same by the value head of a model that has one beside the vocabulary head.
+  // Returns the outputs of the value head, [batch, sequence], for models that have one.
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
-  // Returns logits [batch, sequence, vocabulary], or those of the tokens `wanted`, as
-  // nn::VocabularyHead does.
+  // Returns logits [batch, sequence, vocabulary]; or, if `wanted` [n] is defined, of these tokens
+  // of the batch only, [n, vocabulary]. See nn::VocabularyHead::logits().
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  const at::Tensor& wanted) = 0;
-  // Its two halves: what the head multiplies, the activation after all else, [batch, sequence,
-  // hidden] where it is whole; and the logits of that.
+  // head_logits() in two parts: final_states() returns the input of the output projection, [batch,
+  // sequence, hidden] or this rank's shard of it; logits_of_states() applies the output projection.
   virtual at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                                       const at::Tensor& wanted) = 0;
-  // Returns final states of the tokens `wanted`, [n, hidden], whole at every layout.
-  virtual at::Tensor whole_states(const at::Tensor& states, const nn::StepContext& context,
-                                  const at::Tensor& wanted) = 0;
+  // Returns the final states of the tokens `wanted` on every rank, [n, hidden], regardless of how
+  // they are sharded.
+  virtual at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
+                                     const at::Tensor& wanted) = 0;
 
-  // All parts, one after the other.
+  // The following run all parts in sequence.
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
                       const nn::StepContext& context) {
     return head_loss_sum(hidden(tokens, context), labels, context);
@@ -74,34 +78,34 @@ class LanguageModel {
   }
 };
 
-// Sizes of a model, for checks and figures before anything is allocated.
+// Sizes of a model, for validation and estimates before anything is allocated.
 struct ModelFacts {
   std::string family;
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t kv_heads = 0;
-  int64_t head_size = 0;   // of queries and keys
-  int64_t value_size = 0;  // of a head of values
-  // Of a token, in each layer of a key-value store on one rank: heads of keys, as many of values,
-  // and the features of all of them.
-  int64_t kept_heads = 0;
-  int64_t kept_features = 0;
+  int64_t head_size = 0;   // features per query or key head
+  int64_t value_size = 0;  // features per value head
+  // KV cache per token and layer: number of key heads (= value heads), and total features of keys
+  // and values.
+  int64_t key_value_cache_heads = 0;
+  int64_t key_value_cache_features = 0;
   int64_t vocabulary = 0;
-  int64_t positions = 0;     // longest sequence
-  int64_t experts = 0;       // of each layer with experts; 0: no layer has any
-  int64_t expert_inner = 0;  // features between the products of an expert
-  // Rotary frequencies of sequences longer than this depend on their length; 0: none do.
+  int64_t positions = 0;     // maximum sequence length
+  int64_t experts = 0;       // per layer with experts; 0: the model has no experts
+  int64_t expert_inner = 0;  // intermediate size of an expert
+  // For sequences longer than this, rotary frequencies depend on the sequence length; 0: they never
+  // do.
   int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;
-  std::vector<int64_t> windows;  // of each layer's attention; 0: it has none
-  // FLOPs of forward and backward for each token: 6 for each weight that it is multiplied with, of
-  // experts those of the ones that it goes through, the head
-  // included, and for the attention of each layer 6 H T, its causal half not discounted; H: heads
-  // times the sizes of a query and of a value; T: tokens of a sequence, or of a window that is
-  // shorter.
+  std::vector<int64_t> windows;  // sliding window of each layer; 0: none
+  // FLOPs per token of a forward and backward pass: 6 per weight that multiplies the token (only of
+  // the chosen experts; including the head), plus 6 H T per layer for attention, without halving it
+  // for the causal mask. H: heads * (head_size + value_size). T: the smaller of `sequence` and the
+  // layer's window.
   double flops_per_token(int64_t sequence) const;
-  int64_t product_weights = 0;  // weights that a token is multiplied with
+  int64_t product_weights = 0;  // number of weights that multiply each token
 };
 
 }  // namespace colossal::models

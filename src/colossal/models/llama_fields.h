@@ -1,4 +1,4 @@
-// Reads fields, and names weights, that Llama shares with its many relatives.
+// Reads fields and names weights that Llama shares with many related families.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace colossal::models {
 
-// Defaults of transformers that differ among the relatives.
+// Defaults of transformers that differ between the families.
 struct LlamaDefaults {
   int64_t positions = 2048;
-  int64_t kv_heads = 0;              // 0: as many as heads of queries
+  int64_t kv_heads = 0;              // 0: num_attention_heads
   int64_t head_size = 0;             // 0: hidden_size / num_attention_heads
-  bool heads_divide_hidden = false;  // refuse models where they do not, as transformers does
+  bool heads_divide_hidden = false;  // reject other models, as transformers does
   DecoderConfig::Norm norm = DecoderConfig::Norm::rms;
   double norm_epsilon = 1e-6;
   bool tied_head = false;
@@ -21,8 +21,7 @@ struct LlamaDefaults {
   const char* activation = "silu";
 };
 
-// Reads sizes, norms, activation, attention dropout and whether the head is tied. Throws
-// FieldError.
+// Reads sizes, norms, activation, attention dropout and tie_word_embeddings. Throws FieldError.
 DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
 // Reads Qwen's use_sliding_window, sliding_window, max_window_layers and layer_types.

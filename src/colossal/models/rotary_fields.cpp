@@ -83,8 +83,8 @@ class ScalingReader {
     rotary_.scaling = Scaling::yarn;
     read_original_positions();
     read_factor_of_positions();
-    rotary_.fast_turns = fields_.number("beta_fast", 32, 1e-3, kLargestFactor);
-    rotary_.slow_turns = fields_.number("beta_slow", 1, 1e-3, kLargestFactor);
+    rotary_.beta_fast = fields_.number("beta_fast", 32, 1e-3, kLargestFactor);
+    rotary_.beta_slow = fields_.number("beta_slow", 1, 1e-3, kLargestFactor);
     rotary_.mscale = fields_.number_or_none("mscale", 0, kLargestFactor);
     rotary_.mscale_all_dim = fields_.number_or_none("mscale_all_dim", 0, kLargestFactor);
     rotary_.truncate = fields_.flag("truncate", true);

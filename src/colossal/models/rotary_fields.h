@@ -1,4 +1,4 @@
-// Reads rotary positions from config.json.
+// Reads the rotary embedding settings of config.json.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,18 @@
 
 namespace colossal::models {
 
-// Rewrites rotary fields in the older form. transformers 5 has them in one object, rope_parameters;
-// before, rope_theta was the base, partial_rotary_factor the rotated share of a head, and
-// rope_scaling the rest. Both versions read the older form, and a run may override its fields one
-// by one.
+// Rewrites rotary fields to the older form, which both versions of transformers read and whose
+// fields a run can override one by one. transformers 5 has one object, rope_parameters; older
+// versions have rope_theta (the base), partial_rotary_factor (the rotated fraction of a head), and
+// rope_scaling (the rest).
 void use_older_rotary_fields(nlohmann::json& config);
 
-// Defaults of a family.
+// The defaults of a family.
 struct RotaryDefaults {
   double base = 10000;
-  double partial = 1;  // the share of a head that is rotated
-  bool interleaved =
-      false;  // neighbouring channels are rotated together, not those of the two halves
-  int64_t original_positions = 0;  // given elsewhere in config.json; 0: not
+  double partial = 1;              // fraction of a head's channels that is rotated
+  bool interleaved = false;        // pairs of channels: (2i, 2i + 1), not (i, i + half)
+  int64_t original_positions = 0;  // set if config.json has it outside of rope_scaling; else 0
   const char* base_field = "rope_theta";
   const char* partial_field = "partial_rotary_factor";
 };
@@ -29,7 +28,8 @@ struct RotaryDefaults {
 ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
                                const RotaryDefaults& defaults);
 
-// Reads a rope_scaling object, or null, alone; the base is defaults.base. Throws FieldError.
+// Reads a rope_scaling object, which may be null, and takes the base from `defaults`. Throws
+// FieldError.
 ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const DecoderConfig& config,
                                        const RotaryDefaults& defaults);
 

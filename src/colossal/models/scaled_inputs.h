@@ -1,4 +1,5 @@
-// Where a decoder's products could have inputs of other sizes: y = W x = (W s) (x / s).
+// Linear layers whose input features can be rescaled without changing the model's output: y = W x =
+// (W diag(s)) (diag(s)^-1 x). Used by AWQ (ops/awq.h).
 #pragma once
 
 #include <string>
@@ -8,18 +9,19 @@
 
 namespace colossal::models {
 
-// Products of one block that read one input, and what makes that input and can divide it by a
-// factor for each feature: a norm, or another product, by its outputs. Names are of layers within
-// the block: "attention_norm".
+// Linear layers of one block with a common input, and the layer that produces this input and can
+// divide it by a factor per feature: a norm by its weight, or another linear layer by its output
+// rows. Names are relative to the block: "attention_norm".
 struct ScaledInputs {
   std::vector<std::string> products;
   std::string maker;
   bool by_norm = false;
-  bool of_experts = false;  // each expert's own
+  bool of_experts = false;  // a separate input for each expert
 };
 
-// Those of block `layer` from which nothing else is computed; those of norms come first. Empty
-// where there are none: norms without weights, residual streams that go on from a norm, latents.
+// Returns the groups of block `layer` whose input is not used otherwise; groups after norms come
+// first. Leaves out norms without weights, norms whose output continues the residual stream, and
+// latent attention.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

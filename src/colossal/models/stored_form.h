@@ -1,4 +1,4 @@
-// How the weights of a folder are stored, where that is not number by number.
+// How the weights in a model folder are quantized.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,19 @@
 
 namespace colossal::models {
 
-// What quantization_config of a config.json says that the names and shapes of tensors do not.
+// The content of quantization_config in config.json that the names and shapes of the tensors do not
+// show.
 struct StoredForm {
-  std::string method;           // quant_method; empty: numbers
-  int64_t bits = 0;             // of gptq and awq
-  int64_t group = 0;            // the same: inputs that share a scale; 0: all of an output
-  bool zeros_less_one = false;  // gptq: files hold each zero less one
-  int64_t block_rows = 128, block_columns = 128;  // that share a scale, where blocks do
-  bool in_out = false;  // products' weights are [inputs, outputs] where files hold numbers
+  std::string method;           // quant_method; empty: not quantized
+  int64_t bits = 0;             // gptq and awq only
+  int64_t group = 0;            // gptq and awq only: inputs per scale; 0: one scale per output
+  bool zeros_less_one = false;  // gptq only: files store zero points minus one
+  int64_t block_rows = 128, block_columns = 128;  // with a scale per block: size of a block
+  bool in_out = false;  // files store unquantized linear weights as [inputs, outputs]
 };
 
-// Reads a quantization_config; null: numbers. Throws ConfigError for a form that is not read,
-// naming the field and what is read.
+// Reads a quantization_config; null means not quantized. Throws ConfigError naming the field and
+// the supported values if the quantization is not supported.
 StoredForm read_stored_form(const nlohmann::json& quantization_config);
 
 }  // namespace colossal::models

@@ -1,5 +1,5 @@
-// An adapter that is not part of the model: a step applies it to some of its rows, and others to
-// other rows.
+// A per-request adapter: it is not part of the model. A step applies it to some of the step's rows
+// (tokens); other rows may have other adapters.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,30 +16,31 @@ namespace colossal::nn {
 
 struct AdapterWeights {
   struct Product {
-    at::Tensor down;   // A [rank, in_features here]; those of parts of one module are one tensor
-    at::Tensor up;     // B [out_features here, rank]
-    double scale = 1;  // the factor of what it adds
-    // DoRA: what then multiplies the product and what is added, but for the bias: [out_features
-    // here]. Undefined: nothing.
+    at::Tensor down;   // A [rank, in_features of this rank]; parts of one module share one tensor
+    at::Tensor up;     // B [out_features of this rank, rank]
+    double scale = 1;  // multiplies x A^T B^T
+    // DoRA: factors [out_features of this rank] that multiply x W^T + scale * x A^T B^T; the bias
+    // is added after that. Undefined if the adapter is not DoRA.
     at::Tensor factors{};
   };
 
-  uint64_t number = 0;                      // unique in the process; above 0
-  std::string folder;                       // that it was read from
-  std::map<std::string, Product> products;  // by full name: "blocks.3.query"
-  // By an attention's full name, "blocks.3.attention": keys and values of heads here.
+  uint64_t number = 0;                      // unique in the process, > 0
+  std::string folder;                       // the adapter's folder
+  std::map<std::string, Product> products;  // by full layer name: "blocks.3.query"
+  // By the attention's full name ("blocks.3.attention"): keys and values of this rank's heads.
   std::map<std::string, ops::VirtualTokens> virtual_tokens{};
-  int64_t num_virtual_tokens = 0;  // of each attention
+  int64_t num_virtual_tokens = 0;  // per attention layer
 };
 
-// Rows [begin, begin + count) of a step's tokens have this adapter.
+// Rows [begin, begin + count) of a step's tokens use `adapter`.
 struct AdaptedRows {
   const AdapterWeights* adapter = nullptr;
   int64_t begin = 0;
   int64_t count = 0;
 };
 
-// Those among `tokens`, counted from the first of these.
+// Returns the intersection of `rows` with `tokens`; `begin` of each result counts from
+// tokens.begin.
 std::vector<AdaptedRows> rows_within(const std::vector<AdaptedRows>& rows, Range tokens);
 
 }  // namespace colossal::nn

@@ -31,7 +31,7 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
   if (!even) key_of_query_ = at::tensor(key_of_query, at::kLong);
 }
 
-at::Tensor AttentionHeads::turned(const at::Tensor& qkv, const StepContext& context) const {
+at::Tensor AttentionHeads::apply_rotary(const at::Tensor& qkv, const StepContext& context) const {
   const int64_t turning = queries_ + keys_;
   const int64_t turning_features = turning * head_size_, value_features = keys_ * value_size_;
   const at::Tensor of_tokens =
@@ -94,7 +94,8 @@ at::Tensor AttentionHeads::split_queries(const at::Tensor& query) const {
   return query.unflatten(-1, {queries_, head_size_}).transpose(1, 2);
 }
 
-std::pair<at::Tensor, at::Tensor> AttentionHeads::split_memory(const at::Tensor& key_value) const {
+std::pair<at::Tensor, at::Tensor> AttentionHeads::split_keys_values(
+    const at::Tensor& key_value) const {
   const at::Tensor heads = key_value.unflatten(-1, {2 * keys_, head_size_});
   const std::vector<at::Tensor> parts = heads.split_with_sizes({keys_, keys_}, 2);
   return {parts[0].transpose(1, 2), parts[1].transpose(1, 2)};

@@ -1,5 +1,4 @@
-// Splits the fused product of queries, keys and values into heads, as every attention does before
-// the scores.
+// Splits the fused QKV projection into heads before the scores are computed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,28 +14,34 @@ class AttentionHeads {
  public:
   AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
-  // Queries, keys and values side by side, [.., (queries + keys) * head_size + keys * value_size],
-  // as [batch, sequence, features], queries and keys turned by their positions where the model
-  // does so.
-  at::Tensor turned(const at::Tensor& qkv, const StepContext& context) const;
-  // Splits these into queries, keys and values, [batch, heads on this rank, sequence, size] each.
+  // Applies rotary embedding to queries and keys if the model uses it. qkv: queries, keys and
+  // values side by side, [.., (queries + keys) * head_size + keys * value_size]. Returns the same
+  // features as [batch, sequence, features].
+  at::Tensor apply_rotary(const at::Tensor& qkv, const StepContext& context) const;
+  // Splits the result of apply_rotary() into queries, keys and values, each [batch, heads on this
+  // rank, sequence, size].
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& qkv) const;
-  // Splits what cross-attention has apart: [batch, sequence, queries * head_size] -> [batch,
-  // queries, sequence, head_size]; [batch, positions, 2 keys * head_size] -> keys and values of
-  // that shape.
+  // The same for cross-attention, whose queries and memory are projected separately.
+  // split_queries(): [batch, sequence, queries * head_size] -> [batch, queries, sequence,
+  // head_size]. split_keys_values(): [batch, positions, 2 * keys * head_size] -> keys and values,
+  // each [batch, keys, positions, head_size].
   at::Tensor split_queries(const at::Tensor& query) const;
-  std::pair<at::Tensor, at::Tensor> split_memory(const at::Tensor& key_value) const;
-  // Selects, from keys or values [batch, K/V heads on this rank, sequence, head_size], those that
-  // this rank's queries see. ops::attention() wants equally many query heads for each; where they
-  // differ, heads are repeated.
+  std::pair<at::Tensor, at::Tensor> split_keys_values(const at::Tensor& key_value) const;
+  // Selects the K/V heads that this rank's queries attend to, from keys or values [batch, K/V heads
+  // on this rank, sequence, head_size]. ops::attention() needs the same number of query heads per
+  // K/V head; if the numbers differ, each query head gets its own copy of a K/V head.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
-  // How many heads these are.
-  int64_t num_seen() const { return key_of_query_.defined() ? queries_ : seen_.size(); }
+  // Number of heads that seen_by_queries() returns.
+  int64_t num_key_value_heads_used() const {
+    return key_of_query_.defined() ? queries_ : seen_.size();
+  }
 
  private:
-  // The first heads of queries and keys of these [batch, sequence, heads, head_size] turned.
+  // Applies rotary embedding to the query and key heads of `heads` [batch, sequence, heads,
+  // head_size]; these come first, value heads stay unchanged.
   at::Tensor rotated(const at::Tensor& heads, const StepContext& context) const;
-  // The same by frequencies that follow from the length of each token's sequence.
+  // Like rotated(), with frequencies that depend on the length of each token's sequence
+  // (StepContext::lengths).
   at::Tensor rotated_by_lengths(const at::Tensor& heads, const StepContext& context) const;
   at::Tensor rotated(const at::Tensor& heads, const at::Tensor& positions,
                      const at::Tensor& frequencies) const;
@@ -44,9 +49,10 @@ class AttentionHeads {
   int64_t head_size_, value_size_;
   int64_t queries_, keys_;
   ops::RotaryOptions rotary_;
-  at::Tensor frequencies_;   // undefined: no rotation, or they depend on the length
-  Range seen_;               // of the key heads here, those that queries here see
-  at::Tensor key_of_query_;  // undefined: equally many queries see each key head
+  at::Tensor frequencies_;   // undefined: no rotation, or frequencies that depend on the length
+  Range seen_;               // key heads that this rank's queries attend to, counted on this rank
+  at::Tensor key_of_query_;  // key head of each query head; undefined: all key heads serve equally
+                             // many queries
 };
 
 }  // namespace colossal::nn

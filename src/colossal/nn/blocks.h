@@ -1,5 +1,5 @@
-// A model's repeated blocks. The model never loops over them: the engine decides how one runs
-// (recompute, offload, prefetch, on which pipeline stage) by giving a BlockRunner in the context.
+// A model's repeated blocks. The model never loops over them: the BlockRunner in the context
+// decides how each block runs (recomputation, offload, prefetch, pipeline stage).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,7 +31,7 @@ class Blocks {
  public:
   Blocks() = default;
   Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
-  // Runs a range of the blocks, such as those of a stage.
+  // Runs a range of the blocks, for example those of a pipeline stage.
   at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 

@@ -1,5 +1,5 @@
-// Makes the layers that a model asks for by name. DenseBuilder makes those of one process, the
-// builders of parallel/ sharded ones. A model never knows which it got.
+// Makes the layers that a model requests by name. DenseBuilder makes unsharded layers, the builders
+// of parallel/ sharded ones. A model does not know which builder it uses.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct LinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// Several products of one input, their results side by side; each has parameters of its own.
+// Several linear layers with the same input; their outputs are concatenated. Each part has its own
+// parameters.
 struct FusedLinearOptions {
   struct Part {
     std::string name;
@@ -41,57 +42,59 @@ struct FusedLinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// A layer of MLPs with a gate among which a router chooses. Parameters: the router's, see Router;
-// NAME.gate.weight and NAME.up.weight, [experts, inner, hidden], and NAME.down.weight, [experts,
-// hidden, inner], of all experts each. With a clamped gate: NAME.gate_up.weight, [experts, hidden,
-// 2 inner] with gate and up in turns, NAME.down.weight, [experts, inner, hidden], and biases.
+// A mixture-of-experts layer whose experts are gated MLPs. Parameters: those of Router, and the
+// stacked weights of all experts: NAME.gate.weight and NAME.up.weight, [experts, inner, hidden],
+// and NAME.down.weight, [experts, hidden, inner]. With clamped_gate (GPT-OSS): NAME.gate_up.weight,
+// [experts, hidden, 2 * inner], where columns of gate and up alternate, NAME.down.weight, [experts,
+// inner, hidden], and a bias for each.
 struct ExpertsOptions {
   int64_t layer = 0;  // index of the block
   int64_t hidden = 0;
-  int64_t inner = 0;  // of one expert
+  int64_t inner = 0;  // inner features of one expert
   RouterOptions router{};
   ops::Activation activation = ops::Activation::silu;
-  std::optional<ops::ClampedGate> clamped_gate{};  // in place of the activation
+  std::optional<ops::ClampedGate> clamped_gate{};  // replaces `activation`
   Initializer initializer = Initializer::normal(0.02);
   Initializer down_initializer = Initializer::normal(0.02);
 };
 
-// Parameters: "weight" and, of a layer norm, "bias", [features] each.
+// Parameters: "weight" and, for a layer norm, "bias", each [features].
 struct NormOptions {
   int64_t features = 0;
   double epsilon = 1e-5;
   bool weight = true;        // false: no parameters at all
-  bool bias = true;          // of a layer norm; an RMS norm has none
-  bool unit_offset = false;  // 1 + weight multiplies, and the weight begins with zeros (Gemma)
+  bool bias = true;          // layer norm only; an RMS norm has no bias
+  bool unit_offset = false;  // multiply by 1 + weight; weight is initialized to 0 (Gemma)
 };
 
 struct EmbeddingOptions {
   int64_t vocabulary = 0;
   int64_t features = 0;
   Initializer initializer = Initializer::normal(0.02);
-  int64_t first_row = 0;  // position embeddings: the row of position 0
+  int64_t first_row = 0;  // of position embeddings: table row of position 0
 };
 
-// The end of a language model: logits are soft_cap * tanh(logit_scale * (x table^T + bias) /
-// soft_cap).
+// The output layer of a language model (LM head): logits = soft_cap * tanh(logit_scale * (x table^T
+// + bias) / soft_cap).
 struct VocabularyHeadOptions {
   EmbeddingOptions table;
-  bool bias = false;  // a parameter NAME.bias, [vocabulary], also of a tied head
+  bool bias = false;  // parameter NAME.bias, [vocabulary]; a tied head has its own
   double logit_scale = 1;
   double soft_cap = 0;  // 0: none
 };
 
-// Norms of queries and keys between their projection and the rotation. Their parameters lie beside
-// the attention: "query_norm.weight", "key_norm.weight", and "bias" likewise.
+// Norms of queries and keys between their projection and the rotary embedding. Their parameters are
+// siblings of the attention: "query_norm.weight", "key_norm.weight", and "bias" likewise.
 struct QueryKeyNormOptions {
   enum class Kind { none, rms, layer };
   enum class Over {
-    each_head,  // over a head's channels
-    all_heads   // over those of all heads of a token; weights are [heads * head_size]
+    each_head,  // over the channels of one head
+    all_heads   // over the channels of all heads of a token; weights are [heads * head_size]
   };
   Kind kind = Kind::none;
   Over over = Over::each_head;
-  bool own_weights = false;  // with each_head: weights are [heads, head_size], else [head_size]
+  // With each_head: weights are [heads, head_size], one row per head, instead of [head_size].
+  bool own_weights = false;
   bool bias = false;
   bool unit_offset = false;  // as in NormOptions
   double epsilon = 1e-5;
@@ -101,64 +104,66 @@ struct QueryKeyNormOptions {
 };
 
 struct AttentionOptions {
-  int64_t layer = 0;  // index of the block, also in a KeyValueStore
+  int64_t layer = 0;  // index of the block, and of the layer in a KeyValueStore
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // divides heads; queries of head h see keys of head h * kv_heads / heads
+  int64_t kv_heads = 0;  // divides heads; query head h uses K/V head h * kv_heads / heads
   int64_t head_size = 0;
-  int64_t value_size = 0;  // of a head of values; 0: head_size
+  int64_t value_size = 0;  // features of a value head; 0: head_size
   double scale = 0;        // of the scores; usually 1 / sqrt(head_size)
   double dropout = 0;
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
-  // Which keys a query sees, and how scores are changed: see ops::AttentionOptions.
+  // Mask and changes of the scores: see ops::AttentionOptions.
   bool causal = true;
-  int64_t window = 0;   // sliding window; 0: none
-  double soft_cap = 0;  // of the scores; 0: none
-  double alibi = 0;     // factor of ALiBi's slopes; 0: no ALiBi
-  // Attention sinks: a parameter NAME.sinks, a logit for each query head. Unset: none.
+  int64_t window = 0;   // sliding window in positions; 0: no window
+  double soft_cap = 0;  // soft cap of the scores; 0: no cap
+  double alibi = 0;     // multiplies ALiBi's slopes; 0: no ALiBi
+  // Attention sinks: parameter NAME.sinks [heads], one logit per query head. nullopt: no sinks.
   std::optional<Initializer> sinks{};
 
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
 };
 
-// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2", 2.1): products of an activation to a few
-// features for each token, the latents, from whose norms come the heads of queries, keys and
-// values. A head of queries or keys has `rotary` features that turn by their position, which all
-// heads of keys share, and then `plain` ones that do not. A key-value store keeps latents and what
-// turns, not heads, but where "key_value_up" is adapted.
+// Multi-head latent attention, MLA (DeepSeek-AI 2024, "DeepSeek-V2", 2.1). Linear layers project
+// each token down to a few features, the latents; the latents are normed and projected up to the
+// heads of queries, keys and values. Each query or key head has `rotary` features with rotary
+// embedding, which all key heads share, followed by `plain` features without it. A key-value store
+// keeps the latents and the rotary features of the keys instead of heads, unless "key_value_up" has
+// an adapter.
 //
-// Parameters: "query_down" [query_rank, hidden], "query_latent_norm", "query_up" [heads * (rotary +
-// plain), query_rank], or, where query_rank is 0, "query" [heads * (rotary + plain), hidden];
-// "key_value_down" [key_value_rank + rotary, hidden], "key_value_latent_norm", "key_value_up"
-// [heads * (plain + value), key_value_rank].
+// Parameters: "query_down" [query_rank, hidden], "query_latent_norm" and "query_up" [heads *
+// (rotary + plain), query_rank], or, if query_rank is 0, "query" [heads * (rotary + plain),
+// hidden]; "key_value_down" [key_value_rank + rotary, hidden], "key_value_latent_norm",
+// "key_value_up" [heads * (plain + value), key_value_rank].
 struct LatentAttentionOptions {
   int64_t hidden = 0;
   int64_t heads = 0;
-  int64_t query_rank = 0;  // 0: queries are a product of the activation
+  int64_t query_rank = 0;  // 0: queries are projected from the activation, without latents
   int64_t key_value_rank = 0;
   int64_t rotary = 0;
   int64_t plain = 0;
   int64_t value = 0;
-  bool bias = false;  // of the products to latents
+  bool bias = false;  // of the down-projections
   double norm_epsilon = 1e-6;
   Initializer initializer = Initializer::normal(0.02);
-  // Of the attention among heads; of heads it says what the fields above say.
+  // Options of the attention itself. The builder sets its heads, kv_heads, head_size and value_size
+  // from the fields above.
   AttentionOptions attention{};
 
   int64_t head_size() const { return rotary + plain; }  // of queries and keys
 };
 
-// The heads of a model that this rank has.
+// The attention heads on this rank.
 struct LocalHeads {
   Range queries;
   Range keys;  // and values
 };
 
-// Adapters; all weights of the model are then frozen. Of low-rank ones (low_rank_adapter.h), beside
-// an adapted weight, parameter "lora_A.weight" is A and "lora_B.weight" is B, and with magnitudes
-// "lora_magnitude_vector.weight" those of its outputs. Of virtual tokens (ops::VirtualTokens),
-// beside an attention, "virtual_keys.weight" and "virtual_values.weight" are [tokens, kv_heads *
-// size] each.
+// Adapters; with them all other weights of the model are frozen. Low-rank adapters
+// (low_rank_adapter.h) add, beside an adapted weight, parameters "lora_A.weight" (A) and
+// "lora_B.weight" (B), and with `magnitudes` (DoRA) "lora_magnitude_vector.weight", [out_features].
+// Virtual tokens (ops::VirtualTokens) add, beside an attention, "virtual_keys.weight" and
+// "virtual_values.weight", each [tokens, kv_heads * size].
 struct AdapterOptions {
   int64_t virtual_tokens = 0;  // 0: none
   Initializer virtual_initializer = Initializer::normal(1);
@@ -166,18 +171,19 @@ struct AdapterOptions {
   double scale = 1;
   double dropout = 0;
   bool magnitudes = false;
-  // Whether the A and B with which the adapter begins are kept beside it, as frozen parameters
-  // "lora_A_start.weight" and "lora_B_start.weight", which products do not use; the latter is -B.
+  // Whether the initial A and B are kept as frozen parameters "lora_A_start.weight" (A) and
+  // "lora_B_start.weight" (-B). No layer computes with these.
   bool keeps_start = false;
-  // Parameters of the model that are trained with the adapters, by full name.
+  // Parameters of the model, by full name, that are trained together with the adapters.
   std::set<std::string> trained = {};
-  // How the weights of the blocks' products are held; unset: as numbers.
+  // Storage type of the frozen weights of the blocks' linear layers; nullopt: not packed.
   std::optional<ops::PackedType> base = std::nullopt;
-  // Takes a product's full name ("blocks.3.query") and returns the name of the product in the
-  // model's files that contains it, or nothing if it is not adapted. Neighbours in a fused product
-  // that get the same name share A.
+  // Accepts the full name of a linear layer ("blocks.3.query") and returns the module of the
+  // model's files that contains the layer, or nullopt if the layer has no adapter. Neighbouring
+  // parts of a fused layer with the same module share A.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
-  // Of the modules whose rank or scale is another, by what `adapted` returns.
+  // Rank and scale of the modules that differ from `rank` and `scale`, by the name that `adapted`
+  // returns.
   struct Size {
     int64_t rank = 0;
     double scale = 1;
@@ -190,22 +196,22 @@ struct AdapterOptions {
   }
 };
 
-// Magnitudes of an adapter, and what they are before training: the norms that outputs then have.
-// Call it where the weights are here.
+// DoRA magnitudes of an adapter. `initial` returns their initial values: the norms of the rows of
+// the adapted weight (output_norms()). Call `initial` only on ranks that hold the weights.
 struct Magnitudes {
   ParameterHandle parameter;
   std::function<at::Tensor(LayerScope& scope)> initial;
 };
 
-// The parameters of attention itself, for this rank's heads.
+// Parameters of an attention, for this rank's heads.
 struct AttentionParameters {
-  ParameterHandle sinks{};  // [query heads here]; empty: none
-  // Of an adapter, [virtual tokens, kv heads here * size] each; empty: none.
+  ParameterHandle sinks{};  // [query heads on this rank]; empty handle: no sinks
+  // [virtual tokens, K/V heads on this rank * size] each; empty handles: no virtual tokens.
   ParameterHandle virtual_keys{}, virtual_values{};
 };
 
-// A part of a model that one pipeline stage holds whole: all before the blocks, a block, or all
-// after the blocks.
+// A part of a model that pipeline parallelism does not divide: everything before the blocks, one
+// block, or everything after the blocks.
 struct ModelPart {
   enum class Kind { embedding, block, head };
   Kind kind = Kind::embedding;
@@ -217,15 +223,16 @@ class Builder {
  public:
   virtual ~Builder() = default;
 
-  // Freezes all weights and gives products adapters. Called before any layer is made.
+  // Freezes all weights and adds adapters to the layers that `options` names. Call it before any
+  // layer is made.
   virtual void adapt(AdapterOptions options) = 0;
 
-  // Layers made from here on belong to this part.
+  // Layers made after this call belong to `part`.
   virtual void begin_part(const ModelPart& part) = 0;
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;
-  // options.vocabulary: all rows of the table, those before first_row included.
+  // options.vocabulary: number of all rows of the table, including those before first_row.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
@@ -241,23 +248,24 @@ class Builder {
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
-  // options must not be causal, use positions or have norms.
+  // `options` must not be causal and must not use a window, ALiBi, rotary embedding or norms.
   virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                           const VocabularyHeadOptions& options) = 0;
-  // A head with the table of the embedding `embedding_name`, which must have been made.
+  // Makes a head that shares the table of the embedding `embedding_name`; that embedding must
+  // exist.
   virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
       const std::string& name, const std::string& embedding_name,
       const VocabularyHeadOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
-  // How many virtual tokens come before those of a sequence, unless a step leaves adapters out.
+  // Number of virtual tokens before each sequence, for steps with StepContext::adapted.
   virtual int64_t virtual_tokens() const = 0;
-  // Of all adapters, in the order in which the model uses them.
+  // Magnitudes of all adapters, in the order in which the model uses them.
   virtual const std::vector<Magnitudes>& magnitudes() const = 0;
 
-  // While it lives, names begin with `name`: "blocks.3" + "up" + "weight".
+  // While a Scope lives, parameter names begin with `name`: "blocks.3" + "up" + "weight".
   class Scope {
    public:
     Scope(Builder& builder, const std::string& name);

@@ -1,5 +1,5 @@
-// Makes layers of one process: what a model gets without parallelism. Sharded builders derive from
-// it and override what is not whole on each rank.
+// Makes unsharded layers, for a model without parallelism. Sharded builders derive from
+// DenseBuilder and override what is not held whole on each rank.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace colossal::nn {
 
-// Makes attention over the heads here. stream: names the random numbers of its dropout.
+// Makes attention over this rank's heads. stream: name of the random number stream of its dropout.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
     std::string stream, const AttentionOptions& options, const LocalHeads& here,
     const AttentionParameters& parameters)>;
@@ -26,14 +26,14 @@ std::unique_ptr<Attention> make_dense_attention(std::string stream, const Attent
                                                 const LocalHeads& here,
                                                 const AttentionParameters& parameters);
 
-// Returns the options of one part of a fused product as a product of its own.
+// Returns the options of one part of a fused linear layer as a layer of its own.
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part);
 
 enum class HeadKind { query, key };
 
 class DenseBuilder : public Builder {
  public:
-  // table_rows: the most rows of a vocabulary's table in one parameter; 0: all.
+  // table_rows: the maximum number of rows of a vocabulary table in one parameter; 0: no limit.
   explicit DenseBuilder(MakeAttention make_attention = make_dense_attention, int64_t table_rows = 0)
       : make_attention_(std::move(make_attention)), table_rows_(table_rows) {}
 
@@ -67,8 +67,8 @@ class DenseBuilder : public Builder {
 
   void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
 
-  // Sets the pipeline stage of each part; without it one stage has all. Called before any layer is
-  // made.
+  // Sets the pipeline stage of each part; without this call all parts are on stage 0. Call it
+  // before any layer is made.
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
   void begin_part(const ModelPart& part) override { stage_ = stage_of_(part); }
 
@@ -76,15 +76,16 @@ class DenseBuilder : public Builder {
   void enter(const std::string& name) override { path_.push_back(name); }
   void leave() override { path_.pop_back(); }
 
-  // The placement of parameters that every rank holds whole.
+  // Placement of parameters that every rank holds whole.
   virtual Placement whole() const { return {}; }
-  // Return the placement of a norm's parameters, and make the norm of them.
+  // of_features() returns the placement of a norm's parameters; make_norm() makes the norm of them.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
-  // The placement of a router's parameters.
+  // Placement of a router's parameters.
   virtual Placement of_router() const { return whole(); }
-  // A parameter of all experts, [experts, ..], and its dim that is cut where a part of each expert
-  // is here: that of `inner` features, each of `inner_width` neighbours. No dim: -1.
+  // A stacked parameter of all experts, [experts, ..]. inner_dim: the dim with the `inner`
+  // features, which is cut when experts are divided over ranks; -1 if no dim is cut. inner_width:
+  // number of neighbouring indices for each inner feature.
   struct ExpertStack {
     std::vector<int64_t> shape;
     int64_t inner_dim = -1;
@@ -93,44 +94,46 @@ class DenseBuilder : public Builder {
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
-  // A or B of the adapters of all experts, see ExpertAdapter. inner_width: as in ExpertStack, where
-  // its features are cut as `inner` ones; 0: they are not.
+  // A or B of the adapters of all experts, see ExpertAdapter. inner_width: as in ExpertStack if its
+  // features are the `inner` ones and are cut; 0 if they are not cut.
   struct ExpertFactor {
     bool is_down = false;  // A
     int64_t experts = 0;
     int64_t rank = 0;
-    int64_t features = 0;  // inputs of A, outputs of B
+    int64_t features = 0;  // input features of A, output features of B
     int64_t inner_width = 0;
     int64_t layer = 0;  // index of the block
   };
   virtual Placement of_expert_adapter(const ExpertFactor& /*factor*/) const { return whole(); }
-  // See ExpertsParts.
+  // See ExpertsParts::share_rows.
   virtual ShareRows share_rows() const { return nullptr; }
-  // How many ranks have a part each of the same expert; their results are summed.
+  // Number of ranks that divide one expert; their results are summed.
   virtual int expert_parts() const { return 1; }
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
-  // of_all_heads(): the placement of parameters that all heads of an attention share. of_heads():
-  // of those that belong to query heads, or key heads; the caller sets `held`.
+  // of_all_heads(): placement of parameters that all heads of an attention share. of_heads():
+  // placement of parameters of query heads or of key heads; the caller sets `held`.
   virtual Placement of_all_heads() const { return {}; }
   virtual Placement of_heads(HeadKind /*kind*/) const { return {}; }
-  // Of an attention's heads those that are here.
+  // Returns the heads of an attention that are on this rank.
   virtual LocalHeads heads_here(int64_t heads, int64_t kv_heads) const {
     return {{0, heads}, {0, kv_heads}};
   }
-  // A norm over all heads of queries, or of keys, of which some are here.
+  // Makes a norm over the channels of all query heads or all key heads, of which this rank has
+  // some.
   virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
-  // Dropout of what a head multiplies, all features of the tokens whose logits it computes here.
+  // Makes dropout of a vocabulary head's input: all features of the tokens whose logits this rank
+  // computes.
   virtual std::unique_ptr<Dropout> head_dropout(const std::string& name, double probability) {
     return dropout(name, probability);
   }
-  // Makes the table of a head that is not tied.
+  // Makes the table of an untied vocabulary head.
   virtual TokenTable head_table(const std::string& name, const EmbeddingOptions& options);
-  // Return the rows of the vocabulary whose logits a head computes here, and the placement of its
-  // bias.
+  // head_rows() returns the rows of the vocabulary whose logits this rank computes; of_head_bias()
+  // returns the placement of the head's bias.
   virtual Range head_rows(int64_t vocabulary) const { return {0, vocabulary}; }
   virtual Placement of_head_bias(int64_t /*vocabulary*/) const { return {}; }
   virtual std::unique_ptr<VocabularyHead> make_head(VocabularyHeadParts parts);
-  // The same for a head that has the embedding's table.
+  // Makes a head that is tied to the embedding's table.
   virtual std::unique_ptr<VocabularyHead> make_tied_head(VocabularyHeadParts parts) {
     return make_head(std::move(parts));
   }
@@ -139,49 +142,53 @@ class DenseBuilder : public Builder {
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
                             Placement placement);
-  // Makes a table whose rows are divided among ranks. rows_of_ranks: the rows of each; this one is
-  // `rank`. of_rows: the placement of a row; its `held` has the features here, or no dims if all
-  // are.
+  // Makes a table whose rows are divided over ranks. rows_of_ranks: the rows of each rank; rank:
+  // the index of this rank. of_rows: placement of a row; its `held` has this rank's features, or no
+  // dims if this rank has all features.
   TokenTable token_table(const std::string& name, const EmbeddingOptions& options,
                          const std::vector<Range>& rows_of_ranks, size_t rank,
                          Placement of_rows = {});
-  // Returns the blocks into which token_table() cuts the rows of each rank, equally many for all.
+  // Returns, for each rank, the blocks into which token_table() cuts its rows; all ranks have
+  // equally many blocks.
   std::vector<std::vector<Range>> blocks_of(const std::vector<Range>& rows_of_ranks) const;
-  // Products of one input, side by side, that may be adapted.
+  // A linear layer that may have an adapter; several may share an AdaptedInput.
   struct AdaptedProduct {
     std::string name;
     int64_t out_features = 0;  // on all ranks
-    Placement of_up;           // of B; `held` is for its outputs only
+    Placement of_up;           // of B; `held` has its output dim only
     ParameterHandle weight;
   };
   struct AdaptedInput {
     int64_t features = 0;  // on all ranks
-    Placement of_down{};   // of A; `held`: of its inputs alone
-    // Of what is here of the input. Null: dropout().
+    Placement of_down{};   // of A; `held` has its input dim only
+    // Makes dropout of this rank's part of the input. Null: dropout() makes it.
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
     LowRankAdapter::Way way{};
   };
-  // The activation from which latents are made, whose `way` brings these to where they are used:
-  // there every rank that has heads of a token has all of its latents.
+  // The activation that latent attention projects down to latents. `way.move` redistributes the
+  // latents to the ranks that use them: afterwards every rank that has heads of a token has all
+  // latents of that token.
   virtual AdaptedInput input_of_latents(int64_t hidden) {
     return {.features = hidden, .of_down = whole()};
   }
-  // The placement of what multiplies parts of latents before they are moved.
+  // Placement of B of the down-projections' adapters; the outputs of B are latents before
+  // `way.move`.
   virtual Placement of_latent_parts() const { return whole(); }
-  // Latents where they are used.
+  // The latents after `way.move`, as the input of the up-projections.
   virtual AdaptedInput latents(int64_t features) {
     return {.features = features, .of_down = of_all_heads()};
   }
-  // The placement of outputs of the product `name` that belong to heads.
+  // Placement of the outputs of linear layer `name`, which belong to heads.
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
-  // Sums over the ranks among whom weights are cut. Null: each has all of them.
+  // Returns the sum over the ranks that divide the weights. Null: each rank has whole weights.
   virtual SumOverRanks sum_over_ranks() const { return nullptr; }
-  // Of the layer that looks up a token table, if it is to be adapted.
+  // Makes the adapter of an embedding. It adapts nothing if AdapterOptions does not name the
+  // embedding, except for per-request adapters.
   EmbeddingAdapter embedding_adapter(const std::string& name, const EmbeddingOptions& options);
-  // Adapts those that are to be.
+  // Makes the adapter of the products that AdapterOptions names.
   LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
-  // Makes weight and bias (empty: none) of a product.
+  // Makes weight and bias of a linear layer; the bias is an empty handle if options.bias is false.
   std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
                                                                 const LinearOptions& options,
                                                                 Placement of_weight,
@@ -190,7 +197,7 @@ class DenseBuilder : public Builder {
  private:
   std::unique_ptr<ExpertStacks> expert_stacks(const std::string& name,
                                               const ExpertsOptions& options);
-  // Of stacks of one input, by their names, each with so many outputs.
+  // One of several expert stacks that share an input.
   struct AdaptedStack {
     std::string name;
     int64_t out_features = 0;
@@ -201,8 +208,9 @@ class DenseBuilder : public Builder {
   ParameterHandle of_all_experts(const std::string& layer, const char* name,
                                  const ExpertStack& stack, Initializer initializer);
   Router router(const ExpertsOptions& options);
-  // Of latent attention: the product to latents, with its `move`; a norm of latents; the weight of
-  // a product of them, and the product; attention among latents, or null.
+  // Latent attention: make_down() makes the down-projection and `parts.move`; latent_norm() a norm
+  // of latents; latent_weight() and latent_product() the weight and the linear layer of an
+  // up-projection; attention_of_latents() the attention over latents, or null.
   void make_down(const LatentAttentionOptions& options, LatentAttentionLayer::Parts& parts);
   std::unique_ptr<Norm> latent_norm(const std::string& name, int64_t features, double epsilon);
   ParameterHandle latent_weight(const std::string& name, const LinearOptions& options);
@@ -211,25 +219,25 @@ class DenseBuilder : public Builder {
   std::unique_ptr<Attention> attention_of_latents(const std::string& name,
                                                   const LatentAttentionOptions& options);
   HeadAdapter head_adapter(const std::string& name, const EmbeddingOptions& table);
-  // A parameter of a low-rank adapter.
+  // Makes a trained parameter of a low-rank adapter.
   ParameterHandle low_rank_parameter(const std::string& layer, const char* name,
                                      std::vector<int64_t> shape, Initializer initializer,
                                      Placement placement);
-  // What a head has besides its table.
+  // Makes the parts of a vocabulary head: `table` and, if options has one, a bias, and the adapter.
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);
   std::unique_ptr<Norm> norm(const std::string& name, const NormOptions& options, bool centered);
   std::unique_ptr<Norm> query_key_norm(const AttentionOptions& options, const LocalHeads& here);
-  // The norm's parameters for heads of queries or of keys.
+  // Makes the parameters of the norm of queries or of keys.
   NormParts head_norm_parts(HeadKind kind, const AttentionOptions& options, const LocalHeads& here);
   AttentionParameters attention_parameters(const std::string& name, const AttentionOptions& options,
                                            const LocalHeads& here);
-  // Keys or values, of heads of `size` features.
+  // Makes the virtual keys or the virtual values; size: features of a head.
   ParameterHandle virtual_heads(const std::string& name, const AttentionOptions& options,
                                 const LocalHeads& here, int64_t size);
 
   MakeAttention make_attention_;
-  std::optional<AdapterOptions> adapters_;  // unset: all weights are trained
+  std::optional<AdapterOptions> adapters_;  // nullopt: all weights are trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
   int stage_ = 0;  // of the layers being made

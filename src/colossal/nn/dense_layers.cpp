@@ -96,7 +96,7 @@ DenseAttention::DenseAttention(std::string stream, const AttentionOptions& optio
 
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
   LayerScope scope(head_options_.stream());
-  auto [queries, keys, values] = heads_.split(heads_.turned(qkv, context));
+  auto [queries, keys, values] = heads_.split(heads_.apply_rotary(qkv, context));
   keys = heads_.seen_by_queries(keys);
   values = heads_.seen_by_queries(values);
   ops::AttentionOptions options = head_options_.of_step(scope, context);
@@ -160,7 +160,7 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
   }
   LayerScope scope(head_options_.stream());
   const at::Tensor queries = heads_.split_queries(query);
-  const auto [keys, values] = heads_.split_memory(key_value);
+  const auto [keys, values] = heads_.split_keys_values(key_value);
   ops::AttentionOptions options = head_options_.of_step(scope, context);
   options.prefix_lengths = {};
   if (context.memory_documents.defined()) {

@@ -30,7 +30,8 @@ class DenseEmbedding : public Embedding {
   EmbeddingAdapter adapter_;
 };
 
-// Returns rows of a table of positions: that of position 0 is `first_row`.
+// Returns positions + first_row: the table rows of `positions`, where position 0 has row
+// `first_row`.
 at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row);
 
 class DensePositionEmbedding : public PositionEmbedding {
@@ -56,7 +57,7 @@ class DenseLinear : public Linear {
 
  private:
   ParameterHandle weight_;
-  ParameterHandle bias_;  // empty: none
+  ParameterHandle bias_;  // empty handle: no bias
   WeightOrder order_;
   LowRankAdapter adapter_;
 };
@@ -70,7 +71,7 @@ class DenseFusedLinear : public Linear {
 
  private:
   std::vector<ParameterHandle> weights_;  // [out, in] each
-  std::vector<ParameterHandle> biases_;   // as many, or none
+  std::vector<ParameterHandle> biases_;   // one per weight, or empty
   LowRankAdapter adapter_;
 };
 
@@ -98,13 +99,13 @@ class DenseNorm : public Norm {
 
 class DenseDropout : public Dropout {
  public:
-  // channel_begin: the number of the first channel here, among those of all ranks.
+  // channel_begin: global index of this rank's first channel.
   DenseDropout(std::string stream, double probability, int64_t channel_begin = 0)
       : stream_(std::move(stream)), probability_(probability), channel_begin_(channel_begin) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
-  std::string stream_;  // names the random numbers: distinct for each layer
+  std::string stream_;  // name of the random number stream: distinct for each layer
   double probability_;
   int64_t channel_begin_;
 };
@@ -117,16 +118,16 @@ class DenseAttention : public Attention {
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  protected:
-  // From queries, keys and values of the positions here, [batch, heads, sequence, size] each, to
-  // what the queries see, of the shape of queries but of the values' size.
+  // Computes attention. Queries, keys and values of this rank's positions: [batch, heads, sequence,
+  // size] each. Returns [batch, query heads, sequence, value_size].
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const StepContext& context) const;
 
  private:
-  // Of virtual tokens of the key heads here those that queries here see.
+  // Selects the key heads of `tokens` that this rank's queries attend to.
   ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
-  // Virtual tokens that the step's rows bring along.
+  // Returns the virtual tokens of the per-request adapters of the step's rows.
   std::vector<RowsBehindVirtualTokens> brought(const StepContext& context) const;
 
   int64_t layer_;
@@ -163,8 +164,8 @@ class DenseVocabularyHead : public VocabularyHead {
   }
   at::Tensor logits(const at::Tensor& x, const StepContext& context,
                     const at::Tensor& wanted) override;
-  at::Tensor whole_states(const at::Tensor& x, const StepContext&,
-                          const at::Tensor& wanted) override {
+  at::Tensor gathered_states(const at::Tensor& x, const StepContext&,
+                             const at::Tensor& wanted) override {
     return wanted_rows(x.flatten(0, 1), wanted);
   }
 

@@ -1,5 +1,5 @@
-// How many of a sequence's tokens an expert takes at most; it drops the rest (D. Lepikhin et al.
-// 2020, "GShard", with the sequence as the group).
+// Expert capacity: an expert accepts a limited number of a sequence's tokens and drops the rest (D.
+// Lepikhin et al. 2020, "GShard", with the sequence as the group).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,25 +12,28 @@
 
 namespace colossal::nn {
 
-// Rows of all ranks that route tokens of the same sequences, and where this rank's begin.
+// Rows of all ranks that route tokens of the same sequences; this rank's rows begin at `first`.
 struct SharedRows {
   at::Tensor rows;
   int64_t first = 0;
 };
-// Gathers rows [rows here, width] in fp64 over these ranks. Column kColumnOfRow is that of a
-// token's row, of those here, and becomes the one of the whole row, of `positions`. Null: this rank
-// alone routes them.
+// Gathers rows [rows of this rank, width] in fp64 over the ranks that route tokens of the same
+// sequences. On entry, column kColumnOfRow is a token's position among this rank's positions; in
+// the result it is the position in the whole sequence of `positions` tokens. Null: this rank alone
+// routes the sequences.
 using ShareRows = std::function<SharedRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kColumnOfRow = 1;
 
-// ceil(factor * positions * chosen / experts), 1 at least, of a sequence of so many positions.
+// Returns max(1, ceil(capacity_factor * positions * chosen / experts)): the capacity of each expert
+// for a sequence of `positions` tokens.
 int64_t capacity_of(const RouterOptions& options, int64_t positions);
 
-// Returns routing.experts [tokens, chosen] with options.experts, which is none, in place of an
-// expert that drops the token: of a sequence's tokens it takes those with the largest weights, of
-// those within the same 2^-16 the first. What is dropped adds nothing to a token's result, and
-// other weights stay. first_token: of the micro-batch's tokens here, [batch * sequence], the first
-// that is routed here; the others follow it. On meta nothing is dropped.
+// Returns routing.experts [tokens, chosen], in which options.experts (no valid index) replaces each
+// expert that drops the token. Of a sequence's tokens an expert accepts those with the largest
+// weights; weights are rounded to multiples of 2^-16, and of equal weights the earlier positions
+// win. A dropped choice adds nothing to the token's result; the other weights are unchanged.
+// first_token: index, in the micro-batch [batch * sequence] of this rank, of the first token that
+// this rank routes; the others follow it. Tensors on meta drop nothing.
 at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
                            const StepContext& context, int64_t first_token, const ShareRows& share);
 

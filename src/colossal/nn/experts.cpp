@@ -171,7 +171,7 @@ at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context
       ops::order_by_expert(places_of(experts), options.experts, expected_);
   if (context.router_records) record(routing, by_expert(order.counts), context);
   const at::Tensor rows = ops::rows_by_expert(tokens, order);
-  const at::Tensor results = through_experts(rows, order.counts, context, meanwhile);
+  const at::Tensor results = run_experts(rows, order.counts, context, meanwhile);
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
 }
 

@@ -1,5 +1,5 @@
-// A mixture-of-experts layer: each token goes through a few of many MLPs, and its results are
-// summed by weights (N. Shazeer et al. 2017, "Outrageously Large Neural Networks").
+// A mixture-of-experts layer: each token passes through a few of many MLPs, and the results are
+// summed with the router's weights (N. Shazeer et al. 2017, "Outrageously Large Neural Networks").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,35 +20,37 @@
 
 namespace colossal::nn {
 
-// Called with each weight of a stack as it is used, [experts here, ..]; what it returns is computed
-// with. Null: the weight itself.
+// Called with each stacked weight [experts on this rank, ..] when it is used; the layer computes
+// with the returned tensor. Null: the weight itself.
 using OnUse = std::function<at::Tensor(const at::Tensor& weight)>;
 
-// Of what makes the inner features of experts, gate and up, and of what makes their results.
+// first: adapters of gate and up; second: adapters of down.
 struct ExpertAdapters {
   ExpertAdapter first, second;
 
   bool none() const { return !first && !second; }
 };
 
-// MLPs with a gate, all of one size.
+// Gated MLPs of equal size: the experts on this rank.
 class ExpertStacks {
  public:
   virtual ~ExpertStacks() = default;
-  // rows [rows, hidden], those of the first expert that is here first; counts: how many each of
-  // these has. Returns [rows, hidden], also of no rows by operators that autograd sees.
+  // Computes the experts. rows: [rows, hidden], sorted by expert; counts: number of rows of each
+  // expert on this rank. Returns [rows, hidden]. With no rows it still runs operators that autograd
+  // records.
   virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
                              const StepContext& context, const OnUse& on_use) const = 0;
-  // Whether compute_with() computes all that compute() does: there are weights of the type computed
-  // in, and no adapters.
+  // Whether compute_with() gives the same results as compute(): the weights are neither packed nor
+  // quantized, and there are no adapters.
   virtual bool can_be_copied() const = 0;
-  // The same with other experts' weights, in the order in which compute() uses its own.
+  // Like compute(), with the given weights of other experts, in the order in which compute() uses
+  // its own.
   virtual at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const std::vector<at::Tensor>& weights) const = 0;
 };
 
-// Each matrix of all experts is one parameter: gate and up [experts, inner, hidden], down [experts,
-// hidden, inner].
+// One parameter per matrix: gate and up are [experts, inner, hidden], down is [experts, hidden,
+// inner].
 class SeparateStacks : public ExpertStacks {
  public:
   SeparateStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
@@ -70,15 +72,15 @@ class SeparateStacks : public ExpertStacks {
   ops::Activation activation_;
 };
 
-// GPT-OSS's (OpenAI 2025): gate and up are one parameter of pairs of columns, [experts, hidden, 2
-// inner], down is [experts, inner, hidden], and both have biases, [experts, 2 inner] and [experts,
-// hidden].
+// The layout of GPT-OSS (OpenAI 2025): gate and up are one parameter [experts, hidden, 2 * inner]
+// whose columns alternate, down is [experts, inner, hidden]. Both have biases, [experts, 2 * inner]
+// and [experts, hidden].
 class PairedStacks : public ExpertStacks {
  public:
   struct Parameters {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
-  // parts: how many ranks have a part each of an expert's inner features; their results are summed.
+  // parts: number of ranks that divide the inner features of each expert; their results are summed.
   PairedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
                int parts)
       : parameters_(std::move(parameters)),
@@ -98,21 +100,22 @@ class PairedStacks : public ExpertStacks {
   int parts_;
 };
 
-// In what order the experts of a layer lie over ranks.
+// The order in which the experts of a layer are placed on ranks.
 struct ExpertPlaces {
-  std::vector<int64_t> order;     // the expert at each place; empty: as they are numbered
-  std::vector<int64_t> expected;  // rows of each expert that dry runs go by; empty: equally many
+  std::vector<int64_t> order;     // the expert at each place; empty: in order of index
+  std::vector<int64_t> expected;  // rows of each expert in dry runs; empty: equal numbers
 };
 
 struct ExpertsParts {
   int64_t layer = 0;  // index of the block
   Router router;
-  ShareRows share_rows;  // over the ranks that route tokens of the same sequences
+  // Over the ranks that route tokens of the same sequences; null: this rank alone.
+  ShareRows share_rows;
   std::unique_ptr<ExpertStacks> stacks;
   ExpertPlaces places;
 };
 
-// Experts that are all on this rank.
+// A mixture-of-experts layer with all experts on this rank.
 class DenseExperts : public Experts {
  public:
   explicit DenseExperts(ExpertsParts parts);
@@ -120,8 +123,8 @@ class DenseExperts : public Experts {
                      const std::function<void()>& meanwhile) override;
 
  protected:
-  // tokens_of() returns the tokens of an activation that this rank routes, [tokens, hidden];
-  // activation_of() makes an activation like x of their results.
+  // tokens_of() returns the tokens of activation x that this rank routes, [tokens, hidden].
+  // activation_of() turns their results into an activation of the same layout as x.
   virtual at::Tensor tokens_of(const at::Tensor& x, const StepContext& /*context*/) const {
     return x.flatten(0, -2);
   }
@@ -129,14 +132,14 @@ class DenseExperts : public Experts {
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
-  // Of the tokens of the micro-batch here, [batch * sequence], the index of the first that is
-  // routed here; the others follow it.
+  // Index, in the micro-batch [batch * sequence] of this rank, of the first token that this rank
+  // routes; the others follow it.
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
-  // rows: [rows, hidden] in the order of the experts' places; counts: rows of each place. Returns
-  // the experts' results in that order.
-  virtual at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                     const StepContext& context,
-                                     const std::function<void()>& meanwhile) const {
+  // Runs the experts. rows: [rows, hidden] in the order of the experts' places; counts: number of
+  // rows of each place. Returns the results in the same order.
+  virtual at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                 const StepContext& context,
+                                 const std::function<void()>& meanwhile) const {
     if (meanwhile) meanwhile();
     return parts_.stacks->compute(rows, counts, context, nullptr);
   }
@@ -149,9 +152,10 @@ class DenseExperts : public Experts {
               const StepContext& context) const;
 
   ExpertsParts parts_;
-  // Place of each expert, and `experts` for a choice that was dropped; undefined: as numbered.
+  // Place of each expert; the last entry maps the index of a dropped choice, `experts`, to itself.
+  // Undefined: the place is the index.
   at::Tensor place_of_expert_;
-  std::vector<int64_t> expected_;  // ExpertPlaces::expected by place
+  std::vector<int64_t> expected_;  // ExpertPlaces::expected, by place
 };
 
 }  // namespace colossal::nn

@@ -1,4 +1,4 @@
-// Makes the options of ops::attention() for the heads here.
+// Makes the options of ops::attention() for this rank's heads.
 #pragma once
 
 #include <string>
@@ -12,12 +12,13 @@ namespace colossal::nn {
 
 class HeadOptions {
  public:
-  // stream: names the random numbers of the layer's dropout. parameters: of all heads of the rank,
-  // of which `here` are some.
+  // stream: name of the random number stream of the layer's dropout. here: the heads of this layer;
+  // parameters: of all heads on the rank, which include `here`.
   HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 
-  // Returns the options of a step, without documents. They refer to this object and to the context.
+  // Returns the options of a step, without documents. They refer to this object and to `context`,
+  // so both must outlive them.
   ops::AttentionOptions of_step(LayerScope& scope, const StepContext& context) const;
 
   const std::string& stream() const { return stream_; }
@@ -25,14 +26,14 @@ class HeadOptions {
  private:
   at::Tensor sinks(LayerScope& scope) const;
   ops::VirtualTokens virtual_tokens(LayerScope& scope) const;
-  // [heads of keys here, virtual tokens, size]
+  // Returns [key heads of here_, virtual tokens, size].
   at::Tensor heads_of(const ParameterHandle& parameter, int64_t size, LayerScope& scope) const;
 
   std::string stream_;
   AttentionOptions options_;
   LocalHeads here_;
   AttentionParameters parameters_;
-  std::vector<double> alibi_slopes_;  // of the query heads here; empty: no ALiBi
+  std::vector<double> alibi_slopes_;  // one per query head of here_; empty: no ALiBi
 };
 
 }  // namespace colossal::nn

@@ -1,4 +1,4 @@
-// The parts of parameters that a rank holds, of tensors that all of them follow from.
+// Selects this rank's part of a parameter from a whole tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,10 +11,10 @@
 
 namespace colossal::nn {
 
-// Returns the indices of a parameter's dim that have elements here, as runs.
+// Returns the indices of dim `dim` that this rank holds, as runs.
 std::vector<Range> runs_here(const Parameter& parameter, size_t dim);
 
-// Returns those indices of `whole` along a dim, one run after the other; there may be none.
+// Returns the indices `runs` of `whole` along `dim`, one run after the other; `runs` may be empty.
 at::Tensor select_runs(const at::Tensor& whole, int64_t dim, const std::vector<Range>& runs);
 
 }  // namespace colossal::nn

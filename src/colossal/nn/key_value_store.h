@@ -1,5 +1,5 @@
-// Keys and values of the positions seen so far, so that generating a token costs one position. A
-// store decides how they are kept and how queries attend to them.
+// KV cache: keys and values of earlier positions, so that generating a token computes one position
+// only. A store decides how keys and values are kept and how queries attend to them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,8 @@
 
 namespace colossal::nn {
 
-// Rows [begin, begin + count) of a step's tokens see these before the tokens of their sequences.
+// Rows [begin, begin + count) of a step's tokens attend to the virtual tokens `tokens` before the
+// tokens of their own sequences.
 struct RowsBehindVirtualTokens {
   ops::VirtualTokens tokens;
   int64_t begin = 0;
@@ -22,20 +23,21 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  // Keeps keys and values [batch, kv_heads, new positions, size] of `layer`, and lets the
-  // queries of the same positions, [batch, heads, new positions, head_size], attend to these and to
-  // those that came before. Returns the shape of the queries. `options`: those of causal attention,
-  // without documents. brought: rows whose virtual tokens are these instead of the options';
-  // ascending, disjoint.
+  // Stores the keys and values of `layer`, [batch, kv_heads, new positions, size], and computes
+  // attention of the queries of the same positions, [batch, heads, new positions, head_size], to
+  // these and all earlier positions. Returns [batch, heads, new positions, value_size]. options: of
+  // causal attention, without documents. brought: rows with virtual tokens of per-request adapters,
+  // which replace those of `options`; ascending, disjoint.
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const std::vector<RowsBehindVirtualTokens>& brought) = 0;
 };
 
-// Keeps a batch of sequences of equal length, each contiguous in memory.
+// Stores a batch of sequences of equal length, each contiguous in memory. Does not support
+// `brought`.
 class ContiguousKeyValueStore : public KeyValueStore {
  public:
-  // Holds up to `capacity` positions for each layer; memory is taken as layers first attend.
+  // Holds up to `capacity` positions per layer. Memory is allocated when a layer first attends.
   ContiguousKeyValueStore(int64_t layers, int64_t capacity);
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,

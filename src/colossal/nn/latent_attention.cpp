@@ -59,8 +59,7 @@ at::Tensor LatentAttentionLayer::attend_by_heads(const OfToken& token, const Ste
       at::cat({token.queries, keys.flatten(-2), plain_values[1].flatten(-2)}, -1), context);
 }
 
-at::Tensor LatentAttentionLayer::attend_by_latents(const OfToken& token,
-                                                   const StepContext& context) {
+at::Tensor LatentAttentionLayer::attend_absorbed(const OfToken& token, const StepContext& context) {
   LayerScope scope = scope_of(parts_.key_value_weight);
   const at::Tensor weights = parts_.key_value_weight.use(scope).view(
       {-1, options_.plain + options_.value, options_.key_value_rank});
@@ -82,7 +81,7 @@ at::Tensor LatentAttentionLayer::attend_by_latents(const OfToken& token,
 
 at::Tensor LatentAttentionLayer::forward(const at::Tensor& x, const StepContext& context) {
   const OfToken token = project(x, context);
-  return context.key_values && parts_.of_latents ? attend_by_latents(token, context)
+  return context.key_values && parts_.of_latents ? attend_absorbed(token, context)
                                                  : attend_by_heads(token, context);
 }
 

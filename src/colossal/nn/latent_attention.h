@@ -1,4 +1,4 @@
-// Latent attention (DeepSeek-AI 2024, "DeepSeek-V2", 2.1), see LatentAttentionOptions.
+// Multi-head latent attention (DeepSeek-AI 2024, "DeepSeek-V2", 2.1); see LatentAttentionOptions.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,22 @@ namespace colossal::nn {
 class LatentAttentionLayer : public LatentAttention {
  public:
   struct Parts {
-    std::unique_ptr<Linear> query;  // of the activation; null: of latents
-    std::unique_ptr<Linear> down;   // to the latents of queries, if any, and of keys and values
-    // What the ranks that share a token do with these, to bring them from where the activation
-    // lies to where its heads do. Null: nothing.
+    std::unique_ptr<Linear> query;  // from the activation; null if queries come from latents
+    // To the latents of queries (if query_rank > 0), and of keys and values.
+    std::unique_ptr<Linear> down;
+    // Redistributes the latents from the ranks that hold the activation to the ranks that hold the
+    // heads. Null: nothing to move.
     LowRankAdapter::Move move;
-    std::vector<ParameterHandle> down_biases;          // of each product to latents, or none
-    std::unique_ptr<Norm> query_norm, key_value_norm;  // of latents; the first may be null
-    std::unique_ptr<Linear> query_up;                  // to the heads here; null as `query` is not
+    std::vector<ParameterHandle> down_biases;  // one per down-projection, or empty
+    // Norms of latents; query_norm is null if `query` is set.
+    std::unique_ptr<Norm> query_norm, key_value_norm;
+    std::unique_ptr<Linear> query_up;  // to this rank's heads; null if `query` is set
     std::unique_ptr<Linear> key_value_up;
-    ParameterHandle key_value_weight;  // of key_value_up
-    // Among keys and values of each head, as the model is trained.
+    ParameterHandle key_value_weight;  // the weight of key_value_up
+    // Attention over the keys and values of each head, as in training.
     std::unique_ptr<Attention> attention;
-    // Among latents, which all heads have in common, as a key-value store keeps them. Null: it
-    // keeps those of each head, as key_value_up is adapted.
+    // Attention over latents, which all heads share and which the key-value store keeps. Null if
+    // key_value_up has an adapter: the store then keeps keys and values of each head.
     std::unique_ptr<Attention> of_latents;
   };
 
@@ -37,15 +39,16 @@ class LatentAttentionLayer : public LatentAttention {
 
  private:
   struct OfToken {
-    at::Tensor queries;  // [.., heads here * head_size], turning features first in each
-    at::Tensor latent;   // [.., key_value_rank], normed
-    at::Tensor rotary;   // [.., rotary], the part of keys that turns
+    at::Tensor queries;  // [.., heads on this rank * head_size], in each head rotary features first
+    at::Tensor latent;   // [.., key_value_rank], after the norm
+    at::Tensor rotary;   // [.., rotary], the keys' features with rotary embedding
   };
   OfToken project(const at::Tensor& x, const StepContext& context);
   at::Tensor latents(const at::Tensor& x, const StepContext& context);
   at::Tensor attend_by_heads(const OfToken& token, const StepContext& context);
-  // The same numbers: q (W c) = (q W) c, and the sum of p (W c) = W (the sum of p c).
-  at::Tensor attend_by_latents(const OfToken& token, const StepContext& context);
+  // Mathematically equal to attend_by_heads(), with the up-projection W absorbed into queries and
+  // outputs: q (W c) = (q W) c, and sum of p (W c) = W (sum of p c).
+  at::Tensor attend_absorbed(const OfToken& token, const StepContext& context);
 
   LatentAttentionOptions options_;
   Parts parts_;

@@ -1,5 +1,5 @@
-// A scope around a layer's operators. It names the layer for profilers, which costs nothing while
-// none listens, and keeps the weights that the layer reads on the device.
+// A scope around a layer's operators. It names the layer for profilers (without cost if no profiler
+// listens), and keeps the weights that the layer reads on the device.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -15,7 +15,7 @@ class LayerScope {
  public:
   explicit LayerScope(const std::string& layer) : LayerScope([&] { return layer; }) {}
 
-  // name_layer: returns the name; called only while a profiler listens.
+  // name_layer: returns the layer's name; called only while a profiler listens.
   template <typename NameLayer>
   requires std::is_invocable_v<NameLayer>
   explicit LayerScope(const NameLayer& name_layer) : function_(at::RecordScope::USER_SCOPE) {
@@ -29,8 +29,9 @@ class LayerScope {
     for (const ParameterHandle& parameter : held_) parameter->residency->after_use(*parameter);
   }
 
-  // Brings the parameter's bytes here and keeps them until the scope ends. counts: of a stack of
-  // experts, only those with rows; null: all. The parameter's residency must be set.
+  // Brings the parameter's bytes to the device and keeps them there until the scope ends. counts:
+  // if not null, of a stack of experts only those with counts[expert] > 0 are needed. The
+  // parameter's residency must be set.
   void hold(const ParameterHandle& parameter, const std::vector<int64_t>* counts = nullptr) {
     if (counts) {
       parameter->residency->before_use_of(*parameter, *counts);
@@ -46,7 +47,7 @@ class LayerScope {
   at::RecordFunction function_;
 };
 
-// Returns the scope of a weight's layer: "blocks.3.mlp_up" of "blocks.3.mlp_up.weight".
+// Returns a scope named after the weight's layer: "blocks.3.mlp_up" for "blocks.3.mlp_up.weight".
 inline LayerScope scope_of(const ParameterHandle& weight) {
   return LayerScope([&] { return weight->name.substr(0, weight->name.rfind('.')); });
 }

@@ -1,8 +1,8 @@
-// The interfaces of which models are made. A Builder decides what stands behind them.
+// The layer interfaces that models are built from. A Builder chooses the implementations.
 //
-// What an activation looks like between layers (its sizes, what part of it is here) is known to
-// layers only. A model passes activations from one to the next and does elementwise work on them,
-// nothing else. Dense layers use [batch, sequence, features].
+// Only layers know the layout of an activation: its sizes, and which part of it is on this rank. A
+// model passes activations from layer to layer and applies elementwise operators to them, nothing
+// else. Dense layers use [batch, sequence, features].
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -30,7 +30,7 @@ class Norm {
   virtual ~Norm() = default;
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 
-  // Where a branch joins the residual stream: {x + branch, its norm}.
+  // Adds a branch to the residual stream: returns {x + branch, norm of x + branch}.
   virtual std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x,
                                                         const at::Tensor& branch,
                                                         const StepContext& context) {
@@ -39,8 +39,8 @@ class Norm {
   }
 };
 
-// act(gate) * up, between the fused product of gate and up and the next product: [.., 2 features]
-// -> [.., features].
+// Computes act(gate) * up, between the fused linear layer of gate and up and the next layer: [.., 2
+// * features] -> [.., features].
 class GatedActivation {
  public:
   virtual ~GatedActivation() = default;
@@ -53,17 +53,17 @@ class Dropout {
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
-// A mixture-of-experts layer: a router and the experts that it chooses among.
+// A mixture-of-experts layer: a router and its experts.
 class Experts {
  public:
   virtual ~Experts() = default;
-  // [.., hidden] -> [.., hidden]. meanwhile: what else this rank has to compute; it runs while rows
-  // are under way to experts on other ranks. Null: nothing.
+  // [.., hidden] -> [.., hidden]. meanwhile: other computation of this rank, run while rows travel
+  // to experts on other ranks. Null: nothing.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context,
                              const std::function<void()>& meanwhile) = 0;
 };
 
-// The start of a model.
+// The token embedding.
 class Embedding {
  public:
   virtual ~Embedding() = default;
@@ -71,23 +71,23 @@ class Embedding {
   virtual at::Tensor forward(const at::Tensor& tokens, const StepContext& context) = 0;
 };
 
-// A learned vector for each position of the context, as an activation to add.
+// Learned position embeddings. forward() returns an activation to add to the token embedding.
 class PositionEmbedding {
  public:
   virtual ~PositionEmbedding() = default;
   virtual at::Tensor forward(const StepContext& context) = 0;
 };
 
-// Self-attention between the projections.
+// Self-attention without its input and output projections.
 class Attention {
  public:
   virtual ~Attention() = default;
-  // Fused queries, keys and values, [.., (heads + kv_heads) * head_size + kv_heads * value_size] ->
-  // [.., heads * value_size]
+  // Concatenated queries, keys and values, [.., (heads + kv_heads) * head_size + kv_heads *
+  // value_size] -> [.., heads * value_size]
   virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
 };
 
-// Self-attention with the products before it, of an activation.
+// Self-attention with its input projections, without its output projection.
 class LatentAttention {
  public:
   virtual ~LatentAttention() = default;
@@ -95,50 +95,52 @@ class LatentAttention {
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
-// Attention to a memory, such as an encoder's output, between the projections. All queries see all
-// of it, or, where StepContext::memory_documents is given, the positions of their own document.
+// Attention to a memory, for example an encoder's output, without its input and output projections.
+// Each query attends to the whole memory or, if StepContext::memory_documents is defined, to the
+// positions of its own document.
 class CrossAttention {
  public:
   virtual ~CrossAttention() = default;
-  // Queries [.., heads * head_size], and fused keys and values of the memory [batch, positions, 2 *
-  // kv_heads * head_size] -> [.., heads * head_size]
+  // Queries [.., heads * head_size], and concatenated keys and values of the memory [batch,
+  // positions, 2 * kv_heads * head_size] -> [.., heads * head_size]
   virtual at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                              const StepContext& context) = 0;
 };
 
-// The end of a language model: the product with the vocabulary.
+// The output layer of a language model (LM head): multiplies by the vocabulary table.
 class VocabularyHead {
  public:
   virtual ~VocabularyHead() = default;
-  // Sum of the cross-entropies of labels [batch, sequence] (-100: ignored), a scalar in fp32 (fp64
-  // in an fp64 model); the logits are never held whole.
+  // Returns the sum of the cross-entropies of labels [batch, sequence] (-100: ignored), a scalar in
+  // fp32 (fp64 in an fp64 model). The logits are never materialized whole.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
-  // Log-probability of each label, [batch, sequence] in that type, 0 where it is ignored.
-  // Differentiable token by token; the backward pass computes the logits once more.
+  // Returns the log-probability of each label, [batch, sequence], in the type of loss_sum(); 0 for
+  // ignored labels. Differentiable token by token; the backward pass recomputes the logits.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                        const StepContext& context) = 0;
-  // The logits [tokens here, rows here] of which this rank makes its part of all softmaxes, divided
-  // by context.temperature. Differentiable.
+  // Returns this rank's part of the logits, [tokens on this rank, vocabulary rows on this rank],
+  // divided by context.temperature. Differentiable.
   virtual at::Tensor logits_here(const at::Tensor& x, const StepContext& context) = 0;
-  // Divergence of each token's distribution from that of another model, [batch, sequence] in fp32
-  // (fp64 in an fp64 model), as ops::divergence() defines it. Differentiable. teacher:
-  // logits_here() of a model with the same vocabulary at the same layout, of the same batch and
+  // Returns the divergence of each token's distribution from that of a teacher model, [batch,
+  // sequence] in fp32 (fp64 in an fp64 model), as ops::divergence() defines it with `beta`.
+  // Differentiable. teacher: logits_here() of a model with the same vocabulary, layout, batch and
   // temperature.
   virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                  const StepContext& context) = 0;
-  // Differentiable logits [batch, sequence, vocabulary] of a head with few rows, such as a reward
-  // model's. All ranks that share the sequences have the same logits and the same gradient.
+  // Returns differentiable logits [batch, sequence, vocabulary], for heads with few rows, for
+  // example of a reward model. All ranks that share the sequences get the same logits and the same
+  // gradient.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
-  // Logits [batch, sequence, vocabulary]. Where `wanted` is defined, [n] int64 on the host, rising:
-  // [n, vocabulary], of these of the batch's tokens, counted row by row. All ranks that share the
-  // tokens have them all.
+  // Returns logits [batch, sequence, vocabulary]. If `wanted` is defined ([n] int64 on the host,
+  // ascending indices into the flattened batch [batch * sequence]), returns [n, vocabulary] of
+  // these tokens only. All ranks that share the tokens get all of the result.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
                             const at::Tensor& wanted) = 0;
-  // What the head multiplies, whole, of the tokens `wanted` as logits() takes them: [n, features].
-  // All ranks that share the tokens have them all.
-  virtual at::Tensor whole_states(const at::Tensor& x, const StepContext& context,
-                                  const at::Tensor& wanted) = 0;
+  // Returns the head's input with all features for the tokens `wanted` (as in logits()): [n,
+  // features]. All ranks that share the tokens get all of the result.
+  virtual at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
+                                     const at::Tensor& wanted) = 0;
 };
 
 }  // namespace colossal::nn

@@ -35,7 +35,7 @@ at::Tensor LowRankAdapter::apply(const at::Tensor& x, const std::vector<Paramete
   const at::Tensor y = context.adapted && has_magnitudes()
                            ? scaled(x, biases, context, scope, multiply)
                            : add_own(multiply(x, biases), x, context, scope);
-  if (!context.adapted_rows.empty()) add_brought(y, x, biases, context, scope);
+  if (!context.adapted_rows.empty()) add_request_adapters(y, x, biases, context, scope);
   return y;
 }
 
@@ -50,12 +50,12 @@ at::Tensor LowRankAdapter::add_own(const at::Tensor& y, const at::Tensor& x,
 at::Tensor LowRankAdapter::add_dropped(const at::Tensor& y, const at::Tensor& x,
                                        const StepContext& context, LayerScope& scope) const {
   const std::vector<at::Tensor> downs = used(downs_, scope);
-  const at::Tensor z = narrowed(x, downs, context);
-  const std::vector<int64_t> first_of_z = first_columns(downs);
+  const at::Tensor z = down_projected(x, downs, context);
+  const std::vector<int64_t> z_offset = first_columns(downs);
   std::vector<ops::LowRankUp> ups;
   for (const Product& product : products_) {
     ups.push_back({product.up ? product.up.use(scope) : at::Tensor(), product.out_features,
-                   first_of_z[product.down], product.scale});
+                   z_offset[product.down], product.scale});
   }
   return ops::add_low_rank(y, z, ups);
 }
@@ -96,14 +96,14 @@ at::Tensor LowRankAdapter::factors(const StepContext& context, LayerScope& scope
   return at::cat(factors);
 }
 
-int64_t LowRankAdapter::Brought::rank() const {
+int64_t LowRankAdapter::RequestAdapter::rank() const {
   int64_t rank = 0;
   for (const at::Tensor& down : downs) rank += down.size(0);
   return rank;
 }
 
-auto LowRankAdapter::brought_by(const AdapterWeights& adapter) const -> Brought {
-  Brought brought;
+auto LowRankAdapter::request_adapter_in(const AdapterWeights& adapter) const -> RequestAdapter {
+  RequestAdapter brought;
   for (const Product& product : products_) {
     const auto found = adapter.products.find(product.name);
     if (found == adapter.products.end()) {
@@ -119,14 +119,14 @@ auto LowRankAdapter::brought_by(const AdapterWeights& adapter) const -> Brought 
   return brought;
 }
 
-void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x,
-                                 const std::vector<ParameterHandle>& biases,
-                                 const StepContext& context, LayerScope& scope) const {
-  std::map<const AdapterWeights*, Brought> brought;
+void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& x,
+                                          const std::vector<ParameterHandle>& biases,
+                                          const StepContext& context, LayerScope& scope) const {
+  std::map<const AdapterWeights*, RequestAdapter> brought;
   int64_t columns = 0;
   for (const AdaptedRows& rows : context.adapted_rows) {
     const auto [found, is_new] = brought.try_emplace(rows.adapter);
-    if (is_new) found->second = brought_by(*rows.adapter);
+    if (is_new) found->second = request_adapter_in(*rows.adapter);
     columns = std::max(columns, found->second.rank());
   }
   if (columns == 0) return;
@@ -136,7 +136,7 @@ void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x,
   const at::Tensor x_rows = x.flatten(0, -2);
   at::Tensor z = at::zeros({x_rows.size(0), columns}, x.options());
   for (const auto& [adapter, begin, count] : rows_of(way_.of_x)) {
-    const Brought& of_rows = brought.at(adapter);
+    const RequestAdapter& of_rows = brought.at(adapter);
     if (of_rows.downs.empty()) continue;
     z.narrow(0, begin, count)
         .narrow(1, 0, of_rows.rank())
@@ -149,21 +149,23 @@ void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& x,
   }
   const at::Tensor bias = biases.empty() ? at::Tensor() : at::cat(used(biases, scope));
   for (const auto& [adapter, begin, count] : rows_of(way_.of_y)) {
-    const Brought& of_rows = brought.at(adapter);
+    const RequestAdapter& of_rows = brought.at(adapter);
     if (of_rows.downs.empty()) continue;
-    add_brought(y.flatten(0, -2).narrow(0, begin, count),
-                z.narrow(0, begin, count).narrow(1, 0, of_rows.rank()).contiguous(), bias, of_rows);
+    add_request_adapters(y.flatten(0, -2).narrow(0, begin, count),
+                         z.narrow(0, begin, count).narrow(1, 0, of_rows.rank()).contiguous(), bias,
+                         of_rows);
   }
 }
 
-void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
-                                 const Brought& brought) const {
-  const std::vector<int64_t> first_of_z = first_columns(brought.downs);
+void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& z,
+                                          const at::Tensor& bias,
+                                          const RequestAdapter& brought) const {
+  const std::vector<int64_t> z_offset = first_columns(brought.downs);
   std::vector<ops::LowRankUp> added;
   for (size_t i = 0; i < brought.ups.size(); ++i) {
     const auto& [product, down] = brought.ups[i];
     added.push_back({product ? product->up : at::Tensor(), products_[i].out_features,
-                     first_of_z[down], product ? product->scale : 1});
+                     z_offset[down], product ? product->scale : 1});
   }
   ops::add_low_rank(y, z, added);
   int64_t begin = 0;
@@ -182,8 +184,8 @@ void LowRankAdapter::add_brought(const at::Tensor& y, const at::Tensor& z, const
 }
 
 // x A^T of all A's side by side, where y lies.
-at::Tensor LowRankAdapter::narrowed(const at::Tensor& x, const std::vector<at::Tensor>& downs,
-                                    const StepContext& context) const {
+at::Tensor LowRankAdapter::down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
+                                          const StepContext& context) const {
   const at::Tensor z = ops::fused_linear(x, {downs, {}});
   return way_.move ? way_.move(z, context) : z;
 }

@@ -1,11 +1,12 @@
-// The adapter of a product, beside its weight (E. Hu et al., "LoRA: Low-Rank Adaptation of Large
-// Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. Several products may lie side by
-// side; some are adapted, and some of these share A. Beside this adapter, which is part of the
-// model, rows may have one that a step brings along (StepContext::adapted_rows).
+// The low-rank adapter of a linear layer (E. Hu et al., "LoRA: Low-Rank Adaptation of Large
+// Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. The layer may consist of several
+// products whose outputs are concatenated; each may have an adapter, and adapters may share A. This
+// adapter is part of the model. In addition, rows may have per-request adapters
+// (StepContext::adapted_rows).
 //
 // With magnitudes m (S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation"), output o
-// is multiplied by m_o / |W_o + scale * (B A)_o|, its bias left out. That norm counts as a constant
-// for gradients. With dropout only what the adapter changes is made of dropout(x), as peft has it.
+// without its bias is multiplied by m_o / |W_o + scale * (B A)_o|. The norm is a constant for
+// gradients. With dropout, only the adapter's change is computed from dropout(x), as in peft.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,35 +26,36 @@ namespace colossal::nn {
 class LowRankAdapter {
  public:
   struct Product {
-    std::string name;          // full: "blocks.3.query"
-    ParameterHandle up;        // B [out_features here, rank]; empty: not adapted
-    size_t down = 0;           // index of its A
-    int64_t out_features = 0;  // here
+    std::string name;          // full name: "blocks.3.query"
+    ParameterHandle up;        // B [out_features, rank]; empty: no adapter
+    size_t down = 0;           // index of A in `downs`
+    int64_t out_features = 0;  // on this rank
     double scale = 1;
-    ParameterHandle magnitudes;  // [out_features here]; empty: it has none
-    ParameterHandle weight;      // set with magnitudes
+    ParameterHandle magnitudes;  // [out_features]; empty: none
+    ParameterHandle weight;      // set if magnitudes is set
   };
-  // Moves dropout(x) A^T, [.., ranks of all A's side by side], from how x is sharded to how y is.
-  // Null: nothing to move.
+  // Redistributes z = dropout(x) A^T, [.., ranks of all A's concatenated], from the layout of x to
+  // the layout of y. Null: nothing to move.
   using Move = std::function<at::Tensor(const at::Tensor& z, const StepContext& context)>;
-  // Which of a step's tokens, counted row by row, an activation has here.
+  // Returns the range of a step's tokens, as indices into [batch * sequence], that this rank has of
+  // an activation.
   using Tokens = std::function<Range(const StepContext& context)>;
-  // From x to y.
+  // How tokens get from x to y.
   struct Way {
     Move move = nullptr;
-    Tokens of_x = nullptr, of_y = nullptr;  // null: all
+    Tokens of_x = nullptr, of_y = nullptr;  // null: all tokens
 
-    // Where y lies as x does.
+    // For layers whose y has the layout of x.
     static Way here(const Tokens& tokens) { return {nullptr, tokens, tokens}; }
   };
-  // Makes the products y of an input, [.., out_features here], with these biases or none. The
-  // result has no other use.
+  // Computes the products y [.., out_features on this rank] of an input, with `biases` if not
+  // empty. The caller owns the result and may overwrite it.
   using Multiply =
       std::function<at::Tensor(const at::Tensor& x, const std::vector<ParameterHandle>& biases)>;
 
   LowRankAdapter() = default;  // adapts nothing
-  // downs: the A's, [rank, in_features here] each; none: no product has an adapter of the model's
-  // own. dropout: of x; null: none. sum: see output_norms().
+  // downs: the A's, [rank, in_features on this rank] each; empty: the model has no adapter for
+  // these products. dropout: applied to x; null: none. sum: see output_norms().
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products,
                  std::unique_ptr<Dropout> dropout, Way way, SumOverRanks sum)
       : downs_(std::move(downs)),
@@ -62,8 +64,8 @@ class LowRankAdapter {
         way_(std::move(way)),
         sum_(std::move(sum)) {}
 
-  // Returns the products of x with their biases, and what adapters change. biases: as many as
-  // products, or none.
+  // Returns the products of x with their biases and the changes of all adapters. biases: one per
+  // product, or empty.
   at::Tensor apply(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                    const StepContext& context, LayerScope& scope, const Multiply& multiply) const;
 
@@ -73,37 +75,39 @@ class LowRankAdapter {
                      LayerScope& scope) const;
   at::Tensor scaled(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                     const StepContext& context, LayerScope& scope, const Multiply& multiply) const;
-  // The same of what dropout has left of x.
+  // Adds the adapter's term; x: after dropout.
   at::Tensor add_dropped(const at::Tensor& y, const at::Tensor& x, const StepContext& context,
                          LayerScope& scope) const;
   at::Tensor factors(const StepContext& context, LayerScope& scope) const;
-  // What one that a step brings along has for these products.
-  struct Brought {
-    std::vector<at::Tensor> downs;  // its A's
+  // The parts of a per-request adapter for these products.
+  struct RequestAdapter {
+    std::vector<at::Tensor> downs;  // distinct A's
     struct Up {
-      const AdapterWeights::Product* product = nullptr;  // null: not adapted
-      size_t down = 0;                                   // which A it has
+      const AdapterWeights::Product* product = nullptr;  // null: no adapter
+      size_t down = 0;                                   // index of A in `downs`
     };
-    std::vector<Up> ups;   // of each product
-    int64_t rank() const;  // of all A's side by side
+    std::vector<Up> ups;   // one per product
+    int64_t rank() const;  // sum of the ranks of all A's
   };
-  Brought brought_by(const AdapterWeights& adapter) const;
-  // Of all of the step: what they narrow x to travels at once, each in the rows of its tokens.
-  void add_brought(const at::Tensor& y, const at::Tensor& x,
-                   const std::vector<ParameterHandle>& biases, const StepContext& context,
-                   LayerScope& scope) const;
-  // To y [rows, out_features here]; z: what x is narrowed to.
-  void add_brought(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
-                   const Brought& brought) const;
-  at::Tensor narrowed(const at::Tensor& x, const std::vector<at::Tensor>& downs,
-                      const StepContext& context) const;
+  RequestAdapter request_adapter_in(const AdapterWeights& adapter) const;
+  // Adds the terms of all per-request adapters of the step. The down-projections x A^T of all
+  // adapters are redistributed together, each in the rows of its tokens.
+  void add_request_adapters(const at::Tensor& y, const at::Tensor& x,
+                            const std::vector<ParameterHandle>& biases, const StepContext& context,
+                            LayerScope& scope) const;
+  // Adds one per-request adapter's term to y [rows, out_features on this rank]; z: x A^T of these
+  // rows.
+  void add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
+                            const RequestAdapter& brought) const;
+  at::Tensor down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
+                            const StepContext& context) const;
 
   std::vector<ParameterHandle> downs_;
   std::vector<Product> products_;
   std::unique_ptr<Dropout> dropout_;
   Way way_;
   SumOverRanks sum_;
-  mutable std::vector<at::Tensor> kept_norms_;  // since the last training pass
+  mutable std::vector<at::Tensor> kept_norms_;  // weight norms since the last training pass
 };
 
 }  // namespace colossal::nn

@@ -1,4 +1,4 @@
-// The parts of which a norm's layer is made, dense or sharded.
+// The parts of a norm layer, dense or sharded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,12 @@
 namespace colossal::nn {
 
 struct NormParts {
-  std::string name;       // of the layer
-  bool centered = false;  // a layer norm, else an RMS norm
+  std::string name;       // full name of the layer
+  bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
   bool unit_offset = false;
-  int64_t features = 0;          // of all ranks
-  ParameterHandle weight, bias;  // empty: none
+  int64_t features = 0;          // over all ranks
+  ParameterHandle weight, bias;  // empty handle: none
 
   struct Tensors {
     at::Tensor weight, bias;  // undefined: none

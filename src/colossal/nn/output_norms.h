@@ -1,5 +1,5 @@
-// Lengths of the rows of an adapted weight, by which DoRA divides them (S. Liu et al. 2024, "DoRA:
-// Weight-Decomposed Low-Rank Adaptation").
+// Norms of the rows of an adapted weight, by which DoRA divides the outputs (S. Liu et al. 2024,
+// "DoRA: Weight-Decomposed Low-Rank Adaptation").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace colossal::nn {
 
-// Adds up a flat tensor over the ranks that share a model's weights, in place.
+// Sums a flat tensor, in place, over the ranks that divide a model's weights.
 using SumOverRanks = std::function<void(const at::Tensor& flat)>;
 
 struct AdaptedWeight {
@@ -21,10 +21,10 @@ struct AdaptedWeight {
   double scale = 1;
 };
 
-// The Euclidean norm of each row of W + scale * B A, of the outputs that are here of B:
-// [out_features here], fp32, or fp64 of fp64. Without gradients. sum: null where one rank has all.
-// Ranks may hold copies of what others hold. Law: an all-reduce of (in + out) (rank + 1) numbers
-// and one of 2 out.
+// Returns the Euclidean norm of each row of W + scale * B A, for the outputs that this rank holds
+// of B: [out_features on this rank], in fp32 (fp64 if A is fp64). Without gradients. sum: null if
+// this rank holds whole weights. Several ranks may hold the same elements. Law: an all-reduce of
+// (in + out) * (rank + 1) numbers and an all-reduce of 2 * out numbers.
 at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, LayerScope& scope);
 
 }  // namespace colossal::nn

@@ -1,5 +1,5 @@
-// Keys and values of many sequences in pages of one pool, for forward passes over rows of tokens
-// that belong to several sequences.
+// Paged KV cache: keys and values of many sequences in pages of one pool, for forward passes over
+// rows of tokens that belong to several sequences (W. Kwon et al. 2023, "PagedAttention").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@
 
 namespace colossal::nn {
 
-// Consecutive tokens of a sequence that a forward pass works on.
+// Consecutive tokens of a sequence that one forward pass computes.
 struct PagedChunk {
-  Range positions;             // in the sequence; the keys and values before them are in the pages
-  std::vector<int64_t> pages;  // of the sequence, from its first position on
-  bool alone = false;          // each token attends by itself, as the token of a chunk of one does
+  Range positions;             // in the sequence; earlier keys and values are in the pages
+  std::vector<int64_t> pages;  // page table of the sequence, from position 0
+  bool alone = false;          // tokens attend one by one, like a chunk of one token
   bool operator==(const PagedChunk&) const = default;
 };
 
@@ -25,22 +25,22 @@ struct PagedKeyValueOptions {
   int64_t layers = 0;
   int64_t pages = 0;
   int64_t page_size = 16;
-  // Keeps keys and values in int8, with a scale for each head and token. All tokens see the rounded
-  // ones, also those of the same pass.
+  // Stores keys and values in int8, with one scale per head and token. All tokens attend to the
+  // rounded keys and values, including those of the same pass.
   bool int8 = false;
-  // Each token attends by itself, so that its bits do not depend on the chunk that it comes in;
-  // else the tokens of a chunk attend together, which is faster.
+  // If true, tokens attend one by one, so that a token's bits do not depend on its chunk. If false,
+  // the tokens of a chunk attend together, which is faster.
   bool each_token_alone = false;
 };
 
 class PagedKeyValueStore : public KeyValueStore {
  public:
-  // Memory is taken as layers first attend, and becomes resident as pages are written.
+  // Memory is allocated when a layer first attends, and becomes resident when pages are written.
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
-  // Says which tokens the next forward passes have, in a batch of one row: those of these chunks,
-  // one after the other. Chunks of one token, and those whose tokens attend alone, come first. A
-  // page may be in several chunks, but only where nothing is written to it.
+  // Sets the tokens of the next forward passes: a batch of one row with the tokens of `chunks`, one
+  // chunk after the other. Chunks of one token and chunks with `alone` must come first. Chunks may
+  // share a page only if no token is written to it.
   void begin_step(const std::vector<PagedChunk>& chunks);
   // Copies page `from` to page `to` in all layers.
   void copy_page(int64_t from, int64_t to);
@@ -50,9 +50,9 @@ class PagedKeyValueStore : public KeyValueStore {
                     const std::vector<RowsBehindVirtualTokens>& brought) override;
 
  private:
-  // Chunks that attend together.
+  // A chunk whose tokens attend together.
   struct Together {
-    int64_t row = 0;  // of its first token
+    int64_t row = 0;  // row of its first token in the step
     Range positions;
     at::Tensor pages;  // int64
   };
@@ -60,7 +60,7 @@ class PagedKeyValueStore : public KeyValueStore {
   ops::KeyValuePages make_pages(const at::Tensor& keys, const at::Tensor& values) const;
   void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
   void write_scales(const at::Tensor& layer, const at::Tensor& scales);
-  // rows: [tokens, heads, head_size] of the tokens that attend by themselves.
+  // rows: queries [tokens, heads, head_size] of the tokens that attend one by one.
   at::Tensor attend_alone(const ops::KeyValuePages& layer, const at::Tensor& rows,
                           const ops::AttentionOptions& options,
                           const std::vector<RowsBehindVirtualTokens>& brought) const;
@@ -70,10 +70,9 @@ class PagedKeyValueStore : public KeyValueStore {
 
   PagedKeyValueOptions options_;
   std::vector<ops::KeyValuePages> layers_;
-  // The page of every token of the step, and its place in that page, on the host and where the
-  // pages are.
+  // Page of each token of the step, and the token's slot in that page.
   at::Tensor page_of_token_, place_of_token_;
-  int64_t alone_ = 0;  // how many first tokens attend by themselves
+  int64_t alone_ = 0;  // number of leading tokens that attend one by one
   ops::PagedTokens tokens_alone_;
   std::vector<Together> together_;
 };

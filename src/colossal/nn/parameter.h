@@ -22,8 +22,8 @@ struct QuantizedMatrix;
 
 namespace colossal::nn {
 
-// How a parameter's initial values are made if no checkpoint gives them. Element i of the global
-// tensor is a pure function of (seed, name, i), so any slice can be made alone, anywhere.
+// How a parameter is initialized if no checkpoint provides its values. Element i of the global
+// tensor is a pure function of (seed, name, i), so any slice can be made alone on any rank.
 struct Initializer {
   enum class Kind { constant, normal };
   Kind kind = Kind::constant;
@@ -37,51 +37,51 @@ struct Initializer {
   }
 };
 
-// Which dimension of a stored weight comes first. out_in: Y = X W^T (torch.nn.Linear). in_out: Y =
-// X W (transformers' Conv1D, so that GPT-2's files hold the weights as we do).
+// The order of a stored weight's dimensions. out_in: Y = X W^T (torch.nn.Linear). in_out: Y = X W
+// (Hugging Face Conv1D; GPT-2's files store weights so).
 enum class WeightOrder { out_in, in_out };
 
 struct Parameter;
 
 class LayerScope;
 
-// Keeps track of where a parameter's bytes rest; memory/ implements it.
+// Tracks the tier in which a parameter's bytes are stored; memory/ implements it.
 class Residency {
  public:
   virtual ~Residency() = default;
-  // Called before operators read the parameter: waits for, or fetches, its bytes.
+  // Called before operators read the parameter: waits for its bytes or fetches them.
   virtual void before_use(Parameter& parameter) = 0;
-  // The same where operators read only some experts of a stack of their weights: those that are
-  // here with counts[expert] > 0.
+  // Called instead of before_use() if operators read only some experts of a stacked parameter:
+  // those on this rank with counts[expert] > 0.
   virtual void before_use_of(Parameter& parameter, const std::vector<int64_t>& counts) = 0;
-  // Called when those have run, once for each before_use().
+  // Called after the operators have run, once per before_use() or before_use_of().
   virtual void after_use(Parameter& parameter) = 0;
 };
 
-// Which elements of a parameter are here, and who else has them.
+// Which elements of a parameter are on this rank, and which other ranks hold them.
 struct Placement {
-  // For each dim of the global tensor the ranges of indices here: ascending, disjoint, and stored
-  // one after the other. No dims: all elements are here.
+  // For each dim of the global tensor, the ranges of indices on this rank: ascending, disjoint,
+  // stored one after the other. Empty vector: all elements are on this rank.
   std::vector<std::vector<Range>> held;
-  // The ranks that hold the same elements and whose gradients must be summed; null: those of the
-  // data group. It outlives the parameter.
+  // The ranks that hold the same elements and whose gradients must be summed; null: the data group.
+  // The group must outlive the parameter.
   const comm::Group* reduction = nullptr;
-  // Ranks outside that group may hold copies of the elements, with the same gradient: how many
-  // copies there are, this one included, and which this is. The first counts in norms and goes to
-  // checkpoints.
+  // Ranks outside that group may hold copies of the elements, with the same gradient. num_replicas:
+  // number of copies, including this rank's; replica: index of this rank's copy. Only copy 0 counts
+  // in norms and is written to checkpoints.
   int num_replicas = 1;
   int replica = 0;
-  // The pipeline stage whose layer reads the parameter, and that of a second, tied layer, if there
-  // is one. Other stages do not hold it.
+  // The pipeline stage whose layer reads the parameter, and the stage of the second, tied layer if
+  // there is one. Other stages do not hold the parameter.
   int stage = 0;
   std::optional<int> tied_stage;
 };
 
-// A block of a tensor whose rows are cut. Each block is a parameter with the tensor's name and
+// A block of rows of a tensor. Each block is a parameter of its own, with the tensor's name and
 // shape.
 struct RowBlock {
-  int index = 0;      // among the blocks here, which hold ascending rows
-  int64_t numel = 0;  // of this block, over all ranks that divide the tensor
+  int index = 0;      // among this rank's blocks, which hold ascending rows
+  int64_t numel = 0;  // elements of this block, over all ranks that divide the tensor
 };
 
 struct Parameter {
@@ -90,24 +90,27 @@ struct Parameter {
   Initializer initializer;
   Placement placement;
   bool trainable = true;
-  bool of_adapter = false;  // an adapter's files hold it, also where it is frozen
-  bool of_experts = false;  // dim 0 counts the experts of a layer
-  bool in_fp32 = false;     // at least, also in a model that computes in bf16
-  // Set for the weight of a product; of a stack [experts, .., ..] for each expert's.
+  bool of_adapter = false;  // stored in the adapter's files, even if frozen
+  bool of_experts = false;  // dim 0 is the expert index
+  bool in_fp32 = false;     // stored in fp32 (or fp64) even if the model computes in bf16
+  // Set for the weight of a linear layer; for a stack [experts, .., ..], the order of each expert's
+  // matrix.
   std::optional<WeightOrder> product;
-  bool head = false;              // a vocabulary head multiplies by this table
-  std::optional<RowBlock> block;  // unset: this is the whole tensor
-  at::Tensor tensor;  // a leaf, of stored_shape(); undefined until memory/ gives it storage
-  // Set for a product's frozen weight that is held in few bits: `tensor` is its bytes.
+  bool head = false;              // the table of a vocabulary head
+  std::optional<RowBlock> block;  // nullopt: the whole tensor
+  at::Tensor tensor;              // a leaf of stored_shape(); undefined until memory/ allocates it
+  // Layout of a frozen weight in few bits (int8 or NF4), whose bytes are in `tensor`. Null: not
+  // packed.
   std::shared_ptr<const ops::PackedLayout> packed;
-  // Instead of `tensor`: a product's frozen weight or a head's table, quantized, [out, in].
+  // Replaces `tensor` for a quantized frozen weight or head table, [out, in]. Null: not quantized.
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
-  // The same of a stack, for each expert that is here; empty: it is not quantized.
+  // Replaces `tensor` for a quantized stack: one matrix per expert on this rank. Empty: not
+  // quantized.
   std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_stack;
-  // Whether two layers read the parameter (the table of a tied head). The second layer then has a
-  // leaf of its own over the same bytes, tied_tensor, so that autograd hands out the gradient of
-  // each as soon as it is made and need not sum them. It is undefined until memory/ gives it
-  // storage; till then `tensor` serves both.
+  // Whether two layers read the parameter (the table of a tied head). The second layer then has its
+  // own leaf over the same bytes, tied_tensor, so that autograd delivers each layer's gradient as
+  // soon as it is computed instead of summing both. Undefined until memory/ allocates it; until
+  // then `tensor` serves both layers.
   bool tied = false;
   at::Tensor tied_tensor;
   Residency* residency = nullptr;
@@ -117,18 +120,19 @@ struct Parameter {
   bool begins_tensor() const { return !block || block->index == 0; }
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
-  // Of `tensor`: local_shape(), or bytes of a packed weight. stored_numel_over_ranks(): equal on
-  // all ranks, and of a packed weight what a rank that had all of it would hold.
+  // Shape and elements of `tensor`: local_shape(), or the number of bytes of a packed weight.
+  // stored_numel_over_ranks(): the same on all ranks; for a packed weight, the bytes of the whole
+  // weight.
   std::vector<int64_t> stored_shape() const;
   int64_t stored_numel() const;
   int64_t stored_numel_over_ranks() const;
-  // The type of `tensor` in a model that computes in `working`.
+  // Returns the dtype of `tensor` in a model that computes in `working`.
   at::ScalarType stored_type(at::ScalarType working) const;
-  // Whether the elements here are one run of the flattened global tensor.
+  // Whether this rank's elements are one contiguous run of the flattened global tensor.
   bool is_contiguous_here() const;
-  // Visits elements `local` of the flattened tensor here, run by run: elements [begin, begin +
-  // count) of the flattened global tensor are elements [local_begin, local_begin + count) here.
-  // Both ascend.
+  // Visits the elements `local` of this rank's flattened tensor in contiguous runs, ascending:
+  // elements [begin, begin + count) of the flattened global tensor are elements [local_begin,
+  // local_begin + count) of this rank's.
   struct Run {
     int64_t begin = 0;
     int64_t local_begin = 0;
@@ -143,14 +147,14 @@ class ParameterHandle {
   explicit ParameterHandle(std::shared_ptr<Parameter> parameter)
       : parameter_(std::move(parameter)) {}
 
-  // Returns the weight, which stays here until the layer's scope ends. Call it at each use; never
-  // keep the tensor.
+  // Returns the weight, which stays on the device until `scope` ends. Call use() at each use; do
+  // not keep the tensor. InternalError if the parameter has no storage.
   at::Tensor use(LayerScope& scope) const;
 
-  // The same of a stack of experts, of which only those with counts[expert] > 0 need be here.
+  // Like use(), for a stack of experts of which only those with counts[expert] > 0 are needed.
   at::Tensor use_of(LayerScope& scope, const std::vector<int64_t>& counts) const;
 
-  // Returns the handle of the second layer that reads the parameter; there is no third.
+  // Returns the handle for a second layer that reads the parameter. InternalError if called twice.
   ParameterHandle tie() const;
 
   Parameter& operator*() const { return *parameter_; }
@@ -160,15 +164,15 @@ class ParameterHandle {
 
  private:
   std::shared_ptr<Parameter> parameter_;
-  bool reads_tied_ = false;  // Parameter::tied_tensor
+  bool reads_tied_ = false;  // reads Parameter::tied_tensor
 };
 
-// In order of registration, which for our models is the order of use.
+// In order of registration, which for Colossal's models is the order of use.
 using ParameterList = std::vector<ParameterHandle>;
 
-// Returns use() of each.
+// Returns use() of each handle.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
-// Parameter::quantized of each.
+// Returns Parameter::quantized of each handle.
 std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
     const std::vector<ParameterHandle>& handles);
 

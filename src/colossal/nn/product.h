@@ -1,5 +1,5 @@
-// The products of one input with the weights of a layer, however these are held: as numbers, packed
-// (frozen bases of adapters), or quantized (serving).
+// Multiplies an input by the weights of a linear layer, whether the weights are plain, packed
+// (frozen bases of adapters) or quantized (serving).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,23 +12,24 @@
 
 namespace colossal::nn {
 
-// x [.., in] -> [.., sum of out here], results side by side. All weights are held alike and stored
-// in `order`. biases: as many, or none.
+// x [.., in] -> [.., sum of outputs on this rank]: the products with each weight, concatenated. All
+// weights have the same storage form and the dimension order `order`. biases: one per weight, or
+// empty.
 at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& weights,
                     const std::vector<ParameterHandle>& biases, WeightOrder order,
                     LayerScope& scope);
 
-// Whether their numbers are made for the product only, so that it is frozen and differentiable by x
-// alone.
-bool are_in_few_bits(const std::vector<ParameterHandle>& weights);
+// Whether the weights are packed or quantized. Such weights are dequantized only for the product,
+// so they are frozen, and the product is differentiable with respect to x alone.
+bool are_quantized(const std::vector<ParameterHandle>& weights);
 
-// Which part of a packed weight a placement gives a rank. shape: of the whole, stored in `order`;
-// held: for each of its dims the ranges here; none: all.
+// Returns the layout of the part of a packed weight that a placement gives this rank. shape: of the
+// whole weight, stored in `order`; held: this rank's ranges of each dim; empty: all.
 ops::PackedLayout packed_layout(ops::PackedType type, const std::vector<int64_t>& shape,
                                 const std::vector<std::vector<Range>>& held, WeightOrder order);
 
-// The same of a stack [experts, .., ..] of matrices, which is packed as one weight [experts *
-// outputs, inputs].
+// Returns the same for a stack of matrices [experts, .., ..], which is packed as one weight
+// [experts * outputs, inputs].
 ops::PackedLayout packed_stack_layout(ops::PackedType type, const std::vector<int64_t>& shape,
                                       const std::vector<std::vector<Range>>& held,
                                       WeightOrder order);

@@ -1,4 +1,4 @@
-// Who is told of what products multiply: calibration, which must know the inputs of each weight.
+// Reports the inputs of linear layers, for calibration, which must know the inputs of each weight.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,14 @@
 
 namespace colossal::nn {
 
-// Rows [n, in] that these weights multiply; expert: of stacks, which matrix of each.
+// Called with the input rows [n, in] of `weights`. expert: for stacked weights, the index of the
+// matrix in each stack; nullopt for other weights.
 using TellProductInputs =
     std::function<void(const std::vector<ParameterHandle>& weights, std::optional<int64_t> expert,
                        const at::Tensor& rows)>;
 
-// While it lives, `tell` is called for each product of this thread, before it is made. Not twice at
-// once.
+// While a ProductInputs lives, `tell` is called before each product of this thread. Only one may
+// live per thread; a second throws InternalError.
 class ProductInputs {
  public:
   explicit ProductInputs(TellProductInputs tell);
@@ -29,9 +30,9 @@ class ProductInputs {
   TellProductInputs tell_;
 };
 
-// Called by layers; costs nothing where nobody listens. x: [.., in]
+// Called by layers; no cost without a listener. x: [.., in]
 void tell_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x);
-// rows: [n, in], those of the first expert first; counts: how many each has.
+// rows: [n, in], sorted by expert; counts: number of rows of each expert.
 void tell_expert_inputs(const std::vector<ParameterHandle>& stacks,
                         const std::vector<int64_t>& counts, const at::Tensor& rows);
 

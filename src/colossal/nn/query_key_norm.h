@@ -1,4 +1,4 @@
-// Attention that normalizes queries and keys right after their projection.
+// Attention that normalizes queries and keys right after their projection (QK-norm).
 #pragma once
 
 #include <memory>
@@ -9,15 +9,15 @@
 
 namespace colossal::nn {
 
-// Heads on this rank, side by side in this order: queries, keys and as many values.
+// Heads on this rank, concatenated in this order: queries, keys, and as many values as keys.
 struct HeadCounts {
   int64_t queries = 0;
   int64_t keys = 0;
   int64_t head_size = 0;
 };
 
-// The norms take and return the queries, keys and values of one projection, [.., (queries + 2 keys)
-// * head_size]. Values stay as they are.
+// Both norms accept and return the concatenated queries, keys and values [.., (queries + 2 * keys)
+// * head_size]. Values are unchanged.
 
 class NormOfEachHead : public Norm {
  public:
@@ -42,7 +42,7 @@ class NormOverAllHeads : public Norm {
   HeadCounts here_;
 };
 
-// Normalizes before ranks that share a sequence exchange heads.
+// Applies the norm before `attention`, and so before ranks that share a sequence exchange heads.
 class NormedAttention : public Attention {
  public:
   NormedAttention(std::unique_ptr<Norm> norm, std::unique_ptr<Attention> attention)

@@ -1,4 +1,4 @@
-// Which experts a token goes to, and with what weights.
+// Chooses the experts of each token, and their weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,51 +13,52 @@ namespace colossal::nn {
 
 struct RouterOptions {
   enum class Scores {
-    softmax,            // of the logits of all experts
-    softmax_of_chosen,  // of the logits of the chosen ones (GPT-OSS)
+    softmax,            // over the logits of all experts
+    softmax_of_chosen,  // over the logits of the chosen experts (GPT-OSS)
     sigmoid             // of each logit (DeepSeek-V3)
   };
   int64_t experts = 0;
-  int64_t chosen = 0;  // experts of each token
+  int64_t chosen = 0;  // experts per token (top-k)
   Scores scores = Scores::softmax;
   bool normalized = false;  // a token's weights are divided by their sum
-  double scale = 1;         // multiplies the weights after that
-  // Experts form groups of equal size. All experts of a token come from its `chosen_groups` best
-  // groups: a group's score is the sum of its `best_of_group` best experts' (DeepSeek-V2: 1; V3:
-  // 2).
+  double scale = 1;         // multiplies the (normalized) weights
+  // Group-limited routing: experts form `groups` groups of equal size, and all experts of a token
+  // come from its `chosen_groups` best groups. A group's score is the sum of the scores of its
+  // `best_of_group` best experts (DeepSeek-V2: 1; DeepSeek-V3: 2).
   int64_t groups = 1;
   int64_t chosen_groups = 1;
   int64_t best_of_group = 1;
-  bool bias = false;  // of the logits
-  // A bias that is added to the scores for choosing only, and that no gradient trains (L. Wang et
-  // al. 2024, "Auxiliary-Loss-Free Load Balancing").
+  bool bias = false;  // the logits have a bias
+  // A bias that is added to the scores only to choose experts, and that gradients do not train (L.
+  // Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing").
   bool correction_bias = false;
-  // In training, how many tokens of a sequence an expert takes, as a multiple of what it would have
-  // if all experts had equally many; 0: all that choose it (nn/expert_capacity.h).
+  // In training, the maximum number of a sequence's tokens per expert, as a multiple of the number
+  // at perfect balance; 0: no maximum (nn/expert_capacity.h).
   double capacity_factor = 0;
 
   bool operator==(const RouterOptions&) const = default;
 };
 
-// What is added to the mean loss so that experts have about equally many tokens. E experts, k of
-// them a token's; of some tokens, f_i: how often expert i was chosen, divided by the tokens; P_i:
-// the mean of its probability.
+// Auxiliary losses, added to the mean loss, that balance the experts' loads. E: number of experts;
+// k: experts per token; over some set of tokens, f_i: how often expert i was chosen, divided by the
+// number of tokens; P_i: mean probability of expert i.
 struct RouterLosses {
   enum class Over {
-    // For each layer, of each sequence: balance * E/k * sum of f_i P_i, the mean over sequences
-    // weighted by their tokens (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", 17 to 20).
+    // Per layer, over each sequence: balance * E/k * sum_i f_i P_i, averaged over sequences with
+    // their token counts as weights (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", eq. 17 to
+    // 20).
     sequence,
-    // For each layer, of the tokens of a micro-batch of all replicas together: the same (W. Fedus
-    // et al. 2021, "Switch Transformers").
+    // Per layer, over the tokens of a micro-batch of all replicas together: the same formula (W.
+    // Fedus et al. 2021, "Switch Transformers").
     micro_batch,
-    // Of the same tokens, f_i and P_i being means over all layers: balance * E * sum of f_i P_i (as
-    // transformers has it).
+    // Over the same tokens, with f_i and P_i averaged over all layers: balance * E * sum_i f_i P_i
+    // (as in Hugging Face transformers).
     layers
   };
   double balance = 0;
   Over over = Over::micro_batch;
-  // For each layer z * the mean over tokens of the squared logarithm of the sum of exponentials of
-  // the logits (B. Zoph et al. 2022, "ST-MoE").
+  // Router z-loss, per layer: z * mean over tokens of logsumexp(logits)^2 (B. Zoph et al. 2022,
+  // "ST-MoE").
   double z = 0;
 
   bool any() const { return balance != 0 || z != 0; }
@@ -65,20 +66,20 @@ struct RouterLosses {
 };
 
 struct Routing {
-  at::Tensor experts;  // [tokens, chosen] int64, the best first; equal ones by index
+  at::Tensor experts;  // [tokens, chosen] int64, best first; ties by index
   at::Tensor weights;  // [tokens, chosen], differentiable
-  // For losses, where asked for; differentiable.
-  at::Tensor probabilities{};  // [tokens, experts]: a token's add up to 1, whatever the scores are
-  at::Tensor log_sums{};       // [tokens]: logarithms of the sums of exponentials of logits
+  // Set if requested, for RouterLosses; differentiable.
+  at::Tensor probabilities{};  // [tokens, experts]; each row sums to 1 for all kinds of scores
+  at::Tensor log_sums{};       // [tokens]: logsumexp of the logits
 };
 
-// logits: [tokens, experts]; correction_bias: [experts], or undefined. A token's bits do not depend
-// on other tokens.
+// Chooses options.chosen experts per token. logits: [tokens, experts]; correction_bias: [experts],
+// or undefined. A token's bits do not depend on other tokens.
 Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bias,
                        const RouterOptions& options);
 
-// Parameters "router.weight" [experts, hidden], "router.bias" and "router.correction_bias"
-// [experts]. Computes in fp32 (fp64 in an fp64 model), whatever the model computes in.
+// Parameters: "router.weight" [experts, hidden], "router.bias" and "router.correction_bias"
+// [experts]. Computes in fp32 (fp64 in an fp64 model), independent of the model's compute type.
 class Router {
  public:
   Router(RouterOptions options, ParameterHandle weight, ParameterHandle bias,
@@ -89,7 +90,7 @@ class Router {
         correction_bias_(std::move(correction_bias)) {}
 
   const RouterOptions& options() const { return options_; }
-  // x: [tokens, hidden]
+  // x: [tokens, hidden]. for_losses: also set Routing::probabilities and Routing::log_sums.
   Routing route(const at::Tensor& x, bool for_losses) const;
 
  private:

@@ -1,5 +1,5 @@
-// What the routers of a forward pass say of the tokens that they routed: figures, and what losses
-// that balance experts are made of (booster/router_loss.h).
+// Statistics of the routers of a forward pass: metrics, and the inputs of the losses that balance
+// experts (booster/router_loss.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,13 @@ namespace colossal::nn {
 
 struct RouterRecord {
   int64_t layer = 0;            // index of the block
-  std::vector<int64_t> counts;  // rows that each expert was given
-  int64_t dropped = 0;          // choices of tokens that no expert took
-  int64_t copies = 0;           // experts that all ranks had for this pass
-  // With a graph, in the router's type; undefined unless asked for. Sums over the tokens here of
-  // each sequence of the micro-batch, [sequences, experts]: of the experts' probabilities, and of
-  // how often each was chosen. And over all tokens here: of squared logarithms of the sums of
-  // exponentials of logits.
+  std::vector<int64_t> counts;  // rows of each expert
+  int64_t dropped = 0;          // (token, expert) choices dropped for lack of capacity
+  int64_t copies = 0;           // experts that were copied to all ranks for this pass
+  // Differentiable, in the router's compute type; undefined unless for_losses. probabilities and
+  // chosen: [sequences of the micro-batch, experts], sums over each sequence's tokens on this rank
+  // of the experts' probabilities and of their choices (0 or 1). squared_log_sums: scalar, sum over
+  // this rank's tokens of logsumexp(logits)^2.
   at::Tensor probabilities;
   at::Tensor chosen;
   at::Tensor squared_log_sums;
@@ -25,7 +25,7 @@ struct RouterRecord {
 
 struct RouterRecords {
   bool for_losses = false;
-  std::vector<RouterRecord> layers;  // in the order in which they ran
+  std::vector<RouterRecord> layers;  // in order of execution
 };
 
 }  // namespace colossal::nn

@@ -1,5 +1,5 @@
-// What a forward pass must know beyond its activations. Every layer takes it; it is what keeps
-// dropout, packing and generation independent of the layout.
+// The context of a forward pass, passed to every layer. It makes dropout, packing and generation
+// independent of the layout.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,49 +17,51 @@ struct RouterRecords;
 
 struct StepContext {
   uint64_t seed = 0;
-  int64_t step = 0;        // updates done before this one: part of every random number's key
-  bool training = false;   // dropout acts in training only
-  bool adapted = true;     // false: products compute as if they had no adapter of the model's own
-  double temperature = 1;  // divides logits before log-probabilities are taken
+  int64_t step = 0;        // number of updates before this step; part of each random number's key
+  bool training = false;   // dropout is active in training only
+  bool adapted = true;     // false: layers ignore the model's own adapters
+  double temperature = 1;  // divides the logits of log-probabilities
 
-  int64_t batch = 0;           // sequences in this micro-batch on this rank
-  int64_t sequence = 0;        // positions of each on this rank
-  int64_t whole_sequence = 0;  // positions of each over all ranks that share it
-  int64_t length = 0;          // ... with those before them, whose keys and values are stored
-  // [batch, sequence] int64, on the host: the length of each token's sequence, where a row holds
-  // tokens of several. Undefined: `length` for all.
+  int64_t batch = 0;           // sequences of this micro-batch on this rank
+  int64_t sequence = 0;        // positions of each sequence on this rank
+  int64_t whole_sequence = 0;  // positions of each sequence over all ranks that share it
+  int64_t length = 0;          // whole length of each sequence, including positions in the KV cache
+  // [batch, sequence] int64, on the host: the length of each token's sequence, if a row holds
+  // tokens of several sequences. Undefined: `length` for all tokens.
   at::Tensor lengths;
-  // Global sample numbers of the sequences, [batch]. Dropout goes by them, so that a sample has the
+  // [batch]: global sample number of each sequence. Dropout masks depend on it, so a sample has the
   // same mask on any rank.
   std::vector<int64_t> sample_ids;
-  // Position of each column in its sequence, [sequence] int64, or [batch, sequence] where rows
-  // differ. Rotation, position embeddings and dropout go by it. In generation it starts beyond 0.
+  // [sequence] int64, or [batch, sequence] if rows differ: the position of each token in its
+  // sequence. Rotary embedding, position embeddings and dropout use it. In generation it may begin
+  // above 0.
   at::Tensor positions;
-  // The document of each position of the whole sequence, [batch, whole_sequence] int64, where the
-  // activations are: attention stays within documents. Undefined: each sequence is one.
+  // [batch, whole_sequence] int64, on the activations' device: the document of each position of the
+  // whole sequence; attention does not cross documents. Undefined: each sequence is one document.
   at::Tensor documents;
-  // The document of each position of a memory that cross-attention sees, [batch, positions] int64;
-  // queries are of document 0 where `documents` is undefined. What pads the memory is a document of
-  // its own. Undefined: all is seen.
+  // [batch, positions] int64: the document of each position of the memory of cross-attention.
+  // Queries belong to document 0 if `documents` is undefined. Padding of the memory is a document
+  // of its own. Undefined: all queries attend to the whole memory.
   at::Tensor memory_documents;
-  // [batch]: how many first positions of a sequence all of its queries see, also earlier ones.
-  // Empty: none.
+  // [batch]: number of leading positions of each sequence that all its queries attend to, also
+  // queries before them (prefix LM). Empty: none.
   std::vector<int64_t> prefix_lengths;
 
-  // What another model has computed of the tokens before these, an activation as those between
-  // blocks: what a model that guesses for it reads beside tokens. Undefined: nothing.
+  // Hidden states of another model for the preceding tokens, in the layout of activations between
+  // blocks: input of a draft model for speculative decoding, besides its tokens. Undefined: none.
   at::Tensor states;
 
-  // Rows of this rank's tokens that have an adapter of their own: ascending, disjoint. Other rows
-  // have the model's own adapter only.
+  // This rank's rows with per-request adapters: ascending, disjoint. Other rows use the model's own
+  // adapters only.
   std::vector<AdaptedRows> adapted_rows;
 
-  KeyValueStore* key_values = nullptr;      // generating: past keys and values
-  BlockRunner* block_runner = nullptr;      // how repeated blocks run; null: one after the other
-  RouterRecords* router_records = nullptr;  // where routers say what they did; null: nowhere
+  KeyValueStore* key_values = nullptr;      // KV cache, in generation; null: none
+  BlockRunner* block_runner = nullptr;      // runs the repeated blocks; null: run in order
+  RouterRecords* router_records = nullptr;  // receives router statistics; null: none
 };
 
-// Positions [begin, begin + sequence) on `device`, and ids 0 .. batch-1.
+// Returns a context with positions [begin, begin + sequence) on `device` and sample ids 0 ..
+// batch-1.
 StepContext make_step_context(int64_t batch, int64_t sequence, at::Device device,
                               int64_t begin = 0);
 

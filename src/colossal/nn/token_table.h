@@ -1,5 +1,6 @@
 // The table of a vocabulary, [vocabulary, features], as embeddings and heads read it. It is one
-// parameter, or several with one name, each a block of rows, of which one is here at a time.
+// parameter, or several parameters with one name, each a block of rows; then one block at a time is
+// on the device.
 #pragma once
 
 #include <string>
@@ -17,28 +18,29 @@ class TokenTable {
   explicit TokenTable(std::vector<ParameterHandle> blocks) : blocks_(std::move(blocks)) {}
 
   bool is_cut() const { return blocks_.size() > 1; }
-  // Returns the parameter of a table that is not cut.
+  // The parameter of a table that is not cut into blocks.
   const ParameterHandle& whole() const { return blocks_.front(); }
   int64_t vocabulary() const { return blocks_.front()->shape[0]; }
-  TokenTable tie() const;  // for the second layer that reads it
+  TokenTable tie() const;  // returns the table for a second layer that reads it
   void mark_as_head() const;
 
-  Range rows_here() const;  // of all blocks
-  // Returns the quantized table; null: it is not quantized.
+  Range rows_here() const;  // rows of all blocks on this rank
+  // Returns the quantized table, or null if the table is not quantized.
   const ops::QuantizedMatrix* quantized() const { return whole()->quantized.get(); }
-  // Returns a loop over the blocks, each in a scope of layer `layer` (empty: the table's). Of a
-  // quantized table it visits dequantized rows, some at a time.
+  // Returns a function that visits the blocks, each in a LayerScope named `layer` (empty: named
+  // after the table). A quantized table is visited as dequantized rows, some at a time.
   ops::ForEachBlock blocks(const std::string& layer = "") const;
 
  private:
   std::vector<ParameterHandle> blocks_;
 };
 
-// Returns the range of a table's rows that is here.
+// Returns the range of a table's rows on this rank.
 Range rows_here(const Parameter& table);
 
-// Cuts `rows`, a part of a table, evenly into blocks: as many as the largest part, of `largest`
-// rows, needs for blocks of at most `block_rows` rows (0: one).
+// Cuts `rows`, one rank's part of a table, evenly into blocks. The number of blocks is the number
+// that the largest part, of `largest` rows, needs for blocks of at most `block_rows` rows (0: one
+// block), so all ranks have equally many.
 std::vector<Range> cut_rows(Range rows, int64_t largest, int64_t block_rows);
 
 }  // namespace colossal::nn

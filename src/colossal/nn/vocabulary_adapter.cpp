@@ -42,8 +42,8 @@ at::Tensor EmbeddingAdapter::add(const at::Tensor& found, const at::Tensor& toke
   return sum + looked_up(down_.use(scope), up_.use(scope), tokens, rows, features) * scale_;
 }
 
-at::Tensor HeadAdapter::narrowed(const at::Tensor& x, const StepContext& context,
-                                 LayerScope& scope) const {
+at::Tensor HeadAdapter::down_projected(const at::Tensor& x, const StepContext& context,
+                                       LayerScope& scope) const {
   at::Tensor dropped = x;
   if (dropout_ && context.training) {
     const int64_t sequences = x.numel() / (context.sequence * x.size(-1));
@@ -57,8 +57,8 @@ at::Tensor HeadAdapter::up(Range rows, LayerScope& scope) const {
   return up_.use(scope).narrow(0, rows.begin, rows.size());
 }
 
-void HeadAdapter::add_brought(const at::Tensor& products, const at::Tensor& x, Range rows,
-                              const at::Tensor& wanted, const StepContext& context) const {
+void HeadAdapter::add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
+                                       const at::Tensor& wanted, const StepContext& context) const {
   for (const auto& [adapter, begin, count] : context.adapted_rows) {
     const auto brought = adapter->products.find(name_);
     if (brought == adapter->products.end()) continue;

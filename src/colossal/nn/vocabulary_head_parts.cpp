@@ -16,7 +16,7 @@ ops::LogitOptions VocabularyHeadParts::logit_options(const at::Tensor& x,
   ops::LogitOptions options{bias ? bias.use(scope) : at::Tensor(), logit_scale / temperature,
                             soft_cap / temperature};
   if (adapter.adapts(context)) {
-    options.z = adapter.narrowed(x, context, scope);
+    options.z = adapter.down_projected(x, context, scope);
     options.up = adapter.up(rows, scope);
   }
   return options;
@@ -36,7 +36,7 @@ at::Tensor VocabularyHeadParts::logits_of_wanted(const at::Tensor& x, const at::
   }
   const at::Tensor products = parts.size() == 1 ? parts.front() : at::cat(parts, -1);
   if (!context.adapted_rows.empty()) {
-    adapter.add_brought(products.flatten(0, -2), x.flatten(0, -2), rows, wanted, context);
+    adapter.add_request_adapters(products.flatten(0, -2), x.flatten(0, -2), rows, wanted, context);
   }
   return ops::finish_logits(products, logit_options(x, context, scope, temperature));
 }

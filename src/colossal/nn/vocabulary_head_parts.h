@@ -1,4 +1,4 @@
-// The parts of which a vocabulary head's layer is made, dense or sharded.
+// The parts of a vocabulary head, dense or sharded.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,36 @@ namespace colossal::nn {
 
 struct VocabularyHeadParts {
   TokenTable table;
-  ParameterHandle bias;  // empty: none
-  Range rows;            // of the vocabulary, to which the bias here belongs
+  ParameterHandle bias;  // empty handle: none
+  Range rows;            // vocabulary rows of this rank's bias
   double logit_scale = 1;
   double soft_cap = 0;
   HeadAdapter adapter{};
 
-  // Of x [.., features], which is what the head multiplies. Bias and adapter stay here until the
-  // scope ends. Scale and soft cap are both divided by `temperature`, which divides the capped
-  // logits by it.
+  // Returns the logit options for the head's input x [.., features]. Bias and adapter stay on the
+  // device until `scope` ends. logit_scale and soft_cap are divided by `temperature`, which divides
+  // the capped logits by it.
   ops::LogitOptions logit_options(const at::Tensor& x, const StepContext& context,
                                   LayerScope& scope, double temperature = 1) const;
-  // Whether losses are made of the table block by block.
+  // Whether losses are computed block by block of the table.
   bool goes_by_blocks(const StepContext& context) const {
     return table.is_cut() || table.quantized() || adapter.adapts(context);
   }
 
-  // x [.., features] -> [.., rows here]: logits of the rows of the table that are here, divided by
-  // `temperature`. Differentiable, but for a quantized table.
+  // x [.., features] -> [.., table rows on this rank]: logits divided by `temperature`.
+  // Differentiable unless the table is quantized.
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context,
                          double temperature = 1) const {
     return logits_of_wanted(x, /*wanted=*/{}, context, temperature);
   }
-  // The same where x [n, features] is of those tokens that `wanted` names, as
-  // VocabularyHead::logits takes it.
+  // Like logits_here(), for x [n, features] of the tokens that `wanted` names (see
+  // VocabularyHead::logits()).
   at::Tensor logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
                               const StepContext& context, double temperature = 1) const;
 };
 
-// rows [tokens, features] -> [n, features], of `wanted` as VocabularyHead::logits takes it.
+// rows [tokens, features] -> [n, features]: selects the tokens `wanted` (see
+// VocabularyHead::logits()).
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted);
 
 }  // namespace colossal::nn

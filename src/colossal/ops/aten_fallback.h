@@ -1,6 +1,7 @@
-// Our operators made of LibTorch's, for devices that our kernels over plain memory cannot reach
-// (GPUs). Results are the same up to rounding. Random numbers are drawn on the host and copied, so
-// they are the same bits. Each function has the signature of its operator in the dispatcher.
+// Implementations of colossal's operators composed of LibTorch's operators, for devices (GPUs)
+// whose memory our CPU kernels cannot access. Results equal those of the kernels up to rounding.
+// Random numbers are generated on the host and copied to the device, so they are bit-identical.
+// Each function has the signature of its operator in the dispatcher.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The operators of norms made of LibTorch's, as those in aten_fallback.h.
+// Norm operators composed of LibTorch's operators; see aten_fallback.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>

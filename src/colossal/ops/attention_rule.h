@@ -1,4 +1,4 @@
-// Options of attention: which keys a query sees, and what is done to its scores.
+// Options of attention: which keys a query sees, and how its scores are transformed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,60 +16,63 @@ struct AutogradContext;
 
 namespace colossal::ops {
 
-// Keys and values that queries of all sequences see before those of their own: X. L. Li and P.
-// Liang 2021, "Prefix-Tuning". They are at positions [0, count()), and a sequence, or each of its
-// documents, begins behind them.
+// Keys and values that the queries of all sequences see before the keys of their own sequence (X.
+// L. Li and P. Liang 2021, "Prefix-Tuning"). Virtual tokens are at positions [0, count()); the
+// first token of a sequence, or of each of its documents, is at position count().
 struct VirtualTokens {
-  at::Tensor keys{};    // [kv_heads, count, head_size]; undefined: there are none
+  at::Tensor keys{};    // [kv_heads, count, head_size]; undefined: no virtual tokens
   at::Tensor values{};  // [kv_heads, count, value_size]
 
   int64_t count() const { return keys.defined() ? keys.size(1) : 0; }
 };
 
 struct AttentionOptions {
-  // A query sees the keys up to its own position; the last query is at the last key's position.
+  // A query sees the keys up to its own position. The last query has the position of the last key.
   bool causal = true;
-  // Sliding window: a query at position p sees the keys in (p - window, p], or, where attention is
-  // not causal, in (p - window, p + window). 0: no window.
+  // Sliding window: a query at position p sees the keys in (p - window, p], or in (p - window, p +
+  // window) if attention is not causal. 0: no window.
   int64_t window = 0;
-  // [batch]: the length of each sample's prefix. All queries of a sample see the keys of its
-  // prefix, whatever causality and window say. Empty: no prefixes.
+  // [batch]: prefix length of each sample, in tokens. All queries of a sample see all keys of its
+  // prefix, regardless of `causal` and `window`. Empty: no prefixes.
   std::span<const int64_t> prefix_lengths{};
-  double scale = 0;  // of the scores; 0: 1 / sqrt(head_size)
-  // The scaled scores s become soft_cap * tanh(s / soft_cap). 0: they stay.
+  double scale = 0;  // factor on the scores; 0: 1 / sqrt(head_size)
+  // The scaled scores s are replaced by soft_cap * tanh(s / soft_cap). 0: no cap.
   double soft_cap = 0;
   // ALiBi: head h adds alibi_slopes[h] * (position of key - position of query) to the scaled and
-  // capped scores. One for each query head here; empty: nothing is added.
+  // capped scores. One slope for each query head on this rank; empty: no ALiBi.
   std::span<const double> alibi_slopes{};
-  // Attention sinks: for each query head of this rank a logit that joins the softmax's denominator
-  // and has no value. Differentiable. Undefined: none.
+  // Attention sinks, [query heads on this rank]: each is a logit that is added to the softmax's
+  // denominator and has no value. Differentiable. Undefined: no sinks.
   at::Tensor sinks{};
 
-  // Of causal attention. Differentiable.
+  // Only with causal attention. Differentiable.
   VirtualTokens virtual_tokens{};
 
-  // [batch, key_sequence] int64: the document of each key. A query belongs to the document of the
-  // key at its position (the last query is at the last key), and sees that document's keys only.
-  // Padding is a document of its own. Undefined: all keys are of one document.
+  // [batch, key_sequence] int64: document of each key. A query has the document of the key at its
+  // own position (the last query is at the last key), and sees only keys of that document. Padding
+  // has a document number of its own. Undefined: all keys are of one document.
   at::Tensor documents{};
-  // [batch, sequence] int64: the document of each query, in cross-attention, whose queries are not
-  // at the positions of keys. Undefined: see above.
+  // [batch, sequence] int64: document of each query, for cross-attention, where queries are not at
+  // the positions of keys. Requires `documents` and causal = false. Undefined: queries take their
+  // documents from `documents`.
   at::Tensor query_documents{};
 
-  // Dropout of the probabilities. The mask is a pure function of (key, global sample id, head,
-  // position of the query, position of the key); the key's stream name tells the layer.
+  // Dropout probability of the attention weights. The mask is a pure function of (random_key,
+  // global sample id, head, position of the query, position of the key); random_key's stream
+  // identifies the layer.
   double dropout = 0;
   RandomKey random_key{};
-  std::span<const int64_t> sample_ids{};  // [batch]; needed with dropout only
-  int64_t head_begin = 0;                 // global index of the first query head here
+  std::span<const int64_t> sample_ids{};  // [batch] global ids; required if dropout > 0
+  int64_t head_begin = 0;                 // global index of this rank's first query head
 };
 
-// Returns ALiBi's slope for each head of a model (O. Press et al., "Train Short, Test Long", 2022):
-// the powers of 2^(-8 / heads). If the number of heads is no power of two, it takes the slopes of
-// the next smaller power, then every second slope of the next larger one.
+// Returns ALiBi's slope for each of a model's heads (O. Press et al., "Train Short, Test Long",
+// 2022): 2^(-8 (i + 1) / heads) for head i. If `heads` is not a power of two: the slopes for the
+// next smaller power of two p, then every second slope for 2 p heads.
 std::vector<double> alibi_slopes(int64_t heads);
 
-// The options without tensors, as the dispatcher's operators and autograd's nodes keep them.
+// AttentionOptions without its tensors, in the form in which dispatcher operators and autograd
+// nodes store it.
 struct AttentionRule {
   bool causal = true;
   int64_t window = 0;
@@ -85,12 +88,13 @@ struct AttentionRule {
   AttentionRule() = default;
   AttentionRule(const AttentionOptions& options, int64_t head_size);
 
-  // Returns the positions of keys that any (or that every) query at these positions sees, without
-  // regard to prefixes and documents. An unlimited end is farther than any position.
+  // Returns the positions of the keys that at least one query (or every query) in `queries` sees,
+  // ignoring prefixes and documents. Where nothing limits the range, its end lies beyond any
+  // position.
   Range seen_by_any(const Range& queries) const;
   Range seen_by_all(const Range& queries) const;
   int64_t prefix_length(int64_t sample) const;
-  // Whether any of these queries sees any of these keys, without regard to documents.
+  // Returns whether any of these queries sees any of these keys, ignoring documents.
   bool sees_any(const std::vector<Range>& queries, const std::vector<Range>& keys) const;
 
   struct Packed {

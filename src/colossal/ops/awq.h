@@ -1,6 +1,6 @@
 // AWQ (J. Lin et al. 2023, "AWQ: Activation-aware Weight Quantization for LLM Compression and
-// Acceleration"): inputs with large numbers matter most, so that their weights are multiplied by a
-// factor before they are rounded, and the inputs divided by it.
+// Acceleration"). Input channels with large activations matter most; so their weights are
+// multiplied by a factor before rounding, and the activations are divided by the same factor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 
 namespace colossal::ops {
 
-// Of the rows X [rows, inputs] that products multiplied.
+// Statistics of the input rows X [rows, inputs] of linear layers.
 struct InputStatistics {
   at::Tensor hessian;     // X^T X, [inputs, inputs] fp64
   at::Tensor magnitudes;  // sum of |X|, [inputs] fp64
@@ -21,10 +21,11 @@ struct InputStatistics {
   void add(const at::Tensor& rows_seen);
 };
 
-// Chooses a factor of each input, [inputs] fp64, for weights [outputs, inputs] that share their
-// inputs: magnitude^a, over the root of the largest times the least of them, of 20 steps a from 0
-// on the one with which the rounded weights, divided by the factors again, change their products
-// least (equations 4 and 5). All ones where nothing was seen.
+// Returns a factor for each input channel, [inputs] fp64, for weights [outputs, inputs] that share
+// their inputs. The candidates are magnitude^a for 20 values of a from 0 to 0.95, where magnitude
+// is the mean of |X|; each is normalized by the root of its largest times its smallest factor.
+// Returns the candidate with the smallest error of the layers' outputs after rounding (equations 4
+// and 5). Returns all ones if `inputs` has seen no rows.
 at::Tensor awq_factors(const std::vector<at::Tensor>& weights, const InputStatistics& inputs,
                        const Quantization& how);
 

@@ -1,4 +1,5 @@
-// The product of small bf16 matrices by bf16 instructions, as LibTorch's oneDNN has it.
+// Kernel for products of small bf16 matrices with the CPU's bf16 instructions, from LibTorch's
+// oneDNN.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -7,16 +8,18 @@
 
 namespace colossal::ops {
 
-// c [m, n] fp32 <- (add ? c : 0) + a b; a [m, k], b [k / 2, n, 2] bf16: rows of b interleaved in
-// pairs ("VNNI"), so that k is even. Strides in elements, b's of its unpaired rows.
+// c [m, n] fp32 <- (add ? c : 0) + a b; a [m, k] bf16; b [k / 2, n, 2] bf16, with pairs of rows
+// interleaved ("VNNI"), so k must be even. Strides in elements; b_stride is that of b before
+// interleaving.
 using Bf16Product = void (*)(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b_stride,
                              int64_t c_stride, bool add, const at::BFloat16* a,
                              const at::BFloat16* b, float* c);
 
-// Returns null if the product has not been seen to work here.
+// Returns the kernel, or null if its self-test fails on this CPU (it is run once).
 Bf16Product bf16_block_product();
 
-// A thread that has multiplied calls this before it does other work.
+// Releases the kernel's state of the calling thread. Each thread that has called the kernel calls
+// this before it does other work.
 void release_bf16_block_product();
 
 }  // namespace colossal::ops

@@ -1,4 +1,4 @@
-// The gate of GPT-OSS's experts (OpenAI 2025).
+// Gated activation of GPT-OSS's experts (OpenAI 2025).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,9 +12,10 @@ struct ClampedGate {
   bool operator==(const ClampedGate&) const = default;
 };
 
-// (up + 1) * gate * sigmoid(slope * gate) of gate and up in turns, [.., 2 features] -> [..,
-// features]; gate is at most `limit` before, and up between -limit and limit. Differentiable, on
-// any device and on meta; the backward pass keeps the input only. InternalError: an odd last dim.
+// Returns (up + 1) * gate * sigmoid(slope * gate), [.., features], after clamping gate to at most
+// `limit` and up to [-limit, limit]. pairs: gate and up interleaved, [.., 2 * features].
+// Differentiable, on any device and on meta; the backward pass saves the input only. Throws
+// InternalError if the last dim is odd.
 at::Tensor clamped_gate(const at::Tensor& pairs, const ClampedGate& options);
 
 }  // namespace colossal::ops

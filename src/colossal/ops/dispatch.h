@@ -1,6 +1,7 @@
-// Our operators are operators of LibTorch's dispatcher, in the library "colossal". So a dry run
-// records theirs and ours in one list, and each device has its own implementation. A source that
-// implements one declares it in a TORCH_LIBRARY_FRAGMENT and calls it through find_operator().
+// Colossal's operators are registered with LibTorch's dispatcher, in the library "colossal". So a
+// dry run records them in one list with LibTorch's operators, and each device has its own
+// implementation. A source file that implements an operator declares it in a TORCH_LIBRARY_FRAGMENT
+// and calls it through find_operator().
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>

@@ -1,5 +1,5 @@
-// Sorts rows of tokens by the experts that they are routed to, and brings the results back. All
-// sums are in a fixed order: two runs give the same bits, on any device.
+// Permutes token rows so that rows of the same expert are contiguous, and combines the experts'
+// outputs. All sums are in a fixed order: two runs give the same bits, on any device.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,32 +9,33 @@
 
 namespace colossal::ops {
 
-// Sorted row i belongs to choice order[i] of the flattened [tokens, chosen]; choice j has sorted
-// row place[j]. Among the rows of an expert those of earlier tokens come first.
+// Sorted row i is routing choice order[i] of the flattened [tokens, chosen]; choice j is sorted row
+// place[j]. The rows of an expert are in the order of their tokens.
 struct ExpertOrder {
-  at::Tensor order;             // [rows] int64, tokens * chosen less what was dropped
-  at::Tensor place;             // [tokens * chosen] int64; `rows` for a choice that was dropped
+  at::Tensor order;             // [rows] int64; rows = tokens * chosen - dropped choices
+  at::Tensor place;             // [tokens * chosen] int64; the number of rows if dropped
   std::vector<int64_t> counts;  // rows of each expert
-  int64_t chosen = 0;           // experts of a token
+  int64_t chosen = 0;           // experts per token (top-k)
   bool has_dropped = false;
 };
 
-// experts: [tokens, chosen] int64, those of each token; num_experts for a choice that was dropped,
-// whose row does not exist, and counts as zeros in sums. Waits for the device that has them. On
-// meta, where the routing is unknown, rows are divided in the ratio of `expected`; empty: evenly.
+// experts: [tokens, chosen] int64, the experts that each token is routed to; num_experts marks a
+// dropped choice, which has no row and counts as zeros in sums. Synchronizes with the device of
+// `experts`. On meta, where the routing is unknown, rows are divided among experts in proportion to
+// `expected`; empty: evenly.
 ExpertOrder order_by_expert(const at::Tensor& experts, int64_t num_experts,
                             const std::vector<int64_t>& expected = {});
 
-// Returns rows in another order: row i of the result is row order[i]. inverse: the inverse
-// permutation, for the gradient.
+// Returns the permuted rows: row i of the result is row order[i]. inverse: the inverse permutation,
+// for the gradient.
 at::Tensor permuted_rows(const at::Tensor& rows, const at::Tensor& order,
                          const at::Tensor& inverse);
 
-// x [tokens, features] -> [rows, features], sorted by expert; differentiable.
+// Returns x [tokens, features] as [rows, features], sorted by expert. Differentiable.
 at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order);
 
-// rows: [rows, features], sorted by expert; weights: [tokens, chosen]. Returns
-// [tokens, features], the sum of each token's rows times their weights; differentiable in both.
+// Returns [tokens, features]: for each token the sum of its rows times their weights. rows: [rows,
+// features], sorted by expert; weights: [tokens, chosen]. Differentiable in rows and weights.
 at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
                             const ExpertOrder& order);
 

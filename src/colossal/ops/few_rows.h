@@ -1,6 +1,6 @@
-// Products of few rows with weights [out, in], as in generating text: they take the time of reading
-// the weights. Each row's bits depend neither on how many rows there are nor on the number of
-// threads.
+// Products of few rows with weights [out, in], as in token generation, where reading the weights
+// takes most of the time. The bits of a row of the result depend neither on the number of rows nor
+// on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,9 @@
 
 namespace colossal::ops {
 
-// While it lives, this thread's products treat any number of rows as few, where they can. So a
-// row's bits are the same in every batch; products of many rows take longer (docs/quantization.md).
+// While an object of this class exists, this thread's products use the kernels for few rows for any
+// number of rows, where they can. So a row's bits are the same in every batch; products of many
+// rows take longer (docs/quantization.md).
 class BatchInvariantProducts {
  public:
   BatchInvariantProducts();
@@ -19,16 +20,18 @@ class BatchInvariantProducts {
   ~BatchInvariantProducts();
 
  private:
-  bool outer_;  // whether one lived already
+  bool outer_;  // whether an outer object existed
 };
 
-// Whether x [rows, in] has few rows, and they and the weights, [out, in] each, lie on the CPU with
-// dense rows (of a weight, or dense columns), in one type that is computed in.
+// Returns whether few_rows_product() supports these operands: x [rows, in] has few rows (at most
+// 32; any number with BatchInvariantProducts); x and the weights [out, in] are on the CPU, in one
+// of bf16, fp32 and fp64; x's rows are dense, and each weight has dense rows or dense columns.
 bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights);
 
-// y [rows, sum of out], dense along the last dim <- x w^T + bias for each weight, side by side.
-// biases: as many as weights, or none. Without gradients. InternalError: not are_few_rows().
-// An operator of LibTorch's, so that recordings see it.
+// y [rows, sum of out] <- x w^T + bias for each weight, concatenated along the last dim, which is
+// dense. biases: one for each weight, or empty. Not differentiable. Requires are_few_rows(); throws
+// InternalError for an unsupported type or layout of x or y. A dispatcher operator, so that
+// recordings include it.
 void few_rows_product(const at::Tensor& y, const at::Tensor& x,
                       const std::vector<at::Tensor>& weights,
                       const std::vector<at::Tensor>& biases);

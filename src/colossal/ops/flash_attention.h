@@ -1,9 +1,9 @@
 // Attention on the CPU by blocks of queries and keys, forward and backward, in bf16, fp32 and fp64.
 //
-// T. Dao, "FlashAttention-2", 2023: scores exist for one block at a time; the forward keeps a
-// running softmax, the backward recomputes probabilities from its logarithm. Each (sample, key
-// head) is one piece of work of one thread, in a fixed order: the same bits for any number of
-// threads.
+// T. Dao, "FlashAttention-2", 2023: scores exist for one block at a time; the forward pass keeps a
+// running softmax, the backward pass recomputes the probabilities from its logsumexp. One thread
+// computes each (sample, key head), in a fixed order, so results are bit-identical for any number
+// of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,27 +14,28 @@
 namespace colossal::ops {
 
 struct FlashAttention {
-  AttentionPart part;  // the last dim of queries, keys and values contiguous
+  AttentionPart part;  // query, key and value are contiguous along the last dim
   AttentionRule rule;
-  // Whether the result, and the query gradient, already hold those of other keys, and get these
-  // added.
+  // Forward: merge into the result of earlier keys instead of overwriting it. Backward: add to the
+  // query gradient instead of overwriting it.
   bool accumulate = false;
-  // How bf16 operands are multiplied; null: widened to fp32.
+  // Kernel for products of bf16 operands. Null: bf16 operands are converted to fp32 first.
   Bf16Product bf16_product = bf16_block_product();
 };
 
-// Overwrites the result, or adds to it. Its tensors may be views with a contiguous last dim
-// (logsumexp: any view). logsumexp is in the type of the sums (fp32, fp64 for fp64), the output in
-// any type.
+// Overwrites `result`, or merges into it if problem.accumulate. result.output: any type, a view
+// with a contiguous last dim; result.logsumexp: in the accumulation type (fp32, fp64 for fp64), any
+// view.
 void flash_attention_forward(const FlashAttention& problem, const AttentionResult& result);
 
-// Overwrites the gradients of keys and values; overwrites that of queries or adds to it.
+// Overwrites the gradients of keys and values. Overwrites the gradient of queries, or adds to it if
+// problem.accumulate.
 void flash_attention_backward(const FlashAttention& problem, const AttentionResult& result,
                               const at::Tensor& output_gradient,
                               const AttentionGradients& gradients);
 
-// For a problem on meta: allocates and releases what the kernel would for its threads, so that dry
-// runs count it.
+// For a problem on meta: allocates and frees the scratch memory that the kernel would use, so that
+// dry runs count it.
 void allocate_flash_scratch(const FlashAttention& problem, bool backward);
 
 }  // namespace colossal::ops

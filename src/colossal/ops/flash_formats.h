@@ -1,4 +1,5 @@
-// How flash attention holds the operands of its products, in a thread's own memory.
+// Memory formats of the operands of flash attention's matrix products, in each thread's scratch
+// memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,11 +24,11 @@ using kernels::Matrix;
 inline constexpr int64_t kLanes = kernels::kAttentionLanes;
 inline constexpr int64_t kAlignment = 64;  // bytes
 
-// Keys of a block. On the causal diagonal a format may take fewer (kDiagonalKeys), which is less
-// work that is masked. Both are multiples of 32, the keys of a word of dropout's bits.
+// Keys per block. On the causal diagonal a format may use smaller blocks (kDiagonalKeys), which
+// wastes less work on masked scores. Both are multiples of 32, the keys in a word of dropout bits.
 inline constexpr int64_t kKeys = 64;
 
-// Rows of a tensor that are a block of keys.
+// The rows of a tensor that make up a block of keys.
 struct KeyRows {
   int64_t row, count;
 };
@@ -40,15 +41,16 @@ inline int64_t round_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
-// Elements from one row of a matrix to the next: whole cache lines, an odd number of them, or
-// columns of a power of two would share few lines of the cache.
+// Returns a row stride in elements: a whole and odd number of cache lines, because with a power of
+// two the elements of a column would compete for few cache sets.
 template <typename Element>
 int64_t stride_for(int64_t columns) {
   constexpr int64_t kLine = kAlignment / sizeof(Element);
   return (round_up(round_up(columns, kLanes), kLine) / kLine | 1) * kLine;
 }
 
-// Hands out a thread's part of one allocation; without memory, it counts what will be asked for.
+// Allocates buffers from one thread's part of an allocation. If `memory` is null, only counts the
+// bytes needed.
 class Scratch {
  public:
   explicit Scratch(char* memory) : memory_(memory) {}
@@ -67,8 +69,8 @@ class Scratch {
   int64_t used_ = 0;
 };
 
-// One head's rows [sequence, columns] of a tensor [batch, heads, sequence, columns]. Byte: const
-// char, or char of one that is written.
+// The rows [sequence, columns] of one head of a tensor [batch, heads, sequence, columns]. Byte:
+// const char for a tensor that is read, char for a tensor that is written.
 template <typename Byte>
 class RowsOfHead {
  public:
@@ -102,7 +104,8 @@ class RowsOfHead {
 using HeadRows = RowsOfHead<const char>;
 using WrittenHeadRows = RowsOfHead<char>;
 
-// to [count, columns up to a whole number of lanes] <- rows [begin, begin + count), then zeros.
+// to [count, columns rounded up to kLanes] <- rows [begin, begin + count) of `from`, padded with
+// zeros.
 template <typename Element>
 void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType to_type, Element* to,
                int64_t stride) {
@@ -117,7 +120,7 @@ void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType t
   }
 }
 
-// Rows [begin, begin + count) <- scale * from.
+// Rows [begin, begin + count) of `to` <- scale * from.
 template <typename Real>
 void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to, int64_t begin,
                 int64_t count, double scale) {
@@ -136,7 +139,7 @@ void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to
   }
 }
 
-// One row, added to what is there; `from` is changed.
+// Row `row` of `to` += scale * from. Overwrites `from`.
 template <typename Real>
 void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {
@@ -158,17 +161,18 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
   }
 }
 
-// How operands of products lie in memory. A format has
+// Memory formats of the operands of matrix products. A format has
 //   Element, Sum  the types of operands and of results
-//   kPair         rows of a right operand that are interleaved: it is [depth / kPair, n, kPair]
-//   Keys          a head's keys or values as left operands: from a key on, or transposed, the
-//                 block that begins with a key
-//   Queries       a block of queries, or of what has their shape, as right operands, the columns
-//                 filled up with zeros to whole lanes
-//   passes        what is done to a block of scores between products
+//   kPair         rows of a right operand that are interleaved: the operand is [depth / kPair, n,
+//                 kPair]
+//   Keys          a head's keys or values as left operands: rows from a given key on, or the
+//                 transpose of the block that begins with a given key
+//   Queries       a block of queries, or of output gradients, as right operands, with columns
+//                 padded with zeros to whole lanes
+//   passes        kernels applied to a block of scores between products
 //   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
 
-// fp32 and fp64, also of bf16 numbers widened.
+// fp32 and fp64 operands; bf16 tensors are converted to fp32.
 template <typename Real>
 struct WideFormat {
   using Element = Real;
@@ -189,8 +193,8 @@ struct WideFormat {
     }
   }
 
-  // A copy, with a stride that suits the cache: products from rows of a joined tensor are a third
-  // slower.
+  // A copy with a stride that suits the cache: products that read rows of a fused tensor in place
+  // are a third slower.
   struct Keys {
     int64_t stride;
     Real* rows;
@@ -233,7 +237,7 @@ struct WideFormat {
   void release() const {}
 };
 
-// bf16 operands of products that sum in fp32.
+// bf16 operands of products that accumulate in fp32.
 struct Bf16Format {
   using Element = uint16_t;
   using Sum = float;
@@ -245,7 +249,8 @@ struct Bf16Format {
 
   explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
 
-  // Transposed by blocks, each without gaps: rows as long as the sequence would lie in a page each.
+  // Transposed block by block, each block contiguous: rows as long as the sequence would lie in a
+  // memory page each.
   struct Keys {
     const std::vector<KeyRows>& blocks;
     int64_t stride, block_size;
@@ -269,7 +274,8 @@ struct Bf16Format {
         kernels::vector_kernels().transpose_pairs(
             reinterpret_cast<const uint16_t*>(from.at(block.row)), from.row_stride(), block.count,
             from.columns(), reinterpret_cast<uint32_t*>(to), kKeys / 2);
-        // A block of an odd number of keys is multiplied with one more, by zeros.
+        // A block with an odd number of keys is multiplied as if it had one more, whose elements
+        // are zeros.
         for (int64_t i = block.count; block.count % 2 == 1 && i < block_size; i += kKeys) to[i] = 0;
         to += block_size;
       }

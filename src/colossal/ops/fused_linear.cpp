@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/sum_rows.h"
 
 namespace colossal::ops {
@@ -79,8 +79,8 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
       }
       return of_weights;
     };
-    if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
-      later->put_off(1, compute);
+    if (DeferredGradients* const later = DeferredGradients::of_this_thread()) {
+      later->defer_gradients(1, compute);
     } else {
       std::ranges::move(compute(), result.begin() + 1);
     }

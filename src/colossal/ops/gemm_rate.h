@@ -1,4 +1,4 @@
-// Measures how fast this machine multiplies matrices: utilisation is a share of that.
+// Measures the machine's GEMM rate, the denominator of reported utilization.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +7,9 @@
 
 namespace colossal::ops {
 
-// Returns the FLOP/s of the best product of [1024, 768] by [768, 3072] within `length`, on the
-// calling thread's compute threads. It makes at least 3 products, of fewer rows if the machine only
-// emulates the type. Of a training step's products this size is the fastest.
+// Returns the best FLOP/s of products of [1024, 768] by [768, 3072] measured within `length`, on
+// the calling thread's compute threads. Makes at least 3 products; uses fewer rows if the machine
+// only emulates the type. This shape is the fastest of a training step's products.
 double measure_gemm_rate(at::ScalarType type, std::chrono::milliseconds length,
                          at::Device device = at::kCPU);
 

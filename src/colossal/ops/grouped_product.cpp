@@ -10,9 +10,9 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/tile_product.h"
 
 namespace colossal::ops {
@@ -145,8 +145,8 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
       }
       return made;
     };
-    if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
-      later->put_off(1, of_weights);
+    if (DeferredGradients* const later = DeferredGradients::of_this_thread()) {
+      later->defer_gradients(1, of_weights);
     } else {
       std::ranges::move(of_weights(), result.begin() + 1);
     }

@@ -1,5 +1,5 @@
-// Products of groups of rows, each group with weights of its own: what the experts of a layer
-// compute. No rows are added to make groups equal.
+// Grouped GEMM: each group of rows is multiplied by weights of its own, as the experts of a layer
+// compute. Groups are not padded to equal sizes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,11 +9,11 @@
 
 namespace colossal::ops {
 
-// rows [rows, in], those of the first group first; counts: how many each group has, which may be
-// none. weights: [groups, out, in] each, whose results lie side by side. Returns [rows, sum of
-// out], differentiable; a group without rows has a weight gradient of zeros. Any float type, any
-// device. With BatchInvariantProducts a row's bits are the same whatever other rows there are.
-// InternalError: other shapes, or counts that do not add up to the rows.
+// Returns [rows, sum of out]. rows: [rows, in], ordered by group; counts: rows of each group, may
+// be 0; weights: [groups, out, in] each, whose results are concatenated along the last dim.
+// Differentiable; a group without rows has a weight gradient of zeros. Any floating type, any
+// device. With BatchInvariantProducts a row's bits do not depend on the other rows. Throws
+// InternalError if shapes do not match, or if the counts do not add up to the number of rows.
 at::Tensor grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                            const std::vector<at::Tensor>& weights);
 

@@ -24,12 +24,12 @@
 #include "colossal/base/error.h"
 #include "colossal/base/range.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/optimizer_kernels.h"
 #include "colossal/ops/parallel_for.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/row_blocks.h"
 #include "colossal/ops/sum_rows.h"
 
@@ -470,11 +470,11 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     variable_list result(9);  // none for what is no tensor of numbers
     result[0] = scaled(x_gradient, gradients[0], type);
     result[3] = scaled(saved[4], gradients[0], type);
-    PutOffGradients* const later = PutOffGradients::of_this_thread();
+    DeferredGradients* const later = DeferredGradients::of_this_thread();
     if (!logits_gradient.defined()) {
       result[1] = scaled(weight_gradient, gradients[0], type);
     } else if (later) {
-      later->put_off(1, [logits_gradient, x, upstream = gradients[0]] {
+      later->defer_gradients(1, [logits_gradient, x, upstream = gradients[0]] {
         return variable_list{weight_gradient_from(logits_gradient, x, upstream)};
       });
     } else {

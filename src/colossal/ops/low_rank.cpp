@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/product.h"
-#include "colossal/ops/put_off_gradients.h"
 
 namespace colossal::ops {
 namespace {
@@ -82,8 +82,8 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
     variable_list result(2 + places.size() + 1);  // none for places
     result[0] = gradients[0];
     result[1] = z_gradient.view(saved[0].sizes());
-    if (PutOffGradients* const later = PutOffGradients::of_this_thread()) {
-      later->put_off(2, of_weights);
+    if (DeferredGradients* const later = DeferredGradients::of_this_thread()) {
+      later->defer_gradients(2, of_weights);
     } else {
       std::ranges::move(of_weights(), result.begin() + 2);
     }
@@ -118,7 +118,7 @@ at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z,
   for (const LowRankUp& up : ups) {
     if (up.weight.defined()) {
       weights.push_back(up.weight);
-      places.push_back({begin, up.out_features, up.first_of_z, up.weight.size(1), up.scale});
+      places.push_back({begin, up.out_features, up.z_offset, up.weight.size(1), up.scale});
     }
     begin += up.out_features;
   }

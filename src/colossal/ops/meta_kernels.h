@@ -1,11 +1,11 @@
-// Shape rules that LibTorch 2.13 lacks for its own operators on meta tensors.
+// Meta kernels (shape inference) that LibTorch 2.13 lacks for its own operators.
 #pragma once
 
 namespace colossal::ops {
 
-// Registers them: layer norm and its backward, index_select and embedding's backward, where, abs
-// into a given tensor, native dropout, log-sigmoid, flip, roll, fused AdamW. Dry runs need it; the
-// second and later calls do nothing. It adds to LibTorch's process-wide table and holds no state.
+// Registers meta kernels for layer norm and its backward, index_select and embedding's backward,
+// where, abs.out, native dropout, log-sigmoid, flip, roll and fused AdamW. Call before a dry run;
+// later calls do nothing. Modifies LibTorch's process-wide dispatch table and holds no other state.
 void register_meta_kernels();
 
 }  // namespace colossal::ops

@@ -1,4 +1,4 @@
-// Layer norm and root mean square norm, with gradients, on any device and on meta.
+// Layer norm and RMS norm, with gradients, on any device and on meta.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,10 @@
 
 namespace colossal::ops {
 
-// Over the last dim. weight, bias [features], of x's type, may be undefined: no weight (then no
-// bias either), no bias. unit_offset: 1 + weight takes the weight's place (Gemma). Statistics in
-// fp32 (fp64 for fp64), and all the rest too: a result is rounded once, at its end. InternalError:
-// sizes or types differ.
+// Normalize over the last dim. weight, bias: [features], of x's type; bias may be undefined, or
+// both. unit_offset: multiply by 1 + weight instead of weight (Gemma). All intermediate results are
+// in fp32 (fp64 for fp64); each result is rounded once, at the end. Throw InternalError if sizes or
+// types do not match.
 //
 // weight * x / sqrt(mean(x^2) + epsilon) (B. Zhang and R. Sennrich, 2019).
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon,
@@ -19,9 +19,9 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double epsilon, bool unit_offset = false);
 
-// Where a branch joins the residual stream and a norm follows: returns {x + branch, its norm}, in
-// one pass over memory, with the bits of an addition and a norm. The backward pass makes one
-// gradient for both addends. branch: of x's sizes and type.
+// Fused residual addition and norm: return {x + branch, norm(x + branch)} in one pass over memory,
+// bit-identical to a separate addition and norm. The backward pass computes one gradient that
+// serves both addends. branch: of x's sizes and type.
 using SumAndNorm = std::pair<at::Tensor, at::Tensor>;
 SumAndNorm add_rms_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                         double epsilon, bool unit_offset = false);

@@ -1,5 +1,5 @@
-// Shared by the operators of norms: rows as the kernels take them, and gradients of parameters with
-// the same bits for any number of threads.
+// Helpers of the norm operators: access to rows, and parameter gradients that are bit-identical for
+// any number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace colossal::ops {
 
-// Rows whose shares of the parameters' gradients are summed one after the other.
+// Rows per group. The rows of a group add to the parameter gradients one after the other.
 inline constexpr int64_t kRowsTogether = 64;
 
 int64_t num_groups_of(int64_t rows);
@@ -20,7 +20,7 @@ int64_t num_groups_of(int64_t rows);
 at::Tensor contiguous_or_none(const std::optional<at::Tensor>& given);
 at::Tensor doubles_or_none(const std::optional<at::Tensor>& given);
 
-// Where the rows of a contiguous tensor are; null without one.
+// Pointers to the rows of a contiguous tensor; null if the tensor is undefined.
 template <typename Byte>
 struct RowsAt {
   Byte* data;
@@ -30,7 +30,7 @@ struct RowsAt {
 RowsAt<const char> rows_of(const at::Tensor& x);
 RowsAt<char> rows_to_write(const at::Tensor& x);
 
-// visit(row, its group of kRowsTogether)
+// Calls visit(row, index of the row's group) for all rows, groups in parallel.
 template <typename Visit>
 void visit_in_groups(int64_t rows, const Visit& visit) {
   parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
@@ -39,9 +39,11 @@ void visit_in_groups(int64_t rows, const Visit& visit) {
   });
 }
 
-// A parameter's gradient in parts, one of each group of rows of x: [groups, features].
+// Returns zeros for the partial gradients of a parameter, one for each group of rows of x: [groups,
+// features].
 at::Tensor gradient_parts(const at::Tensor& x, int64_t rows, int64_t features);
-// The sum of the parts, in their order, whoever adds which features.
+// Returns the sum over groups, in their order, [features]: bit-identical for any division of the
+// features among threads. Overwrites `parts`.
 at::Tensor sum_of_parts(const at::Tensor& parts, at::ScalarType type);
 
 }  // namespace colossal::ops

@@ -1,5 +1,5 @@
-// Products with packed weights. Their numbers are made some outputs at a time, forward and again
-// backward, so that a whole model of them never is.
+// Linear layers with packed weights (QLoRA). Weights are unpacked a few outputs at a time, in the
+// forward pass and again in the backward pass, so that the whole weight never exists unpacked.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,8 @@
 
 namespace colossal::ops {
 
-// Weights of one input, side by side; biases: as many, or none. Layouts must outlive the backward
-// pass.
+// Packed weights of linear layers that share an input; outputs are concatenated. biases: one for
+// each weight, or empty. The layouts must outlive the backward pass.
 struct PackedWeights {
   std::vector<at::Tensor> bytes;
   std::vector<std::shared_ptr<const PackedLayout>> layouts;
@@ -21,12 +21,12 @@ struct PackedWeights {
   int64_t out_features() const;
 };
 
-// x [.., in] -> [.., sum of out], in x's type: the products of the numbers that the codes stand
-// for, rounded to that type, with sums as linear() has them. Differentiable by x.
+// Returns [.., sum of out] in x's type, for x [.., in]: multiplies by the unpacked weights rounded
+// to x's type, with the accumulation of LibTorch's linear(). Differentiable in x.
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeights& given);
 
-// As grouped_product(), of stacks [groups, out, in] each of which is packed as one weight [groups *
-// out, in]; as many rows are here of each group. Differentiable by the rows.
+// grouped_product() with stacks [groups, out, in], each packed as one weight [groups * out, in]. Of
+// each group a rank holds the same number of outputs. Differentiable in rows.
 at::Tensor packed_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const PackedWeights& stacks);
 

@@ -1,8 +1,8 @@
-// Frozen weights of products in few bits, as one tensor of bytes that travels and rests like any
-// weight. int8: a number is code * scale. nf4: a number is level[code] * scale, with 16 levels that
-// are quantiles of a normal distribution; the scales are in 8 bits themselves, as "double
-// quantization" has them (T. Dettmers et al. 2023, "QLoRA: Efficient Finetuning of Quantized LLMs";
-// the numbers are those of bitsandbytes).
+// Frozen weights of linear layers in few bits, packed into one byte tensor that is stored and
+// communicated like any weight. int8: weight = code * scale. nf4: weight = level[code] * scale,
+// with 16 levels that are quantiles of the normal distribution; the scales are quantized to 8 bits
+// themselves ("double quantization"; T. Dettmers et al. 2023, "QLoRA: Efficient Finetuning of
+// Quantized LLMs"; results equal those of bitsandbytes).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,16 +17,17 @@ namespace colossal::ops {
 
 enum class PackedType { int8, nf4 };
 
-// How the part of a weight [outputs, inputs] that a rank has is packed. Blocks are those of the
-// whole weight, so that a number is the same wherever the weight is cut: 64 inputs of an output
-// share a scale; of nf4, 256 scales in a row, output by output, share one of their own.
+// Layout of the packed shard of a weight [outputs, inputs] that a rank holds. Blocks are those of
+// the whole weight, so that a number's value does not depend on how the weight is sharded: 64
+// inputs of an output share a scale; in nf4, 256 consecutive scales (output by output) share a
+// second-level scale and form a group.
 class PackedLayout {
  public:
   static constexpr int64_t kBlock = 64;
   static constexpr int64_t kScaleBlock = 256;
 
-  // rows, columns: which outputs and inputs are here, in ascending runs that lie one after the
-  // other.
+  // rows, columns: the outputs and inputs of the weight that this rank holds, as ascending runs,
+  // stored one after the other.
   PackedLayout(PackedType type, int64_t outputs, int64_t inputs, const std::vector<Range>& rows,
                const std::vector<Range>& columns);
   static PackedLayout whole(PackedType type, int64_t outputs, int64_t inputs) {
@@ -36,36 +37,38 @@ class PackedLayout {
   PackedType type() const { return type_; }
   int64_t outputs() const { return outputs_; }
   int64_t inputs() const { return inputs_; }
-  int64_t blocks() const { return (inputs_ + kBlock - 1) / kBlock; }  // of an output
+  int64_t blocks() const { return (inputs_ + kBlock - 1) / kBlock; }  // per output
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
   int64_t bytes() const;
 
-  // Columns here that share a scale.
+  // Columns of the shard that share a scale.
   struct Part {
-    int64_t block = 0;  // of the output
+    int64_t block = 0;  // index of the scale's block within the output
     Range columns;
   };
   const std::vector<Part>& parts() const { return parts_; }
 
-  // Rows here that lie side by side in the weight too, and the groups of nf4's scales that are kept
-  // for them: all from that of the first row's first part to that of the last row's last.
+  // Rows of the shard that are consecutive in the whole weight too, and the groups of nf4 scales
+  // that the shard keeps for them: from the group of the first row's first part to that of the last
+  // row's last part.
   struct RowRun {
-    int64_t output = 0, row = 0, count = 0;  // the first one in the weight, and here
-    Range groups;                            // in the weight
-    int64_t first_group = 0;                 // here
+    int64_t output = 0, row = 0, count = 0;  // first row: index in the weight, index in the shard
+    Range groups;                            // indices in the weight
+    int64_t first_group = 0;                 // index of groups.begin in the shard
   };
   const std::vector<RowRun>& row_runs() const { return row_runs_; }
-  int64_t num_groups() const;  // here
-  // The group of the weight that has the scale of a block.
+  int64_t num_groups() const;  // kept in the shard
+  // Returns the weight's group that contains the scale of a block.
   int64_t group_of(int64_t output, int64_t block) const {
     return (output * blocks() + block) / kScaleBlock;
   }
 
-  // Where the bytes lie: scales of groups (nf4: the mean of all scales first), scales, codes.
+  // Sizes of the sections of the byte tensor, in this order: scales of groups (nf4; preceded by the
+  // mean of all scales), scales of blocks, codes.
   int64_t group_bytes() const;
   int64_t scale_bytes() const;
-  int64_t row_bytes() const;  // codes of a row
+  int64_t row_bytes() const;  // codes of one row
 
  private:
   PackedType type_;
@@ -75,22 +78,24 @@ class PackedLayout {
   std::vector<RowRun> row_runs_;
 };
 
-// The largest magnitude in each block of the whole weight, [outputs, blocks] fp32, from the numbers
-// here [rows, columns], any type and strides: 0 for blocks of which nothing is here.
+// Returns the largest magnitude in each block of the whole weight, [outputs, blocks] fp32, from
+// this shard's numbers [rows, columns] of any type and strides; 0 for blocks of which the shard
+// holds nothing.
 at::Tensor block_maxima(const at::Tensor& numbers, const PackedLayout& layout);
 
-// Rounds each number here to the nearest that its block can hold: [bytes] of uint8. The numbers
-// must be finite. maxima: block_maxima(), the largest over the ranks that share the weight.
+// Rounds each number of the shard to the nearest that its block can represent. Returns [bytes]
+// uint8. The numbers must be finite. maxima: the maximum of block_maxima() over the ranks that
+// share the weight.
 at::Tensor pack(const at::Tensor& numbers, const at::Tensor& maxima, const PackedLayout& layout);
 
-// Rows [begin, end) of those here as numbers, [end - begin, columns], rounded to `type` where that
-// cannot hold them.
+// Returns rows [begin, end) of the shard unpacked, [end - begin, columns], in `type` (rounded if
+// necessary).
 at::Tensor unpacked_rows(const at::Tensor& bytes, const PackedLayout& layout, int64_t begin,
                          int64_t end, at::ScalarType type);
 inline at::Tensor unpack(const at::Tensor& bytes, const PackedLayout& layout, at::ScalarType type) {
   return unpacked_rows(bytes, layout, 0, layout.rows(), type);
 }
-// The same by LibTorch's operators, on any device.
+// unpacked_rows() composed of LibTorch's operators, for any device.
 at::Tensor unpacked_rows_composite(const at::Tensor& bytes, const PackedLayout& layout,
                                    int64_t begin, int64_t end, at::ScalarType type);
 

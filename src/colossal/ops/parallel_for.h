@@ -10,9 +10,9 @@
 
 namespace colossal::ops {
 
-// While it lives, this thread's parallel_for uses at::get_num_threads() threads that stay awake
-// between calls. For the thread that generates: a product of one row takes tens of microseconds,
-// and to wake a thread for it takes as long.
+// While an object of this class exists, this thread's parallel_for() uses at::get_num_threads()
+// threads that stay awake between calls. For the thread that generates tokens: a product of one row
+// takes tens of microseconds, and waking a thread for it takes as long.
 class AwakeThreads {
  public:
   AwakeThreads();
@@ -27,14 +27,16 @@ class AwakeThreads {
 
 namespace detail {
 
-// Null: the thread has no AwakeThreads. Of one thread: it computes a part already.
+// Returns null if the calling thread has no AwakeThreads. Within a part of run_on() returns a team
+// of one thread, so that nested loops stay on their thread.
 ThreadTeam* awake_team();
 void run_on(ThreadTeam& team, int64_t parts, const std::function<void(int64_t)>& part);
 
 }  // namespace detail
 
-// Calls visit(first, last) for consecutive parts of [begin, end) that are no smaller than grain
-// (but the last), from several threads. As at::parallel_for, which it is without AwakeThreads.
+// Calls visit(first, last) for consecutive parts of [begin, end) from several threads. Each part
+// has at least `grain` elements, except the last. Equivalent to at::parallel_for, which it calls if
+// the thread has no AwakeThreads.
 template <typename Visit>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const Visit& visit) {
   ThreadTeam* team = detail::awake_team();

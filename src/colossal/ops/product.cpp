@@ -31,7 +31,7 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   if (fits_tiles(a, b, to)) {
-    product_of_changing_rows(a, b, to, bias, /*add=*/false);
+    dynamic_rows_product(a, b, to, bias, /*add=*/false);
   } else if (is_faster_in_blocks(a)) {
     rounded_product(a, b, to, bias);
   } else if (bias.defined()) {
@@ -45,7 +45,7 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
 // that a dry run would know of less memory.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
   if (fits_tiles(a, b, sum)) {
-    product_of_changing_rows(a, b, sum, /*bias=*/{}, /*add=*/true);
+    dynamic_rows_product(a, b, sum, /*bias=*/{}, /*add=*/true);
   } else if (sum.scalar_type() == a.scalar_type()) {
     sum.addmm_(a, b);
   } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {

@@ -1,5 +1,5 @@
-// Products with quantized weights, which are never dequantized as a whole: for few rows numbers are
-// made in registers, for many rows a panel of outputs at a time.
+// Linear layers with quantized weights. The whole weight is never dequantized at once: for few rows
+// the kernels dequantize in registers, for many rows a panel of outputs at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,8 @@
 
 namespace colossal::ops {
 
-// Weights of one input, quantized alike; biases: as many, or none.
+// Weights of linear layers that share an input, with equal Quantization. biases: one for each
+// weight, or empty.
 struct QuantizedWeights {
   std::vector<std::shared_ptr<const QuantizedMatrix>> weights;
   std::vector<at::Tensor> biases;
@@ -19,17 +20,19 @@ struct QuantizedWeights {
   int64_t out_features() const;
 };
 
-// x [.., in] -> [.., sum of out], results of the weights side by side, in x's type. Differentiable
-// by x, as the product of the numbers that the codes stand for; the weights must live until the
-// backward pass is done. With BatchInvariantProducts a row's bits are the same in every batch;
-// without it in every one of few rows.
+// Returns [.., sum of out] in x's type, for x [.., in]; outputs of the weights are concatenated.
+// Differentiable in x, as a product with the dequantized weights; the weights must outlive the
+// backward pass. A row's bits are the same in every batch of few rows; with BatchInvariantProducts,
+// in every batch. Throws InternalError if the number of biases is neither 0 nor that of the
+// weights.
 at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given);
 
-// A matrix [out, in] of each group, quantized alike.
+// One matrix [out, in] for each group, with equal Quantization.
 using QuantizedStack = std::vector<std::shared_ptr<const QuantizedMatrix>>;
 
-// grouped_product() of such weights: rows [rows, in], those of the first group first; counts: how
-// many each group has. Returns [rows, sum of out], differentiable by the rows.
+// grouped_product() with quantized weights. rows: [rows, in], ordered by group; counts: rows of
+// each group. Returns [rows, sum of out]. Differentiable in rows. Throws InternalError if the
+// counts do not add up to the number of rows.
 at::Tensor quantized_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                      const std::vector<QuantizedStack>& stacks);
 

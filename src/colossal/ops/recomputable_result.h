@@ -1,6 +1,6 @@
-// Results that cost little to compute again from tensors which the backward pass keeps anyway:
-// norms and activation functions. Memory managers may drop them between the passes (V. Korthikanti
-// et al. 2022, "selective activation recomputation").
+// Results that are cheap to recompute from tensors that the backward pass saves anyway: norms and
+// activation functions. Memory managers may drop such results between the forward and the backward
+// pass (V. Korthikanti et al. 2022, "selective activation recomputation").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,8 @@
 
 namespace colossal::ops {
 
-// Computes the result from its inputs, in order, below autograd: the same bits as before.
+// Recomputes the result from its inputs, given in order, without recording for autograd. The result
+// is bit-identical.
 using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
 class RecomputableResultListener {
@@ -20,7 +21,8 @@ class RecomputableResultListener {
                     ComputeAgain compute) = 0;
 };
 
-// While one lives, the listener hears of this thread's recomputable results; null: nobody does.
+// While a scope exists, its listener is notified of this thread's recomputable results. Null: no
+// listener.
 class RecomputableResultScope {
  public:
   explicit RecomputableResultScope(RecomputableResultListener* listener);
@@ -32,7 +34,7 @@ class RecomputableResultScope {
   RecomputableResultListener* before_;
 };
 
-// Called by whoever makes such a result.
+// Called by an operator that has computed a recomputable result.
 void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                                   const ComputeAgain& compute);
 

@@ -57,7 +57,7 @@ class YarnRamp {
       return static_cast<double>(channels) * std::log(original / (turns * 2 * std::numbers::pi)) /
              (2 * std::log(options.base));
     };
-    double low = border(options.fast_turns), high = border(options.slow_turns);
+    double low = border(options.beta_fast), high = border(options.beta_slow);
     if (options.truncate) {
       low = std::floor(low);
       high = std::ceil(high);
@@ -134,10 +134,10 @@ at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
                                : shared_turns(positions, frequencies, type_of_turns, factor);
   at::Tensor y = at::empty_like(x);
   const int64_t rows = x.size(0) * x.size(1), rows_with_turns = positions.numel();
-  const kernels::TurnedHeads heads{.count = rotated_heads,
-                                   .size = x.size(3),
-                                   .half = frequencies.size(0),
-                                   .interleaved = interleaved};
+  const kernels::RotatedHeads heads{.count = rotated_heads,
+                                    .size = x.size(3),
+                                    .half = frequencies.size(0),
+                                    .interleaved = interleaved};
   const int64_t row_bytes = x.size(2) * x.size(3) * x.element_size();
   const int64_t rotated_bytes = rotated_heads * x.size(3) * x.element_size();
   const int64_t turn_bytes = heads.half * turns.cosines.element_size();
@@ -183,7 +183,7 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
 }
 
 at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads, const RotaryTurn& turn, bool backward) {
+                  int64_t rotated_heads, const RotaryApplication& turn, bool backward) {
   static const auto op = find_operator<decltype(rotary_cpu)>("colossal::rotary");
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   return op.call(x, positions, frequencies, rotated_heads, turn.interleaved, turn.factor, backward);
@@ -192,7 +192,7 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, const at::Te
 struct Rotary : torch::autograd::Function<Rotary> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& positions, const at::Tensor& frequencies,
-                            int64_t rotated_heads, const RotaryTurn& turn) {
+                            int64_t rotated_heads, const RotaryApplication& turn) {
     // All layers share these, where tables of cosines and sines would be each layer's own.
     context->save_for_backward({positions, frequencies});
     context->saved_data["rotated_heads"] = rotated_heads;
@@ -204,7 +204,7 @@ struct Rotary : torch::autograd::Function<Rotary> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
-    const RotaryTurn turn{data["interleaved"].toBool(), data["factor"].toDouble()};
+    const RotaryApplication turn{data["interleaved"].toBool(), data["factor"].toDouble()};
     return {turned(gradients[0], saved[0], saved[1], data["rotated_heads"].toInt(), turn,
                    /*backward=*/true),
             {},
@@ -274,7 +274,7 @@ double rotary_attention_factor(const RotaryOptions& options) {
 }
 
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
-                  int64_t rotated_heads, const RotaryTurn& turn) {
+                  int64_t rotated_heads, const RotaryApplication& turn) {
   const bool of_rows = positions.dim() == 2 && positions.size(0) == x.size(0);
   COLOSSAL_CHECK(x.dim() == 4 && x.size(3) >= 2 * frequencies.size(0) &&
                      (positions.dim() == 1 || of_rows) && positions.size(-1) == x.size(1) &&

@@ -1,12 +1,12 @@
-// Sums rows: the gradient of what was added to every row.
+// Sum over rows: the gradient of a tensor that was broadcast over rows, such as a bias.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// rows [count, columns] -> [columns]. bf16 is summed in fp32 and rounded once. InternalError:
-// another shape.
+// Returns [columns] for rows [count, columns]. bf16 is accumulated in fp32 and rounded once. Throws
+// InternalError if `rows` is not two-dimensional.
 at::Tensor sum_rows(const at::Tensor& rows);
 
 }  // namespace colossal::ops

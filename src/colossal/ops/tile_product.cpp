@@ -160,8 +160,8 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
                                           : a.size(0) <= kMostTileRows;
 }
 
-void product_of_changing_rows(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
-                              const at::Tensor& bias, bool add) {
+void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
+                          const at::Tensor& bias, bool add) {
   const auto in_tiles = [&](const at::Tensor& left, const at::Tensor& right, at::Tensor result,
                             bool added) {
     tile_product(left, right, result, added);

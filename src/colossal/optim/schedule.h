@@ -1,4 +1,4 @@
-// Learning rate over steps: linear warm-up, then one of three shapes.
+// Learning rate schedules: linear warm-up, then cosine or linear decay or a constant rate.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,20 @@ namespace colossal::optim {
 struct ScheduleConfig {
   std::string name = "cosine";  // "cosine", "linear", "constant"
   int64_t warmup_steps = 0;
-  // What cosine and linear fall towards, as a part of the peak; see Schedule.
+  // The minimum rate of cosine and linear, as a fraction of the peak; see Schedule.
   double minimum_ratio = 0;
 };
 
 class Schedule {
  public:
-  // total_steps: cosine and linear would reach their minimum at the step after it.
+  // total_steps: cosine and linear would reach the minimum at step total_steps + 1. Throws
+  // ConfigError for an unknown name or negative warmup_steps.
   Schedule(const ScheduleConfig& config, double peak, int64_t total_steps);
 
-  // Rate of the update that makes step `step` (from 1). During warm-up peak * step / warmup_steps.
-  // From then on by (step - 1 - warmup_steps) / (total_steps - warmup_steps) of the way down, as
-  // transformers computes it: the first such step has the whole peak, the last one not yet the
-  // minimum. (In warm-up transformers is a step behind: peak * (step - 1) / warmup_steps.)
+  // Returns the rate of step `step` (counted from 1). During warm-up: peak * step / warmup_steps.
+  // After warm-up, progress is (step - 1 - warmup_steps) / (total_steps - warmup_steps), as in
+  // transformers: the first step after warm-up has the full peak, the last step is just above the
+  // minimum. (During warm-up transformers is one step behind: peak * (step - 1) / warmup_steps.)
   double learning_rate(int64_t step) const;
 
  private:

@@ -28,7 +28,7 @@ std::vector<int64_t> BatchCut::counts(int64_t batch, size_t first) const {
   return counts;
 }
 
-nn::StepContext BatchCut::seen_here(const nn::StepContext& context) const {
+nn::StepContext BatchCut::local_context(const nn::StepContext& context) const {
   const Range range = here(context.batch);
   nn::StepContext seen = context;
   seen.batch = range.size();

@@ -1,5 +1,5 @@
-// Divides the sequences of a micro-batch among ranks: over one axis, each part over the next one,
-// as evenly as they go. A rank may have none.
+// Divides the sequences of a micro-batch among ranks by nested cuts: over one axis, then each part
+// over the next axis, as evenly as possible. A rank may get no sequence.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,21 @@ class BatchCut {
  public:
   struct Level {
     int parts = 1;
-    int part = 0;  // this rank's
+    int part = 0;  // this rank's part
   };
-  // Levels go from the outermost cut to the innermost.
+  // levels: from the outermost cut to the innermost.
   explicit BatchCut(std::vector<Level> levels) : levels_(std::move(levels)) {}
 
-  // Returns which of `batch` sequences this rank has.
+  // Returns this rank's range of `batch` sequences.
   Range here(int64_t batch) const { return within(batch, levels_.size()); }
-  // Returns how many of the sequences that the first `first` cuts leave here each rank along the
-  // other cuts has, in rank order.
+  // Takes the sequences that the first `first` cuts leave on this rank, and returns how many of
+  // them each rank along the remaining cuts has, in rank order.
   std::vector<int64_t> counts(int64_t batch, size_t first) const;
-  // Returns the sequences that the first `first` cuts leave here.
+  // Returns the range of sequences that the first `first` cuts leave on this rank.
   Range within(int64_t batch, size_t first) const;
 
-  // Returns the context of a step that has only this rank's sequences.
-  nn::StepContext seen_here(const nn::StepContext& context) const;
+  // Returns `context` restricted to this rank's sequences.
+  nn::StepContext local_context(const nn::StepContext& context) const;
 
  private:
   std::vector<Level> levels_;

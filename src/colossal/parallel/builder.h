@@ -1,5 +1,5 @@
-// Makes the builder that a strategy asks for: dense layers where tensors are held whole, else those
-// of the tensor-parallel mode.
+// Makes the builder of a strategy: for tp = 1, layers whose tensors are whole, otherwise layers of
+// the tensor-parallel mode.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace colossal::parallel {
 
-// `context` must outlive what is built.
+// `context` must outlive the builder and its layers.
 std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context, const Sharding& sharding);
 
 }  // namespace colossal::parallel

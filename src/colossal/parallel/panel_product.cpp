@@ -22,28 +22,28 @@ void visit_outputs(const at::Tensor& y, const std::vector<int64_t>& sizes, const
 
 }  // namespace
 
-SideBySide SideBySide::of(const std::vector<at::Tensor>& weights, bool in_out) {
-  SideBySide sizes{.in_out = in_out};
+ConcatenatedWeights ConcatenatedWeights::of(const std::vector<at::Tensor>& weights, bool in_out) {
+  ConcatenatedWeights sizes{.in_out = in_out};
   for (const at::Tensor& weight : weights) sizes.out_sizes.push_back(weight.size(in_out ? 1 : 0));
   return sizes;
 }
 
-int64_t SideBySide::out_features() const {
+int64_t ConcatenatedWeights::out_features() const {
   return std::accumulate(out_sizes.begin(), out_sizes.end(), int64_t{0});
 }
 
-std::vector<int64_t> SideBySide::shape(size_t index, int64_t in_size) const {
+std::vector<int64_t> ConcatenatedWeights::shape(size_t index, int64_t in_size) const {
   return in_out ? std::vector{in_size, out_sizes[index]} : std::vector{out_sizes[index], in_size};
 }
 
-at::Tensor SideBySide::pack(const std::vector<at::Tensor>& weights) const {
+at::Tensor ConcatenatedWeights::pack(const std::vector<at::Tensor>& weights) const {
   if (weights.size() == 1) return weights.front().contiguous().view(-1);
   std::vector<at::Tensor> flat;
   for (const at::Tensor& weight : weights) flat.push_back(weight.contiguous().view(-1));
   return at::cat(flat);
 }
 
-std::vector<at::Tensor> SideBySide::unpack(const at::Tensor& flat, int64_t in_size) const {
+std::vector<at::Tensor> ConcatenatedWeights::unpack(const at::Tensor& flat, int64_t in_size) const {
   std::vector<at::Tensor> weights;
   int64_t begin = 0;
   for (size_t index = 0; index < out_sizes.size(); ++index) {
@@ -54,7 +54,7 @@ std::vector<at::Tensor> SideBySide::unpack(const at::Tensor& flat, int64_t in_si
   return weights;
 }
 
-std::vector<at::Tensor> SideBySide::oriented(std::vector<at::Tensor> weights) const {
+std::vector<at::Tensor> ConcatenatedWeights::oriented(std::vector<at::Tensor> weights) const {
   if (in_out) {
     for (at::Tensor& weight : weights) weight = weight.t();
   }
@@ -79,14 +79,14 @@ std::vector<at::Tensor> PackedPanels::unpack(const at::Tensor& bytes, size_t ran
 }
 
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
-                 const SideBySide& sizes) {
+                 const ConcatenatedWeights& sizes) {
   visit_outputs(y, sizes.out_sizes, [&](size_t index, const at::Tensor& columns) {
     ops::add_matrix_product(columns, x, sizes.in_out ? weights[index] : weights[index].t());
   });
 }
 
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
-                          const at::Tensor& x, const SideBySide& sizes) {
+                          const at::Tensor& x, const ConcatenatedWeights& sizes) {
   visit_outputs(y_gradient, sizes.out_sizes, [&](size_t index, const at::Tensor& columns) {
     sizes.in_out ? ops::add_matrix_product(sums[index], x.t(), columns)
                  : ops::add_matrix_product(sums[index], columns.t(), x);
@@ -94,13 +94,14 @@ void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor&
 }
 
 void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
-                const SideBySide& sizes) {
+                const ConcatenatedWeights& sizes) {
   if (biases.empty()) return;
   visit_outputs(y, sizes.out_sizes,
                 [&](size_t index, at::Tensor columns) { columns.add_(biases[index]); });
 }
 
-std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes) {
+std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient,
+                                       const ConcatenatedWeights& sizes) {
   std::vector<at::Tensor> gradients;
   visit_outputs(y_gradient, sizes.out_sizes, [&](size_t, const at::Tensor& columns) {
     gradients.push_back(ops::sum_rows(columns));

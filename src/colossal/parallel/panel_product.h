@@ -1,4 +1,5 @@
-// Products that are made panel by panel, of one weight or several side by side.
+// Matrix products that are computed panel by panel, with one weight or several whose outputs are
+// concatenated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,43 +12,47 @@
 
 namespace colossal::parallel {
 
-// Weights side by side, stored as [in, out] each or as [out, in].
-struct SideBySide {
+// Weights whose outputs are concatenated. in_out: each weight is stored as [in, out], otherwise as
+// [out, in].
+struct ConcatenatedWeights {
   std::vector<int64_t> out_sizes;
   bool in_out = false;
 
-  static SideBySide of(const std::vector<at::Tensor>& weights, bool in_out);
+  static ConcatenatedWeights of(const std::vector<at::Tensor>& weights, bool in_out);
 
   int64_t out_features() const;
   std::vector<int64_t> shape(size_t index, int64_t in_size) const;
-  // All weights in one flat tensor, one after the other; a single weight is itself.
+  // Returns all weights in one flat tensor, one after the other. A single contiguous weight is not
+  // copied.
   at::Tensor pack(const std::vector<at::Tensor>& weights) const;
   std::vector<at::Tensor> unpack(const at::Tensor& flat, int64_t in_size) const;
   // Returns each weight as [out, in].
   std::vector<at::Tensor> oriented(std::vector<at::Tensor> weights) const;
 };
 
-// How ranks hold weights side by side that are packed: each rank of a group has a panel of each.
+// Layouts of packed weights (ops::PackedLayout): each rank of a group holds one panel of each
+// weight.
 struct PackedPanels {
   std::vector<std::vector<std::shared_ptr<const ops::PackedLayout>>> layouts;  // [rank][weight]
 
-  bool empty() const { return layouts.empty(); }  // the weights are not packed
-  // Of a rank's panels, one after the other.
+  bool empty() const { return layouts.empty(); }  // true: the weights are not packed
+  // Returns the total bytes of a rank's panels.
   int64_t bytes(size_t rank) const;
-  // The numbers of a rank's panels, [outputs, inputs] each.
+  // Dequantizes a rank's panels, which lie one after the other in `bytes`: [outputs, inputs] each.
   std::vector<at::Tensor> unpack(const at::Tensor& bytes, size_t rank, at::ScalarType type) const;
 };
 
-// y [tokens, out_features] += x [tokens, in] times the weights; y may be of a wider type.
+// y [tokens, out_features] += x [tokens, in] times the weights. y may have a wider type than x.
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
-                 const SideBySide& sizes);
-// Gradients of the weights += those of the product.
+                 const ConcatenatedWeights& sizes);
+// sums[i] += gradient of weight i. y_gradient: [tokens, out_features]; x: [tokens, in].
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
-                          const at::Tensor& x, const SideBySide& sizes);
-// y += biases, if there are any.
+                          const at::Tensor& x, const ConcatenatedWeights& sizes);
+// y += biases. biases: one per weight, or empty.
 void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
-                const SideBySide& sizes);
-// Sums of y_gradient's rows, for each bias.
-std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient, const SideBySide& sizes);
+                const ConcatenatedWeights& sizes);
+// Returns the gradient of each bias: the sum of its columns of y_gradient over all rows.
+std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient,
+                                       const ConcatenatedWeights& sizes);
 
 }  // namespace colossal::parallel

@@ -1,5 +1,6 @@
-// Moves parts of matrices between the ranks of a group, one after the other, while products use or
-// make others: the steps of SUMMA and similar algorithms. No gradients.
+// Moves parts of matrices between the ranks of a group, one part at a time, overlapped with the
+// matrix products that use or compute other parts: the steps of SUMMA and similar algorithms. No
+// gradients.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,15 @@
 
 namespace colossal::parallel {
 
-// Brings the parts of all ranks in turn to each of them: while one is used the next is under way.
-// Law: a broadcast of each.
+// Broadcasts the parts of all ranks in turn; the next part travels while the current one is used.
+// Law: one broadcast per part.
 class Panels {
  public:
-  // mine: this rank's part. shapes: of all parts, in rank order.
+  // mine: this rank's part. shapes: shapes of all parts, in rank order.
   Panels(const at::Tensor& mine, std::vector<std::vector<int64_t>> shapes,
          const comm::Group& group);
 
-  // The part of rank 0, then of rank 1 and so on. It lives as long as it is held.
+  // Returns the part of rank 0, then of rank 1, and so on.
   at::Tensor next();
 
  private:
@@ -26,20 +27,20 @@ class Panels {
   at::Tensor mine_;
   std::vector<std::vector<int64_t>> shapes_;
   const comm::Group& group_;
-  int next_ = 0;  // to be started
+  int next_ = 0;  // rank whose part is broadcast next
   Pending under_way_;
 };
 
-// Sums part r over all ranks on rank r: while one part is under way the next is computed. Law: each
-// of the other ranks sends the part.
+// Reduces part r over all ranks onto rank r; one part travels while the next is computed. Law: for
+// each part, every rank except r sends the part.
 class PartialSums {
  public:
   explicit PartialSums(const comm::Group& group) : group_(group) {}
 
-  // Sends this rank's term of a part: of rank 0's first, then of rank 1's and so on. `partial` must
-  // not change afterwards.
+  // Sends this rank's term of the next part: first of rank 0's part, then of rank 1's, and so on.
+  // `partial` must not change afterwards.
   void send(const at::Tensor& partial);
-  // This rank's part, when all are sent.
+  // Returns this rank's part. Call it after all sends.
   at::Tensor wait();
 
  private:

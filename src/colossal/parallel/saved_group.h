@@ -1,4 +1,5 @@
-// Saves a group for the backward pass of an autograd Function. The group must outlive that pass.
+// Saves a group for the backward pass of an autograd Function. The group must outlive the backward
+// pass.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>

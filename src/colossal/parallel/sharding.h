@@ -1,6 +1,7 @@
-// What a sharded builder must know of a family beyond names and sizes: how its products are cut.
-// Two products in a row make a pair (M. Shoeybi et al., "Megatron-LM", 2019): the first is cut
-// along its outputs, what lies between works on parts, the second is cut along its inputs and sums.
+// How a model family's linear layers are sharded. Two consecutive layers form a pair (M. Shoeybi et
+// al., "Megatron-LM", 2019): the first is cut along its outputs (column-parallel), the operators
+// between work on parts, and the second is cut along its inputs (row-parallel) and its results are
+// summed.
 #pragma once
 
 #include <map>
@@ -15,30 +16,31 @@ namespace colossal::parallel {
 
 struct LinearSharding {
   enum class Cut { outputs, inputs };
-  // What decides who has which part of the dim that is cut: its segments, each cut as evenly as it
-  // goes, or the heads of queries or of keys and values (layout/heads.h).
+  // How the cut dim is divided. segments: each segment as evenly as possible. queries, keys: by
+  // heads of queries, or by heads of keys and values (layout/heads.h).
   enum class By { segments, queries, keys };
   Cut cut = Cut::outputs;
   By by = By::segments;
   std::vector<Segment> segments;
-  int64_t head_size = 0;  // features of a head, where they are not as many as Sharding says; or 0
+  int64_t head_size = 0;  // features per head if different from Sharding::head_size, else 0
 };
 
 struct Sharding {
-  // By the name that the model gives a layer, its scope left out: "qkv". A layer that is not here
-  // is held whole by every rank.
+  // By the layer's name in the model without its scope: "qkv". Every rank holds layers that are not
+  // in the map whole.
   std::map<std::string, LinearSharding> products;
-  int64_t hidden_size = 0;  // features of an activation between pairs
-  int64_t heads = 0;        // of attention
+  int64_t hidden_size = 0;  // features of activations between pairs
+  int64_t heads = 0;        // query heads
   int64_t kv_heads = 0;
   int64_t head_size = 0;
 
-  // Returns the runs that part `part` of `parts` has of the dim along which `product` is cut.
+  // Returns the ranges of the cut dim of `product` that part `part` of `parts` holds.
   std::vector<Range> held(const LinearSharding& product, int parts, int part) const;
   nn::LocalHeads heads_of(int parts, int part) const;
 };
 
-// InternalError if Strategy::key_value_replicas is not what follows from the heads.
+// Throws InternalError if Strategy::key_value_replicas is not the number that follows from the
+// heads and the ranks that share them.
 void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding);
 
 }  // namespace colossal::parallel

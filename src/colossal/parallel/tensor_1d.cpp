@@ -8,11 +8,11 @@
 #include "colossal/nn/dense_layers.h"
 #include "colossal/nn/layer_scope.h"
 #include "colossal/nn/product.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/divergence.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/fused_linear.h"
 #include "colossal/ops/linear_cross_entropy.h"
-#include "colossal/ops/put_off_gradients.h"
 #include "colossal/ops/quantized_matrix.h"
 #include "colossal/parallel/collectives.h"
 #include "colossal/parallel/saved_group.h"
@@ -99,8 +99,8 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const auto of_weights = [=, x = flat_tokens(all.wait())] {
       return ops::fused_weight_gradients(y_gradient, x, made);
     };
-    if (ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread()) {
-      later->put_off(1, of_weights);
+    if (ops::DeferredGradients* const later = ops::DeferredGradients::of_this_thread()) {
+      later->defer_gradients(1, of_weights);
     } else {
       std::ranges::move(of_weights(), result.begin() + 1);
     }
@@ -134,7 +134,7 @@ class FirstLinear : public nn::Linear {
   // [tokens, outputs here]
   at::Tensor product(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                      const StepContext& context, nn::LayerScope& scope) {
-    if (nn::are_in_few_bits(weights_)) {
+    if (nn::are_quantized(weights_)) {
       return flat_tokens(
           nn::multiply(ranks_.begin_pair(x, context), weights_, biases, order_, scope));
     }
@@ -336,8 +336,8 @@ class VocabularyHead : public nn::VocabularyHead {
     return wanted.defined() ? all : all.view({context.batch, context.sequence, -1});
   }
 
-  at::Tensor whole_states(const at::Tensor& x, const StepContext& context,
-                          const at::Tensor& wanted) override {
+  at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
+                             const at::Tensor& wanted) override {
     return nn::wanted_rows(flat_tokens(ranks_.begin_pair(x, context)), wanted);
   }
 

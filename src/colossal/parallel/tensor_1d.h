@@ -1,15 +1,17 @@
-// Tensor parallelism in one dimension (M. Shoeybi et al., "Megatron-LM", 2019).
+// One-dimensional tensor parallelism (M. Shoeybi et al., "Megatron-LM", 2019).
 //
-// The first product of a pair holds columns of its weight, the second rows, whose results are
-// summed over the ranks. The vocabulary is cut too: rows of the token embedding, and of the head,
-// whose logits never travel. Norms, biases of second products and positions are held whole.
+// Linear layers come in pairs (sharding.h). The first of a pair is cut along its outputs, the
+// second along its inputs, and the second's results are summed over ranks. The rows of the token
+// embedding and of the vocabulary head are cut too; the loss is computed without sending logits.
+// Every rank holds norms, biases of second layers and position embeddings whole.
 //
-// Between pairs, without tp_sequence: every rank has the whole activation, [batch, sequence,
-// hidden], and equal gradients of what is held whole; an all-reduce ends each pair, forward, and
-// begins it, backward. With it (V. Korthikanti et al., "Reducing Activation Recomputation", 2022):
-// each has its share of the tokens, [tokens here, hidden], tokens in the order of batch and
-// sequence, shares as even as they go; an all-gather begins each pair and a reduce-scatter ends it.
-// What is held whole sees other tokens on each rank, so its gradients are summed.
+// Activations between pairs, without tp_sequence: every rank has the whole activation [batch,
+// sequence, hidden] and equal gradients of whole parameters. An all-reduce ends each pair in
+// forward, and begins each pair in backward. With tp_sequence (V. Korthikanti et al., "Reducing
+// Activation Recomputation", 2022): every rank has its share of the tokens, [tokens on this rank,
+// hidden], in the order of the flattened [batch, sequence], shares as even as possible. An
+// all-gather begins each pair, and a reduce-scatter ends it. Whole parameters see different tokens
+// on each rank, so their gradients are summed.
 #pragma once
 
 #include "colossal/mesh/parallel_context.h"
@@ -20,22 +22,23 @@
 
 namespace colossal::parallel {
 
-// The ranks, and what an activation between pairs is.
+// The tensor-parallel group, and the layout of activations between pairs. share_tokens:
+// tp_sequence.
 struct Tensor1dRanks {
   const comm::Group& group;
   bool share_tokens;
 
   Shares rows(const nn::StepContext& context) const;
-  // Returns all tokens, [batch, sequence, hidden], of an activation between pairs. Its gradient is
-  // summed over ranks.
+  // Returns all tokens, [batch, sequence, hidden], of an activation x between pairs. The gradient
+  // is summed over ranks.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
-  // Returns an activation between pairs: the sum over ranks of x, [batch, sequence, hidden].
+  // Sums x [batch, sequence, hidden] over ranks and returns it as an activation between pairs.
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
 };
 
 class Tensor1dBuilder : public ExpertBuilder {
  public:
-  // table_rows: as DenseBuilder takes it, of this rank's rows.
+  // table_rows: as in DenseBuilder, for this rank's rows of the table.
   Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
                   nn::MakeAttention make_attention, int64_t table_rows);
 
@@ -67,17 +70,18 @@ class Tensor1dBuilder : public ExpertBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
 
  private:
-  // Returns the runs of the cut dim that this rank has.
+  // Returns this rank's ranges of the cut dim.
   std::vector<Range> held_here(const LinearSharding& sharding) const;
-  // Weight and bias (empty where there is none) of a first product.
+  // Makes weight and bias (empty handle: none) of the first layer of a pair.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
-  // Returns the placement of a first product's outputs.
+  // Returns the placement of the outputs of the first layer of a pair.
   nn::Placement of_first_outputs(const LinearSharding& sharding) const;
-  // Returns what a product's adapter has at its input. held: of a second product's inputs.
+  // Return the adapter's input for the first or the second layer of a pair. held: this rank's
+  // ranges of the second layer's inputs.
   AdaptedInput input_of_first(int64_t in_features);
   AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
-  // Dropout where every rank has all tokens.
+  // Makes dropout for activations with all tokens on every rank.
   std::unique_ptr<nn::Dropout> of_all_tokens(const std::string& name, double probability) const;
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 

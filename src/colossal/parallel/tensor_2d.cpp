@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "colossal/nn/layer_scope.h"
+#include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/fused_linear.h"
-#include "colossal/ops/put_off_gradients.h"
 #include "colossal/parallel/panel_product.h"
 #include "colossal/parallel/panels.h"
 
@@ -34,7 +34,7 @@ struct Square {
     for (const int64_t in : in_sizes) shapes.push_back({x.size(0), in});
     return {x, shapes, row};
   }
-  Panels weights(const std::vector<at::Tensor>& here, const SideBySide& sizes) const {
+  Panels weights(const std::vector<at::Tensor>& here, const ConcatenatedWeights& sizes) const {
     std::vector<std::vector<int64_t>> shapes;
     for (size_t part = 0; part < in_sizes.size(); ++part) {
       shapes.push_back(
@@ -42,15 +42,15 @@ struct Square {
     }
     return {sizes.pack(here), shapes, column};
   }
-  SideBySide sizes_of(const std::vector<at::Tensor>& weights) const {
-    if (packed.empty()) return SideBySide::of(weights, in_out);
-    SideBySide sizes;  // numbers are made as [out, in]
+  ConcatenatedWeights sizes_of(const std::vector<at::Tensor>& weights) const {
+    if (packed.empty()) return ConcatenatedWeights::of(weights, in_out);
+    ConcatenatedWeights sizes;  // numbers are made as [out, in]
     for (const auto& layout : packed.layouts.front()) sizes.out_sizes.push_back(layout->rows());
     return sizes;
   }
   // The weights of a panel that has come.
-  std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part, const SideBySide& sizes,
-                                  at::ScalarType type) const {
+  std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part,
+                                  const ConcatenatedWeights& sizes, at::ScalarType type) const {
     return packed.empty() ? sizes.unpack(panel, in_sizes[part]) : packed.unpack(panel, part, type);
   }
 };
@@ -59,7 +59,7 @@ struct Square {
 class SummaWeightGradients {
  public:
   SummaWeightGradients(const Square& square, const at::Tensor& x, const at::Tensor& y_gradient,
-                       const SideBySide& sizes)
+                       const ConcatenatedWeights& sizes)
       : square_(square),
         y_gradient_(y_gradient),
         sizes_(sizes),
@@ -83,7 +83,7 @@ class SummaWeightGradients {
  private:
   const Square& square_;
   at::Tensor y_gradient_;
-  SideBySide sizes_;
+  ConcatenatedWeights sizes_;
   ops::FusedGradients made_;
   Panels activations_;
   PartialSums sums_;
@@ -102,7 +102,7 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     context->saved_data["biases"] = !biases.empty();
     context->saved_data["square"] = reinterpret_cast<int64_t>(square);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    const SideBySide sizes = square->sizes_of(weights.vec());
+    const ConcatenatedWeights sizes = square->sizes_of(weights.vec());
     Panels activations = square->activations(x);
     Panels blocks = square->weights(weights.vec(), sizes);
     const at::Tensor y = at::zeros({x.size(0), sizes.out_features()},
@@ -122,17 +122,18 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     const auto& square = *reinterpret_cast<const Square*>(context->saved_data["square"].toInt());
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_gradient = gradients[0].contiguous();
-    const SideBySide sizes = square.sizes_of(weights);
+    const ConcatenatedWeights sizes = square.sizes_of(weights);
     const bool biases = context->saved_data["biases"].toBool();
     variable_list result(1 + weights.size() * (biases ? 2 : 1) + 1);  // none for the square
     std::optional<SummaWeightGradients> of_weights;
-    ops::PutOffGradients* const later = ops::PutOffGradients::of_this_thread();
+    ops::DeferredGradients* const later = ops::DeferredGradients::of_this_thread();
     const bool trained = context->saved_data["trained"].toBool();
     if (trained && later) {
-      later->put_off(1, [=, &square] {
-        SummaWeightGradients put_off(square, x, y_gradient, sizes);
-        for (size_t panel = 0; panel < square.in_sizes.size(); ++panel) put_off.add_next_panel();
-        return put_off.finish(biases);
+      later->defer_gradients(1, [=, &square] {
+        SummaWeightGradients defer_gradients(square, x, y_gradient, sizes);
+        for (size_t panel = 0; panel < square.in_sizes.size(); ++panel)
+          defer_gradients.add_next_panel();
+        return defer_gradients.finish(biases);
       });
     } else if (trained) {
       of_weights.emplace(square, x, y_gradient, sizes);

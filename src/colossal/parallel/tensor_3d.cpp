@@ -40,8 +40,8 @@ struct Cube {
     for (Pending& block : under_way) blocks.push_back(block.wait());
     return blocks;
   }
-  SideBySide sizes_of(const std::vector<at::Tensor>& blocks) const {
-    return SideBySide::of(blocks, in_out && packed.empty());
+  ConcatenatedWeights sizes_of(const std::vector<at::Tensor>& blocks) const {
+    return ConcatenatedWeights::of(blocks, in_out && packed.empty());
   }
 
  private:
@@ -96,7 +96,7 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     Panels activations(x, row_shapes(rows, cube->in_size), cube->inputs);
     const std::vector<at::Tensor> blocks = cube->blocks(weights.vec(), x.scalar_type());
-    const SideBySide sizes = cube->sizes_of(blocks);
+    const ConcatenatedWeights sizes = cube->sizes_of(blocks);
     PartialSums sums(cube->outputs);
     for (size_t rank = 0; rank < rows.size(); ++rank) {
       sums.send(ops::fused_product(activations.next(), {sizes.oriented(blocks), {}}));
@@ -121,7 +121,7 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     if (trained) activations.emplace(x, row_shapes(rows, cube.in_size), cube.inputs);
     const std::vector<at::Tensor> blocks =
         cube.blocks({saved.begin() + 1, saved.end()}, y_gradient.scalar_type());
-    const SideBySide sizes = cube.sizes_of(blocks);
+    const ConcatenatedWeights sizes = cube.sizes_of(blocks);
     PartialSums x_gradient(cube.inputs);
     std::vector<at::Tensor> block_gradients;
     for (const at::Tensor& block : trained ? blocks : std::vector<at::Tensor>()) {

@@ -68,7 +68,7 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
 
   at::Tensor forward(const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weight_);
-    const StepContext seen = batch_.seen_here(context);
+    const StepContext seen = batch_.local_context(context);
     const at::Tensor rows =
         at::embedding(weight_.use(scope), nn::rows_of_positions(seen.positions, first_row_));
     return rows.expand({seen.batch, context.sequence, rows.size(-1)});
@@ -92,7 +92,7 @@ class GridDropout : public nn::Dropout {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     if (!context.training || probability_ == 0) return x;
     const nn::LayerScope scope(stream_);
-    const StepContext seen = batch_.seen_here(context);
+    const StepContext seen = batch_.local_context(context);
     return ops::dropout(x, probability_,
                         random_key(context.seed, static_cast<uint64_t>(context.step), stream_),
                         seen.sample_ids, seen.positions, channel_begin_);
@@ -176,7 +176,7 @@ class GridAttention : public nn::Attention {
       : inner_(std::move(inner)), activation_(activation) {}
 
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override {
-    StepContext seen = activation_.batch.seen_here(context);
+    StepContext seen = activation_.batch.local_context(context);
     if (!context.key_values) return inner_->forward(qkv, seen);
     KeyValuesOfAllTokens kept(*context.key_values, tokens_of_ranks(activation_, context));
     seen.key_values = &kept;
@@ -195,7 +195,7 @@ class GridCrossAttention : public nn::CrossAttention {
 
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                      const StepContext& context) override {
-    return inner_->forward(query, key_value, batch_.seen_here(context));
+    return inner_->forward(query, key_value, batch_.local_context(context));
   }
 
  private:
@@ -351,7 +351,7 @@ class GridHead : public nn::VocabularyHead {
     if (!context.adapted_rows.empty()) {
       StepContext of_these = context;
       of_these.adapted_rows = nn::rows_within(context.adapted_rows, used.tokens);
-      parts_.adapter.add_brought(products, used.states, parts_.rows, used.here, of_these);
+      parts_.adapter.add_request_adapters(products, used.states, parts_.rows, used.here, of_these);
     }
     const at::Tensor part =
         ops::finish_logits(products, parts_.logit_options(used.states, context, scope));
@@ -360,8 +360,8 @@ class GridHead : public nn::VocabularyHead {
     return wanted.defined() ? all : all.view({context.batch, context.sequence, vocabulary()});
   }
 
-  at::Tensor whole_states(const at::Tensor& x, const StepContext& context,
-                          const at::Tensor& wanted) override {
+  at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
+                             const at::Tensor& wanted) override {
     const Wanted used = wanted_of(x, context, wanted);
     return gather_rows(used.states, used.of_ranks);
   }

@@ -1,7 +1,7 @@
-// What tensor parallelism in two dimensions and more has in common: a rank holds, of an activation,
-// some of a micro-batch's sequences and some of its features, [sequences here, sequence, features
-// here], and of a weight a block of its inputs and outputs. Modes differ in who has what and in
-// how a product is made of that; they say so in a TensorGrid.
+// The common base of tensor parallelism in 2d, 2.5d and 3d. A rank holds, of an activation, some of
+// a micro-batch's sequences and some of its features, [sequences on this rank, sequence, features
+// on this rank], and of a weight, a block of its inputs and outputs. The modes differ in which rank
+// holds which part, described by TensorGrid, and in how they compute a product.
 #pragma once
 
 #include <memory>
@@ -20,54 +20,54 @@ namespace colossal::parallel {
 struct TensorGrid {
   struct Activation {
     BatchCut batch;
-    const comm::Group& features;  // ranks with the other features of the same tokens, in order
-    const comm::Group& tokens;    // ranks with the same features of the other tokens, in order
-    // The ranks over which gradients of parameters by feature are summed; same_keys: if the
-    // features are keys or values, which further ranks hold too.
+    const comm::Group& features;  // ranks with other features of the same tokens, in order
+    const comm::Group& tokens;    // ranks with the same features of other tokens, in order
+    // The ranks over which gradients of per-feature parameters are summed. same_keys: for features
+    // of keys or values, which may be replicated on further ranks.
     const comm::Group* same_features;
     const comm::Group* same_keys;
   };
-  Activation between;  // pairs of products, as in tensor_1d.h
-  Activation within;   // a pair
+  Activation between;  // between pairs of linear layers (sharding.h)
+  Activation within;   // between the two layers of a pair
 
-  // The block of a weight on this rank. Inputs and outputs are each cut over tensor_side() ranks,
-  // and the stored rows of the block into `pieces`, of which this rank has `piece`.
+  // This rank's block of a weight. Inputs and outputs are each cut into tensor_side() parts;
+  // `inputs` and `outputs` are this rank's parts. The stored rows of the block are cut further into
+  // `pieces`, of which this rank has `piece`.
   struct Block {
     int inputs = 0;
     int outputs = 0;
     int pieces = 1;
     int piece = 0;
   };
-  Block first;   // of the first product of a pair, and of a vocabulary head
-  Block second;  // of the second, and of an embedding, whose inputs are the vocabulary
-  const comm::Group* same_weight;      // over which weights' gradients are summed; null: data group
-  const comm::Group* same_key_weight;  // of those that make keys and values
+  Block first;   // of the first layer of a pair, and of a vocabulary head
+  Block second;  // of the second layer, and of an embedding (its inputs are the vocabulary)
+  const comm::Group* same_weight;      // gradients of weights are summed over it; null: data group
+  const comm::Group* same_key_weight;  // the same for the projections of keys and values
 
-  // An embedding's ranks look up the tokens that the first `embedding_level` cuts of `between`
-  // leave here, each in its rows, and share out the sums.
+  // The ranks of `embedding` look up the tokens that the first `embedding_level` cuts of `between`
+  // leave on this rank, each rank in its rows of the table, and reduce-scatter the results.
   const comm::Group& embedding;
   size_t embedding_level = 0;
 
-  // The head's table is gathered: pieces over `table_pieces` (null: whole), features over
-  // `table_features`.
+  // The table of the vocabulary head is gathered: pieces over `table_pieces` (null: there are no
+  // pieces), features over `table_features`.
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
-  // Whether the table tied to the embedding's, or the activation, must come from the mirror rank
-  // before.
+  // Whether the head first exchanges its tied table, or its input activation, with the mirror rank.
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };
 
-// A product of one or several weights side by side, and what a mode needs to know of it.
+// A linear layer of one or several weights whose outputs are concatenated, as a mode needs it.
 struct GridProduct {
   LinearSharding::Cut cut;
   std::vector<nn::ParameterHandle> weights;
-  std::vector<nn::ParameterHandle> biases;  // as many, or none
+  std::vector<nn::ParameterHandle> biases;  // one per weight, or empty
   nn::WeightOrder order;
-  std::vector<int64_t> in_sizes;    // inputs in each of tensor_side() parts
-  std::vector<int64_t> block_rows;  // of each weight: rows of the block, as stored, of all pieces
-  // How the ranks among whom a block of inputs and outputs is divided, or who have the other inputs
-  // of the same outputs, hold theirs.
+  std::vector<int64_t> in_sizes;    // inputs of each of the tensor_side() parts
+  std::vector<int64_t> block_rows;  // per weight: stored rows of the block, over all pieces
+  // If the weights are packed: the layouts of all tensor_side() ranks that hold the pieces of this
+  // block (3d) or the blocks with the same outputs and other inputs (2d, 2.5d).
   PackedPanels packed;
   nn::LowRankAdapter adapter;
 };
@@ -92,7 +92,7 @@ class TensorGridBuilder : public ExpertBuilder {
 
  protected:
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
-  // Returns the placement of `features` between pairs of products.
+  // Returns the placement of `features` features between pairs of linear layers.
   nn::Placement of_features(int64_t features) const override;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
@@ -118,19 +118,22 @@ class TensorGridBuilder : public ExpertBuilder {
 
  private:
   int side() const { return context().strategy().tensor_side(); }
-  // Of a product that is in no pair.
+  // Makes a linear layer outside of pairs, with few outputs: every rank gets all outputs of its
+  // tokens.
   std::unique_ptr<nn::Linear> linear_of_all_outputs(const std::string& name,
                                                     const nn::LinearOptions& options);
-  // The table of a vocabulary of which the `part`th part, and of it the `piece`th piece, is here,
-  // and of the features the `features`th part.
+  // Makes a vocabulary table. This rank holds piece `piece` of part `part` of the vocabulary, and
+  // part `features` of the features.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
                        int piece, int features);
-  // Returns the rows of each piece of each part of the vocabulary.
+  // Returns the rows of each piece of each part of the vocabulary, part by part.
   std::vector<Range> rows_of_pieces(int64_t vocabulary) const;
-  // Adds what is stored for a product to `product`; gives what its adapter needs to know of it.
+  // Makes the weight and the bias of a layer, adds them to `product`, and returns what its adapter
+  // needs.
   AdaptedProduct add(GridProduct& product, const std::string& name,
                      const nn::LinearOptions& options, const LinearSharding& sharding);
-  // What of a product's adapter lies at its input; sharding: of one of the products.
+  // Returns the input of a layer's adapter. sharding: of the layer, or of any part of a fused
+  // layer.
   AdaptedInput adapted_input(int64_t in_features, const LinearSharding& sharding);
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 

@@ -1,4 +1,4 @@
-// A vocabulary whose rows are divided among the ranks of a group.
+// Vocabulary-parallel helpers: the rows of a vocabulary are divided among the ranks of a group.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,16 @@
 
 namespace colossal::parallel {
 
-// Returns this rank's rows of a vocabulary that is cut as evenly as it goes. Three all-reduces of a
-// number a token combine the parts' statistics. `group` must outlive it.
+// Returns this rank's shard of a vocabulary that is divided as evenly as possible. Combining the
+// shards' softmax statistics costs the bytes of three all-reduces of one number per token. `group`
+// must outlive the shard.
 ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& group);
 
-// Returns the rows of tokens, [.., features], zeros for tokens whose rows are elsewhere. table:
-// [rows here, features], of global rows `here`.
+// Looks up tokens [..] and returns [.., features]; zeros for tokens outside this rank's rows.
+// table: [rows on this rank, features], the global rows `here`.
 at::Tensor find_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens);
-// The same of a table that is looked up by the numbers of its rows here, int64 of any shape.
+// Like above, for a table that `look_up` reads. rows: int64 of any shape, counted from this rank's
+// first row.
 using LookUp = std::function<at::Tensor(const at::Tensor& rows)>;
 at::Tensor find_rows(const LookUp& look_up, const Range& here, const at::Tensor& tokens);
 

@@ -1,4 +1,4 @@
-// The schedule that a run's pipeline would follow, and a simulation of its ranks' time.
+// The schedule of a job's pipeline, and a simulation of its ranks over time.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ namespace colossal::plan {
 
 struct PipelinePlan {
   parallel::pipeline::Schedule schedule;
-  // Costs are in GFLOP of one rank. Messages cost nothing, as nothing has been measured yet.
+  // Costs are in GFLOP of one rank. Messages cost nothing, because nothing has been measured yet.
   parallel::pipeline::Simulation simulation;
 
   double bubble_share() const { return simulation.bubble_share(); }
-  // Returns the most micro-batches that a rank along pp has between their forward pass and their
-  // gradients of weights.
+  // Returns the largest number of micro-batches of a rank along pp that are between their forward
+  // pass and their weight gradients.
   int in_flight(int pipeline_rank) const { return simulation.ranks[pipeline_rank].in_flight.held; }
 };
 

@@ -1,5 +1,5 @@
-// Decides by dry runs which part of a job's memory rests on which tier, so that its ranks fit their
-// budgets: memory.offload_* = "auto".
+// Decides by dry runs in which tier each part of a job's memory is stored, so that its ranks fit
+// their budgets: memory.offload_* = "auto".
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -7,11 +7,11 @@
 
 namespace colossal::plan {
 
-// Bytes that a rank takes beyond its budgets; 0: it fits.
+// Bytes by which a rank exceeds its budgets; 0: it fits.
 struct Overrun {
-  int64_t device = 0;    // beyond job.device_budget
-  int64_t host = 0;      // at rest on the host, beyond job.host_budget
-  int64_t together = 0;  // both, beyond job.memory_budget
+  int64_t device = 0;    // above job.device_budget
+  int64_t host = 0;      // stored on the host, above job.host_budget
+  int64_t together = 0;  // sum of both, above job.memory_budget
 
   int64_t sum() const { return device + host + together; }
 };
@@ -22,14 +22,14 @@ inline bool fits_budgets(const Job& job, const RankPlan& plan) {
 
 struct TierPlan {
   memory::Tiers tiers;
-  RankPlan plan;  // of the fullest rank
+  RankPlan plan;  // of the rank with the largest peak memory
 };
 
-// Returns the job's tiers, with those of job.tiers_open decided. Nothing moves if all fits the
-// device. Else kinds leave it in the order of least traffic for each byte that they free at the
-// peak, the last one only as far as it must. They go to the host; what it has no room for goes on
-// to NVMe in the same way, if there is a folder. If that does not fit either, the plan comes as
-// close as it can.
+// Returns the job's tiers, with those of job.tiers_open decided. Nothing is offloaded if everything
+// fits on the device. Otherwise kinds are offloaded in the order of least traffic per byte freed at
+// the peak, the last kind only as far as needed. They go to the host; what does not fit there goes
+// to NVMe in the same order, if nvme_path is set. If that does not fit either, returns the plan
+// that comes closest.
 TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

@@ -1,4 +1,4 @@
-// A plan as a self-contained page.
+// Writes a plan as a self-contained page.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace colossal::plan {
 
-// Returns a page of HTML with the timeline of the job's pipeline, if it has one, and `text`, as
-// describe() gives it.
+// Returns an HTML page with the timeline of the job's pipeline, if it has one, and `text`, the
+// result of describe().
 std::string page_of(const Job& job, const std::string& text);
 
 }  // namespace colossal::plan

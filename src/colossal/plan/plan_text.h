@@ -1,4 +1,4 @@
-// A plan as people and programs read it.
+// Writes a plan as text and as JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,13 +10,13 @@
 
 namespace colossal::plan {
 
-// Returns tables; each figure is the largest over ranks. costs: of settings of memory.recompute,
-// the first of which is none.
+// Returns tables. Each figure is the maximum over ranks. costs: one entry for each setting of
+// memory.recompute; the first setting must be none.
 std::string describe(const Job& job, const Plan& plan,
                      const std::vector<RecomputeCost>& costs = {});
 
-// Returns figures, with the keys of metrics.jsonl where it has them: the largest over ranks, and
-// those of each recorded rank.
+// Returns the maximum of each figure over ranks, and the figures of each recorded rank. Keys are
+// those of metrics.jsonl if it has the figure.
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs = {});
 

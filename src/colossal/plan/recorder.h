@@ -1,4 +1,4 @@
-// Records what this thread does while it lives.
+// Records the operators, collectives and memory changes of this thread.
 //
 //   Recorder recorder(world.ledger(), at::kMeta);
 //   ... the program ...
@@ -18,30 +18,30 @@ namespace colossal::plan {
 
 class Recorder final : private comm::CallListener {
  public:
-  // ledger: of the rank's world; must outlive this. device: whose memory is counted, CPU or meta. A
-  // thread has one recorder at a time.
+  // Records until take(). ledger: that of the rank's world; must outlive this. device: device type
+  // whose memory is counted, CPU or meta. At most one recorder per thread.
   Recorder(comm::Ledger& ledger, at::DeviceType device);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
   memory::MemoryLedger& memory() { return memory_.ledger(); }
-  // How many were recorded so far.
+  // Numbers of operators and of collectives recorded so far.
   int64_t num_operators() const { return std::ssize(recording_.operators); }
   int64_t num_collectives() const { return std::ssize(recording_.collectives); }
 
   Recording take();
 
-  // Returns the recorder of the calling thread, for the dispatcher's fallback, which serves the
-  // whole process.
+  // Returns the recorder of the calling thread; null if there is none. For the dispatcher's
+  // fallback, which serves the whole process.
   static Recorder* of_this_thread();
   void add(Operator made);
 
  private:
   void issued(const comm::IssuedCall& call) override;
   size_t index_of(const std::vector<int>& ranks);
-  // The ranks of a group, and the same without this rank. They are kept because a list of all ranks
-  // is long.
+  // Indices of the ranks of a group, and of the same ranks without this rank. Cached, because a
+  // list of all ranks is long.
   struct GroupLists {
     size_t ranks = 0, others = 0;
   };

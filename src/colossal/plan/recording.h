@@ -1,5 +1,5 @@
-// A recording of one rank: the operators, collectives and changes of memory, in order, of a program
-// that ran for real or dry.
+// A recording of one rank: the operators, collectives and memory changes, in order, of a real
+// program or a dry run.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@ namespace colossal::plan {
 
 using Shape = std::vector<int64_t>;
 
-// An operator of LibTorch's dispatcher, one of ours or theirs, as the program calls it: operators
-// that it calls in turn are part of it.
+// An operator of LibTorch's dispatcher, one of Colossal's or of LibTorch's, that the program calls.
+// Operators called inside it are not recorded separately.
 struct Operator {
   std::string name;                    // "aten::mm.out", "colossal::attention"
-  std::vector<Shape> inputs, outputs;  // of tensors
+  std::vector<Shape> inputs, outputs;  // shapes of tensors
   double flops = 0;
-  int64_t memory_changes = 0;  // entries of Recording::memory before it
+  int64_t memory_changes = 0;  // number of entries of Recording::memory before it
 };
 
 struct Collective {
   comm::Operation operation = comm::Operation::barrier;
   comm::Reason reason = comm::Reason::control;
   std::string axis;
-  size_t ranks = 0;       // of the group, global: index in rank_lists
-  size_t partners = 0;    // those with which this rank exchanges: index in rank_lists
-  int64_t law_bytes = 0;  // sent
-  int64_t operators = 0;  // before it
+  size_t ranks = 0;       // global ranks of the group, as an index of rank_lists
+  size_t partners = 0;    // ranks with which this rank exchanges bytes, as an index of rank_lists
+  int64_t law_bytes = 0;  // bytes sent by this rank, by the law
+  int64_t operators = 0;  // number of operators before it
   int64_t memory_changes = 0;
 };
 
 struct Recording {
   std::vector<Operator> operators;
   std::vector<Collective> collectives;
-  std::vector<std::vector<int>> rank_lists;  // each once
+  std::vector<std::vector<int>> rank_lists;  // without duplicates
   std::vector<memory::MemoryChange> memory;
   memory::BytesByKind at_peak;
 };

@@ -1,5 +1,4 @@
-// The scale of one side of a chart: the range that it shows, where its ticks stand and what they
-// say.
+// An axis of a chart: its range and its ticks with labels.
 #pragma once
 
 #include <string>
@@ -17,32 +16,32 @@ struct Tick {
 };
 
 struct Axis {
-  double low = 0;  // low < high; both > 0 where logarithmic
+  double low = 0;  // low < high; both > 0 if logarithmic
   double high = 1;
   AxisScale scale = AxisScale::linear;
   std::vector<Tick> ticks;  // within [low, high], ascending
 
-  // 0 at low, 1 at high; outside of [0, 1] for values outside.
+  // Returns 0 at `low` and 1 at `high`; outside [0, 1] for values outside the range.
   double position(double value) const;
 };
 
-// Whether a chart can show the value: finite, and far enough from the largest double that
-// differences of two of them are finite too. Others are gaps.
+// Whether a chart can show the value: finite, and so small that differences of two values are
+// finite too. Charts show other values as gaps.
 bool is_plottable(double value);
 
-// Multiples of 1, 2 or 5 times a power of ten within [low, high]: as many as fit `at_most`
-// intervals. The step is no smaller than `smallest_step` (1 where only whole numbers make sense).
+// Returns multiples of 1, 2 or 5 times a power of ten within [low, high], at most `at_most`
+// intervals. smallest_step: least distance of two ticks (1 for whole numbers).
 std::vector<double> linear_ticks(double low, double high, int at_most, double smallest_step = 0);
 
-// Powers of ten within [low, high], thinned out to about `at_most`; where that leaves fewer than
-// three, also their 2- and 5-fold; where that does too, linear_ticks. low > 0.
+// Returns powers of ten within [low, high], thinned out to about `at_most`. With fewer than three,
+// adds their multiples by 2 and 5; if still fewer than three, returns linear_ticks(). low > 0.
 std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 
-// The vertical axis over values from low to high (low <= high): widened to whole ticks where
-// linear.
+// Returns a vertical axis for values from low to high (low <= high). A linear axis is widened to
+// multiples of the tick step.
 Axis value_axis(double low, double high, AxisScale scale, const Unit& unit);
 
-// The horizontal axis, exactly from low to high; `whole`: ticks at whole numbers only.
+// Returns a horizontal axis from exactly `low` to `high`. whole: ticks at whole numbers only.
 Axis horizontal_axis(double low, double high, bool whole);
 
 }  // namespace colossal::report

@@ -1,9 +1,9 @@
-// Charts as HTML figures with inline SVG: no library, no external resource, legible without
-// JavaScript. Widths follow the page and text keeps its size, from a telephone to a wide screen:
-// the drawing is stretched (with strokes that are not), ticks stand at percentages.
+// Charts as HTML figures with inline SVG, without libraries and external resources, legible without
+// JavaScript. A chart takes the width of the page while text keeps its size: the drawing is
+// stretched (except stroke widths), and ticks are positioned in percent.
 //
-// Colours are the CSS variables of the page, light and dark; page.h has them, and the script that
-// shows the values under the pointer.
+// Colors are CSS variables of the page, light and dark. page.h has these variables and the script
+// that shows the values under the pointer.
 #pragma once
 
 #include <string>
@@ -16,31 +16,32 @@ namespace colossal::report {
 
 enum class ChartForm {
   line,
-  stacked_area,  // stacked: series add up, from zero; a value that is missing or a gap counts as 0
+  stacked_area,  // series are summed from zero; missing values and gaps count as 0
   stacked_bar,
 };
 
 struct ChartSeries {
-  std::string name;       // in the legend
+  std::string name;       // name in the legend
   std::vector<double> x;  // ascending, finite
-  std::vector<double> y;  // as many; a value that is not plottable (NaN) is a gap in the line
-  bool markers = false;   // a dot at each point: for few points that are far apart
+  // same length as x; a value that is not plottable (NaN) is a gap in the line
+  std::vector<double> y;
+  bool markers = false;  // draws a dot at each point, for few distant points
 };
 
 struct Chart {
   std::string title = {};
-  std::string note = {};  // what the numbers mean, after the title
+  std::string note = {};  // explanation of the numbers, shown after the title
   std::string x_name = "step";
   Unit unit = {};
   ChartForm form = ChartForm::line;
-  AxisScale y_scale = AxisScale::linear;  // logarithmic: lines only; values <= 0 are gaps
-  bool from_zero = false;                 // lines: the axis starts at zero
-  std::vector<ChartSeries> series = {};   // the first seven have colours of their own
-  int height = 200;                       // of the plot, in CSS pixels
+  AxisScale y_scale = AxisScale::linear;  // logarithmic: only for lines; values <= 0 are gaps
+  bool from_zero = false;                 // for lines: the axis starts at zero
+  std::vector<ChartSeries> series = {};   // the first seven have distinct colors
+  int height = 200;                       // height of the plot in CSS pixels
 };
 
-// A <figure class="chart">. With more points than pixels (1,000 columns), of each column the first,
-// lowest, highest and last are drawn.
+// Returns a <figure class="chart">. With more points than pixels, draws the first, lowest, highest
+// and last point of each of 1,000 columns.
 std::string chart_figure(const Chart& chart);
 
 }  // namespace colossal::report

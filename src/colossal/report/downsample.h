@@ -1,5 +1,4 @@
-// Thins a series out to what a screen of a given width in pixels can show, so that the line looks
-// the same.
+// Downsamples a series to the resolution of a screen without changing the look of the line.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +7,11 @@
 
 namespace colossal::report {
 
-// Indices, ascending, of the points to keep: in each of `columns` equal parts of the range of x the
-// first, the lowest, the highest and the last, so that a spike of a single point stays. A column of
-// gaps only (see is_plottable) keeps one of them; shorter gaps close. All points are kept where
-// there are no more than four a column. x: ascending, as long as y.
+// Returns the indices, ascending, of the points to keep. The range of x is divided into `columns`
+// equal parts, and the first, lowest, highest and last point of each part are kept, so spikes of a
+// single point remain visible. A column that consists of gaps (see is_plottable) keeps one gap;
+// shorter gaps are dropped. Keeps all points if there are at most 4 * columns. x: ascending, same
+// length as y.
 std::vector<size_t> min_max_indices(std::span<const double> x, std::span<const double> y,
                                     size_t columns);
 

@@ -1,5 +1,5 @@
-// A chart's series as they are drawn: gaps marked, stacked where asked, downsampled; and their SVG
-// path data in a box of kBoxWidth by the chart's height.
+// The series of a chart as drawn (with gaps marked, stacked, downsampled), and their SVG path data
+// in a box of width kBoxWidth and the chart's height.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct DrawnSeries {
   std::string name;
   bool markers = false;
   std::vector<double> x;
-  std::vector<double> value;  // what the reader is told; NaN: a gap
-  std::vector<double> top;    // where the line, or the upper edge of the area, runs
-  std::vector<double> base;   // lower edge of the area; empty for lines
+  std::vector<double> value;  // values shown under the pointer; NaN: a gap
+  std::vector<double> top;    // y of the line, or of the upper edge of the area
+  std::vector<double> base;   // y of the lower edge of the area; empty for lines
 };
 
 std::vector<DrawnSeries> drawn_series(const Chart& chart);
@@ -28,10 +28,12 @@ struct PlotBox {
   int height;
 
   double left(double x_value) const { return kBoxWidth * x.position(x_value); }
-  double down(double y_value) const { return height * (1 - y.position(y_value)); }  // from above
+  // distance from the top
+  double down(double y_value) const { return height * (1 - y.position(y_value)); }
 };
 
-// Path data ("M1,2L3,4..."). A point between two gaps has no line; it is a dot.
+// Return SVG path data ("M1,2L3,4..."). line_path() omits points between two gaps; dots_path()
+// draws these as dots.
 std::string line_path(const DrawnSeries& series, const PlotBox& box);
 std::string dots_path(const DrawnSeries& series, const PlotBox& box);
 std::string area_path(const DrawnSeries& series, const PlotBox& box);

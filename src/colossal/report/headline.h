@@ -1,4 +1,4 @@
-// The few figures that sum up a run.
+// Summary figures of a run.
 #pragma once
 
 #include <span>
@@ -12,10 +12,10 @@ namespace colossal::report {
 struct Headline {
   std::string label;
   std::string value;
-  std::string note;  // what the value is of, or what it compares with
+  std::string note;  // context of the value, e.g. "median" or a value to compare with
 };
 
-// Returns the headlines for which there are metrics, the most interesting first.
+// Returns the headlines for which there are metrics, most important first.
 std::vector<Headline> headlines(std::span<const StepMetrics> metrics);
 
 // Returns the median of the values that are not NaN; NaN if there are none.

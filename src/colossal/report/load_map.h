@@ -1,4 +1,4 @@
-// A picture of how busy the experts of each layer were: a cell for each.
+// A heat map of expert load: one cell per layer and expert.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace colossal::report {
 
-// rows: by block and expert, how many each had; blocks without experts have none, and no line. The
-// darker a cell, the more rows the expert had, as a multiple of its layer's mean. Empty where there
-// are no experts.
+// Returns an HTML figure; empty if there are no experts. rows: [block][expert], number of rows
+// (tokens) that the expert computed; an empty vector for blocks without experts, which are not
+// drawn. A cell is the darker, the more rows the expert had relative to the mean of its layer.
 std::string load_map_figure(const std::vector<std::vector<int64_t>>& rows);
 
 }  // namespace colossal::report

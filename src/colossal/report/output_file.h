@@ -1,5 +1,5 @@
-// A file that is written without a buffer: when write() returns, the system has the bytes, and a
-// process that is killed afterwards loses none of them.
+// An unbuffered output file: when write() returns, the operating system has the bytes, so they
+// survive if the process is killed.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ class OutputFile {
  public:
   enum class Mode {
     truncate,   // replaces an existing file
-    exclusive,  // an existing file is an error
-    append,     // goes on after what an existing file holds
+    exclusive,  // throws if the file exists
+    append,     // appends to an existing file
   };
 
-  // Throws IoError, naming the path and the system's reason, as all members do.
+  // Throws IoError with the path and the system's reason, as all members do.
   explicit OutputFile(std::filesystem::path path, Mode mode = Mode::truncate);
 
-  // Writes all bytes or, on a full disk, none: a part that was written is cut off again, so that a
-  // later write goes on where the last whole one ended.
+  // Writes all bytes. On an error (e.g. a full disk), truncates the file to its size before the
+  // call, so that later writes follow the last complete one.
   void write(std::string_view bytes);
-  void cut_to(int64_t size);  // cuts off what lies beyond
-  void sync();                // to the device
-  void close();  // throws what the file system reports only now, which the destructor cannot
+  void cut_to(int64_t size);  // truncates the file
+  void sync();                // fsync
+  void close();  // throws errors that are reported on close only; the destructor ignores them
 
   const std::filesystem::path& path() const { return path_; }
-  int64_t size() const { return size_; }  // of the file
+  int64_t size() const { return size_; }  // file size in bytes
 
  private:
   std::filesystem::path path_;

@@ -1,5 +1,5 @@
-// A self-contained HTML page: style and script within, nothing is ever fetched (the page's own
-// content security policy forbids it), light or dark as the reader's system is.
+// A self-contained HTML page: style and script are inline, and the page's content security policy
+// forbids fetching anything. Light or dark, depending on the reader's system.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace colossal::report {
 
-// `body`: HTML, already escaped. `title`: plain text.
+// Returns the page. title: plain text. body: HTML, already escaped.
 std::string html_page(std::string_view title, std::string_view body);
 
-// Returns the page's colours as CSS variables, light and dark, and the classes c1 to c7, which set
-// --color to colours that tell series apart, also with the usual kinds of colour blindness.
+// Returns the page's colors as CSS variables, light and dark, and the classes c1 to c7, which set
+// --color to colors that are distinguishable also with common kinds of color blindness.
 std::string_view page_colors();
 
 }  // namespace colossal::report

@@ -1,6 +1,6 @@
-// Protocol buffer messages, as far as TensorBoard's events need them: the wire format of
-// protobuf.dev/programming-guides/encoding, written field by field. A nested message is a writer of
-// its own, put into the outer one with bytes().
+// A writer of protocol buffer messages, limited to what TensorBoard events need (wire format:
+// protobuf.dev/programming-guides/encoding). Write a nested message with its own writer and add it
+// with bytes().
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace colossal::report {
 
 class ProtobufWriter {
  public:
-  // int64, enum: negative values take ten bytes, as the format wants.
+  // int64 or enum; negative values take ten bytes, as the format requires.
   void varint(uint32_t field, int64_t value);
   void fixed64(uint32_t field, double value);
   void fixed32(uint32_t field, float value);
-  void bytes(uint32_t field, std::string_view value);  // string, bytes, nested message
+  void bytes(uint32_t field, std::string_view value);  // string, bytes or nested message
 
   const std::string& encoded() const { return encoded_; }
 
@@ -25,10 +25,10 @@ class ProtobufWriter {
   std::string encoded_;
 };
 
-// Seven bits a byte, lowest first; the top bit says that more follow.
+// Appends 7 bits per byte, lowest first; the top bit of a byte says that more bytes follow.
 void append_varint(std::string& out, uint64_t value);
 
-// The lowest byte first, on any machine.
+// Appends the lowest byte first, regardless of the machine's byte order.
 void append_little_endian(std::string& out, uint64_t value, int num_bytes);
 
 }  // namespace colossal::report

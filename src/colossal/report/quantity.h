@@ -1,5 +1,5 @@
-// Numbers with units, as people read them: 1.21 GiB, 24.1k tokens/s, 41.3%, 6.00e-4. Unlike
-// base/units.h it gives the parts of a number apart, since the ticks of an axis share their prefix.
+// Formats numbers with units: 1.21 GiB, 24.1k tokens/s, 41.3%, 6.00e-4. Unlike base/units.h, number
+// and prefix are available separately, since all ticks of an axis share one prefix.
 #pragma once
 
 #include <string>
@@ -16,8 +16,9 @@ struct Unit {
 
   const char* symbol = "";
   Prefixes prefixes = Prefixes::none;
-  double one = 1;  // the value that is shown as 1: 0.01 where a fraction is shown in per cent
-  bool symbol_on_ticks = true;  // false: too long to stand at each tick, so it goes with the title
+  double one = 1;  // the value that is printed as 1, e.g. 0.01 to print fractions as percentages
+  // false: the symbol is too long for ticks and is shown with the title
+  bool symbol_on_ticks = true;
 };
 
 inline constexpr Unit kNumber{};
@@ -28,22 +29,22 @@ inline constexpr Unit kPercent{.symbol = "%", .one = 0.01};
 inline constexpr Unit kTokensPerSecond{
     .symbol = "tokens/s", .prefixes = Unit::Prefixes::decimal, .symbol_on_ticks = false};
 
-// Value / divisor is the number to print before `prefix` and the unit's symbol.
+// The number to print is value / divisor, followed by `prefix` and the unit's symbol.
 struct Scaling {
   double divisor = 1;
   const char* prefix = "";
 };
 
-// Returns the scaling that fits numbers up to this magnitude.
+// Returns the scaling for numbers up to this magnitude.
 Scaling scaling_of(double magnitude, const Unit& unit);
 
-// Formats with three significant digits, or four if there is no unit. What is not finite is "–".
+// Formats with three significant digits, or four if there is no unit. Non-finite values become "–".
 std::string format_quantity(double value, const Unit& unit);
 
-// Prefix and symbol as they follow a number, with the space that belongs between them.
+// Returns prefix and symbol to append to a number, with a leading space if needed.
 std::string unit_suffix(const Scaling& scaling, const Unit& unit, bool with_symbol);
 
-// Formats in scientific notation without padding, with `digits` after the point: 6.00e-4.
+// Formats in scientific notation without padding, with `digits` digits after the point: 6.00e-4.
 std::string format_scientific(double value, int digits);
 
 }  // namespace colossal::report

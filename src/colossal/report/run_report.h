@@ -1,4 +1,4 @@
-// The page that a run leaves behind: report.html, one file to open, send or keep.
+// The report of a run: report.html, a single self-contained file.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace colossal::report {
 
-// One key of the resolved configuration. `source`: "default", "file", "flag", ...; what is not a
-// default is set off from the rest.
+// One key of the resolved configuration. source: "default", "file", "flag", ...; keys that differ
+// from "default" are emphasized.
 struct Setting {
   std::string section;
   std::string key;
@@ -25,23 +25,22 @@ struct Fact {
   std::string value;
 };
 
-// Plain text throughout; any bytes are fine.
+// All strings are plain text and may contain any bytes.
 struct RunReport {
   std::string title;
-  std::vector<StepMetrics> metrics;  // as read_metrics gives them
-  // Bytes of tensors by kind over a step, from the lowest to the highest in the stack; x in
-  // milliseconds.
+  std::vector<StepMetrics> metrics;  // result of read_metrics()
+  // Bytes of tensors by kind during a step, bottom of the stack first; x in milliseconds.
   std::vector<ChartSeries> step_memory;
-  // Of a model with experts, by block: how many rows each had.
+  // For models with experts: [block][expert], number of rows of each expert (see load_map.h).
   std::vector<std::vector<int64_t>> expert_rows;
-  std::vector<Setting> configuration;  // sections in the order in which they first occur
+  std::vector<Setting> configuration;  // sections are shown in order of first occurrence
   std::vector<Fact> machine;
   std::vector<Fact> model;
-  std::string sample_prompt;  // what the model was given, and
-  std::string sample;         // how it went on; both empty: no such section
+  std::string sample_prompt;  // prompt of the sample
+  std::string sample;         // continuation by the model; both empty: no sample section
 };
 
-// Replaces `html` atomically. What the metrics do not hold is left out. Throws IoError.
+// Writes the report, replacing `html` atomically. Omits sections without metrics. Throws IoError.
 void write_run_report(const std::filesystem::path& html, const RunReport& report);
 
 }  // namespace colossal::report

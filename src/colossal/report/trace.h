@@ -1,7 +1,7 @@
-// A timeline that Perfetto (ui.perfetto.dev) and chrome://tracing open: what each rank did when.
+// Writes a trace for Perfetto (ui.perfetto.dev) and chrome://tracing: what each rank did when.
 //
-// Trace Event Format, the array form: its closing bracket may be missing, so the file of a process
-// that died opens too, up to the last flush.
+// Trace Event Format, array form. In this form the closing bracket may be missing, so the trace of
+// a killed process can be opened too, up to the last flush.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +20,26 @@ namespace colossal::report {
 
 using TraceValue = std::variant<int64_t, double, std::string>;
 
-// Something that took from `start_microseconds` (any common origin) for `duration_microseconds`.
+// An event with a duration. start_microseconds: since any common origin.
 struct TraceEvent {
   std::string name;
-  std::string category;  // "compute", "communication", ...: Perfetto filters by it
+  std::string category;  // "compute", "communication", ...; Perfetto can filter by category
   double start_microseconds = 0;
   double duration_microseconds = 0;
   int rank = 0;        // shown as a process
-  std::string thread;  // a row within the rank; events of one row nest or follow each other
+  std::string thread;  // row within the rank; events of a row are nested or consecutive
   std::vector<std::pair<std::string, TraceValue>> arguments;
 };
 
-// Ranks that are threads may share a writer: calls may come from several threads.
+// Thread-safe, so that ranks that are threads can share a writer.
 class TraceWriter {
  public:
   explicit TraceWriter(const std::filesystem::path& path);  // throws IoError, as all members do
-  ~TraceWriter();                                           // closes; errors are lost
+  ~TraceWriter();                                           // calls close() and ignores errors
 
   void write(const TraceEvent& event);
-  void flush();  // hands what was written to the system; also done every 64 KiB
-  void close();  // ends the array; nothing can be written after it
+  void flush();  // writes the buffer to the file; also done every 64 KiB
+  void close();  // writes the end of the array; no write() may follow
 
  private:
   int thread_number(int rank, const std::string& thread);
@@ -48,8 +48,8 @@ class TraceWriter {
 
   std::mutex mutex_;
   OutputFile file_;
-  std::string buffer_;            // whole events only, so that a flush never ends within one
-  const char* separator_ = "\n";  // what goes before the next event
+  std::string buffer_;            // complete events only, so that a flush never splits an event
+  const char* separator_ = "\n";  // text before the next event
   bool closed_ = false;
   std::set<int> ranks_;
   std::map<std::pair<int, std::string>, int> threads_;

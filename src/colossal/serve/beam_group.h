@@ -1,4 +1,4 @@
-// A request in beam search: each of its beams is a sequence that the engine works on.
+// A request in beam search. Each beam is a sequence of the scheduler.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,11 @@ namespace colossal::serve {
 
 struct BeamGroup {
   BeamSearch search;
-  std::vector<Sequence*> beams{};  // in the search's order
-  // Of each beam, once its logits were there; the others wait for it.
+  std::vector<Sequence*> beams{};  // in the order of BeamSearch::advance()
+  // Candidates per beam. Filled when the logits of a beam arrive; a beam whose candidates are
+  // filled waits until those of all beams are.
   std::vector<std::vector<BeamSearch::Candidate>> candidates{};
-  int64_t num_forks = 0;  // that were made so far
+  int64_t num_forks = 0;  // forks made so far; numbers the beams
 
   int64_t index_of(const Sequence& beam) const {
     return std::ranges::find(beams, &beam) - beams.begin();

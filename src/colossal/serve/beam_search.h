@@ -1,5 +1,5 @@
-// Beam search: of all texts that a model may continue a prompt with, the likely ones, by keeping
-// the best few beginnings at each token.
+// Beam search: finds likely continuations of a prompt by keeping the best few partial texts (beams)
+// at each token.
 #pragma once
 
 #include <cstdint>
@@ -10,35 +10,36 @@
 
 namespace colossal::serve {
 
-// What is decided at each token, as transformers' _beam_search() does. A beam's score is the sum of
-// the log-probabilities of its tokens.
+// Follows _beam_search() of Hugging Face transformers. The score of a beam is the sum of the
+// log-probabilities of its tokens.
 class BeamSearch {
  public:
   // A token that may follow a beam.
   struct Candidate {
     GeneratedToken token{};
-    double logprob = 0;  // that the search goes by
+    double logprob = 0;  // added to the score of the beam; may differ from token.logprob
   };
-  // What a beam goes on as.
+  // A beam of the next token.
   struct Continuation {
-    int64_t parent = 0;  // of the beams before
+    int64_t parent = 0;  // index of the extended beam
     GeneratedToken token{};
     double score = 0;
   };
-  // Whether a beam that goes on with the token is complete, beyond end tokens and the length.
+  // Returns whether a beam is complete after the token for reasons other than an end token and the
+  // greatest length.
   using IsComplete = std::function<bool(const Continuation&)>;
 
-  // prompt: its tokens; most: how many may follow it.
+  // most: most tokens after the prompt.
   BeamSearch(const BeamSearchOptions& options, std::vector<int32_t> end_tokens, int64_t most);
 
-  // How many candidates of a beam can matter.
+  // Returns how many candidates of each beam advance() needs.
   int64_t num_candidates() const;
   int64_t num_beams() const { return std::ssize(beams_); }
-  // candidates: of each beam, most likely first, num_candidates() or as many as there are. Returns
-  // what goes on, best first; empty: the search is over. These are the beams from now on.
+  // Extends the beams by one token. candidates: per beam, most likely first, num_candidates() or as
+  // many as exist. Returns the new beams, best first; empty if the search is over.
   std::vector<Continuation> advance(const std::vector<std::vector<Candidate>>& candidates,
                                     const IsComplete& is_complete = {});
-  // Best first, at most as many as there are beams.
+  // The complete texts, best first, at most `width`.
   const std::vector<BeamText>& finished() const { return finished_; }
 
  private:
@@ -59,7 +60,7 @@ class BeamSearch {
   int64_t most_;
   std::vector<Beam> beams_{Beam()};
   std::vector<BeamText> finished_;
-  int64_t length_ = 0;  // of each beam
+  int64_t length_ = 0;  // number of tokens of each beam
 };
 
 }  // namespace colossal::serve

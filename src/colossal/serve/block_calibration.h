@@ -1,4 +1,5 @@
-// Rounds the weights of one block of a model, with what its products multiply.
+// Calibration of the quantized weights of one block: statistics of the inputs of its linear layers,
+// and AWQ scaling.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,33 +18,38 @@
 
 namespace colossal::serve {
 
-// What products of a block multiplied. Products of one input share their statistics.
+// Input statistics of the linear layers of a block. Linear layers with the same input share one
+// entry.
 class BlockInputs {
  public:
-  // As nn::TellProductInputs.
+  // Adds input rows [n, in] of the linear layers `weights`. Signature as nn::TellProductInputs.
   void add(const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
            const at::Tensor& rows);
 
-  // Null where the product, or this expert's, saw no rows.
+  // Returns the statistics of a linear layer's input; null if the layer (or this expert of the
+  // layer) has had no input rows.
   const ops::InputStatistics* find(const std::string& parameter,
                                    std::optional<int64_t> expert = {}) const;
 
  private:
   using Key = std::pair<std::string, int64_t>;
-  std::map<Key, Key> first_;  // of the products of its input
+  std::map<Key, Key> first_;  // parameter and expert -> key in statistics_
   std::map<Key, ops::InputStatistics> statistics_;
 };
 
-// A parameter of a block, with its numbers in fp32, [out, in] of products.
+// A parameter of a block. numbers: fp32, [out, in] for linear layers.
 struct BlockParameter {
   nn::ParameterHandle handle;
   at::Tensor numbers;
-  at::ScalarType stored = at::kFloat;  // in files
+  at::ScalarType stored = at::kFloat;  // dtype in the model folder
 };
-using BlockParameters = std::map<std::string, BlockParameter>;  // by name in it: "mlp_up.weight"
+// key: name within the block, e.g. "mlp_up.weight"
+using BlockParameters = std::map<std::string, BlockParameter>;
 
-// Moves the sizes of inputs into weights, so that the model computes the same and rounding changes
-// its products least (ops/awq.h). norm_unit_offset: of DecoderConfig.
+// AWQ scaling (ops/awq.h): for each of `places`, multiplies weights by per-input factors that
+// minimize the quantization error and divides the preceding norm or linear layer by them, so that
+// the block computes the same function. how: quantization of a weight. norm_unit_offset: see
+// DecoderConfig.
 void scale_inputs(const std::vector<models::ScaledInputs>& places, const BlockInputs& inputs,
                   const std::function<ops::Quantization(const nn::Parameter& weight)>& how,
                   bool norm_unit_offset, BlockParameters& block);

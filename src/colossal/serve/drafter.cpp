@@ -16,15 +16,15 @@ constexpr int64_t kFewTokens = 2;
 constexpr int64_t kLongestRun = 4, kShortestRun = 2;
 
 // The guess is the draw that the request would make of these logits; nothing where there is none.
-// constraint: where the text stands with its guesses; null: none.
+// constraint: where the text stands with its guesses; null: none. Throws what that throws.
 std::optional<int32_t> draw(const at::Tensor& logits, const Sequence& sequence,
                             LogitsConstraint* constraint) {
   const Request& request = sequence.request;
   at::Tensor processed = logits.to(at::kDouble).contiguous();
   std::vector<int32_t> generated(sequence.generated().begin(), sequence.generated().end());
   generated.insert(generated.end(), sequence.drafts.begin(), sequence.drafts.end());
+  if (constraint) constraint->apply(processed);
   try {
-    if (constraint) constraint->apply(processed);
     process_logits(processed, request.sampling, {request.prompt, generated}, request.end_tokens);
     return sample(processed, request.sampling, sequence.size() + std::ssize(sequence.drafts));
   } catch (const Error&) {
@@ -60,23 +60,36 @@ std::vector<int32_t> look_up_continuation(std::span<const int32_t> text, int64_t
   return {begin, begin + std::min(most, size - best_end)};
 }
 
-void LookupDrafter::propose(const std::vector<DraftRequest>& requests) {
+std::vector<DraftFailure> LookupDrafter::propose(const std::vector<DraftRequest>& requests) {
   for (const auto& [sequence, most] : requests) {
     sequence->drafts = look_up_continuation(sequence->tokens, most);
   }
+  return {};
 }
 
-void NeuralDrafter::propose(const std::vector<DraftRequest>& requests) {
+std::vector<DraftFailure> NeuralDrafter::propose(const std::vector<DraftRequest>& requests) {
   struct Guessing {
     Sequence* sequence;
     int64_t most;
     std::shared_ptr<LogitsConstraint> constraint;
   };
+  std::vector<DraftFailure> failures;
+  // run() of a text; an exception ends its guesses.
+  const auto guarded = [&](Sequence& sequence, const auto& run) {
+    try {
+      run();
+    } catch (const std::exception& error) {
+      sequence.drafts.clear();
+      failures.push_back({sequence.id, error.what()});
+    }
+  };
   std::vector<Guessing> going_on;
   for (const auto& [sequence, most] : requests) {
     sequence->drafts.clear();
     const auto& constraint = sequence->request.constraint;
-    going_on.push_back({sequence, most, constraint ? constraint->clone() : nullptr});
+    guarded(*sequence, [&, sequence = sequence, most = most] {
+      going_on.push_back({sequence, most, constraint ? constraint->clone() : nullptr});
+    });
   }
   while (!going_on.empty()) {
     std::vector<Sequence*> sequences;
@@ -84,15 +97,20 @@ void NeuralDrafter::propose(const std::vector<DraftRequest>& requests) {
     const at::Tensor logits = next_logits(sequences);
     std::vector<Guessing> next;
     for (size_t i = 0; i < going_on.size(); ++i) {
-      auto& [sequence, most, constraint] = going_on[i];
-      const auto guess = draw(logits[static_cast<int64_t>(i)], *sequence, constraint.get());
-      if (!guess) continue;
-      sequence->drafts.push_back(*guess);
-      const bool goes_on = goes_on_after(*guess, sequence->request, constraint.get());
-      if (goes_on && std::ssize(sequence->drafts) < most) next.push_back(going_on[i]);
+      const Guessing& each = going_on[i];
+      Sequence& sequence = *each.sequence;
+      guarded(sequence, [&] {
+        LogitsConstraint* const constraint = each.constraint.get();
+        const auto guess = draw(logits[static_cast<int64_t>(i)], sequence, constraint);
+        if (!guess) return;
+        sequence.drafts.push_back(*guess);
+        const bool goes_on = goes_on_after(*guess, sequence.request, constraint);
+        if (goes_on && std::ssize(sequence.drafts) < each.most) next.push_back(each);
+      });
     }
     going_on = std::move(next);
   }
+  return failures;
 }
 
 void NeuralDrafter::add(Pass& pass, const Sequence& sequence, int64_t begin,

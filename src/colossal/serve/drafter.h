@@ -1,15 +1,17 @@
-// Guesses how texts go on, so that the model checks several tokens in one pass (Y. Leviathan et
-// al., "Fast Inference from Transformers via Speculative Decoding", 2023).
+// Drafts continuations of texts, so that the model verifies several tokens in one forward pass (Y.
+// Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", 2023).
 //
-// A guess is accepted if it is the token that the request would draw there. So a text is, token for
-// token, what it would be without guesses, whatever the sampling options: the draw is a function of
-// the model's probabilities, the seed and the position. A smaller model guesses by the same draw
-// from its own probabilities, so the two agree wherever these are alike.
+// A draft token is accepted if it equals the token that the request draws at that position. The
+// generated text is therefore, token for token, the text without drafts, for any sampling options:
+// a draw is a function of the model's probabilities, the seed and the position. A draft model draws
+// with the same seed and position from its own probabilities, so it agrees with the model wherever
+// the two distributions are similar.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "colossal/models/language_model.h"
@@ -18,39 +20,47 @@
 
 namespace colossal::serve {
 
-// A sequence, and how many tokens may be guessed for it; its pages have room for them.
+// A sequence and the most tokens to draft for it. Its pages have room for that many.
 struct DraftRequest {
   Sequence* sequence = nullptr;
   int64_t most = 0;
 };
 
+// A sequence whose constraint threw while tokens were drafted for it.
+struct DraftFailure {
+  uint64_t id = 0;
+  std::string error;
+};
+
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Sets the `drafts` of sequences that generate.
-  virtual void propose(const std::vector<DraftRequest>& requests) = 0;
-  // Whether a step's sequences get the states of their tokens.
+  // Sets Sequence::drafts. The sequences are in the decode phase. Returns the sequences whose
+  // constraint threw; these get no drafts.
+  virtual std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) = 0;
+  // Whether the drafter reads the model's final hidden states (Sequence::states) of each step.
   virtual bool wants_states() const { return false; }
-  // Called after each step with those of its sequences that go on.
+  // Called after each step with the sequences of the step that have not ended.
   virtual void read(const std::vector<Sequence*>& /*sequences*/) {}
-  // Tells that the pages of these numbers get new contents.
+  // Called when page `from` of the model's keys and values is copied to page `to`.
   virtual void copy_page(int64_t /*from*/, int64_t /*to*/) {}
 };
 
-// Guesses at most `most` tokens: those that followed the last tokens of the text where these
-// occurred before. It looks for the longest run of 2 to 4 last tokens, and takes its last place (A.
-// Saxena, "Prompt Lookup Decoding", 2023).
+// Returns at most `most` draft tokens: those that followed an earlier occurrence of the last tokens
+// of the text. Searches for the longest suffix of 2 to 4 tokens that occurs earlier, and takes its
+// latest occurrence (A. Saxena, "Prompt Lookup Decoding", 2023).
 std::vector<int32_t> look_up_continuation(std::span<const int32_t> text, int64_t most);
 
 class LookupDrafter : public Drafter {
  public:
-  void propose(const std::vector<DraftRequest>& requests) override;
+  std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
 };
 
-// A model of its own. Its keys and values lie in pages of the same numbers.
+// Drafts with a draft model. The draft model's keys and values are in pages with the same numbers
+// as the model's pages.
 class NeuralDrafter : public Drafter {
  public:
-  // max_batch_tokens: of one pass.
+  // max_batch_tokens: most tokens per forward pass of the draft model.
   NeuralDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
                 int64_t max_batch_tokens, at::Device device)
       : model_(model),
@@ -59,25 +69,27 @@ class NeuralDrafter : public Drafter {
         max_batch_tokens_(max_batch_tokens),
         device_(device) {}
 
-  // Guesses one token after the other, of all texts at once; none that a text's constraint forbids.
-  void propose(const std::vector<DraftRequest>& requests) override;
+  // Drafts token by token, for all sequences at once. Respects the constraint of each request.
+  std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
   void copy_page(int64_t from, int64_t to) override { store_.copy_page(from, to); }
 
  protected:
-  // Tokens of several texts.
+  // One forward pass over tokens of several sequences.
   struct Pass {
     std::vector<nn::PagedChunk> chunks{};
     std::vector<int64_t> tokens{}, positions{}, lengths{};
-    std::vector<at::Tensor> states{};  // that go with the tokens, [tokens, hidden] each; or none
-    std::vector<int64_t> last_rows{};  // of each chunk
+    // [tokens, hidden] of each chunk, input beside the tokens; may be empty
+    std::vector<at::Tensor> states{};
+    std::vector<int64_t> last_rows{};  // row of the last token of each chunk
   };
 
-  // Returns logits [sequences, vocabulary] of what follows the last guess of each.
+  // Returns logits [sequences, vocabulary] for the token after the last draft of each sequence.
   virtual at::Tensor next_logits(const std::vector<Sequence*>& sequences) = 0;
-  // Adds tokens to a pass: number i of `tokens` at position begin + i.
+  // Adds a chunk to a pass: tokens[i] is at position begin + i. alone: see nn::PagedChunk.
   static void add(Pass& pass, const Sequence& sequence, int64_t begin,
                   std::span<const int32_t> tokens, bool alone);
-  // Returns the final states [1, tokens, hidden], and in `context` what the head needs for logits.
+  // Returns the final hidden states [1, tokens, hidden] and sets `context`, which the head needs
+  // for logits.
   at::Tensor run(const Pass& pass, nn::StepContext& context);
 
   models::LanguageModel& model() const { return model_; }
@@ -93,7 +105,7 @@ class NeuralDrafter : public Drafter {
   at::Device device_;
 };
 
-// A smaller model with the same vocabulary, which reads tokens.
+// An independent, smaller model with the same vocabulary (classic speculative decoding).
 class ModelDrafter : public NeuralDrafter {
  public:
   ModelDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
@@ -103,20 +115,22 @@ class ModelDrafter : public NeuralDrafter {
 
  private:
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
-  // How many first tokens of a text this model has read for another one.
+  // Returns how many leading tokens of the sequence have this model's keys and values in shared
+  // pages, computed for another sequence.
   int64_t found_of(const Sequence& sequence) const;
   void remember(const Sequence& sequence);
 
-  std::vector<PagePool::Prefix> read_;  // of each page, the beginning that it was read with last
+  // of each page, the prefix for which this model last filled the page
+  std::vector<PagePool::Prefix> read_;
 };
 
-// A head on the model's own states (EAGLE). At position i it reads the state of token i and token i
-// + 1, and what it computes is the state that it expects of token i + 1, of which the model's head
-// makes a guess of token i + 2. Where it goes on from a guess, the expected state stands for the
-// model's.
+// A draft head on the model's own hidden states (EAGLE, Li et al. 2024). The input at position i is
+// the hidden state of token i and the embedding of token i + 1; the output is the predicted hidden
+// state of token i + 1, from which the model's head drafts token i + 2. After a draft token, the
+// predicted hidden state replaces the model's.
 class HeadDrafter : public NeuralDrafter {
  public:
-  // type: of the head's activations.
+  // type: dtype of the head's activations.
   HeadDrafter(models::LanguageModel& head, const nn::PagedKeyValueOptions& pages,
               int64_t max_batch_tokens, at::Device device, at::ScalarType type)
       : NeuralDrafter(head, pages, max_batch_tokens, device), type_(type) {}
@@ -126,7 +140,7 @@ class HeadDrafter : public NeuralDrafter {
 
  private:
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
-  // Runs the pass, and sets what is expected of each of its chunks' sequences.
+  // Runs the pass and sets Sequence::expected_state, `sequences[i]` being that of chunk i.
   void expect(const Pass& pass, const std::vector<Sequence*>& sequences);
 
   at::ScalarType type_;

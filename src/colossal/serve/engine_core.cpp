@@ -59,13 +59,14 @@ int64_t most_layers(const models::ModelFacts& facts, const Strategy& strategy) {
 }
 
 int64_t most_kept_heads(const models::ModelFacts& facts, const Strategy& strategy) {
-  if (facts.kept_heads != facts.kv_heads) return facts.kept_heads;  // latents: each rank has them
+  if (facts.key_value_cache_heads != facts.kv_heads)
+    return facts.key_value_cache_heads;  // latents: each rank has them
   int64_t most = 0;
   for (int rank = 0; rank < strategy.head_ranks(); ++rank) {
     const nn::AttentionHeads heads(
         {.heads = facts.heads, .kv_heads = facts.kv_heads, .head_size = facts.head_size},
         share_heads(facts.heads, facts.kv_heads, strategy.head_ranks(), rank));
-    most = std::max(most, heads.num_seen());
+    most = std::max(most, heads.num_key_value_heads_used());
   }
   return most;
 }
@@ -135,7 +136,8 @@ std::vector<nn::AdaptedRows> adapted_rows(const std::vector<Scheduler::Work>& wo
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy) {
   const auto of_token = [&](const models::ModelFacts& of, const Strategy& over) {
-    const int64_t of_head = of.kept_features / of.kept_heads;  // of a key and a value
+    const int64_t of_head =
+        of.key_value_cache_features / of.key_value_cache_heads;  // of a key and a value
     const int64_t bytes = options.int8_key_values
                               ? of_head + 2 * static_cast<int64_t>(sizeof(float))
                               : of_head * static_cast<int64_t>(c10::elementSize(options.type));
@@ -171,7 +173,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
   const bool beats = ranks && options.heartbeat.timeout.count() > 0;
   tell(StepMessage::Kind::begin,
        {scheduler_.pages().size(), options.page_size, options.int8_key_values ? 1 : 0,
-        options.batch_invariant ? 1 : 0, beats ? 1 : 0});
+        options.batch_invariant ? 1 : 0, beats ? options.heartbeat.patience().count() : 0});
   if (!beats) return;
   // Some may still read their weights, and answer no sign of life before they have them.
   count_failures(false, *ranks);
@@ -274,7 +276,12 @@ void EngineCore::propose() {
     const int64_t drafts = scheduler_.reserve_for_drafts(*sequence, most);
     if (drafts > 0) requests.push_back({sequence, drafts});
   }
-  if (!requests.empty()) guard_drafter([&] { drafter_->propose(requests); });
+  if (requests.empty()) return;
+  guard_drafter([&] {
+    for (const auto& [id, error] : drafter_->propose(requests)) {
+      end(id, FinishReason::failed, error);
+    }
+  });
 }
 
 // So that ranks which run their passes together, as those of rollouts, run as many, each call

@@ -1,4 +1,4 @@
-// How well a model predicts a text.
+// Evaluates the cross-entropy loss and perplexity of a model on a text.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,35 @@
 namespace colossal::serve {
 
 struct EvaluateOptions {
-  int64_t sequence_length = 1;   // tokens of a row, at most the model's positions
-  int64_t batch = 1;             // rows of a forward pass of each replica
-  at::Device device = at::kCPU;  // where the model's weights are
-  // On which the model is; null: on this rank alone. Each calls evaluate(), with the same
-  // arguments.
+  int64_t sequence_length = 1;   // tokens per row, at most the number of positions of the model
+  int64_t batch = 1;             // rows per forward pass of each replica
+  at::Device device = at::kCPU;  // device of the model's weights
+  // The ranks that hold the model; null: this rank holds the whole model. Every rank calls
+  // evaluate() with the same arguments.
   const ParallelContext* ranks = nullptr;
 };
 
 struct Evaluation {
-  double loss_sum = 0;  // of the cross-entropies of all tokens that were predicted
-  int64_t tokens = 0;   // that were predicted
+  double loss_sum = 0;  // sum of the cross-entropies (nats) of the predicted tokens
+  int64_t tokens = 0;   // number of predicted tokens
   double loss() const { return loss_sum / static_cast<double>(tokens); }
   double perplexity() const;
 };
 
-// Predicts each token of the corpus once, but for the first, which nothing precedes. The text is
-// cut into rows of sequence_length = S tokens: row i sees tokens i S .. i S + S - 1 and predicts
-// the token that follows each of them, from the tokens before it in its own row. So the first
-// prediction of a row has one token of context. The last row has what is left, and is computed by
-// itself, so that no row is padded. Calls `progress` after each pass, or, with a pipeline, after
-// some, with what is done so far. Law of several ranks: what the layers say; 32 bytes and the
-// activation at each border of the pipeline; and an all-reduce of 8 bytes after each pass, or after
-// some.
-// Throws ConfigError for a corpus of fewer than two tokens, and for a sequence length or a batch
-// below 1; Error for a loss that is not finite.
+// Predicts every token of the corpus once, except the first token. The text is cut into rows of S =
+// sequence_length tokens: row i reads tokens i S .. i S + S - 1 and predicts tokens i S + 1 .. i S
+// + S, each from the preceding tokens of the row. The first prediction of a row therefore has one
+// token of context. The last row holds the remaining tokens and is computed alone, so no row is
+// padded.
+//
+// Calls `progress` with the totals so far: after every forward pass, or, with pipeline parallelism,
+// after every few passes.
+//
+// Law with several ranks: the bytes of the layers; per forward pass 32 bytes and the activation at
+// each pipeline border; one all-reduce of 8 bytes whenever `progress` is called.
+//
+// Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
+// below 1; Error if the loss is not finite.
 Evaluation evaluate(models::LanguageModel& model, const data::Corpus& corpus,
                     const EvaluateOptions& options,
                     const std::function<void(const Evaluation&)>& progress = {});

@@ -1,5 +1,5 @@
-// Writes a model's folder with the weights of its products in few bits, which are chosen by what
-// the model computes of a text.
+// Post-training quantization of a model folder: quantizes the weights of linear layers, optionally
+// calibrated on a text (GPTQ, AWQ).
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,33 @@
 namespace colossal::serve {
 
 enum class Calibration {
-  none,  // each number to the nearest
+  none,  // round to nearest
   gptq,  // ops/gptq.h
-  awq,   // ops/awq.h: factors go into norms and products before, then each number to the nearest
+  awq,   // ops/awq.h: scaling, then round to nearest
 };
 
 struct FolderQuantization {
-  ops::Quantization how;  // of products; of those whose inputs are no whole groups, group = 0
+  ops::Quantization how;  // for linear layers; group = 0 if it does not divide their input size
   Calibration calibration = Calibration::none;
-  // Rows of the text that the model sees, spread over it evenly; fewer where it is shorter.
+  // Number of calibration rows, spread evenly over the text; fewer if the text is too short.
   int64_t samples = 128;
   int64_t sequence_length = 2048;
-  at::ScalarType type = at::kFloat;  // that activations are computed in
-  // Called when so many of so many blocks are done.
+  at::ScalarType type = at::kFloat;  // dtype of activations
+  // Called after each block, with the number of blocks done and the total.
   std::function<void(int64_t done, int64_t blocks)> progress = {};
 };
 
-// Writes `folder` in the form of compressed-tensors. Blocks are done one after the other, each
-// after those before it are rounded: in memory are one block, its inputs' statistics, and the
-// activations of all rows before it. Norms, routers, token tables and the head stay as they are.
-// text: null without calibration. files: names and contents of what lies beside config.json and
-// weights. Throws ConfigError if `folder` exists, for a model whose products are stored [in, out],
-// one in few bits already, a text shorter than a row; IoError for bad or unwritable files.
+// Writes `folder` in the compressed-tensors format. Blocks are quantized in order, each calibrated
+// on the outputs of the quantized blocks before it (GPTQ, AWQ). Memory holds one block, the
+// statistics of its inputs, and the activations of all calibration rows before the block. Norms,
+// routers, token tables and the head are not quantized.
+//
+// text: the calibration text; null without calibration. files: name and contents of each further
+// file of the folder, besides config.json and the weights.
+//
+// Throws ConfigError if `folder` exists, if the model stores linear weights as [in, out], if the
+// model is already quantized, or if the text is shorter than one row; IoError for corrupt or
+// unwritable files.
 void quantize_folder(const models::ModelSpecification& specification, const data::Corpus* text,
                      const FolderQuantization& options, const std::filesystem::path& folder,
                      const std::vector<std::pair<std::string, std::string>>& files);

@@ -66,7 +66,7 @@ PassResults ForwardPass::collect() {
   auto [results, has_states] = std::move(started_.front());
   started_.pop_front();
   if (results_travel()) {
-    const comm::Group& ends = ranks_->ends_group();
+    const comm::Group& ends = ranks_->tied_table_group();
     results.logits = receive_activation(1 - ends.rank(), ends);
     if (has_states) results.states = receive_activation(1 - ends.rank(), ends);
   }
@@ -133,7 +133,7 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
       model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));
   if (!plan.wanted_states.empty()) {
     results_.states =
-        model_.whole_states(states, context, at::tensor(plan.wanted_states, at::kLong));
+        model_.gathered_states(states, context, at::tensor(plan.wanted_states, at::kLong));
   }
   return {};
 }
@@ -144,7 +144,7 @@ bool ForwardPass::results_travel() const {
 
 void ForwardPass::send_results() {
   if (ranks_->coordinate(Axis::tp) != 0) return;
-  const comm::Group& ends = ranks_->ends_group();
+  const comm::Group& ends = ranks_->tied_table_group();
   send_activation(results_.logits, 1 - ends.rank(), ends);
   if (results_.states.defined()) send_activation(results_.states, 1 - ends.rank(), ends);
 }
@@ -235,9 +235,10 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   if (pages.each_token_alone) invariant.emplace();
   FollowedAdapters adapters(ranks, load_adapter);
   ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
-  if (begin.numbers.back() == 0) return work_on_plans(pass, adapters, ranks);
+  const std::chrono::milliseconds patience(begin.numbers.back());
+  if (patience.count() == 0) return work_on_plans(pass, adapters, ranks);
   count_failures(false, ranks);
-  const HeartbeatAnswers answers(ranks);
+  const HeartbeatAnswers answers(ranks, patience);
   try {
     work_on_plans(pass, adapters, ranks);
   } catch (const std::exception& error) {

@@ -1,5 +1,5 @@
-// The forward passes of an engine's steps on one of the ranks that hold a model: its stages of the
-// pipeline, its parts of tensors, and the keys and values of its layers and heads.
+// Forward passes of the engine's steps on one of the ranks that hold a model: this rank's pipeline
+// stages, shards of weights, and keys and values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,46 +18,48 @@
 
 namespace colossal::serve {
 
-// What surrounds the work of a stage of this rank, such as to bring weights that lie elsewhere: it
-// calls `run`.
+// Wraps the computation of a stage on this rank, e.g. to fetch offloaded weights. Must call `run`.
 using AroundStage = std::function<void(int stage, const std::function<void()>& run)>;
 
 struct PassResults {
-  at::Tensor logits{};  // [wanted, vocabulary], on the host
-  at::Tensor states{};  // [wanted, hidden] fp64, on the host; undefined: none are wanted
+  at::Tensor logits{};  // [wanted rows, vocabulary], on the host
+  at::Tensor states{};  // [wanted rows, hidden] fp64, on the host; undefined if none are wanted
 };
 
 class ForwardPass {
  public:
-  // ranks: of which this is one, with the model's strategy; null: this rank has all of the model,
+  // ranks: the ranks that hold the model, this rank included; null: this rank holds the whole model
   // and computes on `device`.
   ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // How many passes may be started before the first is collected: each stage then has one to work
-  // on. With several stages a rank it is one, as a stage would wait for a later one of this rank.
+  // Most passes that may be started before the first is collected: one per pipeline stage, so that
+  // every stage is busy. 1 with interleaved stages (several per rank), where a pass would wait for
+  // a later stage of the same rank.
   int64_t most_under_way() const;
-  // Runs this rank's stages of a pass. Collective over the ranks, none of which waits for those
-  // behind it. An empty plan: around_stage() has nothing to run, but where ranks share out experts:
-  // then the pass has no tokens, and those here work on other ranks' rows. All that share them out
-  // run their passes together. Law: what the layers say; at each border of the pipeline 32 bytes
-  // and the activation; and as much with the logits, and with the states, from the last stage to
-  // the first rank, where these are two ranks.
+  // Runs this rank's stages of a pass. Collective over the ranks; no rank waits for a later stage.
+  //
+  // An empty plan does nothing except calling around_stage() with an empty `run`. With expert
+  // parallelism, however, the pass runs without tokens, and the experts on this rank compute rows
+  // of other ranks: ranks that share experts run their passes in lockstep.
+  //
+  // Law: the bytes of the layers; at each pipeline border 32 bytes and the activation; if the last
+  // stage is not on the first rank, 32 bytes and the logits, and 32 bytes and the states if wanted.
   void start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
-  // At the first rank: waits for the results of the oldest pass that was started, of a plan that
-  // was not empty, and has not been collected.
+  // Called on the first rank: waits for and returns the results of the oldest started, uncollected
+  // pass of a non-empty plan.
   PassResults collect();
 
  private:
   nn::StepContext begin(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   bool shares_experts() const { return strategy_.expert_ranks() > 1; }
   void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
-  // From what the stage before gives, or nothing, to what the next one takes; the last one gives
-  // results_.
+  // Computes one stage. x: output of the previous stage; undefined at the first stage. Returns the
+  // input of the next stage; the last stage sets results_ and returns an undefined tensor.
   at::Tensor run_stage(int stage, const at::Tensor& x, const StepPlan& plan,
                        const nn::StepContext& context);
-  // Whether the last stage is on another rank than the first one.
+  // Whether the last stage is on a rank other than the first rank.
   bool results_travel() const;
   void send_results();
 
@@ -68,26 +70,26 @@ class ForwardPass {
   Strategy strategy_;
   nn::PagedKeyValueStore store_;
   Stages stages_;
-  PassResults results_;  // of the pass under way, at the ranks of the last stage
+  PassResults results_;  // of the current pass, on the ranks of the last stage
   struct Started {
-    PassResults results;  // undefined: they come from the last stage
+    PassResults results;  // undefined if the last stage is on another rank
     bool has_states = false;
   };
-  std::deque<Started> started_;  // at the first rank
+  std::deque<Started> started_;  // on the first rank only: passes not collected yet
 };
 
-// Reads this rank's part of an adapter of the model, as InferenceModel::load_adapter().
+// Loads this rank's part of an adapter of the model; see InferenceModel::load_adapter().
 using LoadAdapter =
     std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
-// At the ranks other than the first: works on its plans until its engine ends. load_adapter: empty
-// where no request has an adapter. Throws CommError where a rank is lost.
+// Called on the ranks other than the first: executes the first rank's plans until the engine ends.
+// load_adapter: empty if no request has an adapter. Throws CommError if a rank is lost.
 void follow(models::LanguageModel& model, const models::ModelFacts& facts,
             const ParallelContext& ranks, const AroundStage& around_stage = {},
             const LoadAdapter& load_adapter = {});
 
-// At each rank, once it has loaded an adapter or could not: returns how many could not. Law: an
-// all-reduce of 8 bytes over all ranks.
+// Called on each rank after it has loaded an adapter or failed to: returns the number of ranks that
+// failed. Law: an all-reduce of 8 bytes over all ranks.
 int64_t count_failures(bool failed, const ParallelContext& ranks);
 
 }  // namespace colossal::serve

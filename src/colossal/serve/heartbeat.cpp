@@ -16,29 +16,33 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kGoesOn = 1, kIsLast = 0;
-constexpr std::chrono::milliseconds kLook{5};
+constexpr std::chrono::milliseconds kLook{10};
 
-at::Tensor beat_of(int64_t value, const ParallelContext& ranks) {
-  return at::full({1}, value, at::TensorOptions(at::kLong).device(ranks.device()));
+// All ranks once more, whose messages wait neither for work nor for a device.
+comm::Group make_channel(const ParallelContext& ranks) {
+  const comm::Group& all = ranks.world_group();
+  return ranks.world().host_group(all.axis(), all.ranks());
 }
 
-void answer_beats(const ParallelContext& ranks) {
-  const comm::Group& group = ranks.background_group();
-  const at::Tensor beat = beat_of(kGoesOn, ranks);
-  try {
-    do {
-      comm::receive(beat, 0, group, comm::Reason::control);
-      comm::send(beat, 0, group, comm::Reason::control);
-    } while (beat.item<int64_t>() != kIsLast);
-  } catch (const CommError&) {
-    // The rank's own thread hears of it too, and says so.
-  }
+at::Tensor beat_of(int64_t value) {
+  return at::full({1}, value, at::kLong);
+}
+
+// Whether it is done in time. Throws what it threw.
+bool await(comm::Work work, Clock::time_point deadline) {
+  while (!work.done() && Clock::now() < deadline) std::this_thread::sleep_for(kLook);
+  if (!work.done()) return false;
+  work.wait();
+  return true;
 }
 
 }  // namespace
 
 Heartbeat::Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options)
-    : ranks_(ranks), options_(options), thread_([this] { run(); }) {}
+    : world_(ranks.world()),
+      channel_(make_channel(ranks)),
+      options_(options),
+      thread_([this] { run(); }) {}
 
 Heartbeat::~Heartbeat() {
   {
@@ -59,40 +63,60 @@ void Heartbeat::run() {
     try {
       if (!ask(is_last)) return;
     } catch (const CommError& error) {
-      ranks_.world().abort(error.what());  // an engine that is idle would not hear of it
+      world_.abort(error.what());  // an engine that is idle would not hear of it
       return;
     }
   } while (!is_last);
 }
 
 bool Heartbeat::ask(bool is_last) {
-  const comm::Group& group = ranks_.background_group();
-  const at::Tensor beat = beat_of(is_last ? kIsLast : kGoesOn, ranks_);
+  const at::Tensor beat = beat_of(is_last ? kIsLast : kGoesOn);
   std::vector<comm::Work> answers;
-  for (int rank = 1; rank < group.size(); ++rank) {
-    comm::send_async(beat, rank, group, comm::Reason::control);
+  for (int rank = 1; rank < channel_.size(); ++rank) {
+    comm::send_async(beat, rank, channel_, comm::Reason::control);
     answers.push_back(
-        comm::receive_async(at::empty_like(beat), rank, group, comm::Reason::control));
+        comm::receive_async(at::empty_like(beat), rank, channel_, comm::Reason::control));
   }
   const Clock::time_point deadline = Clock::now() + options_.timeout;
   for (size_t i = 0; i < answers.size(); ++i) {
-    while (!answers[i].done() && Clock::now() < deadline) std::this_thread::sleep_for(kLook);
-    if (!answers[i].done()) {
-      ranks_.world().abort(
-          fmt::format("rank {} has not answered for {}: it hangs, or its machine does",
-                      group.ranks()[i + 1], exact_duration(options_.timeout)));
-      return false;
-    }
-    answers[i].wait();
+    if (await(answers[i], deadline)) continue;
+    world_.abort(fmt::format("rank {} has not answered for {}: it hangs, or its machine does",
+                             channel_.ranks()[i + 1], exact_duration(options_.timeout)));
+    return false;
   }
   return true;
 }
 
-HeartbeatAnswers::HeartbeatAnswers(const ParallelContext& ranks)
-    : thread_([&ranks] { answer_beats(ranks); }) {}
+HeartbeatAnswers::HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience)
+    : world_(ranks.world()),
+      channel_(make_channel(ranks)),
+      patience_(patience),
+      thread_([this] { run(); }) {}
 
 HeartbeatAnswers::~HeartbeatAnswers() {
   thread_.join();
+}
+
+void HeartbeatAnswers::run() {
+  const at::Tensor beat = beat_of(kGoesOn);
+  const auto in_time = [&](const comm::Work& work) {
+    return await(work, Clock::now() + patience_);
+  };
+  const auto is_asked = [&] {
+    return in_time(comm::receive_async(beat, 0, channel_, comm::Reason::control)) &&
+           in_time(comm::send_async(beat, 0, channel_, comm::Reason::control));
+  };
+  try {
+    do {
+      if (!is_asked()) {
+        return world_.abort(fmt::format(
+            "rank {} has asked for no sign of life for {}: it hangs, or its machine does",
+            channel_.ranks().front(), exact_duration(patience_)));
+      }
+    } while (beat.item<int64_t>() != kIsLast);
+  } catch (const CommError& error) {
+    world_.abort(error.what());
+  }
 }
 
 }  // namespace colossal::serve

@@ -1,5 +1,8 @@
-// Finds a rank that hangs long before the timeout of its groups passes, which is made for steps
-// that may take long: a thread of each rank answers the first one, however long its work takes.
+// Detects a hung rank long before the timeout of its communication groups, which must allow for
+// long steps. The first rank sends heartbeats to all other ranks, and a thread of each rank answers
+// them, even while a step runs. The first rank notices a rank that does not answer; the others
+// notice that no heartbeat comes. Heartbeats use World::host_group(), TCP if ranks compute on GPUs,
+// so they wait for no device.
 #pragma once
 
 #include <chrono>
@@ -13,26 +16,32 @@ namespace colossal::serve {
 
 struct HeartbeatOptions {
   std::chrono::milliseconds interval{1000};
-  // How long a rank may leave a beat unanswered before it counts as lost; 0: nobody asks.
+  // A rank that does not answer a heartbeat within this time counts as lost; 0: no heartbeats.
   std::chrono::milliseconds timeout{10'000};
+
+  // How long the other ranks wait for a heartbeat. It is longer than `timeout`: if one of them
+  // hangs, the first rank waits `timeout` for the answer before it sends the next heartbeat, and
+  // must not be mistaken for the rank that hangs.
+  std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 
-// At the first rank: asks all others. While it lives, an answer that does not come ends every
-// collective of the world with a CommError that names the rank. Law: at each beat 8 bytes to each
-// of the others; from each as much.
+// Runs on the first rank: sends heartbeats to all other ranks from a thread. If an answer is late,
+// aborts every collective of the world with a CommError that names the rank. Law: per heartbeat 8
+// bytes to each other rank and 8 bytes back. Collective with HeartbeatAnswers.
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);
-  ~Heartbeat();  // lets the others go
+  ~Heartbeat();  // sends a last heartbeat, which ends HeartbeatAnswers on the other ranks
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
  private:
   void run();
-  // Whether all have answered.
+  // Sends one heartbeat. Returns whether all ranks answered; aborts the world if not.
   bool ask(bool is_last);
 
-  const ParallelContext& ranks_;
+  comm::World& world_;
+  comm::Group channel_;
   HeartbeatOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -40,15 +49,22 @@ class Heartbeat {
   std::thread thread_;
 };
 
-// At the others: answers until the first rank ends, or is lost.
+// Runs on the other ranks: answers heartbeats from a thread until the last one, or until a rank is
+// lost. If no heartbeat comes for `patience`, aborts every collective of the world with a CommError
+// that names the first rank.
 class HeartbeatAnswers {
  public:
-  explicit HeartbeatAnswers(const ParallelContext& ranks);
+  HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience);
   ~HeartbeatAnswers();
   HeartbeatAnswers(const HeartbeatAnswers&) = delete;
   HeartbeatAnswers& operator=(const HeartbeatAnswers&) = delete;
 
  private:
+  void run();
+
+  comm::World& world_;
+  comm::Group channel_;
+  std::chrono::milliseconds patience_;
   std::thread thread_;
 };
 

@@ -109,7 +109,7 @@ class CodeBlocks {
 };
 
 // Scales in the narrowest type that has them all.
-at::Tensor narrowed(const at::Tensor& scales) {
+at::Tensor down_projected(const at::Tensor& scales) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor narrow = scales.to(type);
     if (narrow.to(at::kFloat).equal(scales)) return narrow;
@@ -195,7 +195,7 @@ std::shared_ptr<const ops::QuantizedMatrix> quantize(
     const InferenceOptions& options, const ParallelContext& context, CodeBlocks& blocks) {
   ops::GroupScales scales;
   if (read.scales.defined()) {
-    scales.scales = narrowed(read.scales.contiguous());
+    scales.scales = down_projected(read.scales.contiguous());
     if (read.zeros.defined()) scales.zeros = read.zeros.to(at::kByte).contiguous();
   } else {
     scales = choose_scales(parameter, read.numbers, how, context);
@@ -212,7 +212,7 @@ at::Tensor oriented(const nn::Parameter& parameter, const at::Tensor& weights) {
   return in_out ? weights.transpose(-1, -2) : weights;
 }
 
-void quantize_all(nn::Parameter& parameter, const checkpoint::WeightsHere& weights,
+void quantize_all(nn::Parameter& parameter, const checkpoint::LocalWeights& weights,
                   const InferenceOptions& options, const ParallelContext& context,
                   CodeBlocks& blocks) {
   if (weights.numbers.numel() == 0) return;  // of another stage of the pipeline
@@ -443,7 +443,7 @@ void InferenceModel::open(const models::ModelSpecification& specification,
       specification, parts_->weights,
       {.parameters = select(parts_->build->parameters(), in_few_bits, /*quantized=*/true),
        .take =
-           [&](nn::Parameter& parameter, const checkpoint::WeightsHere& weights) {
+           [&](nn::Parameter& parameter, const checkpoint::LocalWeights& weights) {
              quantize_all(parameter, weights, options, parts_->context, blocks);
            },
        .as_stored = !options.quantization},
@@ -491,7 +491,7 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
                     folder.string(), fmt::join(adapted.adapter->settings.modules_to_save, ", ")));
   }
   refuse_experts(*adapted.adapter, folder);
-  if (adapted.facts.kept_features != parts_->base.facts.kept_features) {
+  if (adapted.facts.key_value_cache_features != parts_->base.facts.key_value_cache_features) {
     throw ConfigError(fmt::format(
         "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents "
         "are "

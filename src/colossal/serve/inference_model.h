@@ -1,5 +1,5 @@
-// A model that is not trained: its weights are read from a Hugging Face folder to the tiers where
-// they rest, and brought to the device for their uses.
+// A model for inference. Its weights are read from a Hugging Face folder into their memory tiers
+// and copied to the device when used.
 #pragma once
 
 #include <filesystem>
@@ -17,61 +17,63 @@
 namespace colossal::serve {
 
 struct InferenceOptions {
-  at::ScalarType type = at::kFloat;  // of weights and activations
+  at::ScalarType type = at::kFloat;  // dtype of weights and activations
   at::Device device = at::kCPU;
-  memory::Tiers tiers;     // of parameters
-  int64_t table_rows = 0;  // the most rows of a token table here at once; 0: all
-  // Quantizes the weights of products as they are read, and the head's table, that one to 8 bits at
-  // least. Other tables, norms and biases stay in `type`. Tables are then whole, whatever
-  // table_rows says.
+  memory::Tiers tiers;     // tiers that store the parameters
+  int64_t table_rows = 0;  // most rows of a token table on this rank at once; 0: all
+  // Quantizes the weights of linear layers while reading them, and the table of the head (to at
+  // least 8 bits). Other tables, norms and biases keep `type`. table_rows is then ignored: tables
+  // are whole.
   std::optional<ops::Quantization> quantization;
-  // Without quantization: products' weights that the folder holds in few bits stay in these.
+  // Applies if `quantization` is nullopt. True: linear weights that are quantized in the folder
+  // stay quantized, in the same format, where linear layers support the format. False: such weights
+  // are dequantized to `type`.
   bool as_stored = false;
-  // Weights that rest off the device come in chunks of about this size; a larger tensor is a chunk
-  // alone. At most window_bytes of them, or two chunks, are on the device, and half as much on the
-  // way from NVMe.
+  // Weights stored off the device (host, NVMe) are in chunks of about this size; a larger tensor is
+  // a chunk by itself. At most window_bytes of chunks, or two chunks if larger, are on the device
+  // at once, and up to half as many bytes are being read from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;
   int64_t window_bytes = int64_t{24} << 20;
-  // Called while the weights are read, with how many of how many tensors are done.
+  // Called while the weights are read, with the number of tensors read and the total.
   std::function<void(int64_t done, int64_t total)> progress = {};
-  // How ranks hold the model together, over pp and tp. Activations between products are whole where
-  // the tensor mode leaves the choice: of few tokens there is little to share out.
+  // How the ranks partition the model, over pp and tp. Sequence parallelism of tp is off by
+  // default: with few tokens per step, sharding activations over tokens gains little.
   Strategy strategy{.tp_sequence = false};
 };
 
 class InferenceModel {
  public:
-  // Reads the weights buffer by buffer; no more of them is in memory than rests there. Throws
-  // ConfigError where they are of another model, or are to be quantized and rest elsewhere than on
-  // the device; IoError for what the disk refuses.
+  // Reads the weights buffer by buffer; host memory never holds more weights than are stored in it.
+  // Throws ConfigError if the weights do not match the specification, or if weights are to be
+  // quantized and are not stored on the device; IoError for read errors.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
-  // One rank's part of the model of `world`'s ranks. Collective. Throws ConfigError, too, where
-  // weights are to be quantized in groups that the strategy would cut.
+  // Reads this rank's part of the model, partitioned over the ranks of `world`. Collective. Throws
+  // ConfigError also if the strategy would split quantization groups between ranks.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
                  comm::World& world);
   ~InferenceModel();
 
-  // The ranks that hold the model together; null: this one alone.
+  // The ranks that hold the model; null: this rank holds the whole model.
   const ParallelContext* ranks() const;
 
-  // Forward passes, one at a time, any number of them.
+  // The model, for any number of forward passes, one at a time.
   models::LanguageModel& operator*() const;
 
-  // Reads this rank's part of an adapter from a folder of peft, to the device; it needs the model
-  // no more. Not thread-safe by itself, but forward passes may go on. Throws ConfigError for a
-  // folder that has none, or that of another model; IoError for what the disk refuses, and for
-  // numbers that are not finite.
+  // Reads this rank's part of a PEFT adapter from a folder to the device. The returned adapter does
+  // not depend on this object. Not thread-safe against itself; safe while forward passes run.
+  // Throws ConfigError if the folder has no adapter, or an adapter of another model; IoError for
+  // read errors and non-finite values.
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
-  at::ScalarType type() const;  // of weights and activations
+  at::ScalarType type() const;  // dtype of weights and activations
   at::Device device() const;
-  // Describes where weights rest, and how many of them are on the device for their uses; empty: all
-  // rest on the device.
+  // Describes in which tiers the weights are stored, and how many bytes of them are on the device
+  // at once; empty if all are stored on the device.
   std::string describe_offload() const;
 
-  // The bytes of all weights, where they rest.
+  // Bytes of all weights of this rank, over all tiers.
   int64_t weight_bytes() const;
-  // Whether products' weights are in few bits.
+  // Whether any linear weights are quantized.
   bool is_quantized() const;
 
  private:
@@ -82,7 +84,7 @@ class InferenceModel {
   static memory::OrderOfStages record_order(const models::ModelSpecification& specification,
                                             const InferenceOptions& options, int rank);
 
-  std::unique_ptr<comm::World> alone_;  // where nobody gave a world
+  std::unique_ptr<comm::World> alone_;  // the world of this rank alone, if the caller passed none
   std::unique_ptr<Parts> parts_;
 };
 

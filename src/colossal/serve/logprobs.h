@@ -9,8 +9,9 @@
 
 namespace colossal::serve {
 
-// Returns the log-probability of `token`, those of the `most_likely` most likely tokens (equal ones
-// by number), and the entropy of all. logits: [vocabulary] fp64, contiguous.
+// Returns the log-probability of `token`, its rank, the `most_likely` most likely tokens with
+// log-probabilities (ties by token number), and the entropy (nats) of the distribution. logits:
+// [vocabulary], fp64, contiguous.
 GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t most_likely);
 
 }  // namespace colossal::serve

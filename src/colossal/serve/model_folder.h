@@ -1,4 +1,4 @@
-// What a Hugging Face folder says about the use of its model.
+// Reads generation defaults of a model from its Hugging Face folder.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,21 +13,24 @@
 
 namespace colossal::serve {
 
-// The tokens that end a text: the "eos_token_id", a number or a list, of generation_config.json,
-// else that of config.json, else the tokenizer's. Throws ConfigError where it is neither.
+// Returns the end-of-sequence tokens: "eos_token_id" (a number or a list) of
+// generation_config.json, else of config.json, else the tokenizer's end token. Throws ConfigError
+// if "eos_token_id" is neither a token number nor a list of token numbers.
 std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
                                 const text::Tokenizer& tokenizer);
 
-// What generation_config.json says of temperature, top_k, top_p, min_p, typical_p and
-// repetition_penalty; the defaults of the rest. Throws ConfigError for what is no number.
+// Returns temperature, top_k, top_p, min_p, typical_p and repetition_penalty of
+// generation_config.json; all other options, and missing fields, have their defaults. Throws
+// ConfigError if one of these fields is not a number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
-// Returns the pooling of 1_Pooling/config.json of sentence-transformers, mean or last; last if
-// there is no such file. Throws ConfigError for another pooling.
+// Returns the pooling (mean or last) of sentence-transformers' 1_Pooling/config.json; Pooling::last
+// if there is no such file. Throws ConfigError for any other pooling.
 Pooling default_pooling(const std::filesystem::path& folder);
 
-// The type to compute in: the "dtype" of config.json, else that of the first tensor; bf16 for fp16.
-// Throws ConfigError for a type in which nothing is computed here.
+// Returns the dtype to compute in: "dtype" or "torch_dtype" of config.json, else the dtype of the
+// first floating-point weight in the folder; bf16 in place of fp16. Throws ConfigError for an
+// unsupported dtype.
 at::ScalarType compute_type(const std::filesystem::path& folder);
 
 }  // namespace colossal::serve

@@ -1,5 +1,5 @@
-// Keeps track of pages of keys and values: which are free, how many users the others have, and
-// which beginnings of texts they hold for reuse.
+// Allocates pages of keys and values, counts their users, and indexes full pages by the text prefix
+// that they hold (prefix cache).
 #pragma once
 
 #include <cstdint>
@@ -14,40 +14,41 @@ namespace colossal::serve {
 
 class PagePool {
  public:
-  // A beginning of a text that fills whole pages; 0: the empty one.
+  // Identifies a prefix of a text that fills whole pages; 0: the empty prefix.
   using Prefix = uint64_t;
 
   struct KeptPage {
     int64_t page = 0;
-    Prefix prefix = 0;  // the beginning that ends with this page
+    Prefix prefix = 0;  // the prefix that ends with this page
   };
 
   explicit PagePool(int64_t pages);
 
   int64_t size() const { return std::ssize(pages_); }
-  // Pages that take() can give: those that nobody uses.
+  // Number of pages that take() can return: pages without users.
   int64_t available() const { return std::ssize(free_) + std::ssize(idle_); }
   int64_t in_use() const { return size() - available(); }
 
-  // Takes a page for one user; its contents are undefined. Among kept pages the one unused for
-  // longest goes first.
+  // Returns a page with one user and undefined contents. If no other page is free, evicts the
+  // cached page that has been unused for longest.
   int64_t take();
-  // share() adds a user, release() removes one. A kept page keeps its contents until it is taken.
+  // share() adds a user, release() removes a user. A cached page without users keeps its contents
+  // until take() evicts it.
   void share(int64_t page);
   void release(int64_t page);
 
-  // The page that continues `before` with these tokens, if it is kept. `salt` tells texts apart
-  // that must not share pages.
+  // Returns the cached page that holds `tokens` after the prefix `before`; nullopt if there is
+  // none. Texts with different salts never share pages.
   std::optional<KeptPage> find(Prefix before, const std::string& salt,
                                std::span<const int32_t> tokens) const;
-  // Keeps a page, in use, that holds these tokens after `before`, unless another one does already.
-  // Returns the beginning that ends with it.
+  // Caches a page in use, which holds `tokens` after the prefix `before`, unless another page with
+  // the same contents is cached. Returns the prefix that ends with the page.
   Prefix keep(int64_t page, Prefix before, const std::string& salt,
               std::span<const int32_t> tokens);
 
  private:
-  // The tokens themselves, so that no two texts are ever mistaken for each other. Beginnings of
-  // other salts have other numbers, so that only first pages need the salt.
+  // Holds the tokens themselves, so that texts with equal hashes are not confused. Prefixes of
+  // different salts have different numbers, so only the key of a first page needs the salt.
   struct Key {
     Prefix before;
     std::string salt;
@@ -59,7 +60,7 @@ class PagePool {
   };
   struct Page {
     int64_t users = 0;
-    const Key* key = nullptr;  // that it is kept by; null: it is not
+    const Key* key = nullptr;  // its key in kept_; null: not cached
     std::list<int64_t>::iterator place_in_idle{};
   };
 
@@ -67,8 +68,8 @@ class PagePool {
   void forget(int64_t page);
 
   std::vector<Page> pages_;
-  std::vector<int64_t> free_;  // nobody uses them, and they are not kept
-  std::list<int64_t> idle_;    // nobody uses them, but they are kept; longest unused first
+  std::vector<int64_t> free_;  // pages without users that are not cached
+  std::list<int64_t> idle_;    // cached pages without users, longest unused first
   std::unordered_map<Key, KeptPage, KeyHash> kept_;
   Prefix last_prefix_ = 0;
 };

@@ -81,7 +81,7 @@ void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& wor
   sequence.drafts.resize(std::max<int64_t>(0, count - sequence.remaining()));
   const int64_t begin = sequence.computed + sequence.under_way;
   while (!reserve(sequence, begin + count)) {
-    Sequence* const last = last_to_give_way(sequence);
+    Sequence* const last = preemption_victim(sequence);
     if (!last) return;
     if (const auto work = works.find(last->order()); work != works.end()) {
       budget += work->second.count;
@@ -93,7 +93,7 @@ void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& wor
   works[sequence.order()] = {&sequence, begin, count, std::ssize(sequence.drafts)};
 }
 
-Sequence* Scheduler::last_to_give_way(const Sequence& sequence) const {
+Sequence* Scheduler::preemption_victim(const Sequence& sequence) const {
   for (auto last = running_.rbegin(); last->second.get() != &sequence; ++last) {
     if (last->second->steps == 0) return last->second.get();
   }

@@ -1,13 +1,13 @@
-// Decides which tokens of which sequences a step works on, and which pages they have.
+// Decides which tokens of which sequences a step computes, and allocates their pages.
 //
-// First come the sequences that generate, one token each, then chunks of those that are being read,
-// then new ones, as far as the tokens of a step and the pages reach; in each group by priority and
-// arrival. If a running sequence gets no pages, the last of all running ones gives its pages back
-// and waits at its place in the order. What it had computed is computed again, except for pages
-// that are still kept.
+// Order within a step: sequences in the decode phase (one token each), then chunks of running
+// sequences in prefill, then waiting sequences, until the step's tokens or the pages are used up;
+// within each of these, by priority and arrival. If a running sequence gets no pages, the last
+// running sequence is preempted: it releases its pages and waits at its place in the order. Its
+// keys and values are then recomputed, except in pages that the prefix cache still has.
 //
-// The beams of a request count as its width from the time when it starts, and run whenever there
-// are pages. Those that wait for others are not worked on.
+// In beam search, a request counts as `width` sequences from its start; its beams run whenever
+// there are pages. Beams that wait for the logits of other beams are not scheduled.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,17 @@ struct SchedulerOptions {
   int64_t page_size = 16;
   int64_t max_num_seqs = 64;
   int64_t max_batch_tokens = 512;
-  int64_t max_scored_tokens = 512;  // of a chunk whose log-probabilities are asked for
+  // most tokens per chunk if prompt log-probabilities are requested
+  int64_t max_scored_tokens = 512;
   bool prefix_cache = true;
-  // Steps that may be under way at once: none of them takes more than its share of the sequences.
+  // Most steps in flight. A step takes at most its share of the sequences, so that the other steps
+  // have work too.
   int64_t steps_under_way = 1;
 };
 
 class Scheduler {
  public:
-  // `count` tokens of a sequence from the position `begin` on, of which the last `drafts` are
-  // guesses.
+  // Tokens [begin, begin + count) of a sequence, of which the last `drafts` are draft tokens.
   struct Work {
     Sequence* sequence = nullptr;
     int64_t begin = 0;
@@ -44,38 +45,39 @@ class Scheduler {
     bool generates() const { return count - drafts == 1; }
   };
 
-  // copy_page(from, to): copies keys and values.
+  // pages: total number of pages. copy_page(from, to): copies the keys and values of a page.
   Scheduler(const SchedulerOptions& options, int64_t pages,
             std::function<void(int64_t, int64_t)> copy_page);
 
   void add(std::unique_ptr<Sequence> sequence);
-  // Running sequences of which one token is to be computed in the next step, in their order.
+  // Returns the running sequences that the next step may decode (one token each), in order.
   std::vector<Sequence*> generating() const;
-  // Whether there may be work for one more step.
+  // Whether another step may have work.
   bool has_more();
-  // Takes free pages for guesses of such a sequence. Returns for how many guesses there is room, at
-  // most `most`.
+  // Reserves free pages for draft tokens of a sequence from generating(). Returns the number of
+  // draft tokens that have room, at most `most`.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
-  // Returns the work of a step: sequences that generate first, and within them and the rest, those
-  // of one adapter together. Chunks of a prompt may be in several steps; a sequence that is in any
-  // (Sequence::steps, which is counted up here) keeps its pages. Empty: nothing waits or runs but
-  // in other steps, or those have all pages.
+  // Returns the work of a step: sequences in the decode phase first; within decode and within
+  // prefill, sequences of the same adapter are adjacent. Several steps in flight may each have a
+  // chunk of the same prompt. Increments Sequence::steps; a sequence with steps in flight is not
+  // preempted. Returns an empty list if there is nothing to compute besides the steps in flight, or
+  // if these hold all pages.
   std::vector<Work> schedule();
-  // With the results of the step, for each work of a sequence that is still here: the keys and
-  // values of its tokens, but for guesses, are in the pages.
+  // Called with the results of a step, for each work whose sequence has not ended: the keys and
+  // values of its tokens, draft tokens excepted, are now in the pages.
   void finish(const Work& work);
-  // Called when the sequence's first guess was right: it is now the last of the tokens, and has
-  // keys and values.
+  // Called when the first draft of a sequence was accepted: the draft is now the last token, and
+  // its keys and values are in the pages.
   void accept_draft(Sequence& sequence);
   bool has(uint64_t id) const;
-  // Adds another beam of the same text, which shares its full pages and has its own of the last
-  // one.
+  // Adds a beam with a copy of the text of `from`. Shares its full pages; a partly filled last page
+  // is copied.
   Sequence& fork(const Sequence& from, int64_t beam);
-  // Takes a sequence out, its pages given back; null: there is none of this id (any more; a request
-  // has one for each of its beams).
+  // Removes a sequence and releases its pages; null if there is no such sequence. For beam search,
+  // remove(id) must be called once per beam, since all beams of a request have its id.
   std::unique_ptr<Sequence> remove(uint64_t id);
   std::unique_ptr<Sequence> remove(const Sequence& sequence);
-  std::vector<uint64_t> ids() const;  // of all that run or wait
+  std::vector<uint64_t> ids() const;  // of all running and waiting sequences
 
   bool empty() const { return running_.empty() && waiting_.empty(); }
   int64_t running() const { return std::ssize(running_); }
@@ -87,32 +89,36 @@ class Scheduler {
 
  private:
   using Sequences = std::map<Sequence::Order, std::unique_ptr<Sequence>>;
-  using Works = std::map<Sequence::Order, Work>;  // by the order of its sequence
+  using Works = std::map<Sequence::Order, Work>;  // key: Sequence::order()
 
   int64_t pages_for(int64_t tokens) const;
-  // Gives a sequence the pages of its first `tokens` tokens; false: there are too few.
+  // Allocates pages for the first `tokens` tokens of a sequence; false if there are too few free
+  // pages.
   bool reserve(Sequence& sequence, int64_t tokens);
   void release(Sequence& sequence);
   std::unique_ptr<Sequence> take_out(Sequences& sequences, Sequences::iterator found);
   void preempt(Sequence& sequence, Works& works);
-  // How many sequences a step takes at most.
+  // Most sequences per step.
   size_t share_of_step() const;
-  // Works on the next tokens of a running sequence, as far as `budget` goes.
+  // Schedules the next tokens of a running sequence, at most `budget`.
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
-  // The first that waits to be worked on and may run beside the others; the end: there is none.
+  // Returns the first waiting sequence that may start running now; waiting_.end() if there is none.
   Sequences::iterator next_to_admit();
-  // Whether it runs from now on.
+  // Moves a waiting sequence to the running ones and schedules its first chunk; false if there are
+  // too few pages.
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
-  // The last that may give its pages back for this one, which may be this one itself; null: those
-  // that come after it are in steps.
-  Sequence* last_to_give_way(const Sequence& sequence) const;
-  // How many of max_num_seqs those count as that have started.
+  // Returns the last running sequence that may be preempted in favor of `sequence`, possibly
+  // `sequence` itself; null if all later sequences have steps in flight.
+  Sequence* preemption_victim(const Sequence& sequence) const;
+  // Number of the max_num_seqs slots in use; a started beam search uses `width` slots.
   int64_t slots_in_use() const;
   void keep_full_pages(Sequence& sequence);
   void find_prefix(Sequence& sequence);
-  // The token after what was found is computed into the last page, which others may use as well.
+  // Called when the prefix cache holds the whole text. The last token must be computed again for
+  // its logits, so the last page, which other sequences may share, is copied.
   void own_last_page(Sequence& sequence);
-  // Of a fork: its next token is computed into the last page if that is not full.
+  // Called for a fork: replaces a partly filled last page by a copy, because the next token is
+  // written to it.
   void own_open_page(Sequence& sequence);
   int64_t chunk_of(const Sequence& sequence, int64_t budget) const;
 

@@ -1,5 +1,4 @@
-// A rank's stages of the pipeline in forward passes, and the activations between those of two
-// ranks.
+// Runs a rank's pipeline stages in forward passes, and sends activations between ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,26 +10,27 @@
 
 namespace colossal::serve {
 
-// From what the stage before gives, undefined at the first one, to what the next one takes.
+// Computes one stage. x: output of the previous stage; undefined at the first stage. Returns the
+// input of the next stage.
 using RunStage = std::function<at::Tensor(int stage, const at::Tensor& x)>;
 
 class Stages {
  public:
-  // ranks: null where this rank has all stages, which are one.
+  // ranks: null if this rank holds the only stage.
   explicit Stages(const ParallelContext* ranks) : ranks_(ranks) {}
 
-  // A pass: runs the stages that are here, in order. It does not wait for the next rank, which may
-  // still work on the pass before this one, but on no earlier one. Law: at each border between two
-  // ranks 32 bytes and the activation.
+  // Runs this rank's stages of one forward pass, in order. Returns before the next rank has
+  // received the activation of this pass, but waits until that of the previous pass was sent. Law:
+  // at each border between two ranks 32 bytes and the activation.
   void run(const RunStage& run);
 
  private:
   const ParallelContext* ranks_;
-  comm::Work sent_;  // of the pass before
+  comm::Work sent_;  // activation sent in the previous pass
 };
 
-// An activation of any type and of at most 3 dims, to and from another rank of a group. Sending
-// returns at once. Law: 32 bytes and the activation.
+// Sends and receives an activation of any dtype and at most 3 dims to and from another rank of a
+// group. send_activation() is asynchronous. Law: 32 bytes and the activation.
 comm::Work send_activation(const at::Tensor& x, int to, const comm::Group& group);
 at::Tensor receive_activation(int from, const comm::Group& group);
 

@@ -1,4 +1,4 @@
-// What the first of the ranks that hold a model tells the others.
+// Messages from the first of the ranks that hold a model to the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,29 @@ namespace colossal::serve {
 
 struct StepMessage {
   enum class Kind : int64_t {
-    begin,  // an engine's pages: how many, of how many tokens, whether in int8, whether each token
-            // attends alone; and whether the first rank asks for signs of life (heartbeat.h)
-    step,   // a StepPlan
-    adapter,       // to load: its number, and a number for each byte of its folder's path
-    drop_adapter,  // its number
-    nothing,       // there is nothing to do for now
+    // The engine starts. numbers: number of pages, tokens per page, whether pages are int8, whether
+    // each token attends alone (batch_invariant), and for how many milliseconds the first rank may
+    // send no heartbeat (heartbeat.h; 0: it sends none).
+    begin,
+    step,          // numbers: a StepPlan
+    adapter,       // load an adapter. numbers: AdapterWeights::number, then the bytes of its path
+    drop_adapter,  // numbers: AdapterWeights::number
+    nothing,       // no work for now
     end            // the engine ends
   };
   Kind kind = Kind::nothing;
   std::vector<int64_t> numbers{};
 };
 
-// Whether this rank is the first of the pp x tp ranks that hold a model together.
+// Whether this rank is the first of the pp x tp ranks that hold a model.
 bool leads(const ParallelContext& ranks);
 
-// At the first rank. Law: 16 bytes and 8 for each number, to each of the others: along the pipeline
-// from the first rank, and at each stage along tp. A step is told without waiting for the next
-// stage, which may still work on the step before it.
+// Called on the first rank: sends a message to all other ranks, along the pipeline from the first
+// rank and, within each stage, along tp. Does not wait for the next stage if the message is a step,
+// because that stage may still compute the previous step. Law: 16 bytes and 8 per number, to each
+// other rank.
 void tell(const StepMessage& message, const ParallelContext& ranks);
-// At the others: waits for the next message, passes it on.
+// Called on the other ranks: waits for the next message, forwards it and returns it.
 StepMessage hear(const ParallelContext& ranks);
 
 }  // namespace colossal::serve

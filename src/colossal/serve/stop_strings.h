@@ -1,5 +1,4 @@
-// Finds strings that end a text. The text comes in pieces, and a string may lie across their
-// borders.
+// Finds stop strings in a text that arrives in pieces. A stop string may span several pieces.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +14,15 @@ namespace colossal::serve {
 
 class StopStrings {
  public:
-  // Empty strings are left out. include: the string that ended the text is part of it.
+  // Ignores empty strings. include: whether the returned text includes the stop string.
   explicit StopStrings(std::vector<std::string> strings, bool include = false);
 
-  // Adds a piece and returns the text that may be given out now: all before the first stop string,
-  // and before what may become one. Empty once one was found.
+  // Adds a piece and returns the text that may be emitted now: everything before the first stop
+  // string and before a suffix that may become a stop string. Returns an empty string after a stop
+  // string was found.
   std::string push(std::string_view text);
   bool found() const { return found_; }
-  // Ends the text; returns what was held back.
+  // Ends the text and returns the text held back so far.
   std::string flush();
 
  private:
@@ -32,8 +32,8 @@ class StopStrings {
   bool found_ = false;
 };
 
-// Request::ends_beam for texts that end with one of the strings; nothing where there are none. The
-// tokenizer must outlive the result.
+// Returns a Request::ends_beam function that ends texts containing one of the strings; an empty
+// function if `strings` is empty. The tokenizer must outlive the returned function.
 std::function<bool(std::span<const int32_t>)> ends_beam_at(std::vector<std::string> strings,
                                                            const text::Tokenizer& tokenizer);
 

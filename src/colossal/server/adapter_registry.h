@@ -1,4 +1,5 @@
-// The adapters that requests may choose by name, loaded and unloaded while the server runs.
+// The adapters that requests select by name. Adapters can be loaded and unloaded while the server
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +19,38 @@ struct ServedAdapter {
   std::string name;
   std::filesystem::path folder;
   int64_t created = 0;  // seconds since 1970
-  // Requests hold it, too, to their end.
+  // Shared with running requests, so that it outlives unload().
   std::shared_ptr<const nn::AdapterWeights> weights;
 };
 
-// May be used from any thread; while an adapter is read, others are found.
+// Thread-safe. find() does not block while an adapter is being read.
 class AdapterRegistry {
  public:
   using Load =
       std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
-  AdapterRegistry() = default;  // has none and takes none
+  AdapterRegistry() = default;  // an empty registry that accepts no adapters
+  // most: most adapters that may be loaded at once.
   AdapterRegistry(Load load, size_t most) : load_(std::move(load)), most_(most) {}
 
-  // Throws ApiError 400 for a name that is taken (unless it is to be replaced), for more adapters
-  // than may be loaded, and for a folder that is not read.
+  // Loads an adapter. replace: an adapter with this name may be replaced. Throws ApiError 400 if
+  // the name is in use (unless `replace`), if the most adapters are loaded already, or if the
+  // folder cannot be read.
   void load(const std::string& name, const std::filesystem::path& folder, bool replace = false);
-  // Throws ApiError 404.
+  // Throws ApiError 404 if no adapter has this name.
   void unload(const std::string& name);
-  // Nothing: there is none of this name.
+  // Returns nullopt if no adapter has this name.
   std::optional<ServedAdapter> find(const std::string& name) const;
-  std::vector<ServedAdapter> all() const;  // in the order in which they came
+  std::vector<ServedAdapter> all() const;  // in order of loading
 
  private:
-  // Under the lock. Whether there is one of this name that is to be replaced.
+  // Requires mutex_ to be locked. Returns whether the adapter replaces an existing one; throws
+  // ApiError 400 like load().
   bool check_place(const std::string& name, bool replace) const;
 
   const Load load_;
   const size_t most_ = 0;
-  std::mutex loading_;  // one at a time
+  std::mutex loading_;  // serializes load()
   mutable std::mutex mutex_;
   std::vector<ServedAdapter> adapters_;
 };

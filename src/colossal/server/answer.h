@@ -1,4 +1,5 @@
-// One answer to a prompt while it is made: tokens become text, up to a stop string.
+// One answer to a prompt during generation: converts tokens to text, up to a stop string, and finds
+// tool calls.
 #pragma once
 
 #include <optional>
@@ -12,27 +13,27 @@
 
 namespace colossal::server {
 
-// A token with its log-probability and those beside it, and where its text begins.
+// A token with its log-probability, the most likely alternatives, and the position of its text.
 struct LoggedToken {
   std::optional<serve::GeneratedToken>
-      token;  // none: the first of a prompt, which nothing precedes
+      token;  // nullopt for the first token of a prompt, which has no log-probability
   int32_t id = 0;
-  int64_t offset = 0;  // in characters of the answer's text
+  int64_t offset = 0;  // in characters from the start of the answer's text
 };
 
-// A part of a call of a tool.
+// A streamed part of a tool call.
 struct CallDelta {
   size_t index = 0;
-  std::string id;                   // with the first part of a call; else empty
-  std::optional<std::string> name;  // likewise
+  std::string id;                   // set only in the first part of a call
+  std::optional<std::string> name;  // set only in the first part of a call
   std::string arguments;
 };
 
-// What was added since the last take_delta().
+// Output added since the last take_delta().
 struct AnswerDelta {
   std::string text;
   std::vector<CallDelta> calls;
-  std::vector<LoggedToken> logged;  // where log-probabilities were asked for
+  std::vector<LoggedToken> logged;  // only if log-probabilities are requested
   std::vector<int32_t> tokens;
   bool empty() const { return text.empty() && calls.empty() && logged.empty() && tokens.empty(); }
 };
@@ -42,10 +43,10 @@ class Answer {
   Answer(const GenerationRequest& request, const GenerationRequest::Prompt& prompt,
          const ServedModel& model);
 
-  // For `echo`: the prompt comes first. tokens: as the engine gives them, or empty without
-  // log-probabilities.
+  // Prepends the prompt to the answer, for `echo`. tokens: log-probabilities of the prompt's tokens
+  // (serve::Request::on_prompt), or empty if none are requested.
   void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
-  // Of the prompt's tokens, where they were asked for.
+  // Stores the log-probabilities of the prompt's tokens, if requested.
   void take_prompt(std::vector<std::optional<serve::GeneratedToken>> tokens) {
     prompt_logprobs_ = std::move(tokens);
   }
@@ -53,14 +54,14 @@ class Answer {
     return prompt_logprobs_;
   }
   const GenerationRequest::Prompt& prompt() const { return prompt_; }
-  // Of its tokens, where their log-probabilities were asked for.
+  // Mean log-probability of the generated tokens, if requested; used to rank `best_of` answers.
   double mean_logprob() const {
     return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
   }
-  // Adds a token. Returns false if a stop string ended the answer with it, or the end of the only
-  // call that is allowed.
+  // Adds a generated token. Returns false if the answer is complete: a stop string was found, or a
+  // tool call ended and parallel calls are off.
   bool take(const serve::GeneratedToken& token);
-  // Ends the answer and releases text that was held back.
+  // Ends the answer and emits text that was held back for stop strings.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
@@ -68,10 +69,11 @@ class Answer {
   const serve::Usage& usage() const { return usage_; }
   int64_t num_tokens() const { return num_tokens_; }
   AnswerDelta take_delta();
-  // The same for a stream, in which log-probabilities wait for the text that they belong to.
+  // For streams: returns an empty delta until there is text, a tool call or the end, so that
+  // log-probabilities are sent together with their text.
   AnswerDelta take_delta_if_text();
 
-  bool introduced = false;  // in a stream: an event has said who speaks
+  bool introduced = false;  // in a chat stream: the event with the role has been sent
 
  private:
   void append(std::string_view text);
@@ -86,7 +88,7 @@ class Answer {
   serve::StopStrings stop_;
   text::ToolCallParser calls_;
   AnswerDelta delta_;
-  int64_t length_ = 0;  // characters so far, those held back included
+  int64_t length_ = 0;  // characters so far, held-back text included
   int64_t num_tokens_ = 0;
   double sum_of_logprobs_ = 0;
   std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;

@@ -1,4 +1,4 @@
-// The routes of the server.
+// The HTTP routes of the server (OpenAI API).
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@
 namespace colossal::server {
 
 struct ApiOptions {
-  // What clients must send as "Authorization: Bearer KEY" on all routes but /health and the chat
-  // page; empty: nothing.
+  // Clients must send "Authorization: Bearer KEY" with this key on all routes except /health and
+  // the chat page; empty: no key.
   std::string key;
-  // Clients may load adapters from folders of this machine, and unload them.
+  // Allows clients to load adapters from folders of this machine and to unload adapters.
   bool adapter_loading = false;
 };
 
@@ -30,17 +30,18 @@ class Api {
  public:
   explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
-  // Answers requests from now on; before, all are told to come again. The arguments must outlive
-  // the answers.
+  // Starts answering requests; before this call, requests get status 503 with Retry-After. The
+  // arguments must outlive all answers.
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
-  // From now on new requests are told to come again; those under way go on.
+  // New requests get status 503 from now on; running requests continue.
   void begin_draining() { draining_ = true; }
-  // From now on, until resumed, new requests are told to come again: the engine starts once more.
+  // While paused (the engine restarts), new requests get status 503.
   void pause(bool paused) { paused_ = paused; }
-  // Waits for adapters that are being read. On the server's thread, or after its end.
+  // Waits until adapters being loaded are loaded. Call on the server's thread, or after that thread
+  // has ended.
   void finish_loading() { loads_.clear(); }
 
-  // On the server's thread. Throws ApiError.
+  // Called on the server's thread. Sends ApiErrors to the client.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
 
  private:
@@ -56,7 +57,7 @@ class Api {
   void health(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void models(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  Json describe_model(const ServedAdapter* adapter) const;  // null: the model itself
+  Json describe_model(const ServedAdapter* adapter) const;  // null: the base model
   void require_adapter_loading() const;
   void load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
@@ -72,7 +73,7 @@ class Api {
   Metrics* metrics_ = nullptr;
   std::atomic<bool> ready_ = false, draining_ = false, paused_ = false;
   std::set<std::string> noted_fields_;
-  std::vector<std::future<void>> loads_;  // of adapters
+  std::vector<std::future<void>> loads_;  // adapters being loaded
   RuleCache rules_;
 };
 

@@ -1,4 +1,4 @@
-// A refusal as clients of the OpenAI API know it.
+// An error response of the OpenAI API.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 namespace colossal::server {
 
 struct ApiError : Error {
-  // parameter: the field of the request that is at fault, or empty.
+  // status: HTTP status. parameter: the name of the invalid field of the request, or empty.
   ApiError(int status, const std::string& message, std::string parameter = "")
       : Error(message), status(status), parameter(std::move(parameter)) {}
 
-  int status;  // of HTTP
+  int status;
   std::string parameter;
-  int retry_after = 0;  // seconds; 0: not said
+  int retry_after = 0;  // seconds; 0: no Retry-After header
 
   // {"error": {"message", "type", "param", "code"}}
   std::string json() const;

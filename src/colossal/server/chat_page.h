@@ -4,7 +4,8 @@
 
 namespace colossal::server {
 
-// A page to chat with the model: HTML, style and script in one, which asks this server only.
+// Returns a self-contained HTML page (with inline CSS and JavaScript) to chat with the model. The
+// page sends requests to this server only.
 std::string chat_page();
 
 }  // namespace colossal::server

@@ -64,8 +64,8 @@ void Completion::start() {
   }
   const std::lock_guard lock(mutex_);
   submitted_ = true;
-  for (const std::string& event : early_) reply_->write_event(event);
-  early_.clear();
+  for (const std::string& event : held_events_) reply_->write_event(event);
+  held_events_.clear();
   if (num_finished_ == answers_.size() && !over_) finish_all();
 }
 
@@ -190,7 +190,7 @@ void Completion::write_event(const Json& event) {
   if (submitted_) {
     reply_->write_event(text);
   } else {
-    early_.push_back(std::move(text));
+    held_events_.push_back(std::move(text));
   }
 }
 
@@ -270,7 +270,7 @@ void Completion::fail(const ApiError& error) {
     send_error(*reply_, error);
   } else {
     submitted_ = true;
-    for (const std::string& event : early_) reply_->write_event(event);
+    for (const std::string& event : held_events_) reply_->write_event(event);
     reply_->write_event(error.json());
     reply_->end_stream();
   }

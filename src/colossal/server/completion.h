@@ -1,4 +1,4 @@
-// A request for completions from its submission to its last byte.
+// Runs a completion request from submission to the last byte of the response.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,8 @@
 
 namespace colossal::server {
 
-// The errors if the engine's queue is full, and if it ends a request without finishing it.
+// busy(): error 429 for a full queue. failure(): error 503 if the engine cancelled a request
+// because the server stops, 500 if the request failed.
 ApiError busy();
 ApiError failure(serve::FinishReason reason, const std::string& message);
 
@@ -25,19 +26,20 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
              Metrics& metrics, std::shared_ptr<Reply> reply);
 
-  // Hands all prompts to the engine, which answers from its own thread from now on. Throws ApiError
-  // 429 where its queue is full, 400 where it refuses a prompt; then none of them runs.
+  // Submits all prompts to the engine, which then calls back on its own thread. Throws ApiError 429
+  // if the queue is full, 503 if the engine has lost a rank, 400 if the engine rejects a prompt; in
+  // these cases, all prompts are cancelled.
   void start();
-  // The client went away: its pages are free within a step.
+  // Called when the client disconnects: cancels all prompts, which frees their pages within a step.
   void abandon();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // On the engine's thread.
+  // Callbacks on the engine's thread. which: index into answers_.
   void take_prompt(size_t which, const std::vector<std::optional<serve::GeneratedToken>>& tokens);
   bool take_token(size_t which, const serve::GeneratedToken& token);
-  // The n best become the answers from `first` on.
+  // The n best texts become answers_[first] to answers_[first + n - 1].
   void take_beams(size_t first, const std::vector<serve::BeamText>& texts);
   void finish(size_t which, serve::FinishReason reason, const serve::Usage& usage,
               const std::string& error);
@@ -63,17 +65,18 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Metrics& metrics_;
   std::shared_ptr<Reply> reply_;
   CompletionJson json_;
-  std::vector<Answer> answers_;  // best_of for each prompt
+  std::vector<Answer> answers_;  // best_of answers per prompt
   const Clock::time_point start_ = Clock::now();
-  std::vector<Clock::time_point> last_token_;      // of each answer
-  std::vector<serve::FinishReason> beam_reasons_;  // of each answer, in beam search
+  std::vector<Clock::time_point> last_token_;      // time of the last token of each answer
+  std::vector<serve::FinishReason> beam_reasons_;  // finish reason of each answer, in beam search
 
   std::mutex mutex_;
   std::vector<serve::RequestId> ids_;
   size_t num_finished_ = 0;
-  bool submitted_ = false;          // events wait for it: a refusal is no stream
-  bool over_ = false;               // refused, failed or abandoned: nothing more is said
-  std::vector<std::string> early_;  // events from before it was
+  // false: events are held back, since a failing start() sends an error, not a stream
+  bool submitted_ = false;
+  bool over_ = false;  // completed, rejected, failed or abandoned: sends nothing more
+  std::vector<std::string> held_events_;  // events held back until submitted_
 };
 
 }  // namespace colossal::server

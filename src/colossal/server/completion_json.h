@@ -1,4 +1,4 @@
-// Answers in the JSON of the OpenAI API.
+// Formats responses as JSON of the OpenAI API.
 #pragma once
 
 #include "colossal/server/answer.h"
@@ -14,15 +14,15 @@ class CompletionJson {
   CompletionJson(const GenerationRequest& request, const ServedModel& model);
 
   const std::string& id() const { return id_; }
-  // One choice of an answer that is not streamed, and the whole answer.
+  // choice(): an answer in a response that is not streamed. whole(): the response.
   Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
-  // Returns the log-probability and rank of each token of its prompt, and those of the most likely
-  // ones; null for the first token.
+  // Returns, per token of the answer's prompt, the log-probability and rank of the token and of the
+  // most likely tokens; null for the first token.
   Json prompt_logprobs(const Answer& answer) const;
   Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
 
-  // Events of a stream. finish_reason: null while it goes on.
-  Json first_event(int64_t index) const;  // in a chat: who speaks
+  // Events of a stream. finish_reason: null until the answer ends.
+  Json first_event(int64_t index) const;  // in a chat: the role
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
   Json usage_event(const TokenCounts& counts) const;
 

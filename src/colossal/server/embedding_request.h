@@ -1,4 +1,4 @@
-// What a request for embeddings asks for, read from its JSON.
+// An embeddings request, parsed from JSON.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 namespace colossal::server {
 
 struct EmbeddingRequest {
-  std::string model;                                  // as the request names it
-  std::shared_ptr<const nn::AdapterWeights> adapter;  // null: none
+  std::string model;                                  // name in the request
+  std::shared_ptr<const nn::AdapterWeights> adapter;  // null: no adapter
   std::vector<std::vector<int32_t>> inputs;
   serve::Pooling pooling = serve::Pooling::last;
-  bool normalize = true;  // to length 1
-  bool base64 = false;    // of fp32 numbers, lowest byte first; false: a list of numbers
+  bool normalize = true;  // scales the embedding to L2 norm 1
+  bool base64 = false;    // response format: base64 of little-endian fp32; false: a JSON array
   int priority = 0;
   std::string cache_salt;
   std::vector<std::string> unknown_fields;
 };
 
-// Throws ApiError.
+// Throws ApiError if a field is invalid.
 EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& model);
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// A request for embeddings from its submission to its answer.
+// Runs an embeddings request from submission to the response.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace colossal::server {
 
-// Returns numbers as fp32, lowest byte first, in base64.
+// Returns the base64 encoding of the numbers as little-endian fp32.
 std::string base64_of(const std::vector<double>& numbers);
 
 class Embeddings : public std::enable_shared_from_this<Embeddings> {
@@ -21,17 +21,18 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
   Embeddings(EmbeddingRequest request, serve::Engine& engine, Metrics& metrics,
              std::shared_ptr<Reply> reply);
 
-  // Hands texts to the engine, some at a time; it answers from its own thread from now on. Throws
-  // ApiError 429 if its queue is full; then no text runs.
+  // Submits texts to the engine, a limited number at a time; the engine then calls back on its own
+  // thread. Throws ApiError 429 if the queue is full, 400 if the engine rejects a text; in these
+  // cases, all texts are cancelled.
   void start();
 
  private:
   serve::Request engine_request(size_t which);
-  // On the engine's thread.
+  // Called on the engine's thread.
   void finish(serve::FinishReason reason, const serve::Usage& usage, const std::string& error);
 
   void abandon();
-  // Under the lock.
+  // The following functions require mutex_ to be locked.
   void submit_next();
   void cancel_all();
   void answer();
@@ -45,10 +46,10 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
 
   std::mutex mutex_;
   std::vector<serve::RequestId> ids_;
-  std::vector<std::vector<double>> embeddings_;  // of each text
-  size_t next_ = 0;                              // of the texts, to be handed over
+  std::vector<std::vector<double>> embeddings_;  // [hidden] for each text
+  size_t next_ = 0;                              // index of the next text to submit
   size_t num_finished_ = 0;
-  bool over_ = false;  // answered, refused or abandoned
+  bool over_ = false;  // answered, failed or abandoned
 };
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// What a request for completions asks for, read from its JSON.
+// A completion or chat request, parsed from JSON.
 #pragma once
 
 #include <string>
@@ -20,13 +20,13 @@ struct GenerationRequest {
   };
 
   Kind kind = Kind::text;
-  std::string model;                                  // as the request names it
-  std::shared_ptr<const nn::AdapterWeights> adapter;  // that the name means; null: none
+  std::string model;                                  // name in the request
+  std::shared_ptr<const nn::AdapterWeights> adapter;  // adapter with that name; null: no adapter
   std::vector<Prompt> prompts;
-  int64_t n = 1;  // answers to each
-  int64_t best_of =
-      1;  // how many are sampled; the n with the most likely tokens, on average, are given
-  serve::BeamSearchOptions beams;  // of a width above 1: the answers are the n best of its texts
+  int64_t n = 1;  // answers per prompt
+  // answers sampled per prompt; the n with the highest mean log-probability are returned
+  int64_t best_of = 1;
+  serve::BeamSearchOptions beams;  // if width > 1: the answers are the n best beams
   serve::SamplingOptions sampling;
   bool has_seed = false;
   int64_t max_new_tokens = 0;
@@ -35,38 +35,39 @@ struct GenerationRequest {
   bool include_stop = false;
   bool skip_special_tokens = true;
   bool echo = false;
-  int64_t logprobs = -1;         // most likely tokens beside each; -1: no log-probabilities
-  int64_t prompt_logprobs = -1;  // the same of the prompt's tokens
-  bool tokens_as_ids = false;    // "token_id:17" in place of their text
+  int64_t logprobs = -1;         // number of most likely tokens per token; -1: no log-probabilities
+  int64_t prompt_logprobs = -1;  // likewise, for the tokens of the prompt
+  // formats tokens of log-probabilities as "token_id:17" instead of text
+  bool tokens_as_ids = false;
   bool return_token_ids = false;
   int priority = 0;
   std::string cache_salt;
-  std::shared_ptr<CompiledRule> rule;  // what the answers must be; null: anything
-  ToolRequest tools;                   // of chat
+  std::shared_ptr<CompiledRule> rule;  // constraint on the answers; null: none
+  ToolRequest tools;                   // for chat requests
   bool stream = false;
-  bool include_usage = false;     // in a last event of the stream
-  bool continuous_usage = false;  // in each event
+  bool include_usage = false;     // sends token counts in the last event of the stream
+  bool continuous_usage = false;  // sends token counts in each event
   std::vector<std::string> unknown_fields;
 };
 
-// Throw ApiError.
+// Parse a request. Throw ApiError if a field is invalid.
 GenerationRequest read_completion_request(const Json& body, const ServedModel& model,
                                           RuleCache& rules);
 GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules);
 
-// The part of a request that is a conversation, as /tokenize takes it, too.
+// Reads the chat template options of a request, for chat completions and /tokenize.
 text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools);
-// A string, a list of strings, a list of tokens, or a list of such lists.
+// Reads prompts: a string, a list of strings, a list of tokens, or a list of lists of tokens.
 std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
                                                     const char* field);
 std::string read_cache_salt(Fields& fields);
 
-// What the field `model` asks for: the model, also where it is left out, or an adapter.
+// The result of the field `model`: the base model (also if the field is missing) or an adapter.
 struct ModelChoice {
   std::string name;
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: none
 };
-// Refuses another name by 404.
+// Throws ApiError 404 for an unknown name.
 ModelChoice choose_model(Fields& fields, const ServedModel& model);
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// A client's connection: requests one after the other.
+// A client's connection, which handles one request at a time.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,15 @@
 
 namespace colossal::server {
 
-// What the connections of a server share. Used on its thread, but for the counts: the last to hold
-// a connection may be an answer on another thread.
+// State shared by the connections of a server. Used on the server's thread only, except the
+// counters: the last owner of a connection may be an answer on another thread.
 struct ConnectionHost {
   HttpLimits limits;
   HttpServer::Handler handler;
   std::atomic<size_t> open_connections = 0;
   std::atomic<size_t> open_requests = 0;
-  std::atomic<uint64_t> body_bytes = 0;  // that requests being read have announced
+  // sum of the announced sizes of the large bodies being read
+  std::atomic<uint64_t> body_bytes = 0;
 };
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -32,10 +33,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void start() { wait_for_request(); }
 
-  // May be called from any thread. answer: the number of the request that is answered; bytes for an
-  // older one are dropped. last: the answer is complete.
+  // Thread-safe. Writes bytes of a response. answer: number of the request; the bytes are dropped
+  // if that request is not the current one. last: the response is complete.
   void write(int64_t answer, std::string bytes, bool last);
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
+  // Whether the client supports chunked transfer encoding (HTTP/1.1).
   bool speaks_chunks() const { return speaks_chunks_; }
   bool keeps_alive() const { return keeps_alive_; }
 
@@ -67,7 +69,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   uint64_t announced_bytes_ = 0;
   std::string peer_;
 
-  int64_t request_ = 0;  // the number of the one that is being answered, from 1
+  int64_t request_ = 0;  // number of the current request, from 1
   bool answering_ = false, answer_complete_ = false;
   std::atomic<bool> speaks_chunks_ = true, keeps_alive_ = true;
   std::deque<std::string> to_write_;

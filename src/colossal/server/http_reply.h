@@ -1,4 +1,4 @@
-// The answer to a request of a connection, as bytes of HTTP.
+// Formats the response to a request of a connection as HTTP.
 #pragma once
 
 #include <memory>

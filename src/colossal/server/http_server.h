@@ -1,5 +1,5 @@
-// HTTP/1.1 on one thread: reads requests within limits, hands them to a handler, and writes what
-// any thread answers.
+// An HTTP/1.1 server on one thread: reads requests within limits, passes them to a handler, and
+// writes responses, which any thread may send.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,11 @@ struct HttpLimits {
   size_t header_fields = 100;
   size_t target_bytes = 8 * 1024;
   uint64_t body_bytes = uint64_t{8} << 20;
-  // Of all bodies above 64 KiB that are being read together; further requests are told to come
-  // again.
+  // Limit on the sum of all bodies above 64 KiB that are being read; further requests get status
+  // 503 with Retry-After.
   uint64_t all_body_bytes = uint64_t{64} << 20;
   size_t connections = 1024;
-  // What a client may leave unread before it is dropped.
+  // Most bytes of a stream that wait to be sent to a client; beyond, the connection is closed.
   size_t unread_bytes = size_t{1} << 20;
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{30'000};
@@ -31,7 +31,7 @@ struct HttpLimits {
 struct HttpRequest {
   std::string method;  // "GET"
   std::string path;    // without the query
-  // By lower-case name: "authorization", "content-type", "host", "origin".
+  // Key: lower-case name, e.g. "authorization", "content-type".
   std::map<std::string, std::string> headers;
   std::string body;
   std::string peer;  // address of the client
@@ -39,19 +39,18 @@ struct HttpRequest {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// An answer to one request: whole by send(), or as a stream of server-sent events by write_event()
-// and end_stream(). May be used from any thread, and after the client has gone: then nothing
-// happens.
+// The response to one request: send() sends a whole response; write_event() and end_stream() send a
+// stream of server-sent events. Thread-safe. Has no effect after the client has disconnected.
 class Reply {
  public:
   virtual ~Reply() = default;
   virtual void send(int status, std::string_view content_type, std::string body,
                     Headers headers = {}) = 0;
-  // "data: {event}\n\n". The first begins the stream, with status 200.
+  // Sends "data: {event}\n\n". The first event begins the stream, with status 200.
   virtual void write_event(std::string_view event) = 0;
   virtual void end_stream() = 0;
-  // Called on the server's thread, once, if the client goes before the answer is complete, or does
-  // not read it. Set by the handler before it returns.
+  // Sets an action that is called once, on the server's thread, if the client disconnects before
+  // the response is complete or does not read it. The handler must set it before it returns.
   virtual void on_abandoned(std::function<void()> action) = 0;
 };
 
@@ -61,8 +60,8 @@ void send_error(Reply& reply, const ApiError& error);
 class HttpServer {
  public:
   using Handler = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
-  // Listens at once. port 0: any free port. handler is called on the server's thread, and may throw
-  // ApiError. Throws ConfigError for an address that cannot be listened on.
+  // Starts listening. port: 0 chooses a free port. handler: called on the server's thread; may
+  // throw ApiError. Throws ConfigError if the address is not available.
   HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -70,14 +69,14 @@ class HttpServer {
 
   std::string address() const;  // "127.0.0.1:8000"
 
-  void run();   // until stop()
-  void stop();  // from any thread; answers that were not written yet are lost
+  void run();   // blocks until stop()
+  void stop();  // thread-safe; responses not written yet are lost
 
-  // Calls the action on the server's thread whenever the descriptor, which must outlive the server,
-  // can be read. To be called before run().
+  // Calls the action on the server's thread whenever the file descriptor is readable. The
+  // descriptor must outlive the server. Call before run().
   void watch(int fd, std::function<void()> action);
 
-  size_t open_requests() const;  // whose answers are not written to their end; from any thread
+  size_t open_requests() const;  // requests whose responses are not completely written; thread-safe
 
  private:
   struct Parts;

@@ -53,6 +53,13 @@ T check_range(const char* name, T value, T minimum, T maximum) {
 
 }  // namespace
 
+std::optional<Json> parse_text(const std::string& text) {
+  BodyGuard guard;
+  Json json = Json::parse(text, std::ref(guard), /*allow_exceptions=*/false);
+  if (json.is_discarded()) return std::nullopt;
+  return json;
+}
+
 Json parse_body(std::string_view body) {
   // The parser would take a NUL byte for the end.
   if (body.find('\0') != std::string_view::npos) {

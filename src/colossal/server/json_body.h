@@ -1,4 +1,4 @@
-// JSON that comes in requests and goes out in answers.
+// JSON of requests and responses.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,23 @@
 
 namespace colossal::server {
 
-using Json = nlohmann::ordered_json;  // templates show objects in the order that they came in
+// ordered: chat templates print objects in the order of the request
+using Json = nlohmann::ordered_json;
 
-// Throws ApiError 400: not JSON, not an object, nested deeper than 64, a key twice, or more keys
-// than any request has.
+// Parses a request body. Throws ApiError 400 if the body is not JSON or not an object, is nested
+// deeper than 64 levels, has a duplicate key, or has too many keys.
 Json parse_body(std::string_view body);
 
-// On one line; bytes that are not UTF-8 become U+FFFD.
+// Parses JSON inside a string of a body; nullopt if the string is not JSON. Throws ApiError 400 as
+// parse_body() does.
+std::optional<Json> parse_text(const std::string& text);
+
+// Serializes to one line; invalid UTF-8 becomes U+FFFD.
 std::string to_text(const Json& json);
 
-// The fields of a request's object. Reading one marks it as known; null counts as missing. What has
-// another type or is out of range is refused by ApiError 400 that names the field.
+// The fields of a request's JSON object. Reading a field marks it as known. A field that is null
+// counts as missing. Throws ApiError 400, naming the field, if a value has the wrong type or is out
+// of range.
 class Fields {
  public:
   explicit Fields(const Json& object) : object_(object) {}
@@ -33,9 +39,10 @@ class Fields {
   std::optional<std::string> string(const char* name);
   std::optional<double> number(const char* name, double minimum, double maximum);
   std::optional<int64_t> integer(const char* name, int64_t minimum, int64_t maximum);
-  std::vector<std::string> strings(const char* name);  // one or a list of them
+  std::vector<std::string> strings(const char* name);  // a string or a list of strings
   std::vector<int32_t> tokens(const char* name);
-  // For what is known and not supported: refuses any value but `accepted`.
+  // For fields that are known but unsupported: throws ApiError 400 for any value except `accepted`.
+  // instead: text of the error message.
   void refuse_unless(const char* name, const Json& accepted, std::string_view instead);
   void ignore(const char* name) { find(name); }
 
@@ -47,7 +54,7 @@ class Fields {
 };
 
 [[noreturn]] void refuse_type(const std::string& field, std::string_view wanted, const Json& found);
-// A number that fits a token.
+// Throws ApiError 400 unless the value is an integer from 0 to INT32_MAX.
 int32_t read_token(const Json& value, const std::string& field);
 
 }  // namespace colossal::server

@@ -1,4 +1,5 @@
-// What /metrics tells, in Prometheus' text format (0.0.4), under vLLM's names with our prefix.
+// The metrics of /metrics in the Prometheus text format 0.0.4, named as vLLM's metrics, with the
+// prefix "colossal:".
 #pragma once
 
 #include <cstdint>
@@ -21,18 +22,18 @@ class Histogram {
              const std::string& label) const;
 
  private:
-  std::vector<double> bounds_;  // upper, ascending
+  std::vector<double> bounds_;  // upper bounds, ascending
   std::vector<int64_t> counts_;
   double sum_ = 0;
 };
 
-// May be used from any thread.
+// Thread-safe.
 class Metrics {
  public:
   explicit Metrics(std::string model_name);
 
-  void answered(int status);  // a request of any route
-  // seconds: since the token before it, or since the request came where it is the first.
+  void answered(int status);  // counts a response, of any route
+  // seconds: time since the previous token, or since the request arrived for the first token.
   void token(double seconds, bool first);
   void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds);
 

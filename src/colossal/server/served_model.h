@@ -1,4 +1,4 @@
-// The model that a server offers, as its routes see it.
+// The served model: names, tokenizer, chat template and generation defaults.
 #pragma once
 
 #include <filesystem>
@@ -19,21 +19,21 @@ namespace colossal::server {
 
 class ServedModel {
  public:
-  // name: what requests call the model. max_length: the most tokens of prompt and answer. Reads the
-  // folder's tokenizer, chat template, sampling defaults and end tokens. Throws ConfigError,
-  // IoError.
+  // name: name of the model in requests. max_length: most tokens of prompt and answer together.
+  // Reads the tokenizer, chat template, sampling defaults and end tokens from the folder. Throws
+  // ConfigError, IoError.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
               int64_t vocabulary);
 
-  // Set once the model is loaded.
+  // Called after the model is loaded.
   void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
   AdapterRegistry& adapters() { return *adapters_; }
   const AdapterRegistry& adapters() const { return *adapters_; }
-  // Set once it is known how many tokens there is room for.
+  // Called when the capacity for keys and values is known.
   void set_max_length(int64_t length) { max_length_ = length; }
 
   const std::string& name() const { return name_; }
-  // The model's and its adapters', for people: "a", "b".
+  // Names of the model and its adapters for messages: "a", "b".
   std::string quoted_names() const;
   int64_t max_length() const { return max_length_; }
   int64_t vocabulary() const { return vocabulary_; }
@@ -42,24 +42,25 @@ class ServedModel {
   const text::ChatTemplate* chat_template() const {
     return chat_template_ ? &*chat_template_ : nullptr;
   }
-  // generation_config.json's, where it has them.
+  // Sampling defaults of generation_config.json.
   const serve::SamplingOptions& sampling() const { return sampling_; }
-  serve::Pooling pooling() const { return pooling_; }  // where a request says none
+  serve::Pooling pooling() const { return pooling_; }  // default pooling
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   bool is_special(int32_t token) const { return special_.contains(token); }
-  // The form in which its chat template makes it write calls of tools.
+  // The format of tool calls that the chat template teaches the model.
   text::ToolCallForm tool_call_form() const { return tool_call_form_; }
-  // Whether a token is part of that form, though it may be a special one.
+  // Whether the token is a special token that marks tool calls in that format.
   bool is_call_marker(int32_t token) const { return call_markers_.contains(token); }
 
-  // The bytes that a token stands for within a text.
+  // Returns the bytes of a token within a text.
   std::string bytes_of(int32_t token) const;
 
-  // Tokens of a prompt. Throws ApiError where it is not UTF-8 or is longer than any prompt that
-  // fits, before time is spent on it.
+  // Returns the tokens of a prompt. Throws ApiError 400 if the text is not UTF-8, or is longer in
+  // bytes than any prompt of max_length tokens (checked before tokenization).
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  // Tokens of a conversation. What users write is never taken for a special token. Throws ApiError
-  // where there is no template or it refuses the messages.
+  // Applies the chat template and returns the tokens. Text of special tokens inside messages is
+  // tokenized as ordinary text. Throws ApiError 400 if the model has no chat template or the
+  // template rejects the messages.
   std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
                                    const text::ChatOptions& options) const;
 

@@ -1,4 +1,4 @@
-// A server from its first listening to its last answer.
+// The HTTP server of a model, from listening to draining.
 #pragma once
 
 #include <atomic>
@@ -22,31 +22,33 @@ struct ServerOptions {
   std::chrono::milliseconds drain_timeout{30'000};
 };
 
-// Listens while it lives; what is asked before begin() is told to come again. It takes the stop
-// signals of this process, so it is made before other threads are:
-//   before begin() the process ends with 0: there is nothing to finish;
-//   then requests under way are finished, new ones refused, and finish() returns; those that are
-//     not done within drain_timeout are cancelled;
-//   a second request ends the process at once with 128 + signal.
+// Listens from construction on; requests before begin() get status 503 with Retry-After. Handles
+// the stop signals of this process, so it must be constructed before other threads start:
+//
+//   A signal before begin() ends the process with exit code 0.
+//   The first signal after begin() starts draining: running requests continue, new requests get
+//     status 503, and wait() returns `stopping`. finish() cancels requests that are not done within
+//     drain_timeout.
+//   A further signal ends the process at once with exit code 128 + signal.
 class Server {
  public:
-  // Throws ConfigError for an address that cannot be listened on.
+  // Throws ConfigError if the address is not available.
   explicit Server(const ServerOptions& options);
   ~Server();
 
   std::string address() const { return http_.address(); }
 
-  // Answers from now on. The model must outlive the server.
+  // Starts answering requests. The model must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // Waits until the process was asked to stop, or the engine was told as lost.
+  // Waits until the process receives a stop signal or engine_lost() is called.
   enum class Event { none, lost, stopping };
   Event wait();
-  // Thread-safe: the engine has ended all requests, as one of its ranks is lost. New ones are told
-  // to come again.
+  // Thread-safe. Called when a rank of the engine is lost and the engine has ended all requests.
+  // New requests get status 503 with Retry-After.
   void engine_lost();
-  // The engine goes on with the model opened anew.
+  // Resumes the engine after engine_lost(), with the model reopened on `ranks`.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
-  // Once the process was asked to stop: returns when all is answered.
+  // Called after wait() returned `stopping`: returns when all requests are answered or cancelled.
   void finish();
 
  private:

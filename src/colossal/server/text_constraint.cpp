@@ -75,6 +75,7 @@ const at::Tensor& CompiledRule::forbidden(Automaton::State state) {
 
 // Tokens that begin alike stand beside each other: only what differs is followed.
 at::Tensor CompiledRule::make_mask(Automaton::State state) {
+  automaton_.begin_work();
   at::Tensor mask = at::full({vocabulary_}, true, at::TensorOptions(at::kBool));
   bool* const forbidden = mask.mutable_data_ptr<bool>();
   std::vector<Automaton::State> reached{state};  // after each byte of the token before

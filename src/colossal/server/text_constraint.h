@@ -1,4 +1,5 @@
-// Restricts answers to the texts of a grammar: for each of its states the allowed tokens are known.
+// Constrained decoding: restricts answers to the texts of a grammar, with a token mask per state of
+// its automaton.
 #pragma once
 
 #include <list>
@@ -14,25 +15,26 @@
 
 namespace colossal::server {
 
-// What a request asks its answer to be.
+// The constraint that a request sets on its answer.
 struct TextRule {
   enum class Kind { json_object, json_schema, regular_expression, choice, grammar };
   Kind kind;
-  Json value;  // the schema, the expression, the list of texts, or the grammar in GBNF
+  // the JSON schema, the regular expression, the array of texts, or the grammar in GBNF
+  Json value;
 };
 
-// Tokens with their bytes, sorted by these, without special tokens.
+// (bytes, token) pairs sorted by bytes, without special tokens.
 using SortedTokens = std::vector<std::pair<std::string, int32_t>>;
 
-// A rule made ready for a vocabulary. Its states and masks are made when they are needed, on the
-// engine's thread.
+// A rule compiled for a vocabulary. Creates states and masks lazily, on the engine's thread.
 class CompiledRule {
  public:
   CompiledRule(const TextRule& rule, std::shared_ptr<const SortedTokens> tokens,
                int64_t vocabulary);
 
   text::grammar::Automaton& automaton() { return automaton_; }
-  // [vocabulary] bool: the tokens that may not come in this state; end tokens are not looked at.
+  // Returns a mask [vocabulary], bool: true for tokens that are forbidden in this state. Entries of
+  // end tokens are meaningless.
   const at::Tensor& forbidden(text::grammar::Automaton::State state);
 
  private:
@@ -44,7 +46,7 @@ class CompiledRule {
   std::map<text::grammar::Automaton::State, at::Tensor> masks_;
 };
 
-// Where one answer stands in a rule.
+// The state of one answer in a rule.
 class TextConstraint : public serve::LogitsConstraint {
  public:
   TextConstraint(std::shared_ptr<CompiledRule> rule, const ServedModel& model,
@@ -65,11 +67,11 @@ class TextConstraint : public serve::LogitsConstraint {
   bool over_ = false;
 };
 
-// Keeps rules that were compiled lately.
+// LRU cache of compiled rules.
 class RuleCache {
  public:
-  // Throws ApiError, naming the field, for an invalid schema or expression, and for parts of it
-  // that are not supported.
+  // Throws ApiError 400, naming the field, if the schema, expression or grammar is invalid or uses
+  // unsupported features.
   std::shared_ptr<CompiledRule> compile(const TextRule& rule, const ServedModel& model,
                                         const char* field);
 

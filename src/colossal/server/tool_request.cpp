@@ -104,8 +104,8 @@ void parse_arguments(Json& message) {
     }
     const auto arguments = function->find("arguments");
     if (arguments == function->end() || !arguments->is_string()) continue;
-    Json parsed = Json::parse(arguments->get_ref<const std::string&>(), nullptr, false);
-    if (parsed.is_object()) *arguments = std::move(parsed);
+    auto parsed = parse_text(arguments->get_ref<const std::string&>());
+    if (parsed && parsed->is_object()) *arguments = *std::move(parsed);
   }
 }
 

@@ -1,4 +1,4 @@
-// The tools of a request for chat, and which of them its answer calls.
+// The tools of a chat request, and which tools the answer may call.
 #pragma once
 
 #include <optional>
@@ -12,29 +12,29 @@ namespace colossal::server {
 
 struct ToolRequest {
   enum class Choice {
-    none,       // there are no tools, or none is to be called
+    none,       // no tools, or the answer may not call tools
     automatic,  // the model decides
-    required,   // one at least is called
-    named       // that one is called
+    required,   // at least one tool is called
+    named       // the tool `name` is called
   };
 
-  Json tools = nullptr;  // for the template; null: none
+  Json tools = nullptr;  // passed to the chat template; null: no tools
   Choice choice = Choice::none;
-  std::string name;      // of the one that is called
-  bool parallel = true;  // several calls in an answer
+  std::string name;      // tool to call if choice is `named`
+  bool parallel = true;  // allows several calls in an answer
 
-  // What the answer must be; nothing where the model decides.
+  // Returns the constraint on the answer; nullopt if the answer is free.
   std::optional<TextRule> rule() const;
-  // The form in which calls are found in the answer. of_model: the form that the model writes by
-  // itself.
+  // Returns the format in which the answer contains tool calls. of_model: the format of the model's
+  // chat template.
   text::ToolCallForm form(text::ToolCallForm of_model) const;
 };
 
-// Throws ApiError.
+// Throws ApiError 400 if `tools` or `tool_choice` is invalid.
 ToolRequest read_tools(Fields& fields);
 
-// The messages of a request for a template: arguments of calls, which are JSON in strings, as
-// objects. Throws ApiError.
+// Returns the messages of a request for the chat template. Arguments of tool calls, which are
+// strings of JSON, are parsed to objects. Throws ApiError 400 if the messages are invalid.
 Json read_messages(Fields& fields);
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// Finds added tokens ("<|endoftext|>") in a text, as the `tokenizers` library does.
+// Finds added tokens ("<|endoftext|>") in a text, like the `tokenizers` library.
 #pragma once
 
 #include <array>
@@ -12,15 +12,16 @@
 
 namespace colossal::text {
 
-// Finds added tokens from left to right: at each position the longest token that begins there wins.
-// A token within which another begins hides it, even where the first is then rejected as not a
-// single word.
+// Finds added tokens from left to right. Of several tokens that begin at the same position, the
+// longest wins. A match consumes its text even if `single_word` then rejects the match: a token
+// that begins within the rejected match is not found.
 class AddedTokenFinder {
  public:
-  // tokens: with `content` as it is to be found.
+  // tokens: `content` is the text to search for (normalized, for tokens with match_normalized).
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
-  // Calls, from left to right, either for each part of the text. Parts of text are not empty.
+  // Cuts the text at the added tokens and calls, from left to right, on_text for each non-empty
+  // part between tokens and on_token with the id of each token.
   void split(std::string_view text, const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
 
@@ -28,7 +29,7 @@ class AddedTokenFinder {
   const AddedToken* longest_at(std::string_view text, size_t position) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTrie trie_;  // to indices into tokens_
+  ByteTrie trie_;  // values are indices into tokens_
   std::array<bool, 256> begins_token_{};
 };
 

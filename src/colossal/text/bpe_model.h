@@ -1,7 +1,7 @@
-// Byte-pair encoding of one word, by bytes or by characters.
-// Sources: Sennrich et al., "Neural Machine Translation of Rare Words with Subword Units", 2016;
-// Radford et al. 2019 for the byte level. Merges as the `tokenizers` library makes them, stale
-// queue entries included.
+// Byte-pair encoding of one word, over bytes or characters. Sources: Sennrich et al., "Neural
+// Machine Translation of Rare Words with Subword Units", 2016; Radford et al., 2019, for the byte
+// level. The merge order is that of the `tokenizers` library, including its handling of stale queue
+// entries.
 #pragma once
 
 #include <array>
@@ -19,14 +19,14 @@ namespace colossal::text {
 
 class BpeModel : public WordModel {
  public:
-  // `definition` is one of a BPE model. Throws ConfigError if the vocabulary lacks a token of a
-  // merge, or the tokens of bytes that the definition needs.
+  // definition.model is BPE. Throws ConfigError if the vocabulary lacks a token of a merge, or
+  // required byte tokens or the unknown token.
   BpeModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
   void encode(std::string_view word, WordModel::Scratch& scratch,
-              std::vector<int32_t>& tokens) const override;  // O(n log n)
-  bool parts_at_space_marks() const override { return parts_at_space_marks_; }
+              std::vector<int32_t>& tokens) const override;  // O(n log n) in the word's bytes
+  bool can_cut_at_space_marks() const override { return parts_at_space_marks_; }
 
  private:
   struct Symbol {
@@ -61,14 +61,14 @@ class BpeModel : public WordModel {
 
   bool byte_level_;
   bool parts_at_space_marks_ = false;
-  std::array<int32_t, 256> token_of_byte_;                    // byte-level; -1: none
-  FallbackBytes fallback_bytes_;                              // not byte-level
-  std::unordered_map<char32_t, int32_t> token_of_character_;  // not byte-level
-  int32_t unknown_ = -1;                                      // -1: what is unknown is left out
+  std::array<int32_t, 256> token_of_byte_;                    // byte-level only; -1: none
+  FallbackBytes fallback_bytes_;                              // character-level only
+  std::unordered_map<char32_t, int32_t> token_of_character_;  // character-level only
+  int32_t unknown_ = -1;                                      // -1: unknown characters are dropped
   bool fuse_unknown_;
   PairTable ranks_;
   std::vector<int32_t> result_of_rank_;
-  Words whole_words_;  // filled where a word that is a token is taken whole
+  Words whole_words_;  // with ignore_merges: words that are tokens, which skip the merges
 };
 
 }  // namespace colossal::text

@@ -1,4 +1,4 @@
-// Finds which of many strings a text begins with.
+// Finds which of many strings are prefixes of a text.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace colossal::text {
 
-// A trie over bytes, fixed once made. Nodes lie in breadth-first order, so that the children of a
-// node are neighbours, sorted by the byte that leads to them.
+// An immutable trie over bytes. Nodes are stored in breadth-first order: the children of a node are
+// adjacent, sorted by byte.
 class ByteTrie {
  public:
   static constexpr int32_t kAbsent = -1;
 
-  // Strings and their values, which are not negative. The strings need not outlive the
-  // constructor. An empty string is found nowhere; of equal strings the last one's value counts.
+  // keys: strings with their values (>= 0). The strings need not outlive the constructor. An empty
+  // string is never found; if strings are equal, the last value wins.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys);
 
-  // Calls with the length and value of each string that `text` begins with, the shortest first.
+  // Calls on_key for each string that is a prefix of `text`, shortest first.
   template <typename OnKey>  // void(size_t length, int32_t value)
   void for_each_prefix(std::string_view text, const OnKey& on_key) const {
     uint32_t node = kRoot;
@@ -31,7 +31,7 @@ class ByteTrie {
     }
   }
 
-  // The value of the whole text, kAbsent where it is none of the strings.
+  // Returns the value of the string equal to `text`; kAbsent if there is none.
   int32_t find(std::string_view text) const {
     uint32_t node = kRoot;
     for (char byte : text) {
@@ -50,7 +50,7 @@ class ByteTrie {
     int32_t value = kAbsent;
   };
 
-  // kRoot, which is nobody's child, where there is none.
+  // Returns kRoot (never a child) if there is no such child.
   uint32_t child(uint32_t node, uint8_t byte) const {
     const auto begin = bytes_.begin() + nodes_[node].first_child;
     const auto end = begin + nodes_[node].num_children;
@@ -59,7 +59,7 @@ class ByteTrie {
   }
 
   std::vector<Node> nodes_;
-  std::vector<uint8_t> bytes_;  // that lead to each node
+  std::vector<uint8_t> bytes_;  // per node: the byte on the edge from its parent
 };
 
 }  // namespace colossal::text

@@ -1,24 +1,24 @@
-// The tokenizer that needs no file: a token is a byte, 256 ends a text.
+// The byte-level tokenizer, which needs no file: token b < 256 is byte b, token 256 ends a text.
 #pragma once
 
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::text {
 
-// Any bytes are fine. "<|endoftext|>" within a text is text: thirteen bytes. files() has a
-// tokenizer.json through which `transformers` gives the same tokens.
+// Accepts any bytes. "<|endoftext|>" in a text is encoded as plain text: thirteen tokens. files()
+// includes a tokenizer.json with which `transformers` produces the same tokens.
 class BytesTokenizer : public Tokenizer {
  public:
   static constexpr int32_t kEndOfText = 256;
 
-  BytesTokenizer();                               // with files made for it
-  explicit BytesTokenizer(TokenizerFiles files);  // which describe it
-  // Whether a folder with these files has this tokenizer.
+  BytesTokenizer();                               // generates its files
+  explicit BytesTokenizer(TokenizerFiles files);  // files: must satisfy is_described_by()
+  // Returns true if a folder with these files has this tokenizer.
   static bool is_described_by(const TokenizerFiles& files);
 
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
-  bool takes_pieces() const override { return true; }
+  bool is_concatenative() const override { return true; }
   std::vector<SpecialToken> special_tokens() const override { return {{kEndOfText, ""}}; }
   int32_t vocabulary_size() const override { return kEndOfText + 1; }
   int32_t end_of_text() const override { return kEndOfText; }

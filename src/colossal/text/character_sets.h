@@ -1,5 +1,5 @@
-// The sets of characters that tokenizers' regular expressions name, as members of a PCRE2 class
-// (what stands between [ and ]) where nothing else is said.
+// The character sets that tokenizers' regular expressions use. Unless noted otherwise, the results
+// are members of a PCRE2 character class: the text between [ and ].
 #pragma once
 
 #include <optional>
@@ -8,26 +8,27 @@
 
 namespace colossal::text {
 
-// \x{...}
+// Returns the character as \x{...}.
 std::string escaped(char32_t character);
 
-// \s, and \S for use within a class.
+// Return \s and \S.
 std::string white_space_members();
 std::string non_white_space_members();
 
-// \p{category}, a general category ("L", "Nd"). Nothing for another name, nor for the three that
-// have lost characters since Unicode 14: "C" and "Cn" to all others, and "Mn" U+1171E to "Mc".
+// Returns \p{category} for a general category ("L", "Nd"); nullopt if unsupported. Unsupported are
+// "Cs" and the three categories that have lost characters since Unicode 14, which class members
+// cannot express: "C" and "Cn" (characters were assigned), and "Mn" (U+1171E is now "Mc").
 std::optional<std::string> category_members(std::string_view category);
 
-// \w as Oniguruma has it: letters, marks, decimal and letter numbers, connectors, circled letters;
-// and, outside of a class only, the superscripts and fractions of Latin-1.
+// Returns Oniguruma's \w: letters, marks, decimal and letter numbers, connectors, circled letters;
+// if not in_class, also the superscripts and fractions of Latin-1.
 std::string word_members(bool in_class);
 
-// \w of Rust's regular expressions, which has joiners besides.
+// Returns \w of Rust's regex crate, which also has the joiners U+200C and U+200D.
 std::string rust_word_members();
 
-// An expression, not members: a character of punctuation as `tokenizers` sees it, which knows no
-// later one than Unicode 8, and counts the symbols of ASCII as punctuation.
+// Returns a whole expression that matches one punctuation character, as the `tokenizers` library
+// defines punctuation: the ASCII symbols, and the punctuation of Unicode 8.
 std::string punctuation_expression();
 
 }  // namespace colossal::text

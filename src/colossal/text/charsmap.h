@@ -1,6 +1,6 @@
-// SentencePiece's table of replacements ("precompiled_charsmap"): a double-array trie from pieces
-// of text to what is written instead. Sources: Aoe, "An Efficient Digital Search Algorithm by Using
-// a Double-Array Structure", 1989, as the library Darts-clone packs it.
+// SentencePiece's replacement table ("precompiled_charsmap"): a double-array trie that maps
+// substrings to their replacements. Sources: Aoe, "An Efficient Digital Search Algorithm by Using a
+// Double-Array Structure", 1989; binary layout of the library Darts-clone.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@ namespace colossal::text {
 
 class Charsmap {
  public:
-  // table: as the file has it, decoded from base64. Throws ConfigError where it is cut short or is
-  // not UTF-8 where it must be.
+  // table: the bytes of the file's table, after base64 decoding. Throws ConfigError if the table is
+  // truncated or its replacements are not valid UTF-8.
   explicit Charsmap(std::string_view table);
 
-  // Graphemes of up to 5 bytes are looked up as a whole, then characters by themselves, as the
-  // `tokenizers` library does. text: valid UTF-8. Throws ConfigError where the table leads nowhere.
+  // Looks up each grapheme of up to 5 bytes as a whole, and otherwise each of its characters, like
+  // the `tokenizers` library. text: valid UTF-8. Throws ConfigError if the table points outside
+  // itself.
   std::string replace(std::string_view text) const;
 
  private:
@@ -26,10 +27,10 @@ class Charsmap {
   void append_grapheme(std::string_view grapheme, std::string& result) const;
 
   std::vector<uint32_t> units_;
-  std::string replacements_;  // each ends with a zero byte
+  std::string replacements_;  // each one is zero-terminated
 };
 
-// Nothing where the text is no base64 (RFC 4648, padded).
+// Decodes padded base64 (RFC 4648); nullopt if `text` is not valid base64.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace colossal::text

@@ -1,4 +1,4 @@
-// Chat templates: how a model's folder wants a conversation written as one text.
+// Chat templates: render a conversation into one prompt, as the model's folder defines it.
 #pragma once
 
 #include <filesystem>
@@ -13,36 +13,42 @@
 namespace colossal::text {
 
 struct ChatOptions {
-  bool add_generation_prompt = true;    // the text ends where the model's answer begins
-  bool continue_final_message = false;  // the text ends within the last message
+  bool add_generation_prompt = true;  // end the text with the header of the model's answer
+  // End the text within the last message, for the model to continue it.
+  bool continue_final_message = false;
   nlohmann::ordered_json tools = nullptr;
   nlohmann::ordered_json documents = nullptr;
-  nlohmann::ordered_json variables = nlohmann::ordered_json::object();  // more of them
+  // Further variables of the template.
+  nlohmann::ordered_json variables = nlohmann::ordered_json::object();
 };
 
 class ChatTemplate {
  public:
-  // special_tokens: variables such as "bos_token". Throws jinja::TemplateError.
+  // special_tokens: template variables, e.g. "bos_token". Throws jinja::TemplateError if `source`
+  // is not a valid template.
   explicit ChatTemplate(std::string_view source,
                         std::map<std::string, std::string> special_tokens = {});
 
-  // Reads a folder's template: chat_template.jinja, else that of tokenizer_config.json or
-  // chat_template.json, with the folder's special tokens. Nothing if the folder has none. Throws
-  // ConfigError naming the file, IoError for a file that cannot be read.
+  // Reads the template of a model folder: chat_template.jinja, else "chat_template" in
+  // tokenizer_config.json or chat_template.json; also the folder's special tokens. nullopt if the
+  // folder has no template. Throws ConfigError naming an invalid file, IoError if a file cannot be
+  // read.
   static std::optional<ChatTemplate> read(const std::filesystem::path& folder);
 
-  // Reads a template from a file of its own (.jinja), with the special tokens of the folder. Throws
-  // ConfigError naming the file, IoError.
+  // Reads the template from `file` (.jinja), and the special tokens from `folder`. Throws
+  // ConfigError naming an invalid file, IoError if a file cannot be read.
   static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& folder);
 
-  // messages: a list of objects with "role" and "content". The text is what `transformers`'
-  // apply_chat_template(tokenize=False) gives; it holds its special tokens itself. Throws
-  // jinja::TemplateError, also where the template refuses the messages.
+  // messages: a list of objects with "role" and "content". Returns the same text as
+  // apply_chat_template(tokenize=False) of `transformers`. The text includes special tokens such as
+  // "<s>", so encode it with encode(), not encode_prompt(). Throws jinja::TemplateError, also if
+  // the template calls raise_exception().
   jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
   const std::string& source() const { return source_; }
 
-  // Another template with the same special tokens: one that comes with a request.
+  // Returns a template with another source and the same special tokens, for a template that comes
+  // with a request.
   ChatTemplate with_source(std::string_view source) const {
     return ChatTemplate(source, special_tokens_);
   }

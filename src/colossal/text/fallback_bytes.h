@@ -1,4 +1,4 @@
-// Tokens of bytes, "<0x0A>", that stand for a character which has no token of its own.
+// Byte fallback: tokens like "<0x0A>" that encode the bytes of a character without a token.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace colossal::text {
 
-// The byte of "<0x0A>".
+// Returns 0x0A for "<0x0A>"; nullopt if `token` is not such a token.
 std::optional<uint8_t> byte_of_fallback_token(std::string_view token);
 
 class FallbackBytes {
@@ -20,7 +20,7 @@ class FallbackBytes {
   explicit FallbackBytes(const Vocabulary& vocabulary);
 
   bool has_all() const;
-  // Appends the tokens of the bytes where each has one; returns whether it did.
+  // Returns true and appends the token of each byte, if all the bytes have one.
   bool append(std::string_view bytes, std::vector<int32_t>& tokens) const;
 
  private:

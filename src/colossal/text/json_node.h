@@ -1,4 +1,4 @@
-// Values of a JSON file, read with messages that say where in the file what was wrong.
+// JSON values with their paths, so that error messages name the place in the file.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace colossal::text {
 
-// Parses as io::parse_json does, but throws ConfigError.
+// Like io::parse_json, but throws ConfigError.
 nlohmann::json parse_json(std::string_view text, const std::string& file);
 
-// A value and the way to it ("model.merges[3]"). Value and file name must outlive it. What a
-// reading function does not find as it needs it, it refuses by ConfigError.
+// A value and its path in the file ("model.merges[3]"). The value and the file name must outlive
+// the node. Reading functions throw ConfigError if the value is missing or has the wrong type or
+// range.
 class JsonNode {
  public:
   static constexpr int64_t kMaxToken = 1 << 24;
@@ -24,21 +25,22 @@ class JsonNode {
   // Throws ConfigError: "FILE: PATH what".
   [[noreturn]] void refuse(std::string_view what) const;
 
-  bool is_null() const { return value_.is_null(); }  // missing, too
+  bool is_null() const { return value_.is_null(); }  // true for a missing value, too
   bool is_string() const { return value_.is_string(); }
   bool is_array() const { return value_.is_array(); }
 
   JsonNode operator[](const char* key) const;
-  JsonNode element(size_t index) const;                           // of a list; index below size()
-  size_t size() const { return is_array() ? value_.size() : 0; }  // of a list
+  // The value is a list; index < size().
+  JsonNode element(size_t index) const;
+  size_t size() const { return is_array() ? value_.size() : 0; }  // 0 if not a list
 
   std::string string() const;
   std::optional<std::string> optional_string() const;
   bool boolean(bool otherwise) const;
-  double number(std::optional<double> otherwise) const;  // nothing: it must be there
-  int32_t token() const;                                 // 0 to kMaxToken
+  double number(std::optional<double> otherwise) const;  // nullopt: the value is required
+  int32_t token() const;                                 // an integer from 0 to kMaxToken
 
-  template <typename Function>  // void(JsonNode); a missing list has no elements
+  template <typename Function>  // void(JsonNode); a missing list counts as empty
   void for_each(Function function) const {
     if (is_null()) return;
     if (!is_array()) refuse_type("a list");

@@ -1,4 +1,4 @@
-// Unicode normalization forms, as the `tokenizers` library makes them.
+// Unicode normalization forms, with the results of the `tokenizers` library.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace colossal::text {
 
-// K: characters that differ in appearance only become one (a ligature becomes its letters).
+// NFKC and NFKD also replace compatibility characters (a ligature becomes its letters).
 enum class NormalizationForm { nfc, nfd, nfkc, nfkd };
 
 // text: valid UTF-8.

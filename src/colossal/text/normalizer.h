@@ -1,4 +1,4 @@
-// Changes a text before it is cut into words, as the `tokenizers` library does.
+// Normalizes a text before it is split into words, like the `tokenizers` library.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,10 @@
-// Translates the regular expressions of tokenizer.json, written for Oniguruma, to PCRE2.
+// Translates the regular expressions of tokenizer.json from Oniguruma to PCRE2 syntax.
 //
-// Both read much the same language but give some of it another meaning (\s, \w, \v, \h, ^ in the
-// middle of a text, {,n}, nested classes, case folding) and know different versions of Unicode.
-// Everything with one meaning is translated so that it matches the same characters; everything
-// else is refused by name. Oniguruma's "ONIG_SYNTAX_ONIGURUMA" is what `tokenizers` uses.
+// The two syntaxes are similar, but some constructs differ in meaning (\s, \w, \v, \h, ^ within a
+// text, {,n}, nested classes, case folding), and the two libraries support different versions of
+// Unicode. Each construct that PCRE2 can express is translated so that it matches the same
+// characters; any other construct is an error. The source syntax is ONIG_SYNTAX_ONIGURUMA, which
+// the `tokenizers` library uses.
 #pragma once
 
 #include <string>
@@ -11,11 +12,11 @@
 
 namespace colossal::text {
 
-// The result is for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE with newline = LF.
-// Throws ConfigError naming the construct that has no equal in PCRE2, and the expression.
+// Returns an expression for PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE with newline = LF. Throws
+// ConfigError naming the expression and the construct that PCRE2 cannot express.
 std::string oniguruma_to_pcre2(std::string_view expression);
 
-// An expression that matches `text` (valid UTF-8) literally.
+// Returns an expression that matches `text` (valid UTF-8) literally.
 std::string literal_to_pcre2(std::string_view text);
 
 }  // namespace colossal::text

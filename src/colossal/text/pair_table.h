@@ -1,4 +1,4 @@
-// Hash table from a pair of tokens to the rank of their merge: the inner loop of BPE.
+// Hash table from a pair of tokens to the rank of their merge: used in the inner loop of BPE.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +17,19 @@ class PairTable {
     entries_.resize(size);
   }
 
-  // A pair that is there already gets the new rank. At most num_pairs different ones.
+  // Inserts a pair, or replaces its rank. At most num_pairs distinct pairs.
   void insert(int32_t left, int32_t right, uint32_t rank) {
     entries_[slot_of(key_of(left, right))] = {key_of(left, right), rank};
   }
 
+  // Returns kAbsent if the pair is not in the table.
   uint32_t rank(int32_t left, int32_t right) const {
     return entries_[slot_of(key_of(left, right))].rank;
   }
 
  private:
   struct Entry {
-    uint64_t key = UINT64_MAX;  // of no pair: tokens are not negative
+    uint64_t key = UINT64_MAX;  // marks an empty entry: token ids are not negative
     uint32_t rank = kAbsent;
   };
 

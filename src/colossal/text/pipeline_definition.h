@@ -7,9 +7,9 @@
 
 namespace colossal::text {
 
-// Fills in what those parts say, and whether tokens are in GPT-2's byte alphabet: the pre-tokenizer
-// decides. root: the whole file, of which definition.model has been read. Throws ConfigError naming
-// what is not supported.
+// Fills in the fields of these parts, and `byte_level`: true if the pre-tokenizer is ByteLevel.
+// root: the whole file; definition.model must already be read. Throws ConfigError naming an
+// unsupported setting.
 void read_pipeline(const JsonNode& root, TokenizerDefinition& definition);
 
 }  // namespace colossal::text

@@ -206,7 +206,7 @@ void PipelineTokenizer::encode_word(std::string_view word, Scratch& scratch,
                                     std::vector<int32_t>& tokens) const {
   constexpr std::string_view kMark = WordModel::kSpaceMark;
   size_t done = 0;
-  size_t at = model_->parts_at_space_marks() ? 0 : std::string_view::npos;
+  size_t at = model_->can_cut_at_space_marks() ? 0 : std::string_view::npos;
   while (at != std::string_view::npos) {
     while (word.substr(at).starts_with(kMark)) at += kMark.size();
     at = word.find(kMark, at);

@@ -1,5 +1,5 @@
-// A tokenizer from a Hugging Face tokenizer.json: normalizer, pre-tokenizer, a model of words (BPE,
-// Unigram or WordPiece), post-processor and decoder, one after the other.
+// A tokenizer from a Hugging Face tokenizer.json. Runs its stages in order: normalizer,
+// pre-tokenizer, word model (BPE, Unigram or WordPiece), post-processor; and the decoder.
 #pragma once
 
 #include <filesystem>
@@ -17,17 +17,18 @@
 
 namespace colossal::text {
 
-// encode() equals `tokenizers`' encode(text, add_special_tokens=False), with truncation and padding
-// off, encode_prompt() its encode(text), and decode() its decode(tokens, skip_special_tokens=False)
-// wherever the bytes are UTF-8.
+// Matches the `tokenizers` library, with truncation and padding off: encode() is encode(text,
+// add_special_tokens=False), encode_prompt() is encode(text), and decode() is decode(tokens,
+// skip_special_tokens=False) wherever the bytes are valid UTF-8.
 //
-// end_of_text() is, of these, the first that is a token: the eos_token of tokenizer_config.json,
-// that of special_tokens_map.json, the (first) eos_token_id of a config.json beside it,
+// end_of_text() is the first of the following that is a token: "eos_token" of
+// tokenizer_config.json, "eos_token" of special_tokens_map.json, the (first) "eos_token_id" of
+// config.json in the same folder, "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]".
 // "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]".
 class PipelineTokenizer : public Tokenizer {
  public:
-  // The tokenizer.json and what lies beside it. Throws ConfigError naming what is unsupported or
-  // wrong, IoError for a file that cannot be read.
+  // files: the tokenizer.json first; by default it and its sibling files are read. Throws
+  // ConfigError naming an unsupported or invalid setting, IoError if a file cannot be read.
   explicit PipelineTokenizer(const std::filesystem::path& tokenizer_json);
   PipelineTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
 
@@ -42,7 +43,7 @@ class PipelineTokenizer : public Tokenizer {
   TokenizerFiles files() const override { return files_; }
 
  private:
-  // Working memory of one encode() at a time. Kept from call to call, so that its cache stays warm.
+  // Working memory of one encode() call. Reused by later calls, so that its cache stays warm.
   struct Scratch {
     RegexScratch regex;
     std::unique_ptr<WordModel::Scratch> word;
@@ -73,12 +74,12 @@ class PipelineTokenizer : public Tokenizer {
 
   Normalizer normalizer_;
   std::vector<AddedToken> added_tokens_;
-  AddedTokenFinder exact_tokens_;       // looked for in the text as it comes
-  AddedTokenFinder normalized_tokens_;  // looked for in the normalized text
+  AddedTokenFinder exact_tokens_;       // searched for before normalization
+  AddedTokenFinder normalized_tokens_;  // searched for after normalization
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<WordModel> model_;
   Decoder decoder_;
-  std::vector<int32_t> before_text_, after_text_;  // of encode_prompt()
+  std::vector<int32_t> before_text_, after_text_;  // added by encode_prompt()
   int32_t end_of_text_;
   std::string fingerprint_;
   TokenizerFiles files_;

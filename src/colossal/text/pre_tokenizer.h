@@ -1,4 +1,4 @@
-// Cuts a text into the words that a model encodes one by one.
+// Splits a text into words, which the word model encodes one by one.
 #pragma once
 
 #include <functional>
@@ -16,9 +16,9 @@ class PreTokenizer {
  public:
   explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);  // throws ConfigError
 
-  // Calls with each word, from left to right; none is empty, and a word may end within a character
-  // where a step sees bytes. text: valid UTF-8; begins_text: whether nothing comes before it, not
-  // even an added token.
+  // Calls on_word for each word, from left to right; words are not empty. A word may end within a
+  // UTF-8 character if a step splits bytes. text: valid UTF-8. begins_text: nothing precedes
+  // `text`, not even an added token.
   using OnWord = std::function<void(std::string_view)>;
   void split(std::string_view text, bool begins_text, RegexScratch& scratch,
              const OnWord& on_word) const;

@@ -22,7 +22,7 @@ struct RegexDeleter {
   void operator()(pcre2_real_jit_stack_8* stack) const;
 };
 
-// Working memory of a search. One thread at a time may use it, with any number of expressions.
+// Working memory of a search. Not thread-safe; can be reused for any number of expressions.
 class RegexScratch {
  public:
   RegexScratch();
@@ -36,26 +36,27 @@ class RegexScratch {
 
 class Regex {
  public:
-  // expression: as oniguruma_to_pcre2() gives it. name: what the user wrote, for messages.
-  // Throws ConfigError where it does not compile.
+  // expression: PCRE2 syntax, e.g. from oniguruma_to_pcre2(). name: the expression as the user
+  // wrote it, for error messages. Throws ConfigError if `expression` does not compile.
   Regex(const std::string& expression, std::string name);
 
   struct Match {
-    size_t begin, end;  // bytes of the text
+    size_t begin, end;  // byte offsets in the text
   };
-  // The first match that begins at `start` or later; what lies before `start` is seen by
-  // lookbehind only. text: valid UTF-8. Throws ConfigError where the search exceeds its limits.
+  // Returns the first match that begins at byte `start` or later; only lookbehind sees the text
+  // before `start`. text: valid UTF-8. Throws ConfigError if the search exceeds its limits on
+  // backtracking or memory.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
 
-  // Called with each match, from left to right. An empty match that touches the one before does not
-  // count.
+  // Calls on_match for each match, from left to right. Skips an empty match at the end of the
+  // previous match.
   using OnMatch = std::function<void(Match)>;
   void for_each_match(std::string_view text, RegexScratch& scratch, const OnMatch& on_match) const;
 
  private:
   std::string name_;
   std::unique_ptr<pcre2_real_code_8, RegexDeleter> code_;
-  bool has_machine_code_;  // the library may be built without the compiler for this machine
+  bool has_machine_code_;  // false if PCRE2 has no JIT compiler for this machine
 };
 
 }  // namespace colossal::text

@@ -1,4 +1,4 @@
-// Decodes tokens that arrive one by one, for a terminal or a stream.
+// Decodes tokens one at a time, for a terminal or a streamed response.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,26 @@
 
 namespace colossal::text {
 
-// Gives out whole UTF-8 characters only; bytes that can begin none become U+FFFD, one for each
-// maximal subpart as Unicode recommends (3.9, "U+FFFD Substitution"). The tokenizer must outlive
-// it.
+// Returns only whole UTF-8 characters. Invalid bytes become U+FFFD, one for each maximal subpart
+// (Unicode Standard 3.9, "U+FFFD Substitution of Maximal Subparts"). The tokenizer must outlive the
+// decoder.
 class StreamingDecoder {
  public:
+  // after_prompt: the tokens continue a prompt, so the first one keeps its leading space.
   enum class Begins { with_text, after_prompt };
   explicit StreamingDecoder(const Tokenizer& tokenizer, Begins begins = Begins::with_text)
       : tokenizer_(tokenizer), first_(begins == Begins::with_text) {}
 
-  // The text that the token completes; may be empty.
+  // Returns the text that `token` completes; may be empty.
   std::string push(int32_t token);
-  // Ends the text: returns U+FFFD if a character was left incomplete. What is pushed later
-  // continues the text.
+  // Returns U+FFFD if the text ends within a character, else "". Later tokens continue the same
+  // text.
   std::string flush();
 
  private:
   const Tokenizer& tokenizer_;
-  bool first_;        // the next token is a text's first
-  std::string held_;  // an incomplete character
+  bool first_;        // no token has added text yet, and the text begins with these tokens
+  std::string held_;  // bytes of an incomplete character
 };
 
 }  // namespace colossal::text

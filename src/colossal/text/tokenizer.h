@@ -14,57 +14,59 @@
 
 namespace colossal::text {
 
-// The text is not UTF-8, and the tokenizer needs it to be. `offset`: of the first bad byte.
+// Thrown for text that is not UTF-8 by tokenizers that require UTF-8. offset: of the first invalid
+// byte.
 class InvalidText : public Error {
  public:
   explicit InvalidText(int64_t offset);
   int64_t offset;
 };
 
-// A token that no text of a user can stand for, such as the end of a message.
+// A control token, such as the end of a message.
 struct SpecialToken {
   int32_t token;
-  std::string text;  // which encode() reads as this token; empty: none
+  std::string text;  // the text that encode() maps to this token; empty if there is none
 };
 
-// Immutable once made; may be used from several threads at once.
+// Immutable and thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Tokens of the text, with no special tokens added around it. Throws InvalidText.
+  // Returns the tokens of `text`, without special tokens before or after. Throws InvalidText.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  // Encodes a prompt: the text, and the tokens that the model expects around it, such as "<s>"
-  // before it.
+  // Encodes a prompt: like encode(), but with the special tokens that the model expects before and
+  // after a text ("<s>").
   virtual std::vector<int32_t> encode_prompt(std::string_view text) const { return encode(text); }
-  // The bytes that the tokens stand for. They may break off within a UTF-8 character. A number that
-  // is no token's (a model's vocabulary may be larger) stands for none.
+  // Returns the bytes of the tokens, which may end within a UTF-8 character. Ids without a token
+  // decode to nothing (a model's embedding may have more rows than the vocabulary).
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
 
-  // The same of tokens that come after others, not at the beginning of a text, where some
-  // tokenizers leave out a space.
+  // Like decode(), but for tokens that continue a text: some tokenizers drop a space only at the
+  // beginning of a text.
   virtual std::string decode_continuation(std::span<const int32_t> tokens) const {
     return decode(tokens);
   }
 
-  // Whether any bytes are fine and tokens do not depend on what is around them: encode(a + b) is
-  // encode(a), encode(b) wherever the cut, so that a huge file need not be held whole.
-  virtual bool takes_pieces() const { return false; }
+  // Returns true if encode() accepts any bytes and encode(a + b) = encode(a) + encode(b) for every
+  // cut, so that a large file can be encoded in pieces.
+  virtual bool is_concatenative() const { return false; }
 
   virtual std::vector<SpecialToken> special_tokens() const { return {}; }
 
-  virtual int32_t vocabulary_size() const = 0;  // one more than the largest token
-  virtual int32_t end_of_text() const = 0;      // joins documents
-  // Changes whenever encode() could give something else; part of a cache's key.
+  virtual int32_t vocabulary_size() const = 0;  // largest token id + 1
+  virtual int32_t end_of_text() const = 0;      // separates documents
+  // Identifies the result of encode(): changes whenever the same text could get other tokens. Part
+  // of the key of a token cache.
   virtual std::string fingerprint() const = 0;
-  // Returns the files that a checkpoint carries along: those that the tokenizer was read from, or
-  // files made for it.
+  // Returns the files to store in a checkpoint: those that the tokenizer was read from, or
+  // generated ones.
   virtual TokenizerFiles files() const = 0;
 };
 
-// specification: "bytes", the path of a tokenizer.json, or a folder that holds one. Files that a
-// tokenizer of bytes has given to a checkpoint give it back.
-// Throws ConfigError for an unsupported kind (naming it), IoError for a file that cannot be read.
+// specification: "bytes", the path of a tokenizer.json, or a folder with one. Recognizes the files
+// that a BytesTokenizer stored in a checkpoint and then returns a BytesTokenizer. Throws
+// ConfigError naming an unsupported setting, IoError if a file cannot be read.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification);
 
 }  // namespace colossal::text

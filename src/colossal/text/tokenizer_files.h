@@ -1,4 +1,4 @@
-// The files of a tokenizer as a Hugging Face folder has them.
+// The files of a tokenizer in a Hugging Face model folder.
 #pragma once
 
 #include <filesystem>
@@ -14,14 +14,16 @@ inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 
 using TokenizerFiles = std::vector<std::pair<std::string, std::string>>;  // name and content
 
-// tokenizer_json, under the name "tokenizer.json", and every other file of the tokenizer that lies
-// beside it: what a checkpoint carries along. Throws IoError naming a file that cannot be read.
+// Reads tokenizer_json (stored under the name "tokenizer.json") and all other tokenizer files in
+// its folder: the files that a checkpoint includes. Throws IoError naming a file that cannot be
+// read.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& tokenizer_json);
 
-// Null when there is none of this name.
+// Returns the content of the file; null if there is no file of this name.
 const std::string* find_file(const TokenizerFiles& files, const std::string& name);
 
-// Names of the files in a folder that belong to a tokenizer of any kind, readable here or not.
+// Returns the names of the tokenizer files in a folder, including those of tokenizers that Colossal
+// cannot read.
 std::vector<std::string> list_tokenizer_files(const std::filesystem::path& folder);
 
 }  // namespace colossal::text

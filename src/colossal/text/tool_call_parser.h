@@ -1,4 +1,4 @@
-// Finds calls of tools in a model's answer while it arrives.
+// Finds tool calls in a model's answer while the answer is streamed.
 #pragma once
 
 #include <cstdint>
@@ -10,51 +10,53 @@
 
 namespace colossal::text {
 
-// How models write calls.
+// How a model writes tool calls.
 enum class ToolCallForm {
   none,
-  hermes,      // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Hermes, Qwen
-  llama_json,  // the whole answer is {"name": ..., "parameters": {...}}, several parted by ";"
-  mistral,     // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...] or [TOOL_CALLS]name{...}
-  // What our grammars make a model write: [{"name": ..., "parameters": {...}}, ...].
-  list,
-  arguments  // likewise: the arguments alone, of a known tool
+  hermes,  // <tool_call>{"name": ..., "arguments": {...}}</tool_call>; Hermes, Qwen
+  // The whole answer is {"name": ..., "parameters": {...}}; ";" separates several calls.
+  llama_json,
+  mistral,  // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...] or [TOOL_CALLS]name{...}
+  // Only constrained decoding with Colossal's grammars produces the following forms.
+  list,      // [{"name": ..., "parameters": {...}}, ...]
+  arguments  // the arguments of one known tool
 };
 
-// Returns the form that a chat template asks for; `none` if it has no tools or writes calls in
-// another form.
+// Detects the form from a chat template; `none` if the template has no tools or uses an unknown
+// form.
 ToolCallForm find_tool_call_form(std::string_view chat_template);
 
-// Returns the texts of tokens that belong to the form, though they may be special tokens.
+// Returns the marker texts of the form. A tokenizer may have them as special tokens, which must
+// then be decoded rather than skipped.
 std::vector<std::string> tool_call_markers(ToolCallForm form);
 
-// What was found in a piece of text.
+// What one piece of text added to a call.
 struct ToolCallDelta {
-  size_t call = 0;
-  std::optional<std::string> name;  // with which the call begins
-  std::string arguments;            // JSON, as far as it has come
+  size_t call = 0;                  // index of the call in the answer
+  std::optional<std::string> name;  // set when the call begins
+  std::string arguments;            // the next part of the arguments' JSON
 };
 struct ParsedText {
-  std::string content;  // that is no call
+  std::string content;  // text outside of calls
   std::vector<ToolCallDelta> calls;
   bool empty() const { return content.empty() && calls.empty(); }
 };
 
 class ToolCallParser {
  public:
-  // tool: the name of the one that is called in the form `arguments`.
+  // tool: name of the called tool; used by the form `arguments` only.
   explicit ToolCallParser(ToolCallForm form, std::string tool = "");
   ~ToolCallParser();
   ToolCallParser(ToolCallParser&&) noexcept;
 
-  // Takes a piece and returns what is certain now. What looks like a call but is none becomes
-  // content.
+  // Adds a piece of text and returns everything that is certain so far. Text that begins like a
+  // call but turns out not to be one is returned as content.
   ParsedText push(std::string_view text);
-  // Ends the text.
+  // Call at the end of the text; returns what was held back.
   ParsedText finish();
 
-  size_t num_calls() const;        // that have begun
-  size_t num_whole_calls() const;  // that are complete
+  size_t num_calls() const;        // begun, complete or not
+  size_t num_whole_calls() const;  // complete
 
  private:
   struct State;

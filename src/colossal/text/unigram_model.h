@@ -1,6 +1,7 @@
-// Finds the tokens of a word whose scores have the largest sum. Source: Kudo, "Subword
-// Regularization: Improving Neural Network Translation Models with Multiple Subword Candidates",
-// 2018; the search and its order of additions as in the `tokenizers` library.
+// Unigram language model: finds the segmentation of a word whose tokens have the largest sum of
+// scores (log-probabilities). Source: Kudo, "Subword Regularization: Improving Neural Network
+// Translation Models with Multiple Subword Candidates", 2018. The search, including its order of
+// additions, follows the `tokenizers` library.
 #pragma once
 
 #include "colossal/text/byte_trie.h"
@@ -9,18 +10,20 @@
 
 namespace colossal::text {
 
-// Unknown characters that touch are one unknown token, or the tokens of their bytes.
+// A run of unknown characters becomes the byte tokens of the run if the model has byte fallback,
+// else one unknown token.
 class UnigramModel : public WordModel {
  public:
-  explicit UnigramModel(const TokenizerDefinition& definition);  // of a Unigram model
+  explicit UnigramModel(const TokenizerDefinition& definition);  // definition.model is Unigram
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
-  // Linear in the word's length, times that of the longest token.
+  // Viterbi search: O(bytes of the word x bytes of the longest token).
   void encode(std::string_view word, WordModel::Scratch& scratch,
               std::vector<int32_t>& tokens) const override;
 
  private:
-  // The best way to a position in the word: its last token, and where that begins.
+  // The best segmentation up to a position in the word: its score, its last token, and the byte at
+  // which this token begins.
   struct Way {
     double score = 0;
     int32_t begin = kNowhere;
@@ -28,8 +31,8 @@ class UnigramModel : public WordModel {
   };
   static constexpr int32_t kNowhere = -1;
   struct Scratch : WordModel::Scratch {
-    std::vector<Way> best_to;   // of each byte of the word, and its end
-    std::vector<int32_t> ends;  // of tokens, the last one first
+    std::vector<Way> best_to;   // by byte position, 0 to word.size()
+    std::vector<int32_t> ends;  // end positions of the chosen tokens, last token first
   };
 
   static void offer(Way& best, double score, int32_t begin, int32_t token);

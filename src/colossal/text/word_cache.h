@@ -1,4 +1,4 @@
-// Caches the tokens of words seen lately, since a text has few different words.
+// Caches the tokens of recently seen words: most words of a text repeat.
 #pragma once
 
 #include <array>
@@ -10,17 +10,17 @@
 
 namespace colossal::text {
 
-// Has a fixed size (1 MiB): each word has one place, which a newer word takes over. Longer words,
-// and words of many tokens, are not kept. One thread at a time may use it.
+// A direct-mapped cache of fixed size (1 MiB): a new word overwrites the word in its place. Words
+// of more than kMaxBytes bytes or kMaxTokens tokens are not cached. Not thread-safe.
 class WordCache {
  public:
   WordCache();
 
-  // Where the word's tokens are or would be, good until the next call.
+  // Returns the place to which `word` maps; this place may hold another word.
   struct Place;
   Place& place_of(std::string_view word);
 
-  // Whether the place holds this word; appends its tokens if so.
+  // Returns true and appends the word's tokens if the place holds `word`.
   static bool read(const Place& place, std::string_view word, std::vector<int32_t>& tokens);
   static void write(Place& place, std::string_view word, std::span<const int32_t> tokens);
 
@@ -30,7 +30,7 @@ class WordCache {
   struct alignas(64) Place {  // a cache line
     std::array<int32_t, kMaxTokens> tokens;
     std::array<char, kMaxBytes> bytes;
-    uint8_t num_bytes = 0;  // 0: free
+    uint8_t num_bytes = 0;  // 0: empty
     uint8_t num_tokens = 0;
   };
 

@@ -1,4 +1,4 @@
-// Finds the tokens of one word: the learned part of a tokenizer.
+// Encodes one word: the learned part of a tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace colossal::text {
 
-// Immutable; may be used from several threads, each with a Scratch of its own.
+// Immutable and thread-safe, with one Scratch per thread.
 class WordModel {
  public:
-  // Working memory of encode(); each model has its own kind.
+  // Working memory of encode(); each model has its own subclass.
   class Scratch {
    public:
     virtual ~Scratch() = default;
@@ -24,25 +24,24 @@ class WordModel {
 
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
 
-  // Appends the tokens of the word, which is not empty. scratch: of this model.
-  // Throws ConfigError where the word has 2 GiB or more.
+  // Appends the tokens of a non-empty word. scratch: from this model's make_scratch(). Throws
+  // ConfigError if the word has 2 GiB or more.
   virtual void encode(std::string_view word, Scratch& scratch,
                       std::vector<int32_t>& tokens) const = 0;
 
-  // U+2581, which stands for a space in most vocabularies of characters.
+  // U+2581, which replaces spaces in most character-level vocabularies.
   static constexpr std::string_view kSpaceMark = "\u2581";
-  // Whether a word may be cut at the beginning of a run of kSpaceMark without any change to its
-  // tokens. (A vocabulary of characters often has no pre-tokenizer, so that a whole text is one
-  // word.)
-  virtual bool parts_at_space_marks() const { return false; }
+  // Returns true if a word may be cut before every run of kSpaceMark without changing its tokens.
+  // (Character-level tokenizers often have no pre-tokenizer, so that a whole text is one word.)
+  virtual bool can_cut_at_space_marks() const { return false; }
 
  protected:
-  // Throws ConfigError where the word has 2 GiB or more, which positions of 32 bits do not reach.
+  // Throws ConfigError if the word has 2 GiB or more: positions are 32-bit.
   static void check_length(std::string_view word);
 };
 
-// file: path of the tokenizer.json, for messages. Throws ConfigError where the vocabulary lacks a
-// token that the model needs.
+// file: path of the tokenizer.json, for error messages. Throws ConfigError if the vocabulary lacks
+// a token that the model needs.
 std::unique_ptr<WordModel> make_word_model(const TokenizerDefinition& definition,
                                            const std::string& file);
 

@@ -1,5 +1,5 @@
-// Takes the longest token that a word begins with, then the longest that its rest begins with, and
-// so on. Source: Wu et al., "Google's Neural Machine Translation System", 2016, as BERT uses it.
+// WordPiece: repeatedly takes the longest token that the rest of the word begins with. Source: Wu
+// et al., "Google's Neural Machine Translation System", 2016, in BERT's variant.
 #pragma once
 
 #include "colossal/text/byte_trie.h"
@@ -7,11 +7,11 @@
 
 namespace colossal::text {
 
-// A word of which any part has no token is unknown as a whole, and so is one that is too long.
+// The whole word becomes the unknown token if a part of it has no token, or if the word is too
+// long.
 class WordPieceModel : public WordModel {
  public:
-  // definition: of a WordPiece model. Throws ConfigError where the vocabulary lacks the unknown
-  // token.
+  // definition.model is WordPiece. Throws ConfigError if the vocabulary lacks the unknown token.
   WordPieceModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
@@ -19,8 +19,8 @@ class WordPieceModel : public WordModel {
               std::vector<int32_t>& tokens) const override;
 
  private:
-  ByteTrie begins_word_;  // every token
-  ByteTrie goes_on_;      // those with the prefix, without it
+  ByteTrie begins_word_;  // all tokens
+  ByteTrie goes_on_;      // tokens with the continuing prefix ("##"), stored without it
   int64_t max_characters_;
   int32_t unknown_;
 };

@@ -1,4 +1,4 @@
-// Advantages: how much better than expected a completion, or each of its tokens, turned out.
+// Advantage estimators for policy-gradient methods: GRPO, RLOO, GAE.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,28 +16,27 @@ inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale
       {"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
 }
 
-// Rewards are fp64 [completions]; the `group` completions of one prompt lie next to each other.
-// NaN: the completion has no reward. It does not count in means, and its advantage is 0.
+// Rewards are [completions], fp64. The `group` completions of one prompt are adjacent. A reward of
+// NaN means that the completion has no reward: it is excluded from means and its advantage is 0.
 struct Advantages {
   at::Tensor advantages;      // [completions]
-  at::Tensor deviations;      // [groups]: the sample standard deviation of the rewards
-  double fraction_alike = 0;  // the share of groups whose rewards are all equal
+  at::Tensor deviations;      // [groups]: sample standard deviation of the rewards
+  double fraction_alike = 0;  // fraction of groups whose rewards are all equal
 };
 
-// GRPO (Shao et al. 2024, section 4.1): (R - mean of the group) / (s + 1e-4), where s is the
-// standard deviation of the group or of the batch, as `scale` says. With RewardScale::none nothing
-// is divided (Liu et al. 2025).
+// Returns GRPO advantages (Shao et al. 2024, section 4.1): (R - mean of the group) / (s + 1e-4). s
+// is the standard deviation of the group or of the batch, depending on `scale`; RewardScale::none
+// omits the division (Dr. GRPO, Liu et al. 2025).
 Advantages group_advantages(const at::Tensor& rewards, int64_t group, RewardScale scale);
 
-// RLOO (Kool et al. 2019; Ahmadian et al. 2024): R - mean of the other rewards of the group.
-// normalized: these advantages are then shifted by their mean over all completions and divided by
-// their standard deviation + 1e-4.
+// Returns RLOO advantages (Kool et al. 2019; Ahmadian et al. 2024): R - mean of the other rewards
+// of the group. normalized: then subtracts the mean over all completions and divides by their
+// standard deviation + 1e-4.
 Advantages leave_one_out_advantages(const at::Tensor& rewards, int64_t group, bool normalized);
 
-// Generalized advantage estimation (Schulman et al. 2016, eq. 16) over the tokens of completions:
-// delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); v and A after the last
-// token of a completion are 0.
-//   rewards, values, mask  [rows, tokens]
+// Generalized advantage estimation (GAE, Schulman et al. 2016, eq. 16) over the tokens of
+// completions: delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); v and A
+// after the last token of a completion are 0. rewards, values, mask: [rows, tokens].
 struct Estimates {
   at::Tensor advantages;  // [rows, tokens]; 0 where the mask is 0
   at::Tensor returns;     // advantages + values
@@ -45,12 +44,11 @@ struct Estimates {
 Estimates generalized_advantages(const at::Tensor& rewards, const at::Tensor& values,
                                  const at::Tensor& mask, double gamma, double lambda);
 
-// Returns the sample standard deviation along the last dim, which stays with size 1. NaNs are left
-// out.
+// Returns the sample standard deviation along the last dim (keepdim). Ignores NaN.
 at::Tensor sample_deviation(const at::Tensor& x);
 
 // Returns (x - m) / sqrt(s^2 + 1e-8), where m is the mean and s^2 the unbiased variance of the
-// elements that the mask selects. shifted = false: m is added again.
+// elements that the mask selects. shifted = false: adds m again.
 at::Tensor whitened(const at::Tensor& x, const at::Tensor& mask, bool shifted = true);
 
 }  // namespace colossal::tune

@@ -25,14 +25,21 @@ std::vector<BegunCompletions::Continuation> BegunCompletions::unfinished(int64_t
   return found;
 }
 
+int64_t BegunCompletions::parts(const Options& options) {
+  const int64_t all = options.max_staleness * options.updates;
+  return options.waits_for_rewards ? std::max<int64_t>(1, all - 1) : all;
+}
+
 std::vector<BegunCompletions::Continuation> BegunCompletions::beside_update(int64_t update,
                                                                             int64_t count) {
   std::vector<Continuation> found;
   const int64_t all = options_.max_staleness * options_.updates;
+  const int64_t parts = BegunCompletions::parts(options_);
   for (int64_t i = 0; i < std::ssize(begun_); ++i) {
     const int64_t generations_left = std::min(i / count, options_.max_staleness - 1);
     const int64_t left = (generations_left + 1) * options_.updates - 1 - update;
-    const int64_t allowed = (options_.max_length * (all - left) + all - 1) / all;
+    const int64_t done = std::min(all - left, parts);
+    const int64_t allowed = (options_.max_length * done + parts - 1) / parts;
     const int64_t more = allowed - std::ssize(begun_[i].completion.tokens);
     if (!is_finished(begun_[i]) && more > 0) found.push_back({&begun_[i], more});
   }
@@ -49,12 +56,23 @@ void BegunCompletions::append(ScoredCompletion& to, const Completion& sampled, i
   to.versions.resize(whole.tokens.size(), version);
 }
 
-std::vector<ScoredCompletion*> BegunCompletions::to_be_rewarded() {
+std::vector<ScoredCompletion*> BegunCompletions::unrewarded() {
   std::vector<ScoredCompletion*> found;
   for (ScoredCompletion& each : begun_) {
     if (is_finished(each) && each.rewards.empty()) found.push_back(&each);
   }
   return found;
+}
+
+bool BegunCompletions::are_rewarded(int64_t count) const {
+  return std::all_of(begun_.begin(), begun_.begin() + count,
+                     [](const ScoredCompletion& each) { return !each.rewards.empty(); });
+}
+
+ScoredCompletion& BegunCompletions::with_number(int64_t number) {
+  const auto found = std::ranges::find(begun_, number, &ScoredCompletion::number);
+  COLOSSAL_CHECK(found != begun_.end(), "completion {} of {}", number, begun_.size());
+  return *found;
 }
 
 std::vector<ScoredCompletion> BegunCompletions::take(int64_t count) {

@@ -1,4 +1,4 @@
-// Makes a batch of rows of tokens.
+// Collates rows of tokens into a batch.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 
 namespace colossal::tune {
 
-// The inputs are all tokens of a row but its last; the labels are the tokens that follow them, or
-// -100 where a token is not learned. Rows are padded with token `padding` to the longest, and to
-// `min_length` inputs at least. The batch has documents and positions if the rows were packed.
+// Inputs are all tokens of a row except the last; labels are the next tokens, or -100 (ignored) for
+// tokens that are not trained on. Rows are padded with `padding` to the length of the longest row,
+// at least `min_length` inputs. The batch has documents and positions if the rows are packed.
 data::Batch collate(const std::vector<const Row*>& rows, std::vector<int64_t> sample_ids,
                     int32_t padding, int64_t min_length);
 

@@ -63,28 +63,44 @@ std::vector<ScoredText> CompletionRewards::texts_of(
   return texts;
 }
 
-void CompletionRewards::score(const std::vector<ScoredCompletion*>& completions) {
-  const std::vector<ScoredText> texts = texts_of(completions);
+void CompletionRewards::ask(const std::vector<ScoredCompletion*>& completions) {
+  COLOSSAL_CHECK(asked_.numbers.empty(), "{} rewards that were not collected",
+                 asked_.numbers.size());
+  std::vector<ScoredText> texts = texts_of(completions);
+  for (const ScoredCompletion* each : completions) asked_.numbers.push_back(each->number);
   const Range here = share_of(std::ssize(texts), context_.coordinate({"dp", "sp"}),
                               static_cast<int>(context_.data_group().size()));
-  const bool asks = serve::leads(context_);
-  nlohmann::json mine;
-  if (asks) {
-    mine["rewards"] = functions_.score({texts.begin() + here.begin, texts.begin() + here.end});
-    mine["failures"] = functions_.failures();
+  if (serve::leads(context_)) {
+    asked_.of_functions = std::async(
+        std::launch::async,
+        [this, mine = std::vector(texts.begin() + here.begin, texts.begin() + here.end)] {
+          nlohmann::json found;
+          found["rewards"] = functions_.score(mine);
+          found["failures"] = functions_.failures();
+          return found;
+        });
   }
+  for (auto& [place, model] : models_) asked_.of_models[place] = model->score(texts);
+}
+
+void CompletionRewards::collect(BegunCompletions& completions) {
+  if (asked_.numbers.empty()) return;
+  Asked asked = std::exchange(asked_, {});
+  const bool asks = serve::leads(context_);
+  const nlohmann::json mine = asks ? asked.of_functions.get() : nlohmann::json();
   failures_ = 0;
-  auto next = completions.begin();
+  auto next = asked.numbers.begin();
   for (const nlohmann::json& part : gather_parts(mine, asks, context_)) {
     failures_ += part.at("failures").get<int64_t>();
     for (const nlohmann::json& rewards : part.at("rewards")) {
-      (*next++)->rewards = rewards.get<std::vector<double>>();
+      completions.with_number(*next++).rewards = rewards.get<std::vector<double>>();
     }
   }
-  for (auto& [place, model] : models_) {
-    const std::vector<double> scores = model->score(texts);
-    failures_ += model->failures();
-    for (size_t i = 0; i < completions.size(); ++i) completions[i]->rewards[place] = scores[i];
+  for (const auto& [place, scores] : asked.of_models) {
+    failures_ += models_.at(place)->failures();
+    for (size_t i = 0; i < scores.size(); ++i) {
+      completions.with_number(asked.numbers[i]).rewards[place] = scores[i];
+    }
   }
 }
 

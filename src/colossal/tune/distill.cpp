@@ -59,7 +59,7 @@ class Distill final : public SampleTask {
         of_teacher_([temperature = tuning.config.temperature](
                         models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
                         const nn::StepContext& step) {
-          return model.head_logits_here(x, tempered(step, temperature)).detach();
+          return model.local_logits(x, tempered(step, temperature)).detach();
         }),
         rollout_(rollout_options(tuning.config, job, tokenizer())) {
     if (teacher_job_.model.decoder.score_head) {
@@ -120,7 +120,7 @@ class Distill final : public SampleTask {
   HeadLoss loss_to_record() const override {
     return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.head_logits_here(x, step).sum(), .count = batch.labels.numel()};
+      return LossSum{.sum = model.local_logits(x, step).sum(), .count = batch.labels.numel()};
     };
   }
 

@@ -32,9 +32,8 @@ class DraftHead final : public SampleTask {
         teacher_job_(teacher_of(job, tuning.config)),
         states_([](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
                    const nn::StepContext& step) { return model.final_states(x, step).detach(); }),
-        logits_(
-            [](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
-               const nn::StepContext& step) { return model.head_logits_here(x, step).detach(); }) {}
+        logits_([](models::LanguageModel& model, const at::Tensor& x, const data::Batch&,
+                   const nn::StepContext& step) { return model.local_logits(x, step).detach(); }) {}
 
   void begin(models::LanguageModel&, Engine&) override {
     teacher_.emplace(teacher_job_, context(), [this](auto&&... arguments) {
@@ -69,7 +68,7 @@ class DraftHead final : public SampleTask {
   HeadLoss loss_to_record() const override {
     return [](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
               const nn::StepContext& step) {
-      return LossSum{.sum = model.head_logits_here(x, step).sum(), .count = batch.labels.numel()};
+      return LossSum{.sum = model.local_logits(x, step).sum(), .count = batch.labels.numel()};
     };
   }
 

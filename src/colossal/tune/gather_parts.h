@@ -1,4 +1,4 @@
-// Puts together what the ranks of a job have each a part of.
+// Gathers JSON values from the ranks of a job.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,13 +8,14 @@
 
 namespace colossal::tune {
 
-// Returns, on all ranks, the parts of those ranks that have one, in rank order. Numbers keep their
-// bits. Law: comm::gather_bytes of the parts in CBOR, booked as `data`. Collective.
+// Returns, on all ranks, the values `mine` of those ranks where `has_some` is true, in rank order.
+// Numbers are preserved bit for bit. Law: comm::gather_bytes of the values in CBOR, counted as
+// `data`. Collective.
 std::vector<nlohmann::json> gather_parts(const nlohmann::json& mine, bool has_some,
                                          const ParallelContext& context);
 
-// Whether this rank is the first of those that have the results of the same rows: it has the last
-// stage of the model, and is the first of its tp group.
+// Whether this rank reports results of its rows: it has the last pipeline stage and is the first
+// rank of its tp group.
 bool has_results(const ParallelContext& context);
 
 }  // namespace colossal::tune

@@ -1,8 +1,8 @@
-// The losses of alignment methods, each with its formula. They take log-probabilities of whole
-// completions: sums over their tokens.
+// Losses of alignment methods, each with its formula. Inputs are log-probabilities of whole
+// completions, i.e. sums over their tokens.
 //
-// y_w: the chosen completion of a pair, y_l: the rejected one; x: the prompt; pi: the policy that
-// is trained, ref: the reference. s: the sigmoid. Names and details are those of TRL 1.16.
+// y_w, y_l: chosen and rejected completion of a pair; x: prompt; pi: policy in training; ref:
+// reference; s: sigmoid. Names and details are those of TRL 1.16.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ namespace colossal::tune {
 // Scores of a micro-batch's pairs: tensors [pairs], fp32 or fp64.
 struct PairScores {
   at::Tensor chosen, rejected;                      // log pi(y_w | x), log pi(y_l | x)
-  at::Tensor reference_chosen, reference_rejected;  // the same by ref; undefined: no reference
+  at::Tensor reference_chosen, reference_rejected;  // likewise for ref; undefined: no reference
   at::Tensor chosen_tokens, rejected_tokens;        // lengths of the completions
 };
 
@@ -29,13 +29,13 @@ inline std::vector<std::pair<std::string, Divergence>> config_names(Divergence) 
 }
 
 struct DpoOptions {
-  double beta = 0.1;  // how strongly leaving the reference is penalized
+  double beta = 0.1;  // strength of the penalty on deviating from the reference
   double label_smoothing = 0;
   Divergence divergence = Divergence::reverse_kl;
   double alpha = 0.5;          // for alpha_divergence
   double discopop_tau = 0.05;  // for discopop
-  // Mean number of tokens of a chosen completion over the global batch. "sft" divides by it, and so
-  // becomes a mean over tokens.
+  // Mean number of tokens of a chosen completion over the global batch. Loss type "sft" divides by
+  // it to become a mean over tokens.
   double mean_chosen_tokens = 1;
 };
 
@@ -55,29 +55,29 @@ std::vector<std::string> dpo_loss_types();
 //   robust        (-(1-e) log s(b d) + e log s(-b d)) / (1-2e)       (Chowdhury et al. 2024)
 //   bco_pair      -log s(b r_w) - log s(-b r_l)                      (Jung et al. 2024)
 //   sppo_hard     (r_w - 1/(2b))^2 + (r_l + 1/(2b))^2                (Wu et al. 2024)
-//   aot           with D the sorted log pi(y_w) - log pi(y_l) less the sorted same of ref:
+//   aot           with D = sorted(log pi(y_w) - log pi(y_l)) - sorted(log ref(y_w) - log ref(y_l)):
 //                 -(1-e) log s(b D) - e log s(-b D)                  (Melnyk et al. 2024)
-//   aot_unpaired  the same with D the sorted r_w less the sorted r_l
+//   aot_unpaired  as aot, with D = sorted(r_w) - sorted(r_l)
 //   apo_zero      1 - s(b r_w) + s(b r_l)                            (D'Oosterlinck et al. 2024)
-//   apo_down      s(b r_w) + 1 - s(b (r_w - r_l))                    (the same)
+//   apo_down      s(b r_w) + 1 - s(b (r_w - r_l))                    (as apo_zero)
 //   discopop      with m = s(b d / tau): -(1-m) log s(b d) + m e^(-b d)  (Lu et al. 2024, eq. 5)
 //   sft           -log pi(y_w) / mean n_w
 //   sigmoid_norm  -log s(b (f(r_w)/n_w - f(r_l)/n_l))
-// aot sorts the pairs of the micro-batch. exo_pair needs 0 < e < 1, robust e < 1/2.
+// aot sorts over the pairs of the micro-batch. exo_pair requires 0 < e < 1, robust e < 1/2.
 at::Tensor dpo_loss(const std::string& type, const PairScores& scores, const DpoOptions& options);
 
 struct CpoOptions {
   double beta = 0.1;
   double label_smoothing = 0;
   double simpo_gamma = 0.5;
-  double alpha = 0;  // for AlphaPO's rewards; 0: rewards are log-probabilities
+  double alpha = 0;  // alpha of AlphaPO's reward; 0: the reward is the log-probability
 };
 
 std::vector<std::string> cpo_loss_types();
 
-// Whether a loss type takes means over tokens (means_of()) instead of sums.
+// Whether a loss type uses log-probabilities averaged over tokens (means_of()) instead of summed.
 bool is_by_token(const std::string& cpo_loss_type);
-// Divides scores by their completions' numbers of tokens.
+// Returns the scores divided by the number of tokens of each completion.
 PairScores means_of(const PairScores& scores);
 
 // The reward R of each completion: log pi if alpha is 0, else (1 - e^(-alpha log pi)) / alpha
@@ -91,7 +91,7 @@ CpoRewards cpo_rewards(const PairScores& scores, const CpoOptions& options);
 //   sigmoid  -(1-e) log s(b d) - e log s(-b d)      (CPO, Xu et al. 2024, eq. 3)
 //   hinge    max(0, 1 - b d)
 //   ipo      (d - 1/(2b))^2
-//   simpo    sigmoid of d - gamma/b                 (SimPO, Meng et al. 2024, eq. 6)
+//   simpo    as sigmoid, with d - gamma/b for d     (SimPO, Meng et al. 2024, eq. 6)
 at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const CpoOptions& options);
 
 // Returns ORPO's log odds ratio of each pair, [pairs]: m_w - m_l - (log(1 - e^m_w) - log(1 -

@@ -1,6 +1,6 @@
-// A reward model as a reward: a folder of a ...ForSequenceClassification with one label, such as
-// `colossal tune reward` writes. It is frozen, at the layout of the run, and scores prompts with
-// completions.
+// A reward model as a reward: a Hugging Face folder of a ...ForSequenceClassification with one
+// label, such as `colossal tune reward` writes. The model is frozen, uses the run's layout, and
+// scores prompts with completions.
 #pragma once
 
 #include <memory>
@@ -19,23 +19,24 @@ namespace colossal::tune {
 
 class ModelReward {
  public:
-  // Reads what the folder says of the model; load() reads the weights. run: the job that is
-  // trained; it and the context must outlive this. Throws ConfigError for a model that scores no
-  // texts, or for what job_of_folder() refuses.
+  // Reads the folder's configuration and tokenizer; load() reads the weights. run: the training
+  // job. `run` and `context` must outlive this object. Throws ConfigError if the model is no reward
+  // model, and whatever job_of_folder() throws.
   ModelReward(const std::string& folder, const Job& run, const ParallelContext& context);
-  void load();  // collective
+  void load();  // loads the weights. Collective.
 
-  // Scores texts, the same on all ranks; all get all scores, NaN for a text that the model cannot
-  // read. A prompt and a completion are one text; messages become one by the chat template of the
-  // folder. The tokenizer is the folder's too: it may differ from the run's. Each replica runs its
-  // share. Collective.
+  // Scores texts. All ranks pass the same texts and get all scores; NaN for a text that cannot be
+  // scored. Prompt and completion are joined to one text; messages are rendered by the folder's
+  // chat template. Uses the folder's tokenizer, which may differ from the run's. Each replica
+  // scores its share. Collective.
   std::vector<double> score(const std::vector<ScoredText>& texts);
-  int64_t failures() const { return failures_; }  // calls that could not read all of their texts
-  // Whether prompts may be messages.
+  // number of calls in which a text could not be scored
+  int64_t failures() const { return failures_; }
+  // Whether the folder has a chat template, which prompts of messages require.
   bool reads_messages() const { return chat_template_.has_value(); }
 
  private:
-  // Throws Error if the text is too long for the model, or its tokenizer cannot read it.
+  // Throws Error if the text is longer than the model's positions or cannot be tokenized.
   Row row_of(const ScoredText& text) const;
   std::vector<double> score_rows(const std::vector<Row>& rows);
 

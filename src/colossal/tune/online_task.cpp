@@ -6,11 +6,9 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <future>
 
 #include "colossal/base/log.h"
 #include "colossal/booster/model_view.h"
@@ -19,6 +17,8 @@
 #include "colossal/tune/completion_scores.h"
 #include "colossal/tune/gather_parts.h"
 #include "colossal/tune/pairs.h"
+#include "colossal/tune/rewards.h"
+#include "colossal/tune/sampling_beside.h"
 
 namespace colossal::tune {
 namespace {
@@ -53,31 +53,15 @@ std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int
   return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
 }
 
-// Returns how long it took.
-template <typename Run>
-double seconds_of(const Run& run) {
-  const auto begin = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// Why sampling must wait for an update's passes; empty: it need not.
-std::string reason_to_take_turns(const Job& job, const ParallelContext& context) {
-  if (job.strategy.zero == 3) return "with parallel.zero = 3 weights are here for their uses only";
-  if (!job.tiers.parameters.all_on_device()) {
-    return "with memory.offload_parameters weights are here for their uses only";
-  }
-  if (!context.device().is_cpu()) return "on a GPU both would use one stream";
-  return "";
-}
-
 // Null where sampling waits for updates' passes. Collective.
 std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
                                                              const ParallelContext& context,
-                                                             const TuneConfig& config) {
+                                                             const Tuning& tuning) {
+  const TuneConfig& config = tuning.config;
   if (config.max_staleness == 0 || !config.overlap_sampling) return nullptr;
-  if (const std::string reason = reason_to_take_turns(job, context); !reason.empty()) {
-    log::info("sampling and updates take turns, with the same numbers: {}", reason);
+  if (!samples_beside_updates(tuning.method, config, job, context.device())) {
+    log::info("sampling and updates take turns, with the same numbers: {}",
+              reason_to_take_turns(job, context.device()));
     return nullptr;
   }
   return std::make_unique<const ParallelContext>(context.world(), context.strategy(),
@@ -89,13 +73,14 @@ std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
 OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
                        const std::function<void()>& reading)
     : SampleTask(job, context, tuning, SampleKind::prompt, reading),
-      beside_(groups_beside_updates(job, context, config())),
+      beside_(groups_beside_updates(job, context, tuning)),
       rewards_(job, beside_ ? *beside_ : context, config(), tokenizer(), samples(),
                [this](int64_t position) -> const Sample& { return sample_at(position); }),
       rollout_(rollout_options(config(), job, tokenizer())),
       begun_({.max_staleness = config().max_staleness,
               .updates = config().updates_per_generation(),
-              .max_length = config().max_completion_length}) {}
+              .max_length = config().max_completion_length,
+              .waits_for_rewards = std::ranges::any_of(config().reward, is_external)}) {}
 
 std::vector<std::string> OnlineTask::metrics() const {
   std::vector<std::string> names{"reward",    "reward_std",       kAlike,
@@ -179,6 +164,7 @@ void OnlineTask::begin(models::LanguageModel& model, Engine&) {
   model_ = &model;
   scorer_.emplace(job(), context(), model, config().temperature, config().beta != 0);
   rewards_.load();
+  if (beside_) sampler_.emplace(at::get_num_threads());
 }
 
 int64_t OnlineTask::completions_per_generation() const {
@@ -201,17 +187,15 @@ TrainingTask::BesidePasses OnlineTask::begin_step(Engine& engine) {
   }
   BesidePasses work{.name = "sampling"};
   engine.chunks().synchronize();
-  work.seconds = std::async(
-      std::launch::async,
-      [this, sampling, view = std::make_shared<ModelView>(job(), *beside_, engine.chunks()),
-       type = engine.config().precision.compute, counting = memory::CountingThread(),
-       threads = at::get_num_threads()] {
-        const memory::MemoryScope counted(counting);
-        at::set_num_threads(threads);
-        const SampledModel from{
-            .model = view->model(), .facts = job().model.facts, .context = *beside_, .type = type};
-        return seconds_of([&] { go_on(sampling, from); });
-      });
+  work.seconds = sampler_->start([this, sampling,
+                                  view =
+                                      std::make_shared<ModelView>(job(), *beside_, engine.chunks()),
+                                  type = engine.config().precision.compute,
+                                  counting = memory::CountingThread()] {
+    const memory::MemoryScope counted(counting);
+    go_on(sampling,
+          {.model = view->model(), .facts = job().model.facts, .context = *beside_, .type = type});
+  });
   return work;
 }
 
@@ -295,13 +279,17 @@ void OnlineTask::go_on(const Sampling& sampling, const SampledModel& from) {
       BegunCompletions::append(*sampling.continued[i].completion, sampled[i], sampling.version);
     }
   }
-  if (const auto complete = begun_.to_be_rewarded(); !complete.empty()) rewards_.score(complete);
+  rewards_.collect(begun_);
+  if (const auto complete = begun_.unrewarded(); !complete.empty()) rewards_.ask(complete);
 }
 
 std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
   begin_until(count);
-  go_on(sampling_of(begun_.unfinished(count), generations_),
-        sampled_model(*model_, job().model.facts, engine));
+  if (!begun_.are_rewarded(count)) {  // else rewards of later ones need not be waited for
+    go_on(sampling_of(begun_.unfinished(count), generations_),
+          sampled_model(*model_, job().model.facts, engine));
+    rewards_.collect(begun_);
+  }
   return begun_.take(count);
 }
 

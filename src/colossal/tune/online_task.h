@@ -1,14 +1,17 @@
-// The base of methods that learn from completions of the model itself: GRPO, RLOO, PPO. A
-// generation of completions is sampled and rewarded, then learned from in one or several updates.
+// Base class of on-policy methods (GRPO, RLOO, PPO), which train on completions sampled from the
+// model in training. A generation of completions is sampled and rewarded, then used for one or
+// several updates.
 //
-// Each rank of the data group samples a share of the completions. All ranks then gather all of them
-// and compute the same advantages. A completion's random draws depend only on the run's seed and
-// the completion's number in the run, so the layout changes nothing but rounding.
+// Each rank of the data group samples its share of the completions. All ranks then gather all
+// completions and compute the same advantages. The random draws of a completion depend only on the
+// run's seed and the completion's number in the run, so a different layout changes results by
+// rounding only.
 //
-// With a staleness, completions for later generations go on, and are rewarded, beside the forward
-// and backward passes of each update, in a thread and in groups of their own. Which these are and
-// how far they go follows from counts alone, and the update waits for them: they have the same bits
-// where they go on before the passes instead.
+// With max_staleness > 0, completions of later generations are sampled and rewarded during the
+// forward and backward passes of each update, in a separate thread with its own communication
+// groups. Which completions are continued, and by how many tokens, depends on counts only, and the
+// update waits for the thread. Results are therefore bitwise the same as if sampling ran before the
+// passes.
 #pragma once
 
 #include <functional>
@@ -24,6 +27,7 @@
 #include "colossal/tune/policy_losses.h"
 #include "colossal/tune/policy_scorer.h"
 #include "colossal/tune/sample_task.h"
+#include "colossal/tune/sampler_thread.h"
 
 namespace colossal::tune {
 
@@ -46,71 +50,72 @@ class OnlineTask : public SampleTask {
   OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
              const std::function<void()>& reading);
 
-  // What a method's loss gets for a micro-batch. Tensors by token are [rows, tokens here] in the
-  // type of log-probabilities, 0 where no token is learned. Ranks of sp have some tokens each of
-  // the same rows.
+  // Inputs of a method's loss for a micro-batch. Per-token tensors are [rows, tokens on this rank],
+  // in the dtype of log-probabilities, 0 for tokens that are not trained on. Ranks of sp hold
+  // different tokens of the same rows.
   struct Scores {
     PolicyScores policy;
-    at::Tensor lengths;  // [rows]: tokens that are learned, of all ranks
-    // By token, if the model has a value head: its values now, differentiable, and its values and
-    // the returns when the completions were sampled.
+    at::Tensor lengths;  // [rows]: number of trained tokens, over all ranks of sp
+    // Per token, if the model has a value head. values: current values, differentiable. old_values,
+    // returns: values and returns from before the first update on the generation.
     at::Tensor values = {}, old_values = {}, returns = {};
     double mean_length = 1;  // mean of `lengths` over the generation
   };
-  // Returns the loss summed over the rows, the same on ranks of sp, and the method's metrics.
+  // Returns the loss summed over the rows, equal on all ranks of sp, and the method's metrics.
   virtual LossSum loss_of(const Scores& scores) const = 0;
-  // Sets the completions' advantages from their total rewards, [completions] in groups, and adds
-  // metrics of the generation to `told`.
+  // Sets the advantages of completions from their total rewards ([completions], in groups), and
+  // adds metrics of the generation to `told`.
   virtual void find_advantages(std::vector<ScoredCompletion>& completions,
                                const at::Tensor& rewards,
                                std::map<std::string, double>& told) const = 0;
-  // Stores advantages by completion, and adds their metric to `told`.
+  // Stores one advantage per completion and adds metrics to `told`.
   static void take_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                               std::map<std::string, double>& told);
   virtual std::vector<std::string> method_metrics() const = 0;
-  // Returns the mean over learned tokens of `numbers`, by token, which must be 0 elsewhere.
+  // Returns the mean of per-token `numbers` over trained tokens; `numbers` must be 0 elsewhere.
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
   nlohmann::json settings_of_completions() const;
-  // Throws ConfigError where the completions of a checkpoint do not fit this run.
+  // Throws ConfigError if completions stored in a checkpoint do not fit this run's settings.
   void require_same(const nlohmann::json& state) const;
   int64_t completions_per_generation() const;
   bool learns_from(const ScoredCompletion& completion) const;
 
-  // Takes a generation to learn from, samples what it lacks.
+  // Sets generation_ to the next generation, sampling the tokens that are missing.
   void take_generation(Engine& engine);
-  // Begins completions until `count` are there.
+  // Begins completions until there are `count`.
   void begin_until(int64_t count);
-  // Completions that go on, with the weights of a model that has learned from `version`
-  // generations.
+  // Completions to continue with weights trained on `version` generations.
   struct Sampling {
     std::vector<BegunCompletions::Continuation> continued;
-    std::vector<Prompt> prompts;  // of each
+    std::vector<Prompt> prompts;  // prompt of each completion, with its tokens so far
     int64_t version = 0;
   };
   Sampling sampling_of(std::vector<BegunCompletions::Continuation> continued,
                        int64_t version) const;
-  // Samples, and rewards all that have all of their tokens. Collective.
+  // Continues the completions, collects the rewards that were requested before, and requests the
+  // rewards of all completions that are finished by now. Collective.
   void go_on(const Sampling& sampling, const SampledModel& from);
-  // Returns the `count` completions that are next, in groups, with their rewards. Collective.
+  // Returns the next `count` completions, in groups, with rewards. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
-  // Samples until there are enough groups whose rewards differ. If there are too few after the last
-  // round, other groups fill up.
+  // Dynamic sampling (DAPO): samples until there are enough groups with differing rewards. If too
+  // few are found in the last round, fills up with other groups.
   std::vector<ScoredCompletion> sample_usable(Engine& engine);
-  // Adds what is computed of a generation before it is learned from.
+  // Computes scores and advantages of a generation before the first update.
   void score(Generation& generation, Engine& engine);
-  // Adds log-probabilities by the current model and by the reference, if the method needs them.
+  // Computes log-probabilities by the current model and the reference, and values, where the method
+  // needs them.
   void score_tokens(Generation& generation, Engine& engine);
   void find_advantages(Generation& generation) const;
   std::map<std::string, double> measure(const std::vector<ScoredCompletion>& completions,
                                         const at::Tensor& rewards) const;
-  // How stale the tokens of a generation are: the mean, and the share of each staleness.
+  // Returns the mean staleness of tokens and the fraction of tokens of each staleness.
   std::map<std::string, double> staleness_metrics(
       const std::vector<ScoredCompletion>& completions) const;
 
-  // Returns, for the step that learns from part `part` of a generation, which completions are in
-  // each of this replica's micro-batches.
+  // Returns the ranges of completions in this replica's micro-batches for part `part` of a
+  // generation.
   std::vector<Range> rows_of_step(int64_t part) const;
   data::Batch make_batch(const Generation& generation, const Range& rows) const;
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>&) const override {
@@ -118,18 +123,20 @@ class OnlineTask : public SampleTask {
   }
   void log_completions(const Generation& generation, int64_t step) const;
 
-  std::unique_ptr<const ParallelContext> beside_;  // groups of the thread; null: there is none
+  // groups of the sampling thread; null: sampling does not overlap updates
+  std::unique_ptr<const ParallelContext> beside_;
   CompletionRewards rewards_;
   RolloutOptions rollout_;
   models::LanguageModel* model_ = nullptr;
   std::optional<PolicyScorer> scorer_;
   std::optional<Generation> generation_;
-  BegunCompletions begun_;       // while completions go on beside an update, their thread has it
-  int64_t next_position_ = 0;    // of the prompt whose completions are begun next
-  int64_t next_completion_ = 0;  // the number of the completion that is begun next
-  int64_t generations_ = 0;      // that have been sampled
-  int64_t updates_ = 0;          // that have learned from the generation
-  int64_t failures_ = 0;         // of rewards, when the generation was taken
+  BegunCompletions begun_;       // used by the sampling thread during an update
+  int64_t next_position_ = 0;    // position of the prompt whose completions are begun next
+  int64_t next_completion_ = 0;  // number of the completion that is begun next
+  int64_t generations_ = 0;      // number of generations sampled
+  int64_t updates_ = 0;          // number of updates made on the current generation
+  int64_t failures_ = 0;         // failed reward calls when the current generation was sampled
+  std::optional<SamplerThread> sampler_;  // last: it uses the others
 };
 
 }  // namespace colossal::tune

@@ -1,4 +1,4 @@
-// The base of methods that compare a chosen with a rejected completion.
+// Base class of preference methods, which compare a chosen with a rejected completion.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace colossal::tune {
 
-// A micro-batch of n pairs has 2 n rows: first the chosen completions, then the rejected ones.
+// A micro-batch of n pairs has 2 n rows: the n chosen completions, then the n rejected ones.
 class PairTask : public SampleTask {
  public:
   PairTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
@@ -19,21 +19,22 @@ class PairTask : public SampleTask {
 
  protected:
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override;
-  // Adds the fields that a method needs.
+  // Adds batch fields that a method needs.
   virtual void add_fields(data::Batch&, const std::vector<const Row*>&) const {}
 
-  // Splits scores [rows], of the policy or the reference, into chosen and rejected ones.
+  // Splits scores [2 n] of the policy or the reference into chosen and rejected scores, [n] each.
   static PairScores pairs_of(const at::Tensor& scores, const data::Batch& batch);
 
-  // Fields of a batch: the number of labels of each row's completion, [rows]; the mean number of
-  // labels of a chosen row over the global batch.
+  // Fields of a batch. kCompletionLabels: number of labels of each row's completion, [rows].
+  // kMeanChosenLabels: mean number of labels of a chosen row over the global batch.
   static constexpr const char* kCompletionLabels = "completion_labels";
   static constexpr const char* kMeanChosenLabels = "mean_chosen_labels";
-  // Fills kMeanChosenLabels; each label counts as 1, whatever its weight. Collective.
+  // Sets the field kMeanChosenLabels. Each label counts as 1, regardless of kLabelWeights.
+  // Collective.
   void add_mean_chosen_labels(std::vector<data::Batch>& batches) const;
   static double mean_chosen_labels(const data::Batch& batch);
 
-  // rewards/chosen, rewards/rejected, rewards/accuracies, rewards/margins, logps/chosen,
+  // Metrics rewards/chosen, rewards/rejected, rewards/accuracies, rewards/margins, logps/chosen and
   // logps/rejected, named and defined as in TRL. Rewards are [pairs].
   static std::vector<std::string> pair_metrics();
   static std::map<std::string, LossSum::Metric> measure(const at::Tensor& chosen_rewards,

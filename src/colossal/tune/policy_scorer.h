@@ -1,5 +1,5 @@
-// Computes the log-probabilities of completions' tokens by the current model, and by the reference:
-// the model at the beginning of the run.
+// Computes log-probabilities of completion tokens by the current model and by the reference, which
+// is the model at the start of the run.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,22 +11,23 @@
 
 namespace colossal::tune {
 
-// Returns the log-probability of each label, [rows, tokens], 0 where there is no label;
-// differentiable. x: the residual stream after the last block. Logits are divided by `temperature`.
+// Returns the log-probability of each label, [rows, tokens on this rank], 0 where there is no
+// label; differentiable. x: the residual stream after the last block. temperature: divides the
+// logits.
 at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tensor& x,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature);
 
-// Scores of a batch's labels, [rows, tokens] each.
+// Per-token scores of a batch, [rows, tokens] each.
 struct TokenScores {
   at::Tensor log_probabilities;
-  at::Tensor values;  // undefined: the model has no value head
+  at::Tensor values;  // undefined: no value head
 };
 
 class PolicyScorer {
  public:
-  // with_reference: keep a reference. With a new adapter it is the model with the adapter off, else
-  // a frozen copy of the model. Collective.
+  // with_reference: keeps a reference: the model with the adapter disabled if the run trains a new
+  // adapter, else a frozen copy of the model. Collective.
   PolicyScorer(const Job& job, const ParallelContext& context, models::LanguageModel& model,
                double temperature, bool with_reference);
 

@@ -44,7 +44,7 @@ StagedModel without_adapter(StagedModel model) {
 }  // namespace
 
 bool Reference::is_base(const Job& job) {
-  return job.model.adapter && job.model.adapter->leaves_reference();
+  return job.model.adapter && job.model.adapter->base_is_reference();
 }
 
 Reference::Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model)

@@ -1,5 +1,5 @@
-// The reference of alignment: the model as it was when the run began, or that without its adapter
-// where the run began a new one.
+// The reference model of alignment methods: the model at the start of the run, or, if the run
+// trains a new adapter, the model with the adapter disabled.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,7 @@ namespace colossal::tune {
 // Collects the scores of completions from forward passes of a model.
 class ScoreCollector {
  public:
-  // Computes the scores of a micro-batch's rows. x: the residual stream after the last block.
+  // Returns the scores of a micro-batch's rows. x: the residual stream after the last block.
   using Score = std::function<at::Tensor(models::LanguageModel& model, const at::Tensor& x,
                                          const data::Batch& batch, const nn::StepContext& step)>;
 
@@ -28,9 +28,9 @@ class ScoreCollector {
 
   HeadLoss head();
   // Moves the collected scores into field `name` of the batches that have rows. Only ranks of the
-  // last pipeline stage collect any.
+  // last pipeline stage have scores.
   void move_to(std::vector<data::Batch>& batches, const char* name);
-  // Returns the scores of each batch that had rows, and forgets them.
+  // Returns the collected scores, one tensor per batch that had rows, and clears them.
   std::vector<at::Tensor> take() { return std::exchange(found_, {}); }
 
  private:
@@ -40,18 +40,20 @@ class ScoreCollector {
 
 class Reference {
  public:
-  static constexpr const char* kScores = "reference_scores";  // the field that it fills, [rows]
+  static constexpr const char* kScores = "reference_scores";  // field set by score(), [rows]
 
-  // Whether it is the model in training with the adapter off, and no copy.
+  // Whether the reference is the model in training with the adapter disabled, instead of a copy.
   static bool is_base(const Job& job);
 
-  // model: the one in training. Without `score`, scores are log-probabilities of completions.
+  // model: the model in training. Without `score`, scores are log-probabilities of whole
+  // completions.
   Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model);
   Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
             ScoreCollector::Score score);
-  // Fills field kScores of the batches. Collective. engine: of the model in training.
+  // Sets the field kScores of the batches. engine: the engine of the model in training. Collective.
   void score(std::vector<data::Batch>& batches, Engine& engine);
-  // Returns the scores of the batches that have rows, on ranks of the last stage. Collective.
+  // Returns the scores of the batches that have rows; empty on ranks without the last pipeline
+  // stage. Collective.
   std::vector<at::Tensor> scores_of(const std::vector<data::Batch>& batches, Engine& engine);
 
  private:
@@ -60,8 +62,8 @@ class Reference {
   void run(const std::vector<data::Batch>& batches, Engine& engine);
 
   ScoreCollector collector_;
-  StagedModel base_;                 // of the model in training, where there is no copy
-  std::optional<FrozenModel> copy_;  // in the same layout and tiers
+  StagedModel base_;  // the model in training without adapter; unused if copy_ is set
+  std::optional<FrozenModel> copy_;  // frozen copy in the same layout and tiers
 };
 
 }  // namespace colossal::tune

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/booster/saved_model.h"
 #include "colossal/tune/reference.h"
 #include "colossal/tune/rewards.h"
+#include "colossal/tune/sampling_beside.h"
 
 namespace colossal::tune {
 namespace {
@@ -21,7 +23,8 @@ bool has_prompts_alone(const Tuning& tuning) {
 
 int64_t parameters_in(const std::string& folder, const std::string& setting) {
   try {
-    return models::resolve_model({.path = folder}).facts.parameters;
+    const auto adapted = adapters::adapted_model(folder);
+    return models::resolve_model({.path = adapted ? adapted->folder : folder}).facts.parameters;
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", setting, error.what()));
   }
@@ -98,6 +101,12 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
              tuning.config.epochs * samples / static_cast<double>(run.train.global_batch) - 1e-9)));
 }
 
+int64_t bytes_beside_updates(const Tuning& tuning, const Job& job) {
+  const bool samples =
+      samples_beside_updates(tuning.method, tuning.config, job, /*device=*/c10::kCPU);
+  return bytes_of_frozen(tuning, job) + (samples ? sampler_bytes(tuning.config, job) : 0);
+}
+
 Job job_of_rows(const Tuning& tuning, const Job& job) {
   Job rows = job;
   if (has_pairs(tuning.method)) {
@@ -105,7 +114,7 @@ Job job_of_rows(const Tuning& tuning, const Job& job) {
     rows.share *= 2;
     rows.micro_batch *= 2;
   }
-  const int64_t bytes = bytes_of_frozen(tuning, job);
+  const int64_t bytes = bytes_beside_updates(tuning, job);
   for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
     if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
   }

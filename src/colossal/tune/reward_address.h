@@ -1,4 +1,4 @@
-// A reward given by a service on the network.
+// A reward computed by an HTTP service.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace colossal::tune {
 
-// Posts {"completions": [...]} to an address "http://HOST[:PORT][/PATH]"; each completion is the
-// object that a reward's program gets as a line (reward_program.h). The service answers {"rewards":
-// [number or null, ...]}. timeout: seconds for the whole exchange. score() throws Error without
-// such an answer. Throws ConfigError for an invalid address.
+// Returns a reward that posts {"completions": [...]} to an address "http://HOST[:PORT][/PATH]".
+// Each completion is the JSON object that describe() returns (reward_program.h). The service
+// answers {"rewards": [number or null, ...]}. timeout: seconds for the whole exchange. score()
+// throws Error if there is no such answer. Throws ConfigError for an invalid address.
 std::unique_ptr<Reward> make_reward_address(const std::string& address, double timeout);
 
 }  // namespace colossal::tune

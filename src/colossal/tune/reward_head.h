@@ -1,4 +1,4 @@
-// The rewards of whole rows by a model that scores texts.
+// Rewards of whole rows by the score head of a reward model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +13,16 @@
 
 namespace colossal::tune {
 
-// Returns the row with `padding` as its last token: collate() makes no input of that one.
+// Returns the row with `padding` as its last token, which collate() excludes from the inputs.
 Row ended_row(Row row, int32_t padding);
 
-// Adds the field that is 1 at the position whose score is its row's reward: the last token that is
-// not `padding`, as transformers finds it.
+// Adds a batch field that is 1 at the position whose score is the reward of its row: the last token
+// that is not `padding`, as in Hugging Face transformers. [rows, tokens]
 void add_reward_positions(const std::vector<const Row*>& rows, int32_t padding, data::Batch& batch);
 
-// Returns the rewards [rows] of a batch that has the field, in fp32 (fp64 for fp64), the same on
-// all ranks that share the rows. x: the residual stream after the last block. Ranks of sp send an
-// all-reduce of a number for each row, in the forward pass only.
+// Returns the rewards [rows] of a batch with that field, in fp32 (fp64 for an fp64 model), equal on
+// all ranks that share the rows. x: the residual stream after the last block. Law with sp > 1: an
+// all-reduce of one number per row, in the forward pass only.
 at::Tensor rewards_of_rows(models::LanguageModel& model, const at::Tensor& x,
                            const data::Batch& batch, const nn::StepContext& step,
                            const ParallelContext& context);

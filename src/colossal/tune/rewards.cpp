@@ -152,6 +152,10 @@ std::unique_ptr<Reward> make_reward_function(const std::string& name,
                   name, fmt::join(built_in_rewards(), ", ")));
 }
 
+bool is_external(const std::string& reward) {
+  return reward.starts_with(kProgram) || reward.starts_with(kAddress);
+}
+
 std::optional<std::string> reward_model_folder(const std::string& reward) {
   if (!reward.starts_with(kModel)) return std::nullopt;
   return reward.substr(std::string(kModel).size());

@@ -10,48 +10,55 @@
 
 namespace colossal::tune {
 
-// A completion as a reward sees it.
+// A completion, as passed to a reward.
 struct ScoredText {
-  const nlohmann::json* columns;  // the line of its prompt
+  const nlohmann::json* columns;  // fields of the prompt's line
   std::string completion;
-  int64_t tokens = 0;  // of the completion
+  int64_t tokens = 0;  // number of tokens of the completion
 };
 
 class Reward {
  public:
   virtual ~Reward() = default;
-  // Returns a number for each text; NaN: the reward does not apply. Throws Error if it fails.
+  // Returns a number per text; NaN: the reward does not apply. Throws Error on failure.
   virtual std::vector<double> score(const std::vector<ScoredText>& texts) = 0;
 };
 
 struct RewardOptions {
   int64_t max_completion_length = 1;  // tokens
-  int64_t overlong_tokens = 1;        // how long before that length `overlong` begins to fall
-  int64_t repetition_words = 3;       // length of the runs that `repetition` counts
-  double timeout = 60;                // seconds that a program or an address has for a batch
+  // `overlong` decreases over the last overlong_tokens before that length
+  int64_t overlong_tokens = 1;
+  int64_t repetition_words = 3;  // n-gram size of `repetition`, in words
+  double timeout = 60;           // seconds per batch for a program or an HTTP service
 };
 
-// Returns the names of the built-in rewards, for messages.
+// Returns the names of the built-in rewards, for error messages.
 std::vector<std::string> built_in_rewards();
 
-// "accuracy", "format", "length", "repetition", "overlong", "command:PROGRAM" or "http://...".
-// Throws ConfigError for anything else.
-//   accuracy    1 where the answer is the column "solution" (or "answer"), else 0; no such column:
-//               it does not apply. The answer is what the last \boxed{} holds, else what stands
-//               between <answer> and </answer>, else all of it. Numbers are compared as numbers.
+// Returns the reward with a name: "command:PROGRAM", "http://...", or a built-in one (below).
+// Throws ConfigError for any other name.
+//
+//   accuracy    1 if the answer equals the field "solution" (or "answer") of the prompt's line,
+//               else 0; NaN without such a field. The answer is the contents of the last \boxed{},
+//               else the text between <answer> and </answer>, else the whole completion. Numbers
+//               are compared as numbers.
 //   format      1 for "<think>" ... "</think>" and then an answer, with one "<think>", else 0
 //   length      -tokens / max_completion_length
-//   repetition  -(share of runs of repetition_words words that have been there before)
-//   overlong    0 up to overlong_tokens before the longest, then linear down to -1
+//   repetition  -(fraction of n-grams that occurred before), n = repetition_words
+//   overlong    0 up to max_completion_length - overlong_tokens, then linear down to -1
 //               (Yu et al. 2025, eq. 13)
 std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
 
-// Returns the folder of a reward "model:DIR"; nothing for another reward. A model is no function of
-// a text alone: see model_reward.h.
+// Whether the reward comes from a program or an HTTP address, whose answers may take long while
+// this process computes nothing.
+bool is_external(const std::string& reward);
+
+// Returns DIR of a reward "model:DIR"; nullopt for other rewards. For rewards by models, see
+// model_reward.h.
 std::optional<std::string> reward_model_folder(const std::string& reward);
 
-// Returns a reward's name in metrics: "judge.sh" for "command:bin/judge.sh --fast", the last
-// part of a folder's path for a model.
+// Returns the name of a reward in metrics: "judge.sh" for "command:bin/judge.sh --fast", the last
+// component of the folder for a model, the address without "http://" for a service.
 std::string metric_name(const std::string& reward);
 
 }  // namespace colossal::tune

@@ -27,23 +27,6 @@ int64_t longest(const std::vector<Prompt>& prompts) {
   return tokens;
 }
 
-// Pages for all that is sampled at once, so that nothing is computed twice.
-serve::EngineOptions engine_options(const SampledModel& from, const std::vector<Prompt>& prompts,
-                                    const RolloutOptions& options) {
-  serve::EngineOptions made{.max_num_seqs = options.max_num_seqs,
-                            .max_model_len = std::min(from.facts.positions, longest(prompts)),
-                            .batch_invariant = options.batch_invariant,
-                            .heartbeat = {.timeout = {}},  // as the rest of a training step
-                            .type = from.type,
-                            .device = from.context.device()};
-  made.max_num_seqs =
-      std::clamp<int64_t>(std::ssize(prompts), 1, std::max<int64_t>(1, made.max_num_seqs));
-  const int64_t pages = made.max_model_len / made.page_size + 2;
-  made.cache_bytes =
-      made.max_num_seqs * pages * serve::page_bytes(made, from.facts, from.context.strategy());
-  return made;
-}
-
 // Ranks that hold a stage's weights together run each pass of a sampler together.
 bool passes_are_shared(const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
@@ -62,7 +45,14 @@ class Rollout {
           const RolloutOptions& options)
       : context_(from.context),
         options_(options),
-        core_(from.model, from.facts, engine_options(from, prompts, options),
+        core_(from.model, from.facts,
+              sampler_options({.facts = from.facts,
+                               .strategy = from.context.strategy(),
+                               .type = from.type,
+                               .prompts = std::ssize(prompts),
+                               .longest = longest(prompts),
+                               .device = from.context.device()},
+                              options),
               ranks_of(from.context), from.around_stage),
         completions_(prompts.size()) {
     for (size_t i = 0; i < prompts.size(); ++i) add(prompts[i], i);
@@ -122,6 +112,19 @@ class Rollout {
 };
 
 }  // namespace
+
+serve::EngineOptions sampler_options(const Sampled& what, const RolloutOptions& options) {
+  serve::EngineOptions made{.max_num_seqs = std::clamp<int64_t>(
+                                what.prompts, 1, std::max<int64_t>(1, options.max_num_seqs)),
+                            .max_model_len = std::min(what.facts.positions, what.longest),
+                            .batch_invariant = options.batch_invariant,
+                            .heartbeat = {.timeout = {}},  // as the rest of a training step
+                            .type = what.type,
+                            .device = what.device};
+  const int64_t pages = made.max_model_len / made.page_size + 2;
+  made.cache_bytes = made.max_num_seqs * pages * serve::page_bytes(made, what.facts, what.strategy);
+  return made;
+}
 
 SampledModel sampled_model(models::LanguageModel& model, const models::ModelFacts& facts,
                            Engine& engine) {

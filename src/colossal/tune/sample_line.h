@@ -1,4 +1,4 @@
-// Reads the texts of a sample from a line of JSON.
+// Parses a sample from a line of JSON.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,47 +11,48 @@
 
 namespace colossal::tune {
 
-// TRL's kinds of lines. Language modelling: {"text"}, {"prompt", "completion"} or {"messages"}.
-// Preference: {"prompt", "chosen", "rejected"}; without "prompt" it is what both others begin with.
+// Kinds of lines, as in TRL. Language modeling: {"text"}, {"prompt", "completion"} or {"messages"}.
+// Preference: {"prompt", "chosen", "rejected"}; if missing, "prompt" is the common prefix of both.
 // Unpaired: {"prompt", "completion", "label": true or false}. Prompt: {"prompt"}; all fields of the
-// line go to the rewards. Prompts and completions are texts, or lists of messages {"role",
-// "content"}, which a chat template turns into one text; "tools" and "chat_template_kwargs" go to
-// the template. Instructions {"instruction", "input", "output"} are a prompt and a completion;
-// {"conversations": [{"from", "value"}]} are messages.
-// Completion: {"prompt", "completion"}, instructions, or messages of which the last one, by the
-// assistant, is the completion.
+// line are passed to rewards. Completion: {"prompt", "completion"}, instructions, or messages whose
+// last message, by the assistant, is the completion.
+//
+// Prompts and completions are texts, or lists of messages {"role", "content"}, which a chat
+// template renders to one text; "tools" and "chat_template_kwargs" are passed to the template.
+// Instructions {"instruction", "input", "output"} are equivalent to a prompt and a completion,
+// {"conversations": [{"from", "value"}]} to messages.
 enum class SampleKind { language_modeling, preference, unpaired, prompt, completion };
 
 struct LineOptions {
   SampleKind kind = SampleKind::language_modeling;
-  const text::ChatTemplate* chat_template = nullptr;  // null: conversations are refused
+  const text::ChatTemplate* chat_template = nullptr;  // null: throws for lines with messages
   bool assistant_only = false;                        // see SampleTexts::Whole
 };
 
 struct SampleTexts {
-  std::string prompt;  // empty: there is none
-  // The text of prompt and completion. A preference has two: chosen, then rejected.
+  std::string prompt;  // empty: no prompt
+  // The text of prompt and completion together. A preference has two: chosen, then rejected.
   struct Whole {
     std::string text;
-    // The ranges of bytes that are learned, if the template marks them; unset: all bytes.
+    // Byte ranges to train on, if the chat template marks them; nullopt: all bytes.
     std::optional<std::vector<text::jinja::Span>> learned = {};
   };
   std::vector<Whole> wholes;
-  bool is_chat = false;         // a chat template made the texts, their ends included
-  bool desirable = true;        // of an unpaired preference
-  double margin = 0;            // of a preference
-  nlohmann::json columns = {};  // of a prompt: all fields of its line
+  bool is_chat = false;         // a chat template rendered the texts, end tokens included
+  bool desirable = true;        // for unpaired preferences
+  double margin = 0;            // for preferences
+  nlohmann::json columns = {};  // for prompts: all fields of the line
 };
 
-// Returns what lines of a kind look like, for messages.
+// Returns the expected fields of a kind of lines, for error messages.
 const char* expected_fields(SampleKind kind);
 
-// Throws data::InvalidLine saying what is wrong and what would work, IoError if the line is not
-// JSON.
+// Throws data::InvalidLine (the message names the problem and a remedy) for a line without the
+// expected fields; IoError if the line is not JSON.
 SampleTexts read_sample_line(std::string_view line, const LineOptions& options);
 
-// Returns the text of a prompt's line (SampleTexts::columns) with a completion of it, which is the
-// assistant's next message if the prompt is a list of messages. Throws as read_sample_line() does.
+// Returns the text of a prompt (SampleTexts::columns) followed by a completion, which is the next
+// message of the assistant if the prompt is a list of messages. Throws as read_sample_line().
 SampleTexts text_with_completion(const nlohmann::json& columns, const std::string& completion,
                                  const text::ChatTemplate* chat_template);
 

@@ -55,16 +55,21 @@ std::map<std::string, std::string> folders_beside(const Tuning& tuning, const Jo
     add("model.path", run.model.path);
   }
   if (!has_reference(tuning.method, tuning.config)) return folders;
-  add("model.path", run.model.path);
+  if (!job.model.adapter) add("model.path", run.model.path);  // else whoever trains tells of it
   if (!Reference::is_base(job)) add("adapter.resume_from", run.adapter.resume_from);
   return folders;
 }
+
+constexpr const char* kChatTemplate = ", chat template";  // after the setting
 
 std::map<std::string, std::string> digests_of(const std::map<std::string, std::string>& folders) {
   std::map<std::string, std::string> digests;
   for (const auto& [setting, folder] : folders) {
     // Where there is none, who reads the model says so.
-    if (std::filesystem::exists(folder)) digests[setting] = io::folder_digest(folder);
+    if (!std::filesystem::exists(folder)) continue;
+    const io::FolderDigest found = io::folder_digest(folder);
+    digests[setting] = found.model;
+    digests[setting + kChatTemplate] = found.chat_template;
   }
   return digests;
 }
@@ -251,10 +256,13 @@ void SampleTask::check_resumed(const nlohmann::json& saved) const {
   const nlohmann::json before = saved.value("models_beside", nlohmann::json::object());
   for (const auto& [setting, digest] : models_beside_) {
     if (before.value(setting, digest) == digest) continue;
+    const bool of_template = setting.ends_with(kChatTemplate);
     log::warn(
-        "{}: the model there is another one than until this checkpoint: the run goes on with other "
+        "{}: the {} there is another one than until this checkpoint: the run goes on with other "
         "numbers than an undisturbed one",
-        setting);
+        of_template ? setting.substr(0, setting.size() - std::string(kChatTemplate).size())
+                    : setting,
+        of_template ? "chat template" : "model");
   }
 }
 

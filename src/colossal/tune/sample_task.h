@@ -1,5 +1,4 @@
-// The base of all tuning methods: reads samples from files and makes batches of them, in the run's
-// order.
+// Base class of all tuning methods: reads samples from files and makes batches in the run's order.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +19,14 @@
 
 namespace colossal::tune {
 
-// How a run tunes: what all its ranks share beside the job.
+// The tuning method and its settings; equal on all ranks.
 struct Tuning {
   Method method = Method::sft;
   TuneConfig config;
 };
 
-// Returns how the run's files become samples of language modelling. Throws IoError, and
-// ConfigError, which names the file of an invalid chat template.
+// Returns the options to read the run's files as language modeling samples. Throws IoError, and
+// ConfigError if the chat template is invalid.
 SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
 
 class SampleTask : public TrainingTask {
@@ -39,45 +38,47 @@ class SampleTask : public TrainingTask {
   int64_t num_validation_steps() const override;
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
-  // Log-probabilities, whose backward pass reads the head's table once more, and values of a model
-  // that has a head for them.
+  // Returns a loss that reads the head's weights in the same order as log-probability losses, for
+  // recording that order: log-probabilities (whose backward pass reads the head's table again), and
+  // values if the model has a value head.
   HeadLoss loss_to_record() const override;
 
  protected:
   // Reads the files of data.train and data.validation. Collective: throws ConfigError on all ranks
-  // if one has found other contents than rank 0.
+  // if the contents differ between ranks.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 
   // A sample of a micro-batch.
   struct Drawn {
     const Sample* sample;
-    const Sample* previous;  // the sample before it in the step; for the first the step's last
-    int64_t id;              // its position in the run's order, or among the validation samples
+    const Sample* previous;  // the preceding sample of the step; for the first, the last one
+    int64_t id;              // position in the run's order, or index of the validation sample
   };
   using MicroBatch = std::vector<Drawn>;
-  // Makes the batches of this replica's micro-batches in a step. Called from other threads.
+  // Makes the batches of this replica's micro-batches of a step. Called from loader threads, so it
+  // must be thread-safe.
   virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
 
   const std::vector<Sample>& samples() const { return train_.samples; }
-  // Returns the sample at a position in the run's order, from 0, across epochs.
+  // Returns the sample at a position (from 0) in the run's order, across epochs.
   const Sample& sample_at(int64_t position) const;
   const data::BatchShape& shape() const { return shape_; }
 
-  // Returns this replica's batches of a step of the run, from 0.
+  // Returns this replica's batches of a step (from 0).
   std::vector<data::Batch> read_training_step(int64_t step) const;
-  // Returns a loader that reads these steps from the first that is not done.
+  // Returns a loader that calls `read` for each step, starting at step `steps_done`.
   data::BatchLoader loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
                               int64_t steps_done) const;
 
-  // Batches of samples of one row each.
+  // Makes batches of samples that have one row each.
   std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
   const Job& job() const { return job_; }
   const ParallelContext& context() const { return context_; }
   const TuneConfig& config() const { return tuning_.config; }
-  // Returns the mean over all ranks; each gives a sum and a count. Collective.
+  // Returns the mean over all ranks; each rank passes a sum and a count. Collective.
   double mean_over_ranks(double sum, double count) const;
 
  private:
@@ -89,7 +90,8 @@ class SampleTask : public TrainingTask {
   const ParallelContext& context_;
   Tuning tuning_;
   data::BatchShape shape_;
-  std::map<std::string, std::string> models_beside_;  // digest of each, by setting
+  // digests of the run's other model folders, by configuration key
+  std::map<std::string, std::string> models_beside_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   Samples train_;
   std::optional<Samples> validation_;

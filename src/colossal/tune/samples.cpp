@@ -157,7 +157,7 @@ int64_t for_each_line(const std::vector<std::string>& patterns, const std::strin
   data::TokenizeOptions reading;
   reading.format = data::FileFormat::jsonl;
   reading.setting = setting;
-  data::PieceReader pieces(files, /*takes_pieces=*/true, reading);
+  data::PieceReader pieces(files, /*is_concatenative=*/true, reading);
   while (const std::optional<data::TextPiece> piece = pieces.next()) {
     const data::SourceFile& file = files[piece->file];
     data::PieceText(*piece, file, reading).for_each_line([&](std::string_view line, auto number) {

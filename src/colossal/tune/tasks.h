@@ -1,4 +1,4 @@
-// The methods of fine-tuning as tasks of the training loop, one file each.
+// The tuning methods as tasks of the training loop; one source file per method.
 #pragma once
 
 #include <functional>
@@ -8,32 +8,32 @@
 
 namespace colossal::tune {
 
-using Reading = std::function<void()>;  // called while samples are read
+using Reading = std::function<void()>;  // called regularly while samples are read
 
-// Supervised fine-tuning: the cross-entropy of the learned tokens; with loss_type "dft" each
-// token's is multiplied by the token's probability (Wu et al. 2025).
+// Supervised fine-tuning: cross-entropy of the trained tokens. With loss_type "dft", the loss of
+// each token is multiplied by the token's probability (Wu et al. 2025).
 std::unique_ptr<TrainingTask> make_sft(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// DPO and its variants: pairs of completions, compared with a reference.
+// DPO and variants: preference pairs, with a reference.
 std::unique_ptr<TrainingTask> make_dpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// CPO, SimPO and ORPO: pairs of completions, without a reference.
+// CPO, SimPO and ORPO: preference pairs, without a reference.
 std::unique_ptr<TrainingTask> make_cpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 
-// A reward model, which scores texts; learned from pairs of which one text is better.
+// Trains a reward model on preference pairs.
 std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
                                           const Tuning& tuning, const Reading& reading);
 
-// KTO: single completions, desirable or not, compared with a reference.
+// KTO: single completions, desirable or undesirable, with a reference.
 std::unique_ptr<TrainingTask> make_kto(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// GRPO and its variants, RLOO and PPO: rewards of completions that the model samples itself.
+// On-policy methods (GRPO and variants, RLOO, PPO): rewards of completions sampled from the model.
 std::unique_ptr<TrainingTask> make_grpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& context,
@@ -41,17 +41,17 @@ std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& c
 std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Distillation: a larger model's distribution over each next token, on given completions or on
-// those that the model samples itself.
+// Distillation: trains on a teacher's next-token distributions, on given completions or on
+// completions sampled from the student (GKD).
 std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
                                            const Tuning& tuning, const Reading& reading);
 
-// A head that guesses for a model: it learns the model's distribution over the token after the next
-// one, from the model's states (EAGLE).
+// Trains a draft head for speculative decoding (EAGLE): from the model's hidden states, the head
+// learns the model's distribution over the token after the next one.
 std::unique_ptr<TrainingTask> make_draft_head(const Job& job, const ParallelContext& context,
                                               const Tuning& tuning, const Reading& reading);
 
-// Returns what makes a method's task.
+// Returns the factory of the method's task.
 MakeTask make_task(const Tuning& tuning);
 
 }  // namespace colossal::tune

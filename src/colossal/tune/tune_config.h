@@ -1,5 +1,5 @@
-// The keys of [tune]: settings of a tuning method beside a training run's keys. Names and defaults
-// are those of TRL 1.16.
+// The keys of [tune]: settings of a tuning method, in addition to those of a training run. Names
+// and defaults are those of TRL 1.16.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@
 namespace colossal::tune {
 
 enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo, distill, draft_head };
-// Whether a method learns from rewards of completions that the model samples itself.
+// Whether a method trains on rewards of completions sampled from the model.
 bool is_online(Method method);
 std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
-const char* describe_method(Method method);  // in a line, for --help
+const char* describe_method(Method method);  // one line, for --help
 
 struct TuneConfig {
   double epochs = 3;
-  std::optional<data::Packing> packing;  // data.packing; unset: a row is a sample
-  std::vector<std::string> loss_type;    // empty: the method's default
-  std::vector<double> loss_weights;      // one for each loss; empty: all 1
+  std::optional<data::Packing> packing;  // data.packing; nullopt: one sample per row
+  std::vector<std::string> loss_type;    // empty: default of the method
+  std::vector<double> loss_weights;      // one per loss; empty: all 1
   std::string chat_template = "model";   // data.chat_template, or a path
   bool completion_only_loss = true;
   bool assistant_only_loss = false;
@@ -36,7 +36,7 @@ struct TuneConfig {
   Divergence f_divergence_type = Divergence::reverse_kl;
   double f_alpha_divergence_coef = 0.5;
   double discopop_tau = 0.05;
-  std::optional<double> ld_alpha;  // unset: all tokens count alike
+  std::optional<double> ld_alpha;  // nullopt: all tokens have weight 1
   double simpo_gamma = 0.5;
   double cpo_alpha = 1;
   double alpha = 0;
@@ -55,12 +55,12 @@ struct TuneConfig {
   int64_t top_k = 0;
   int64_t max_staleness = 0;
   bool overlap_sampling = true;
-  std::optional<ImportanceCorrection> importance_sampling_mode;  // unset: see correction()
+  std::optional<ImportanceCorrection> importance_sampling_mode;  // nullopt: see correction()
   double importance_sampling_clip_max = 3;
-  std::optional<double> importance_sampling_clip_min;  // unset: no bound
+  std::optional<double> importance_sampling_clip_min;  // nullopt: no bound
   double epsilon = 0.2;
-  std::optional<double> epsilon_high;  // unset: epsilon
-  std::optional<double> delta;         // unset: no bound
+  std::optional<double> epsilon_high;  // nullopt: epsilon
+  std::optional<double> delta;         // nullopt: no bound
   ImportanceLevel importance_sampling_level = ImportanceLevel::token;
   RewardScale scale_rewards = RewardScale::group;
   int64_t num_iterations = 1, steps_per_generation = 1;
@@ -70,7 +70,7 @@ struct TuneConfig {
   int64_t max_sampling_rounds = 10;
   int64_t overlong_tokens = 128;
   bool normalize_advantages = false;
-  std::vector<double> reward_clip_range;  // lowest and highest; empty: none
+  std::vector<double> reward_clip_range;  // lower and upper bound; empty: no clipping
   double cliprange_value = 0.2, vf_coef = 0.1, gamma = 1, lam = 0.95;
   bool whiten_rewards = false;
   double missing_eos_penalty = 0;
@@ -85,15 +85,15 @@ struct TuneConfig {
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
 
-// Whether a run compares the model with what it was at the start.
+// Whether a run uses a reference model.
 bool has_reference(Method method, const TuneConfig& config);
 
-// set_defaults() sets the method's defaults, also those of other sections ([optimizer], [train]
-// ...). Call it first; then describe() declares the method's keys.
+// set_defaults() sets the method's defaults, including those of other sections ([optimizer],
+// [train], ...). describe() then declares the method's keys; call set_defaults() first.
 void set_defaults(Method method, RunConfig& run, TuneConfig& config);
 void describe(ConfigSchema& schema, Method method, TuneConfig& config);
 
-// Throws ConfigError for values that do not fit together, before anything is read.
+// Throws ConfigError for inconsistent values, before any file is read.
 void validate(Method method, const RunConfig& run, const TuneConfig& config);
 
 }  // namespace colossal::tune

@@ -1,4 +1,4 @@
-// One function for each family, in its own file.
+// The families, each defined in a file of its own.
 #pragma once
 
 #include "colossal/models/family.h"

@@ -1,4 +1,4 @@
-// What attention does to a block of scores between its two products.
+// Kernels that attention applies to a block of scores between its two matrix products.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -9,8 +9,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// A maximum is kept until a score exceeds it by this many powers of two: outputs are then rarely
-// scaled again, and no exponential overflows.
+// The running maximum is raised only when a score exceeds it by more than this many powers of two:
+// outputs are then rarely rescaled, and no exponential overflows.
 constexpr int kMaximumSlack = 8;
 
 template <typename Real>
@@ -24,11 +24,11 @@ struct BitsOf<double> {
   typedef uint64_t Type;
 };
 
-// The work on scores. plain: none. masked: hides scores beyond limits and of other documents.
-// general: all that a block can ask for, decided at run time.
+// Which operations a block of scores needs. plain: none. masked: masks by limits and documents.
+// general: all operations, chosen at run time.
 enum class BlockKind { plain, masked, general };
 
-// The lanes [lane, lane + Native<Real>::kLanes) of a block.
+// Lanes [lane, lane + Native<Real>::kLanes) of a block.
 template <typename Real, BlockKind kKind, bool kDropout>
 class LaneBlock {
  public:
@@ -61,7 +61,7 @@ class LaneBlock {
 
   Real* at(int64_t key) const { return scores_ + key * stride_; }
 
-  // The scaled scores of a key; -infinity where a lane does not see it.
+  // Returns the scaled scores of a key; -infinity in lanes that do not see the key.
   [[gnu::always_inline]] Lanes scores(int64_t key) const {
     Lanes score = load_native(at(key)) * scale_;
     if constexpr (kKind == BlockKind::plain) return score;
@@ -77,7 +77,7 @@ class LaneBlock {
     return seen ? score : broadcast(-kInfinity);
   }
 
-  // The gradients of the scores before they were capped.
+  // Returns the gradients of the scores before the soft cap, given those after the cap.
   [[gnu::always_inline]] Lanes before_cap(const Lanes& gradient, int64_t key) const {
     if constexpr (kKind != BlockKind::general) return gradient;
     if (inverse_cap_ == 0) return gradient;
@@ -85,7 +85,7 @@ class LaneBlock {
     return gradient * (Real{1} - tangent * tangent);
   }
 
-  // x, or what dropout makes of it.
+  // Returns x with dropout applied.
   [[gnu::always_inline]] Lanes drop(const Lanes& x, int64_t key) const {
     if constexpr (!kDropout) return x;
     typedef NativeVector<Bits> BitLanes;
@@ -141,9 +141,9 @@ template <typename Real>
   return any != 0;
 }
 
-// Raises the maxima of those lanes whose scores exceed them too far, and scales what was summed
-// under the old ones. What becomes of a lane depends on no other: vectors of any width give the
-// same bits.
+// Raises the maxima of the lanes whose scores exceed them by more than kMaximumSlack, and rescales
+// the sums and outputs accumulated so far. Lanes are independent of each other, so vectors of any
+// width give the same bits.
 template <typename Real>
 inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sums, int64_t lane,
                          int64_t stride) {
@@ -162,7 +162,7 @@ inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sum
   }
 }
 
-// The running softmax of the lanes [lane, lane + Native<Real>::kLanes).
+// Running softmax of the lanes [lane, lane + Native<Real>::kLanes).
 template <typename Real>
 class LaneSums {
  public:
@@ -177,7 +177,8 @@ class LaneSums {
   Lanes total() const { return load_native(totals_); }
   void set_total(const Lanes& total) const { store_native<Real>(total, totals_); }
 
-  // Raises the maxima to the block's scores; returns what probabilities subtract from these.
+  // Updates the maxima with the block's scores. Returns the shift to subtract from the scores
+  // before exponentiation.
   template <typename Block>
   [[gnu::always_inline]] Lanes take_scores(const Block& lanes, const AttentionBlock& block) const {
     const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));
@@ -189,7 +190,7 @@ class LaneSums {
     if (any_above<Real>(top, load_native(maxima_) + Real{kMaximumSlack})) {
       raise_maxima<Real>(top, sums_, lane_, block.stride);
     }
-    // A lane that has seen nothing has the maximum -infinity, which must not meet itself.
+    // The maximum of a lane that has seen no key is -infinity; -infinity - -infinity would be NaN.
     const Lanes maximum = load_native(maxima_);
     return maximum == lowest ? Lanes{} : maximum;
   }
@@ -281,7 +282,7 @@ struct Constant {
   static constexpr auto kValue = kGiven;
 };
 
-// run(kind, dropout) with what the block needs as constants.
+// Calls run(kind, dropout) with compile-time constants for the operations that the block needs.
 template <typename Run>
 inline void with_block_kind(const AttentionBlock& block, const Run& run) {
   const auto with_dropout = [&](auto kind) {

@@ -1,11 +1,13 @@
-// What attention does to a block of scores between its two products, if the block becomes bf16.
+// Kernels that attention applies to a block of scores between its two matrix products, with results
+// in bf16.
 #pragma once
 
 #include "colossal/ops/kernels/vector_kernels.h"
 
 namespace colossal::ops::kernels {
 
-// The members of VectorKernels with these names; `pairs` and `halves` must be given.
+// The members of VectorKernels with these names; their arguments `pairs` and `halves` must not be
+// null.
 struct AttentionPasses {
   decltype(VectorKernels::attention_probabilities) probabilities;
   decltype(VectorKernels::attention_gradients) gradients;
@@ -13,11 +15,11 @@ struct AttentionPasses {
 };
 
 // Returns passes that use fused multiply-adds and the CPU's own conversions to bf16 (AVX-512 BF16).
-// They give other bits than vector_kernels(), in less than half the time: conversions take numbers
-// below the smallest normal one for 0. Null if the build or this CPU has no such instructions.
+// Their bits differ from those of vector_kernels(), and they take less than half the time; the
+// conversions flush subnormal numbers to 0. Null if the build or this CPU does not support them.
 const AttentionPasses* native_bf16_attention_passes();
 
-// The native ones, or those of vector_kernels().
+// Returns the native passes if available, else those of vector_kernels().
 AttentionPasses bf16_attention_passes();
 
 }  // namespace colossal::ops::kernels

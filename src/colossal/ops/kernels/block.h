@@ -1,8 +1,9 @@
-// Blocks of elements in the type that is computed with: how kernels read and write any type.
+// Blocks of elements converted to the compute type: how kernels read and write elements of any
+// type.
 //
-// Like all headers of this folder but vector_kernels.h it is included by the sources that are
-// compiled for one instruction set each. Everything is in an unnamed namespace, so that no linker
-// can hand a function compiled for one CPU to a program running on another.
+// As all headers of this folder except vector_kernels.h, this header is included by source files
+// that are compiled for one instruction set each. Everything is in an unnamed namespace, so that
+// the linker cannot merge functions compiled for different CPUs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@ namespace {
 constexpr int64_t kBlock = 512;
 constexpr int64_t kVectorBytes = 64;
 
-// A vector of 64 bytes. GCC splits it where the CPU's are narrower; the lanes stay what they are.
+// A vector of 64 bytes. Where the CPU's vectors are narrower GCC splits it; the number of lanes
+// does not change.
 template <typename Real>
 struct Vector {
   typedef Real Type __attribute__((vector_size(kVectorBytes)));
@@ -36,7 +38,7 @@ inline double sum_lanes(const typename Vector<Real>::Type& vector) {
   return sum;
 }
 
-// Elements [count, next multiple of the lanes) <- value, so that whole vectors may be read.
+// block[count, next multiple of the lanes) <- value, so that whole vectors can be read.
 template <typename Real>
 inline void pad_block(Real* block, int64_t count, Real value) {
   for (int64_t i = count; i % Vector<Real>::kLanes != 0; ++i) block[i] = value;
@@ -46,7 +48,8 @@ inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// Round to nearest, ties to even, in integers: no instruction set does it differently.
+// Rounds to nearest, ties to even, by integer operations, which give the same bits on all
+// instruction sets.
 [[gnu::always_inline]] inline uint16_t round_to_bfloat16(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -92,7 +95,8 @@ inline void narrow_block(const Real* __restrict block, int64_t count, void* data
   }
 }
 
-// Elements [begin, begin + count) as Real: where they lie if that is their type, else in `buffer`.
+// Returns elements [begin, begin + count) as Real: in place if Real is their type, else converted
+// into `buffer`.
 template <typename Real>
 inline const Real* read_block(const void* data, ElementType type, int64_t begin, int64_t count,
                               Real* buffer) {
@@ -101,7 +105,8 @@ inline const Real* read_block(const void* data, ElementType type, int64_t begin,
   return buffer;
 }
 
-// The same to change them; write_block puts back what `buffer` held.
+// read_block() for elements that are modified; write_block() then stores what was converted into
+// `buffer`.
 template <typename Real>
 inline Real* modify_block(void* data, ElementType type, int64_t begin, int64_t count,
                           Real* buffer) {

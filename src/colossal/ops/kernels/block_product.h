@@ -1,5 +1,5 @@
-// Products of matrices that fit a cache, from operands that lie as they come: for kernels that make
-// many of them, where a library's call would repack its operands each time.
+// Products of matrices that fit into a cache, with operands in any layout: for kernels that compute
+// many such products, where a library would repack its operands at each call.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct Matrix {
 };
 
 // c [rows, columns] <- (add ? c : 0) + a b. a [rows, depth] of any strides; b [depth, columns] and
-// c with contiguous rows. columns: a multiple of 16 (fp32) or 8 (fp64). Each number is summed over
-// the depth in order; whether products are rounded before they are added depends on the CPU.
+// c with contiguous rows. columns: a multiple of 16 (fp32) or 8 (fp64). Each result is summed over
+// the depth in order; whether multiply-adds are fused depends on the CPU.
 template <typename Real>
 using BlockProduct = void (*)(int64_t rows, int64_t columns, int64_t depth, const Matrix<Real>& a,
                               const Real* b, int64_t b_stride, Real* c, int64_t c_stride, bool add);
@@ -27,10 +27,10 @@ struct BlockProductKernels {
   BlockProduct<double> float64;
 };
 
-// One for each instruction set; null where the build or this CPU has none such.
+// Returns the kernels for an instruction set; null if the build or this CPU does not support it.
 const BlockProductKernels* block_product_kernels(InstructionSet instruction_set);
 
-// The widest that this CPU runs.
+// Returns the kernels for the widest instruction set that this CPU supports.
 const BlockProductKernels& block_product_kernels();
 
 }  // namespace colossal::ops::kernels

@@ -4,8 +4,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// In a square of kSize rows of kSize lanes of unsigned numbers, swaps the off-diagonal blocks of
-// size kStep of all pairs of rows (i, i + kStep).
+// In a square matrix of kSize rows of kSize lanes of unsigned integers, swaps the off-diagonal
+// blocks of size kStep of all pairs of rows (i, i + kStep).
 template <int kSize, int kStep, typename Row>
 [[gnu::always_inline]] inline void exchange_blocks(Row* rows) {
   Row low, high;

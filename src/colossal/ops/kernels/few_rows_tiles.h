@@ -1,4 +1,4 @@
-// The loops of products of few rows: tiles of rows and outputs whose sums stay in registers.
+// Loops of the products of few rows: tiles of rows and outputs whose sums stay in registers.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -9,33 +9,33 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Outputs of a tile: as many streams of memory are read at once.
+// Outputs per tile, which is also the number of memory streams that are read at once.
 constexpr int kTileOutputs = 4;
-// Rows of a tile: what registers hold beside a tile's weights.
+// Rows per tile: as many as fit into registers beside the tile's weights.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 6;
 #else
 constexpr int kTileRows = 2;
 #endif
-// Vectors of outputs of a tile of a weight [depth, outputs], and rows of it that are asked for
-// ahead.
+// For a weight [depth, outputs]: vectors of outputs per tile, and how many rows of the weight ahead
+// to prefetch.
 #if defined(__AVX512F__)
 constexpr int kTileVectors = 8;
 #else
 constexpr int kTileVectors = 4;
 #endif
 constexpr int64_t kRowsAhead = 16;
-// Rows that go through all outputs together: they stay in the second-level cache.
+// Rows that are multiplied by all outputs in one pass; they stay in the second-level cache.
 constexpr int64_t kRowsTogether = 48;
 
-// A format says how numbers are read and multiplied:
-//   Element    as which they lie in memory
-//   Sum        the type of a bias and of the sum of all products
-//   kStep      so many numbers are a vector
-//   Loaded, load(), Sums, multiply_add(), sum(): vectors of them, and of sums
-//   widen(), narrow(): an Element to a Sum and back
+// A format defines how numbers are read and multiplied:
+//   Element    the type in memory
+//   Sum        the type of a bias and of the final sum
+//   kStep      numbers per vector
+//   Loaded, load(), Sums, multiply_add(), sum(): vectors of numbers and of sums
+//   widen(), narrow(): convert an Element to a Sum and back
 
-// The numbers behind the last whole step, with zeros behind them.
+// Loads the `count` numbers after the last whole vector, padded with zeros.
 template <typename Format>
 [[gnu::always_inline]] inline typename Format::Loaded load_rest(
     const typename Format::Element* from, int64_t count) {
@@ -44,7 +44,7 @@ template <typename Format>
   return Format::load(rest);
 }
 
-// ahead: weights that come later are asked for.
+// ahead: prefetch later weights.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {
@@ -88,7 +88,7 @@ template <typename Format, int kRows, int kOutputs>
   }
 }
 
-// Rows [row, end) of a tile's outputs; fewer than a tile's rows by a smaller tile.
+// Computes rows [row, end) of a tile's outputs; the last rows, fewer than kRows, by smaller tiles.
 template <typename Format, int kRows, int kOutputs>
 inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t end, int64_t output,
                              bool ahead) {
@@ -116,8 +116,8 @@ inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end
   }
 }
 
-// Outputs of a weight [depth, outputs]: as many vectors of them, of which the last may have fewer
-// numbers, `count` of all.
+// Computes `count` outputs of a weight [depth, outputs], in kVectors vectors of which the last may
+// be partial.
 template <typename Format, int kRows, int kVectors>
 [[gnu::always_inline]] inline void multiply_columns(const RowsProduct& product, int64_t row,
                                                     int64_t output, int64_t count) {
@@ -130,7 +130,7 @@ template <typename Format, int kRows, int kVectors>
   for (int64_t k = 0; k < product.depth; ++k) {
     const Element* from = weight + k * product.weight_stride;
     for (int v = 0; v < kVectors; ++v) {
-      // Rows of the weight lie too far apart for the CPU to foresee the next ones.
+      // Rows of the weight are too far apart for the CPU's hardware prefetcher.
       __builtin_prefetch(from + kRowsAhead * product.weight_stride + v * kStep, 0, 2);
       const typename Format::Loaded weights =
           whole ? Format::load(from + v * kStep) : load_rest<Format>(from, count);
@@ -143,7 +143,7 @@ template <typename Format, int kRows, int kVectors>
   const auto* bias = static_cast<const Element*>(product.bias);
   for (int r = 0; r < kRows; ++r) {
     Element* y = static_cast<Element*>(product.y) + (row + r) * product.y_stride + output;
-    // Each is indexed by a constant, or all sums would be kept in memory.
+    // Indexed by constants only: else the compiler would keep all sums in memory.
     typename Format::Sum of_outputs[kVectors * kStep];
     for (int v = 0; v < kVectors; ++v) store_native(sums[r][v], of_outputs + v * kStep);
     for (int64_t o = 0; o < count; ++o) {

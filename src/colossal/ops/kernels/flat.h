@@ -53,7 +53,7 @@ inline void accumulate(const void* from, ElementType from_type, void* to, Elemen
 
 inline double squared_norm(const void* data, ElementType type, int64_t count) {
   alignas(kVectorBytes) double buffer[kBlock];
-  // Four chains of additions, so that none waits for the other.
+  // Four independent chains of additions, to hide the latency of additions.
   constexpr int64_t kChains = 4;
   constexpr int64_t kLanes = Vector<double>::kLanes;
   Vector<double>::Type sums[kChains] = {};
@@ -71,7 +71,8 @@ inline double squared_norm(const void* data, ElementType type, int64_t count) {
   return sum_lanes<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// Not finite: all bits of the exponent are set.
+// Returns whether all numbers are finite: a number is not finite if all bits of its exponent are
+// set.
 template <typename Bits>
 inline bool exponents_below(const void* data, int64_t count, Bits exponent) {
   const Bits* bits = static_cast<const Bits*>(data);

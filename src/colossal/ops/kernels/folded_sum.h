@@ -1,4 +1,4 @@
-// The sum of a vector's lanes in one fixed order.
+// Sum of a vector's lanes, in a fixed order.
 #pragma once
 
 #include "colossal/ops/kernels/native_vector.h"
@@ -12,7 +12,7 @@ template <int... kLanes, typename Vector>
          __builtin_shufflevector(v, v, (kLanes + static_cast<int>(sizeof...(kLanes)))...);
 }
 
-// The halves of the vector added until one number is left.
+// Adds the upper half of the vector to the lower half, until one number is left.
 template <typename Number>
 [[gnu::always_inline]] inline Number folded_sum(const NativeVector<Number>& v) {
   constexpr int64_t kLanes = Native<Number>::kLanes;

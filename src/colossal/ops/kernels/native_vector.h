@@ -1,5 +1,6 @@
-// Vectors as wide as the instruction set's, for loops whose lanes never meet: their bits are the
-// same whatever the width. A variable of this type is a register, which wider ones are not.
+// Vectors as wide as the instruction set's registers, for loops whose lanes are independent:
+// results have the same bits for any width. A variable of this type is one register, unlike those
+// of wider vectors.
 #pragma once
 
 #include <cstdint>
@@ -36,13 +37,13 @@ template <typename Number>
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-// All lanes the same. Subtracting zero changes no number.
+// Returns `number` in all lanes. Subtracting zero changes no number.
 template <typename Number>
 [[gnu::always_inline]] inline NativeVector<Number> broadcast(Number number) {
   return number - NativeVector<Number>{};
 }
 
-// Round to nearest, ties to even, in the high half of each lane.
+// Rounds to bf16, to nearest with ties to even; the result is in the high half of each lane.
 [[gnu::always_inline]] inline NativeVector<uint32_t> rounded_bits(NativeVector<float> value) {
   typedef NativeVector<uint32_t> Bits;
   const Bits bits = (Bits)value;
@@ -50,7 +51,7 @@ template <typename Number>
   return value != value ? broadcast(uint32_t{0x7FC00000}) : rounded;
 }
 
-// The same count of numbers in bf16.
+// As many bf16 numbers as a NativeVector<float> has lanes.
 typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
 
 [[gnu::always_inline]] inline NativeVector<float> load_halves(const uint16_t* from) {

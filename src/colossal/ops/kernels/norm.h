@@ -1,7 +1,7 @@
 // Rows of layer norm (J. L. Ba et al., "Layer Normalization", 2016) and of RMS norm (B. Zhang and
-// R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = weight * n + bias, n = (x - mean)
-// * inverse_deviation, with weight, 1 + weight or 1. A row is read several times while it is in the
-// CPU's nearest cache.
+// R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = factor * n + bias, n = (x - mean)
+// * inverse_deviation, where the factor is weight, 1 + weight or 1. A row is read several times
+// while it is in the first-level cache.
 #pragma once
 
 #include <type_traits>
@@ -12,7 +12,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Value: a Real or a vector of them, which numbers of type Element [i, ..) become or become of.
+// Reads element i of a row, or a vector of elements from i on, converted from Element. Value: a
+// number or a vector in the compute type.
 template <typename Value, typename Element>
 [[gnu::always_inline]] inline Value read(const void* row, int64_t i) {
   const Element* const from = static_cast<const Element*>(row) + i;
@@ -39,7 +40,7 @@ template <typename Element, typename Value>
   }
 }
 
-// use<Real, Element>(): what numbers of this type are computed with, and how they lie in memory.
+// Calls use<Real, Element>() with the compute type and the type in memory.
 template <typename Use>
 [[gnu::always_inline]] inline auto with_types(ElementType type, const Use& use) {
   if (type == ElementType::float64) return use.template operator()<double, double>();
@@ -47,7 +48,7 @@ template <typename Use>
   return use.template operator()<float, uint16_t>();
 }
 
-// visit<Value>(i) for vectors and, at the end, single numbers.
+// Calls visit<Value>(i) for vectors and, at the end of the row, for single numbers.
 template <typename Real, typename Visit>
 [[gnu::always_inline]] inline void visit_row(int64_t count, const Visit& visit) {
   int64_t i = 0;
@@ -57,8 +58,8 @@ template <typename Real, typename Visit>
   for (; i < count; ++i) visit.template operator()<Real>(i);
 }
 
-// Number i of a row is summed in lane i % kSumLanes, and lanes then by halves: the same bits for
-// vectors of any width. As many lanes as keep a CPU's adders busy.
+// Element i of a row is added to lane i % kSumLanes; the lanes are then added pairwise by halves.
+// So vectors of any width give the same bits. The number of lanes keeps a CPU's adders busy.
 template <typename Real>
 constexpr int64_t kSumLanes = 128 / static_cast<int64_t>(sizeof(Real));
 
@@ -70,7 +71,8 @@ inline double sum_by_halves(Real* lanes) {
   return lanes[0];
 }
 
-// totals[k] = the sum of what visit(i, sums) adds to sums[k], a vector's or a number's.
+// totals[k] <- the sum of the terms that visit(i, sums) adds to sums[k], for vectors and for single
+// numbers.
 template <typename Real, int kSums, typename Visit>
 [[gnu::always_inline]] inline void sum_terms(int64_t count, double* totals, const Visit& visit) {
   constexpr int64_t kLanes = Native<Real>::kLanes;
@@ -135,7 +137,7 @@ inline double squared_deviations(const void* x, double given_mean, ElementType t
 // The factor by which n is multiplied.
 enum class Multiplier { none, weight, one_and_weight };
 
-// use<Real, Element, kMultiplier>()
+// Calls use<Real, Element, kMultiplier>().
 template <typename Use>
 [[gnu::always_inline]] inline auto with_types_and_multiplier(const NormRow& row, const Use& use) {
   return with_types(row.type, [&]<typename Real, typename Element>() {

@@ -1,4 +1,4 @@
-// Repacking for products of bf16 matrices, and what becomes of their sums.
+// Repacking of operands for products of bf16 matrices, and rounding of their fp32 sums.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,7 +8,7 @@
 namespace colossal::ops::kernels {
 namespace {
 
-constexpr int64_t kTile = 16;  // pairs and columns of the tiles that are transposed in registers
+constexpr int64_t kTile = 16;  // side, in pairs and columns, of tiles transposed in registers
 
 typedef uint32_t PairVector __attribute__((vector_size(kVectorBytes)));
 typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
@@ -37,7 +37,7 @@ typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
   }
 }
 
-// Element by element, for the edges.
+// Transposes the edges element by element.
 inline void transpose_edge(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                            uint32_t* to, int64_t to_stride) {
   for (int64_t row = 0; row < rows; row += 2) {

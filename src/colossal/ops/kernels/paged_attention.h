@@ -1,4 +1,4 @@
-// Attention of one token's queries to keys and values that lie in pages.
+// Attention of one token's queries to keys and values in the pages of a KV cache.
 #pragma once
 
 #include <cstdint>
@@ -8,42 +8,42 @@
 
 namespace colossal::ops::kernels {
 
-// Pages hold a multiple of this many positions.
+// The page size is a multiple of this many positions.
 inline constexpr int64_t kPagePositions = 16;
 
-// The queries of a token that share a head of keys. "Real" below: float64 for float64 elements,
-// else float32.
+// The queries of one token that share a K/V head. "Real" below: float64 for float64 elements, else
+// float32.
 struct PagedQueries {
-  ElementType type;  // of queries and outputs, and of keys and values where these have no scales
+  ElementType type;  // of queries and outputs; of keys and values if key_scales is null
   const void* queries;
   int64_t query_stride;  // from one query to the next
   int64_t count, head_size, value_size;
 
-  // Page p of this head: keys [head_size, page_size] at keys + p * key_page elements, values
-  // [page_size, value_size] at values + p * value_page.
+  // Page p of this head: keys [head_size, page_size] at keys + p * key_page, values [page_size,
+  // value_size] at values + p * value_page, offsets in elements.
   const void* keys;
   const void* values;
   int64_t key_page, value_page, page_size;
-  // Keys and values are int8; that of each position is multiplied with a scale, [page_size] at
-  // scales + p * scale_page. Null: they are numbers of `type`.
+  // If not null, keys and values are int8 and those of each position are multiplied by a scale,
+  // [page_size] at scales + p * scale_page. Null: keys and values are of `type`.
   const float* key_scales;
   const float* value_scales;
   int64_t scale_page;
-  const int64_t* pages;  // of the sequence, from its first position on
+  const int64_t* pages;  // page numbers of the sequence, in order of positions
 
-  int64_t begin, end;  // positions of the keys that are seen; the queries are at end - 1
+  int64_t begin, end;  // positions of the visible keys; the queries are at end - 1
   double scale;
-  double soft_cap;       // 0: none
-  const double* slopes;  // ALiBi's, one for each query; null: none
-  const double* sinks;   // logits that join the denominators, one for each query; null: none
+  double soft_cap;       // 0: no cap
+  const double* slopes;  // ALiBi slopes, one for each query; null: none
+  const double* sinks;   // attention sinks, one for each query; null: none
 
-  void* scratch;  // Real, as many as paged_scratch() says
+  void* scratch;  // [paged_scratch()] Real
   void* outputs;
   int64_t output_stride;
-  void* logsumexps;  // Real, one for each query: the logarithm of its denominator
+  void* logsumexps;  // [count] Real: logarithms of the softmax denominators
 };
 
-// Numbers of Real that the kernel needs.
+// Returns the size of the kernel's scratch, in numbers of type Real.
 inline int64_t paged_scratch(int64_t count, int64_t positions, int64_t head_size,
                              int64_t value_size) {
   return count * (positions + 2 * kPagePositions + head_size + value_size);
@@ -51,10 +51,10 @@ inline int64_t paged_scratch(int64_t count, int64_t positions, int64_t head_size
 
 using PagedAttentionKernel = void (*)(const PagedQueries& queries);
 
-// One for each instruction set; null where the build or this CPU has none such.
+// Returns the kernel for an instruction set; null if the build or this CPU does not support it.
 PagedAttentionKernel paged_attention_kernel(InstructionSet instruction_set);
 
-// The widest that this CPU runs.
+// Returns the kernel for the widest instruction set that this CPU supports.
 PagedAttentionKernel paged_attention_kernel();
 
 }  // namespace colossal::ops::kernels

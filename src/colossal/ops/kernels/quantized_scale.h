@@ -1,5 +1,5 @@
-// Scales of quantized weights, and results in their type. Included by the sources that are compiled
-// for one instruction set each, as block.h is.
+// Reads scales of quantized weights and stores results in their type. Included by source files that
+// are compiled for one instruction set each, as block.h is.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,8 +8,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Of finite numbers: the bits of an fp32 number, moved, are those of the number times 2^-112,
-// subnormal ones included.
+// For finite numbers. The shifted fp16 bits, read as fp32, are the number times 2^-112, also for
+// subnormal numbers.
 [[gnu::always_inline]] inline float from_float16(uint16_t value) {
   const uint32_t bits = static_cast<uint32_t>(value & 0x7FFF) << 13;
   const float magnitude = __builtin_bit_cast(float, bits) * 0x1p112F;

@@ -7,7 +7,7 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// A normal number takes two words of a group, w and w + 32; a row has 2^32 of them.
+// A normal number uses two words of a group, w and w + 32; a row has 2^32 normal numbers.
 constexpr int64_t kNormalsInGroup = kRandomGroup / 2;
 constexpr int kNormalsInRowBits = 32;
 
@@ -23,7 +23,7 @@ inline void uniforms_of_group(RandomKey key, int64_t group, double* __restrict u
   }
 }
 
-// Uniform numbers [begin, begin + count) of a stream.
+// uniforms <- uniform numbers [begin, begin + count) of the stream.
 inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* uniforms) {
   double group[kNormalsInGroup];
   for (int64_t done = 0; done < count;) {
@@ -35,8 +35,9 @@ inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* u
   }
 }
 
-// numbers[i] <- the inverse normal of numbers[i]. The central part (85 %) is computed for all; the
-// tails are gathered, computed side by side, and put back.
+// numbers[i] <- the inverse normal distribution function of numbers[i]. The formula for the central
+// part (85 % of the numbers) is computed for all; numbers in the tails are gathered, computed
+// together and put back.
 inline void inverse_normal_block(double* __restrict numbers, int64_t count) {
   double tails[kBlock];
   int32_t places[kBlock];
@@ -64,7 +65,7 @@ inline void fill_normal(RandomKey key, int64_t begin, int64_t count, double mean
   }
 }
 
-// factors[i] <- what number begin + i of the row is multiplied by: 0 or rule.scale.
+// factors[i] <- the factor on element begin + i of the row: 0 or rule.scale.
 template <typename Real>
 inline void keep_factors(const RandomRow& row, const DropoutRule& rule, int64_t begin,
                          int64_t count, Real* __restrict factors) {

@@ -1,5 +1,5 @@
-// Rotary positions (J. Su et al., "RoFormer", 2021): channel i of a head turns with channel i +
-// half, or, interleaved, channel 2 i with 2 i + 1. Channels from 2 half on stay.
+// Rotary position embedding (J. Su et al., "RoFormer", 2021): rotates pairs of a head's channels
+// (i, half + i) or, if interleaved, (2 i, 2 i + 1). Channels from 2 * half on are copied.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,7 +8,7 @@ namespace colossal::ops::kernels {
 namespace {
 
 template <typename Real>
-[[gnu::always_inline]] inline void turn_pair(Real& first, Real& second, Real cosine, Real sine) {
+[[gnu::always_inline]] inline void rotate_pair(Real& first, Real& second, Real cosine, Real sine) {
   const Real a = first, b = second;
   first = a * cosine - b * sine;
   second = b * cosine + a * sine;
@@ -26,7 +26,7 @@ template <typename Real>
     widen_block(x, type, first_begin, size, firsts);
     widen_block(x, type, second_begin, size, seconds);
     for (int64_t i = 0; i < size; ++i) {
-      turn_pair(firsts[i], seconds[i], cosines[channel + i], sines[channel + i]);
+      rotate_pair(firsts[i], seconds[i], cosines[channel + i], sines[channel + i]);
     }
     narrow_block(firsts, size, to, type, first_begin);
     narrow_block(seconds, size, to, type, second_begin);
@@ -43,7 +43,7 @@ template <typename Real>
     const int64_t begin = head_begin + 2 * channel;
     widen_block(x, type, begin, 2 * size, pairs);
     for (int64_t i = 0; i < size; ++i) {
-      turn_pair(pairs[2 * i], pairs[2 * i + 1], cosines[channel + i], sines[channel + i]);
+      rotate_pair(pairs[2 * i], pairs[2 * i + 1], cosines[channel + i], sines[channel + i]);
     }
     narrow_block(pairs, 2 * size, to, type, begin);
   }
@@ -57,7 +57,7 @@ inline void copy_elements(const void* x, void* to, ElementType type, int64_t beg
 
 template <typename Real, bool kInterleaved>
 inline void rotate_as(const void* x, const void* cosines, const void* sines, void* to,
-                      ElementType type, TurnedHeads heads) {
+                      ElementType type, RotatedHeads heads) {
   const Real* const c = static_cast<const Real*>(cosines);
   const Real* const s = static_cast<const Real*>(sines);
   for (int64_t head = 0; head < heads.count; ++head) {
@@ -74,7 +74,7 @@ inline void rotate_as(const void* x, const void* cosines, const void* sines, voi
 }
 
 inline void rotate(const void* x, const void* cosines, const void* sines, void* to,
-                   ElementType type, const TurnedHeads& heads) {
+                   ElementType type, const RotatedHeads& heads) {
   if (type == ElementType::float64) {
     (heads.interleaved ? rotate_as<double, true> : rotate_as<double, false>)(x, cosines, sines, to,
                                                                              type, heads);

@@ -1,4 +1,4 @@
-// The sigmoid by a power of two, for activations that are gated by one.
+// Sigmoid by a power of two, for activations gated by a sigmoid.
 #pragma once
 
 #include "colossal/ops/kernels/exponential.h"
@@ -11,7 +11,7 @@ constexpr double kLog2OfE = 1.4426950408889634;
 // 1 / (1 + 2^exponent): the sigmoid of -exponent / log2(e). NaN stays NaN.
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> sigmoid_of_power(NativeVector<Real> exponent) {
-  // 2 to more would overflow; what is left is 0 for all purposes.
+  // A larger exponent would overflow; the result is practically 0 already.
   const NativeVector<Real> largest = broadcast(static_cast<Real>(sizeof(Real) == 8 ? 1000 : 115));
   return Real{1} / (Real{1} + power_of_two(exponent > largest ? largest : exponent));
 }

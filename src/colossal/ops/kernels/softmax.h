@@ -1,4 +1,5 @@
-// Rows of logits. float64 is computed in double, all else in float.
+// Softmax and cross-entropy of rows of logits. float64 is computed in double, all other types in
+// float.
 #pragma once
 
 #include "colossal/base/exact_log.h"
@@ -12,7 +13,7 @@ namespace {
 template <typename Real>
 constexpr Real kMinusInfinity = -__builtin_inf();
 
-// A NaN among the elements shows in the sum, not here.
+// Ignores NaN elements: they show in the sum of exponentials.
 template <typename Real>
 inline Real maximum_of(const void* row, ElementType type, int64_t count) {
   using Lanes = Vector<Real>;

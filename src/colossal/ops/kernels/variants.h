@@ -1,4 +1,4 @@
-// The tables that vector_kernels() chooses from.
+// The tables of kernels from which vector_kernels() chooses, one for each instruction set.
 #pragma once
 
 #include "colossal/ops/kernels/vector_kernels.h"

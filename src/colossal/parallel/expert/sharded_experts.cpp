@@ -133,10 +133,9 @@ ShardedExperts::ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
   }
 }
 
-at::Tensor ShardedExperts::through_experts(const at::Tensor& rows,
-                                           const std::vector<int64_t>& counts,
-                                           const nn::StepContext& context,
-                                           const std::function<void()>& meanwhile) const {
+at::Tensor ShardedExperts::run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                       const nn::StepContext& context,
+                                       const std::function<void()>& meanwhile) const {
   RowsByRank all;
   if (rule_.most > 0 && context.training && ranks_.experts.size() > 1) {
     all = gather_rows_of_experts(counts, ranks_, rows.device());

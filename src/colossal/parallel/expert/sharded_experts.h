@@ -30,9 +30,9 @@ class ShardedExperts : public nn::DenseExperts {
   ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding);
 
  protected:
-  at::Tensor through_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                             const nn::StepContext& context,
-                             const std::function<void()>& meanwhile) const override;
+  at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                         const nn::StepContext& context,
+                         const std::function<void()>& meanwhile) const override;
 
  private:
   at::Tensor through_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,

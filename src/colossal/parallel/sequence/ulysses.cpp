@@ -156,7 +156,7 @@ class UlyssesAttention : public nn::Attention {
     nn::StepContext inside = context;
     inside.sequence = context.whole_sequence;
     const at::Tensor mine =
-        Moved<to_heads, to_positions>::apply(heads_.turned(qkv, context), of_qkv);
+        Moved<to_heads, to_positions>::apply(heads_.apply_rotary(qkv, context), of_qkv);
     return Moved<to_positions, to_heads>::apply(inner_->forward(mine, inside), of_results);
   }
 

@@ -6,8 +6,10 @@ namespace colossal::text::grammar {
 namespace {
 
 constexpr size_t kMaxStates = 50'000;
-constexpr size_t kMaxStack = 500;    // of rules within each other
-constexpr size_t kMaxStacks = 2000;  // of a state
+constexpr size_t kMaxStack = 500;                // of rules within each other
+constexpr size_t kMaxStacks = 2000;              // of a state
+constexpr size_t kMaxIndices = size_t{1} << 23;  // of the stacks of all states; each is held twice
+constexpr size_t kMaxWork = 50'000'000;
 
 }  // namespace
 
@@ -32,7 +34,11 @@ Automaton::Automaton(const Grammar& grammar, const Symbol& root) {
 }
 
 // Until a byte is next. seen: stacks that were expanded, so that empty rules end.
-void Automaton::expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) const {
+void Automaton::expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) {
+  work_ += stack.size() + 1;
+  if (work_ > kMaxWork) {
+    throw GrammarError("what the expression or schema allows takes too long to follow");
+  }
   while (!stack.empty() && symbols_[stack.back()].rule == kEndOfSequence) stack.pop_back();
   if (stack.empty()) {
     reached.may_end = true;
@@ -60,16 +66,22 @@ void Automaton::expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) c
 
 Automaton::State Automaton::intern(Stacks stacks) {
   std::ranges::sort(stacks.stacks);
-  const auto [found, is_new] =
-      numbers_.try_emplace(std::move(stacks), static_cast<State>(states_.size()));
-  if (is_new) {
-    if (states_.size() >= kMaxStates) {
-      throw GrammarError("the expression or schema leads to too many states");
-    }
-    states_.push_back(found->first);
-    next_.emplace_back().fill(kUnknown);
+  const auto known = numbers_.find(stacks);
+  if (known != numbers_.end()) return known->second;
+  if (states_.size() >= kMaxStates) {
+    throw GrammarError("the expression or schema leads to too many states");
   }
-  return found->second;
+  size_t indices = 0;
+  for (const Stack& stack : stacks.stacks) indices += stack.size();
+  if (indices_ + indices > kMaxIndices) {
+    throw GrammarError("the expression or schema leads to states that are too large");
+  }
+  indices_ += indices;
+  const auto number = static_cast<State>(states_.size());
+  states_.push_back(stacks);
+  next_.emplace_back().fill(kUnknown);
+  numbers_.emplace(std::move(stacks), number);
+  return number;
 }
 
 Automaton::State Automaton::next(State state, unsigned char byte) {

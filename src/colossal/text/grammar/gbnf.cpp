@@ -39,6 +39,7 @@ class GbnfReader {
     int32_t number = 0;
     bool is_defined = false;
   };
+  static constexpr int32_t kNoCircle = -1;
 
   [[noreturn]] void refuse(const std::string& what) const {
     throw GrammarError(fmt::format("line {} of the grammar has {}", line_, what));
@@ -135,7 +136,7 @@ class GbnfReader {
     if (skip("[")) return {read_class()};
     if (skip(".")) return {grammar_.character(complement({}))};
     if (skip("(")) {
-      const Symbol group = grammar_.rule_of(read_alternatives(depth + 1));
+      const Symbol group = grammar_.add_anonymous_rule(read_alternatives(depth + 1));
       skip_space(true);
       if (!skip(")")) refuse("a '(' without ')'");
       return {group};
@@ -211,7 +212,7 @@ class GbnfReader {
   Sequence read_repetition(Sequence atom) {
     skip_space(false);
     const auto repeat = [&](int64_t minimum, int64_t maximum) {
-      const Symbol symbol = atom.size() == 1 ? atom[0] : grammar_.rule_of({atom});
+      const Symbol symbol = atom.size() == 1 ? atom[0] : grammar_.add_anonymous_rule({atom});
       return grammar_.repeated(symbol, minimum, maximum);
     };
     if (skip("*")) return repeat(0, -1);
@@ -239,31 +240,111 @@ class GbnfReader {
 
   // Rules that begin with themselves, after what may be empty, would never get to a byte.
   void refuse_left_recursion() const {
-    std::vector<bool> may_be_empty(static_cast<size_t>(grammar_.num_rules()));
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (int32_t rule = 0; rule < grammar_.num_rules(); ++rule) {
-        const bool empty =
-            std::ranges::any_of(grammar_.alternatives(rule), [&](const Sequence& sequence) {
-              return std::ranges::all_of(sequence, [&](const Symbol& symbol) {
-                return symbol.rule >= 0 && may_be_empty[static_cast<size_t>(symbol.rule)];
-              });
-            });
-        if (empty == may_be_empty[static_cast<size_t>(rule)]) continue;
-        may_be_empty[static_cast<size_t>(rule)] = changed = true;
-      }
-    }
+    const std::vector<int32_t> circles = circles_of_begins();
     for (const auto& [name, rule] : rules_) {
-      std::vector<int32_t> reached = begins_of(rule.number, may_be_empty);
-      for (size_t i = 0; i < reached.size(); ++i) {
-        for (const int32_t next : begins_of(reached[i], may_be_empty)) {
-          if (std::ranges::find(reached, next) == reached.end()) reached.push_back(next);
-        }
-      }
-      if (std::ranges::find(reached, rule.number) == reached.end()) continue;
+      if (circles[static_cast<size_t>(rule.number)] == kNoCircle) continue;
       throw GrammarError(fmt::format(
           "the grammar has a rule {:?} that begins with itself; write a repetition", name));
     }
+  }
+
+  // For each rule, the first one of those that begin with each other; kNoCircle for one that does
+  // not begin with itself. In time of the grammar's size (R. Tarjan, "Depth-First Search and Linear
+  // Graph Algorithms", 1972).
+  std::vector<int32_t> circles_of_begins() const {
+    const std::vector<bool> may_be_empty = empty_rules();
+    const auto count = static_cast<size_t>(grammar_.num_rules());
+    constexpr int32_t kNew = -1;
+    std::vector<int32_t> order(count, kNew), lowest(count), circles(count, kNoCircle);
+    std::vector<bool> is_open(count);
+    struct Visit {
+      int32_t rule;
+      std::vector<int32_t> begins;
+      size_t next = 0;
+    };
+    std::vector<Visit> path;
+    std::vector<int32_t> open;
+    int32_t visited = 0;
+    const auto enter = [&](int32_t rule) {
+      const auto i = static_cast<size_t>(rule);
+      order[i] = lowest[i] = visited++;
+      is_open[i] = true;
+      open.push_back(rule);
+      path.push_back({rule, begins_of(rule, may_be_empty)});
+    };
+    const auto leave = [&](const Visit& visit) {
+      const auto i = static_cast<size_t>(visit.rule);
+      if (lowest[i] < order[i]) return;
+      const bool alone = open.back() == visit.rule;
+      const bool is_circle =
+          !alone || std::ranges::find(visit.begins, visit.rule) != visit.begins.end();
+      for (int32_t rule = kNew; rule != visit.rule;) {
+        rule = open.back();
+        open.pop_back();
+        is_open[static_cast<size_t>(rule)] = false;
+        if (is_circle) circles[static_cast<size_t>(rule)] = visit.rule;
+      }
+    };
+    for (int32_t first = 0; first < grammar_.num_rules(); ++first) {
+      if (order[static_cast<size_t>(first)] == kNew) enter(first);
+      while (!path.empty()) {
+        Visit& here = path.back();
+        const auto i = static_cast<size_t>(here.rule);
+        if (here.next < here.begins.size()) {
+          const int32_t next = here.begins[here.next++];
+          const auto j = static_cast<size_t>(next);
+          if (order[j] == kNew) {
+            enter(next);
+          } else if (is_open[j]) {
+            lowest[i] = std::min(lowest[i], order[j]);
+          }
+          continue;
+        }
+        const Visit done = std::move(path.back());
+        path.pop_back();
+        leave(done);
+        if (path.empty()) continue;
+        int32_t& above = lowest[static_cast<size_t>(path.back().rule)];
+        above = std::min(above, lowest[static_cast<size_t>(done.rule)]);
+      }
+    }
+    return circles;
+  }
+
+  // Each is looked at again only when one that it needs has turned out to be.
+  std::vector<bool> empty_rules() const {
+    const auto count = static_cast<size_t>(grammar_.num_rules());
+    std::vector<bool> empty(count);
+    std::vector<std::vector<size_t>> needed_by(count);  // sequences, of rules alone
+    std::vector<int32_t> add_anonymous_rule;            // of each such sequence
+    std::vector<size_t> missing;                        // how many of its symbols are not empty yet
+    std::vector<int32_t> found;
+    const auto take = [&](int32_t rule) {
+      if (empty[static_cast<size_t>(rule)]) return;
+      empty[static_cast<size_t>(rule)] = true;
+      found.push_back(rule);
+    };
+    for (int32_t rule = 0; rule < grammar_.num_rules(); ++rule) {
+      for (const Sequence& sequence : grammar_.alternatives(rule)) {
+        if (std::ranges::any_of(sequence, [](const Symbol& symbol) { return symbol.rule < 0; })) {
+          continue;
+        }
+        for (const Symbol& symbol : sequence) {
+          needed_by[static_cast<size_t>(symbol.rule)].push_back(missing.size());
+        }
+        add_anonymous_rule.push_back(rule);
+        missing.push_back(sequence.size());
+        if (sequence.empty()) take(rule);
+      }
+    }
+    while (!found.empty()) {
+      const auto rule = static_cast<size_t>(found.back());
+      found.pop_back();
+      for (const size_t sequence : needed_by[rule]) {
+        if (--missing[sequence] == 0) take(add_anonymous_rule[sequence]);
+      }
+    }
+    return empty;
   }
 
   std::vector<int32_t> begins_of(int32_t rule, const std::vector<bool>& may_be_empty) const {

@@ -81,15 +81,19 @@ std::vector<CodePoints> complement(std::vector<CodePoints> ranges) {
   return rest;
 }
 
-void Grammar::add_alternative(int32_t rule, Sequence sequence) {
-  num_symbols_ += sequence.size() + 1;
+void Grammar::count_symbols(size_t count) {
+  num_symbols_ += count;
   if (num_symbols_ > kMaxSymbols) {
     throw GrammarError("the expression or schema is too large: repetitions multiply");
   }
+}
+
+void Grammar::add_alternative(int32_t rule, Sequence sequence) {
+  count_symbols(sequence.size() + 1);
   rules_[static_cast<size_t>(rule)].push_back(std::move(sequence));
 }
 
-Symbol Grammar::rule_of(std::vector<Sequence> alternatives) {
+Symbol Grammar::add_anonymous_rule(std::vector<Sequence> alternatives) {
   const int32_t rule = add_rule();
   for (Sequence& sequence : alternatives) add_alternative(rule, std::move(sequence));
   return {.rule = rule};
@@ -124,13 +128,14 @@ Symbol Grammar::character(const std::vector<CodePoints>& ranges) {
   }
   if (sequences.empty()) return ascii;
   if (ascii.bytes.any()) sequences.push_back({ascii});
-  return rule_of(std::move(sequences));
+  return add_anonymous_rule(std::move(sequences));
 }
 
 Sequence Grammar::repeated(const Symbol& symbol, int64_t minimum, int64_t maximum) {
   if (minimum > kMaxRepetitions || maximum > kMaxRepetitions) {
     throw GrammarError(fmt::format("more than {} repetitions", kMaxRepetitions));
   }
+  count_symbols(static_cast<size_t>(minimum));  // many of these may come into one sequence
   Sequence sequence(static_cast<size_t>(minimum), symbol);
   if (maximum < 0) {
     const int32_t any = add_rule();
@@ -139,7 +144,7 @@ Sequence Grammar::repeated(const Symbol& symbol, int64_t minimum, int64_t maximu
     sequence.push_back({.rule = any});
   } else if (maximum > minimum) {
     Symbol rest = optional(symbol);
-    for (int64_t i = minimum + 1; i < maximum; ++i) rest = rule_of({{}, {symbol, rest}});
+    for (int64_t i = minimum + 1; i < maximum; ++i) rest = add_anonymous_rule({{}, {symbol, rest}});
     sequence.push_back(rest);
   }
   return sequence;

@@ -1,5 +1,5 @@
-// A grammar says which texts may be written. It has rules over bytes, made from regular
-// expressions, JSON schemas, and grammars in GBNF.
+// A grammar defines which texts a model may write. Its rules work on bytes and are built from
+// regular expressions, JSON schemas, and GBNF.
 #pragma once
 
 #include <bitset>
@@ -11,7 +11,8 @@
 
 namespace colossal::text::grammar {
 
-// An expression or a schema is wrong, or uses what is not supported; what() says which.
+// Thrown for an expression, schema or grammar that is invalid or uses an unsupported feature;
+// what() names it.
 class GrammarError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -23,7 +24,7 @@ struct CodePoints {
   char32_t first, last;
 };
 
-// A symbol is one byte of a set, or any text of a rule.
+// A symbol matches one byte of a set, or any text of a rule.
 struct Symbol {
   static constexpr int32_t kBytes = -1;
   int32_t rule = kBytes;
@@ -31,33 +32,35 @@ struct Symbol {
 };
 using Sequence = std::vector<Symbol>;
 
-// A rule stands for any one of its alternatives. A rule may contain itself, but not begin with
-// itself.
+// A rule matches the texts of any of its alternatives. Rules may be recursive, but not
+// left-recursive.
 class Grammar {
  public:
   int32_t add_rule() { return static_cast<int32_t>(rules_.emplace_back(), rules_.size()) - 1; }
   // Adds an alternative to a rule. Throws GrammarError if the grammar becomes too large.
   void add_alternative(int32_t rule, Sequence sequence);
-  Symbol rule_of(std::vector<Sequence> alternatives);
+  Symbol add_anonymous_rule(std::vector<Sequence> alternatives);
 
   const std::vector<Sequence>& alternatives(int32_t rule) const {
     return rules_[static_cast<size_t>(rule)];
   }
   int32_t num_rules() const { return static_cast<int32_t>(rules_.size()); }
 
-  // Builds common symbols; all texts are UTF-8.
+  // The following build common symbols; all texts are UTF-8.
   static Sequence literal(std::string_view text);
   Symbol character(const std::vector<CodePoints>& ranges);
-  Symbol optional(const Symbol& symbol) { return rule_of({{}, {symbol}}); }
-  // The symbol from `minimum` to `maximum` times. A maximum below 0 means any number.
+  Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
+  // Returns `symbol` repeated `minimum` to `maximum` times; a negative maximum means any number.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:
+  void count_symbols(size_t count);
+
   std::vector<std::vector<Sequence>> rules_;
   size_t num_symbols_ = 0;
 };
 
-// Returns all code points that are characters, without these.
+// Returns all Unicode characters (no surrogates) that are not in `ranges`.
 std::vector<CodePoints> complement(std::vector<CodePoints> ranges);
 
 }  // namespace colossal::text::grammar

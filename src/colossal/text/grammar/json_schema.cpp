@@ -44,9 +44,10 @@ class JsonRules {
   explicit JsonRules(Grammar& grammar) : grammar_(grammar) {
     Sequence line = Grammar::literal("\n");
     append(line, grammar.repeated(Grammar::literal(" ")[0], 0, 20));
-    space_ = grammar.rule_of({{}, Grammar::literal(" "), std::move(line)});
+    space_ = grammar.add_anonymous_rule({{}, Grammar::literal(" "), std::move(line)});
     const Symbol escape = add_regular_expression(grammar, R"(\\(["\\/bfnrt]|u[0-9a-fA-F]{4}))");
-    character_ = grammar.rule_of({{add_regular_expression(grammar, ".|\\n", true)}, {escape}});
+    character_ =
+        grammar.add_anonymous_rule({{add_regular_expression(grammar, ".|\\n", true)}, {escape}});
     string_ = string(0, -1);
     integer_ = add_regular_expression(grammar, "-?(0|[1-9][0-9]{0,17})");
     number_ = add_regular_expression(
@@ -73,7 +74,7 @@ class JsonRules {
     Sequence sequence = Grammar::literal("\"");
     append(sequence, grammar_.repeated(character_, minimum, maximum));
     append(sequence, Grammar::literal("\""));
-    return grammar_.rule_of({std::move(sequence)});
+    return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
   // "text" with space on both sides.
@@ -99,7 +100,7 @@ class JsonRules {
     Sequence pair{string_};
     append(pair, spaced(":"));
     pair.push_back(value);
-    return bracketed("{", grammar_.rule_of({std::move(pair)}), "}", 0, -1);
+    return bracketed("{", grammar_.add_anonymous_rule({std::move(pair)}), "}", 0, -1);
   }
   Symbol list_of(const Symbol& item, int64_t minimum, int64_t maximum) {
     return bracketed("[", item, "]", minimum, maximum);
@@ -119,12 +120,12 @@ class JsonRules {
       Sequence sequence = opened(open);
       sequence.push_back(item);
       append(sequence,
-             grammar_.repeated(grammar_.rule_of({std::move(next)}),
+             grammar_.repeated(grammar_.add_anonymous_rule({std::move(next)}),
                                std::max<int64_t>(minimum - 1, 0), maximum < 0 ? -1 : maximum - 1));
       append(sequence, closed(close));
       alternatives.push_back(std::move(sequence));
     }
-    return grammar_.rule_of(std::move(alternatives));
+    return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
   Grammar& grammar_;
@@ -166,7 +167,7 @@ class SchemaReader {
     if (schema.contains("$ref")) return read_reference(schema);
     if (schema.contains("const")) {
       check_keywords(schema, {"const", "type"});
-      return grammar_.rule_of({Grammar::literal(schema["const"].dump())});
+      return grammar_.add_anonymous_rule({Grammar::literal(schema["const"].dump())});
     }
     if (schema.contains("enum")) return read_enumeration(schema);
     for (const char* name : {"anyOf", "oneOf", "allOf"}) {
@@ -187,7 +188,7 @@ class SchemaReader {
       single["type"] = one;
       alternatives.push_back({read_type(single, one.get<std::string>(), /*among_others=*/true)});
     }
-    return grammar_.rule_of(std::move(alternatives));
+    return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
   Symbol read_enumeration(const Json& schema) {
@@ -195,7 +196,7 @@ class SchemaReader {
     if (!schema["enum"].is_array() || schema["enum"].empty()) refuse("an \"enum\" without values");
     std::vector<Sequence> alternatives;
     for (const Json& value : schema["enum"]) alternatives.push_back(Grammar::literal(value.dump()));
-    return grammar_.rule_of(std::move(alternatives));
+    return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
   Symbol read_alternatives(const Json& schema, const char* name) {
@@ -205,7 +206,7 @@ class SchemaReader {
     if (std::string_view(name) == "allOf" && list.size() > 1) refuse("\"allOf\" of several");
     std::vector<Sequence> alternatives;
     for (const Json& one : list) alternatives.push_back({read(one)});
-    return grammar_.rule_of(std::move(alternatives));
+    return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
   // "#", "#/$defs/name": a rule that is made once, so that it may hold itself.
@@ -251,9 +252,9 @@ class SchemaReader {
     check({});
     if (type == "integer") return rules_.integer();
     if (type == "number") return rules_.number();
-    if (type == "null") return grammar_.rule_of({Grammar::literal("null")});
+    if (type == "null") return grammar_.add_anonymous_rule({Grammar::literal("null")});
     if (type == "boolean") {
-      return grammar_.rule_of({Grammar::literal("true"), Grammar::literal("false")});
+      return grammar_.add_anonymous_rule({Grammar::literal("true"), Grammar::literal("false")});
     }
     refuse(fmt::format("the type {}, which JSON does not have", type.substr(0, 40)));
   }
@@ -277,7 +278,7 @@ class SchemaReader {
     Sequence sequence = Grammar::literal("\"");
     sequence.push_back(add_regular_expression(grammar_, whole, /*within_json=*/true));
     append(sequence, Grammar::literal("\""));
-    return grammar_.rule_of({std::move(sequence)});
+    return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
   Symbol read_list(const Json& schema, bool among_others) {
@@ -302,7 +303,7 @@ class SchemaReader {
       sequence.push_back(read(item));
     }
     append(sequence, rules_.closed("]"));
-    return grammar_.rule_of({std::move(sequence)});
+    return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
   Symbol read_object(const Json& schema, bool among_others = false) {
@@ -325,8 +326,8 @@ class SchemaReader {
   // In their order, each that is not required or not. Read from the last: what may follow differs
   // by whether a property has been written, before which there is no comma.
   Symbol read_properties(const Json& properties, const std::set<std::string>& required) {
-    Symbol after_none = grammar_.rule_of({Grammar::literal("}")});
-    Symbol after_some = grammar_.rule_of({rules_.closed("}")});
+    Symbol after_none = grammar_.add_anonymous_rule({Grammar::literal("}")});
+    Symbol after_some = grammar_.add_anonymous_rule({rules_.closed("}")});
     for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
       Sequence pair = Grammar::literal(Json(property.key()).dump());
       append(pair, rules_.spaced(":"));
@@ -339,12 +340,12 @@ class SchemaReader {
         first.push_back({after_none});
         later.push_back({after_some});
       }
-      after_none = grammar_.rule_of(std::move(first));
-      after_some = grammar_.rule_of(std::move(later));
+      after_none = grammar_.add_anonymous_rule(std::move(first));
+      after_some = grammar_.add_anonymous_rule(std::move(later));
     }
     Sequence sequence = rules_.opened("{");
     sequence.push_back(after_none);
-    return grammar_.rule_of({std::move(sequence)});
+    return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
   Grammar& grammar_;

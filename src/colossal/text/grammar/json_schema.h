@@ -6,10 +6,11 @@
 
 namespace colossal::text::grammar {
 
-// Adds a symbol for the JSON texts that fit a schema: type, enum, const, properties and required
-// (written in the order of the schema, none beside them), items, prefixItems, minItems, maxItems,
-// minLength, maxLength, pattern, anyOf, oneOf (as anyOf), allOf of one, $ref within the schema.
-// Throws GrammarError naming what else restricts values; what only describes them is left out.
+// Adds a symbol for the JSON texts that are valid under a schema. Supports type, enum, const,
+// properties and required, items, prefixItems, minItems, maxItems, minLength, maxLength, pattern,
+// anyOf, oneOf (treated as anyOf), allOf with one entry, and $ref within the schema. If a schema
+// has `properties`, an object has only these, in the schema's order. Ignores keywords that only
+// describe values ("title"). Throws GrammarError naming any other keyword.
 Symbol add_json_schema(Grammar& grammar, const nlohmann::ordered_json& schema);
 
 // Adds a symbol for any JSON object.

@@ -56,7 +56,7 @@ class ExpressionReader {
       alternatives.push_back(read_sequence());
     } while (skip('|'));
     --depth_;
-    return grammar_.rule_of(std::move(alternatives));
+    return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
   Sequence read_sequence() {

@@ -6,13 +6,13 @@
 
 namespace colossal::text::grammar {
 
-// Adds a symbol for the texts that a regular expression matches from their beginning to their end:
-// characters, classes, \d \w \s (of ASCII) and their opposites, groups, alternatives, repetitions;
-// "^" and "$" at the ends. Throws GrammarError for what else there is (assertions, references to
-// groups, properties), naming it.
+// Adds a symbol for the texts that a regular expression matches as a whole. Supports characters,
+// classes, \d \w \s (ASCII only) and \D \W \S, groups, alternatives, repetitions, and "^" and "$"
+// at the ends. Throws GrammarError naming any other construct (assertions, backreferences, Unicode
+// properties).
 //
-// With `within_json` the text stands between the quotes of a JSON string: characters that would
-// have to be escaped there are not matched.
+// within_json: the text is written between the quotes of a JSON string, so characters that JSON
+// would have to escape do not match.
 Symbol add_regular_expression(Grammar& grammar, std::string_view expression,
                               bool within_json = false);
 

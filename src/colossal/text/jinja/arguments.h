@@ -11,8 +11,8 @@ namespace colossal::text::jinja {
 
 class ArgumentReader {
  public:
-  // Throws TemplateError for more arguments than there are parameters, unknown names, and fewer
-  // than `required`.
+  // Throws TemplateError for too many arguments, unknown names, and if one of the first `required`
+  // parameters is missing.
   ArgumentReader(std::string_view function, const Arguments& arguments,
                  std::vector<std::string_view> parameters, size_t required = 0);
 
@@ -24,10 +24,11 @@ class ArgumentReader {
   bool truth(size_t which, bool otherwise) const {
     return has(which) ? values_[which]->truth() : otherwise;
   }
-  // Throw TemplateError for another type.
+  // Throw TemplateError if the argument has another type.
   int64_t integer(size_t which, int64_t otherwise) const;
   std::string_view string(size_t which, std::string_view otherwise = "") const;
-  std::optional<std::string_view> optional_string(size_t which) const;  // none for None, too
+  // Returns nullopt if missing or None.
+  std::optional<std::string_view> optional_string(size_t which) const;
 
  private:
   [[noreturn]] void refuse(size_t which, std::string_view wanted) const;

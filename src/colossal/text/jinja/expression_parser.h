@@ -1,4 +1,4 @@
-// Reads expressions, with Jinja's order of precedence.
+// Parses expressions, with Jinja's operator precedence.
 #pragma once
 
 #include <span>
@@ -15,16 +15,18 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
-  // A whole expression. `conditional`: "a if b else c" may be one; else "if" ends it.
+  // Parses a whole expression. conditional: accept "a if b else c"; if false, "if" ends the
+  // expression.
   ExpressionPointer parse(bool conditional = true);
-  // The same, where commas make a tuple.
+  // Like parse(), but commas form a tuple.
   ExpressionPointer parse_tuple(bool conditional = true);
-  // "(a, b=c)"
+  // Parses "(a, b=c)".
   CallArguments parse_arguments();
-  // Parses what follows "|": name(...)|name
+  // Parses filters after the first "|": name(...)|name
   ExpressionPointer parse_filters(ExpressionPointer operand);
   std::unique_ptr<const Call> parse_call();
-  Target parse_target(std::string_view end);  // ends before this name, or a symbol
+  // end: the name that follows, e.g. "in"; a symbol also ends a target
+  Target parse_target(std::string_view end);
 
  private:
   template <class T, class... Args>

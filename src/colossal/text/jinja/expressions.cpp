@@ -13,14 +13,15 @@ Arguments CallArguments::evaluate(Interpreter& interpreter) const {
     arguments.named.emplace_back(name, value->evaluate(interpreter));
   }
   if (more_positional) {
-    const auto more = iterate(more_positional->evaluate(interpreter));
+    const auto more = interpreter.iterate(more_positional->evaluate(interpreter));
     arguments.positional.insert(arguments.positional.end(), more->items.begin(), more->items.end());
   }
   if (more_named) {
     const Value more = more_named->evaluate(interpreter);
     if (!more.dict()) throw TemplateError("what follows ** in a call must be a dict");
+    interpreter.charge_for(more);
     for (const auto& [name, value] : more.dict()->entries) {
-      arguments.named.emplace_back(name.str(), value);
+      arguments.named.emplace_back(interpreter.text_of(name), value);
     }
   }
   return arguments;
@@ -36,6 +37,7 @@ Value DictLiteral::compute(Interpreter& interpreter) const {
   std::vector<std::pair<Value, Value>> entries;
   for (const auto& [key, value] : entries_) {
     Value computed = key->evaluate(interpreter);
+    interpreter.charge_for(computed, /*deep=*/true);
     entries.emplace_back(std::move(computed), value->evaluate(interpreter));
   }
   return make_dict(std::move(entries));
@@ -50,7 +52,9 @@ Value Attribute::compute(Interpreter& interpreter) const {
 
 Value Subscript::compute(Interpreter& interpreter) const {
   const Value object = object_->evaluate(interpreter);
-  return get_item(object, index_->evaluate(interpreter));
+  const Value index = index_->evaluate(interpreter);
+  interpreter.charge_for(index, /*deep=*/true);
+  return get_item(object, index);
 }
 
 std::optional<int64_t> Slice::bound(Interpreter& interpreter, size_t which) const {
@@ -85,7 +89,7 @@ Value FilterCall::compute(Interpreter& interpreter) const {
 
 Value TestCall::compute(Interpreter& interpreter) const {
   const Value operand = operand_->evaluate(interpreter);
-  return test_(operand, arguments_.evaluate(interpreter));
+  return run_test(interpreter, test_, operand, arguments_.evaluate(interpreter));
 }
 
 Value Arithmetic::compute(Interpreter& interpreter) const {
@@ -106,8 +110,7 @@ Value Sign::compute(Interpreter& interpreter) const {
 Value Concatenation::compute(Interpreter& interpreter) const {
   std::string text;
   for (const auto& part : parts_) {
-    text += part->evaluate(interpreter).str();
-    interpreter.charge(text.size());
+    interpreter.append(text, interpreter.text_of(part->evaluate(interpreter)));
   }
   return text;
 }

@@ -67,7 +67,7 @@ class Subscript : public Expression {  // object[index]
   ExpressionPointer object_, index_;
 };
 
-class Slice : public Expression {  // object[begin:end:step], each of which may be missing
+class Slice : public Expression {  // object[begin:end:step]; each bound may be missing
  public:
   Slice(int line, ExpressionPointer object, std::vector<ExpressionPointer> bounds)
       : Expression(line), object_(std::move(object)), bounds_(std::move(bounds)) {}

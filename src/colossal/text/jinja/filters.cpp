@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <unordered_set>
 
 #include "colossal/text/jinja/arguments.h"
 #include "colossal/text/jinja/methods.h"
@@ -27,12 +28,12 @@ Value default_filter(Interpreter&, const Value& value, const Arguments& argument
   return missing ? read.value(0, "") : value;
 }
 
-Value length_filter(Interpreter&, const Value& value, const Arguments&) {
+Value length_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
   if (value.is_string()) return length_of(value.string());
   if (value.list() && value.list()->kind == List::Kind::generator) {
     throw TemplateError("a generator has no length");
   }
-  return static_cast<int64_t>(iterate(value)->items.size());
+  return static_cast<int64_t>(interpreter.iterate(value)->items.size());
 }
 
 Value tojson_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
@@ -42,35 +43,38 @@ Value tojson_filter(Interpreter& interpreter, const Value& value, const Argument
   const int64_t indent = indents ? std::clamp<int64_t>(read.integer(1, 0), 0, 64) : -1;
   std::string item_end = indents ? "," : ", ", key_end = ": ";
   if (read.has(2) && !read[2].is_none()) {
-    const auto separators = iterate(read[2]);
+    const auto separators = interpreter.iterate(read[2]);
     if (separators->items.size() != 2) throw TemplateError("tojson: separators are two strings");
-    item_end = separators->items[0].str();
-    key_end = separators->items[1].str();
+    item_end = interpreter.text_of(separators->items[0]);
+    key_end = interpreter.text_of(separators->items[1]);
   }
-  return checked(interpreter, to_json(value, read.truth(0, false), static_cast<int>(indent),
-                                      item_end, key_end, read.truth(3, false)));
+  return checked(interpreter,
+                 to_json(value, read.truth(0, false), static_cast<int>(indent), item_end, key_end,
+                         read.truth(3, false), interpreter.most_bytes()));
 }
 
 // --- of text
 
 template <std::string (*change)(std::string_view)>
 Value text_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
-  return checked(interpreter, change(value.str()));
+  return checked(interpreter, change(interpreter.text_of(value)));
 }
 
 Value string_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
-  return value.is_string() ? value : checked(interpreter, value.str());
+  return value.is_string() ? value : checked(interpreter, interpreter.text_of(value));
 }
 
-Value trim_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+Value trim_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("trim", arguments, {"chars"});
-  return strip_both(value.str(), read.optional_string(0));
+  interpreter.charge_for(arguments);
+  return strip_both(interpreter.text_of(value), read.optional_string(0));
 }
 
 Value replace_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("replace", arguments, {"old", "new", "count"}, 2);
-  return checked(interpreter,
-                 replace_text(value.str(), read[0].str(), read[1].str(), read.integer(2, -1)));
+  return checked(interpreter, replace_text(interpreter.text_of(value), interpreter.text_of(read[0]),
+                                           interpreter.text_of(read[1]), read.integer(2, -1),
+                                           interpreter.most_bytes()));
 }
 
 // &, <, >, ' and " as entities.
@@ -108,47 +112,47 @@ Value indent_filter(Interpreter& interpreter, const Value& value, const Argument
           : std::string(static_cast<size_t>(std::clamp<int64_t>(read.integer(0, 4), 0, 1000)), ' ');
   std::string text;
   bool first = true;
-  for (const std::string& line : split_into_lines(value.str() + "\n", false)) {
+  for (const std::string& line : split_into_lines(interpreter.text_of(value) + "\n", false)) {
     const bool indented = first ? read.truth(1, false) : read.truth(2, false) || !line.empty();
-    text += (first ? "" : "\n") + (indented ? indent : "") + line;
+    interpreter.append(text, first ? "" : "\n");
+    interpreter.append(text, indented ? indent : "");
+    interpreter.append(text, line);
     first = false;
-    interpreter.charge(text.size());
   }
   return text;
 }
 
 Value join_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("join", arguments, {"d", "attribute"});
+  const std::string between = interpreter.text_of(read.value(0, ""));
   std::string text;
   bool first = true;
-  for (const auto all = iterate(value); const Value& item : all->items) {
+  for (const auto all = interpreter.iterate(value); const Value& item : all->items) {
     const Value part = read.has(1) ? get_item(item, read[1]) : item;
-    text += (first ? "" : read.value(0, "").str()) + part.str();
+    if (!first) interpreter.append(text, between);
+    interpreter.append(text, interpreter.text_of(part));
     first = false;
-    interpreter.charge(text.size());
   }
   return text;
 }
 
 Value format_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
-  return percent_format(interpreter, value.str(),
+  return percent_format(interpreter, interpreter.text_of(value),
                         make_list(arguments.positional, List::Kind::tuple));
 }
 
-Value truncate_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+Value truncate_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("truncate", arguments, {"length", "killwords", "end", "leeway"});
-  const std::string text = value.str(), end(read.string(2, "..."));
+  const std::string text = interpreter.text_of(value), end(read.string(2, "..."));
   const int64_t length = read.integer(0, 255);
   if (length_of(text) <= length + read.integer(3, 5)) return text;
-  std::string cut;
-  const auto characters = characters_of(text);
-  for (int64_t i = 0; i < length - length_of(end); ++i) cut += characters[i];
+  std::string cut(first_characters(text, length - length_of(end)));
   if (!read.truth(1, false)) cut = cut.substr(0, cut.rfind(' '));
   return cut + end;
 }
 
-Value wordcount_filter(Interpreter&, const Value& value, const Arguments&) {
-  return static_cast<int64_t>(split_text(value.str(), {}, -1).size());
+Value wordcount_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
+  return static_cast<int64_t>(split_text(interpreter.text_of(value), {}, -1).size());
 }
 
 // --- of numbers
@@ -198,24 +202,24 @@ Value round_filter(Interpreter&, const Value& value, const Arguments& arguments)
 
 // --- of sequences
 
-Value list_filter(Interpreter&, const Value& value, const Arguments&) {
-  return make_list(iterate(value)->items);
+Value list_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
+  return make_list(interpreter.iterate(value)->items);
 }
 
-Value first_filter(Interpreter&, const Value& value, const Arguments&) {
-  const auto items = iterate(value);
+Value first_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
+  const auto items = interpreter.iterate(value);
   return items->items.empty() ? Value::undefined("No first item, sequence was empty.")
                               : items->items.front();
 }
 
-Value last_filter(Interpreter&, const Value& value, const Arguments&) {
-  const auto items = iterate(value);
+Value last_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
+  const auto items = interpreter.iterate(value);
   return items->items.empty() ? Value::undefined("No last item, sequence was empty.")
                               : items->items.back();
 }
 
-Value reverse_filter(Interpreter&, const Value& value, const Arguments&) {
-  auto items = iterate(value)->items;
+Value reverse_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
+  auto items = interpreter.iterate(value)->items;
   std::ranges::reverse(items);
   if (!value.is_string()) return make_list(std::move(items), List::Kind::generator);
   std::string text;
@@ -223,9 +227,10 @@ Value reverse_filter(Interpreter&, const Value& value, const Arguments&) {
   return text;
 }
 
-Value items_filter(Interpreter&, const Value& value, const Arguments&) {
+Value items_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
   if (value.is_undefined()) return make_list({}, List::Kind::generator);
   if (!value.dict()) throw TemplateError("items: takes a dict, not " + value.type_name());
+  interpreter.charge_for(value);
   std::vector<Value> items;
   for (const auto& [key, item] : value.dict()->entries) {
     items.push_back(make_list({key, item}, List::Kind::tuple));
@@ -238,91 +243,122 @@ Value folded(const Value& value, bool case_sensitive) {
   return value.is_string() && !case_sensitive ? Value(lower_case(value.string())) : value;
 }
 
+// Each key is computed once.
 template <class Key>
-void sort_by(std::vector<Value>& items, bool reverse, Key key) {
-  std::ranges::stable_sort(items, [&](const Value& a, const Value& b) {
-    return reverse ? compare(key(b), key(a)) < 0 : compare(key(a), key(b)) < 0;
+Value sorted_by(Interpreter& interpreter, const std::vector<Value>& items, bool reverse, Key key) {
+  std::vector<std::pair<Value, Value>> keyed;
+  for (const Value& item : items) {
+    keyed.emplace_back(key(item), item);
+    // About as often as it is compared.
+    for (size_t i = items.size(); i > 0; i /= 2) {
+      interpreter.charge_for(keyed.back().first, /*deep=*/true);
+    }
+  }
+  std::ranges::stable_sort(keyed, [&](const auto& a, const auto& b) {
+    return reverse ? compare(b.first, a.first) < 0 : compare(a.first, b.first) < 0;
   });
+  std::vector<Value> sorted;
+  for (auto& [key_of_item, item] : keyed) sorted.push_back(std::move(item));
+  return make_list(std::move(sorted));
 }
 
 Value dictsort_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("dictsort", arguments, {"case_sensitive", "by", "reverse"});
-  auto items = items_filter(interpreter, value, {}).list()->items;
+  const auto items = items_filter(interpreter, value, {}).list()->items;
   const size_t part = read.string(1, "key") == "value" ? 1 : 0;
-  sort_by(items, read.truth(2, false), [&](const Value& item) {
-    return folded(item.list()->items[part], read.truth(0, false));
+  return sorted_by(interpreter, items, read.truth(2, false), [&](const Value& item) {
+    const Value& key = item.list()->items[part];
+    interpreter.charge_for(key);
+    return folded(key, read.truth(0, false));
   });
-  return make_list(std::move(items));
 }
 
-// "a.b" of an item; without a name the item.
-Value path_of(const Value& item, std::optional<std::string_view> path) {
-  if (!path) return item;
-  Value value = item;
-  for (const std::string& name : split_text(*path, ".", -1)) {
-    const bool is_index = all_are(name, CharacterClass::digits) && name.size() < 10;
-    value = get_item(value, is_index ? Value(int64_t{std::stoi(name)}) : Value(name));
+// "a.b" of items; without a name the items themselves.
+class Path {
+ public:
+  Path(Interpreter& interpreter, std::optional<std::string_view> path) : interpreter_(interpreter) {
+    if (!path) return;
+    for (const std::string& name : split_text(*path, ".", -1)) {
+      const bool is_index = all_are(name, CharacterClass::digits) && name.size() < 10;
+      names_.push_back(is_index ? Value(int64_t{std::stoi(name)}) : Value(name));
+    }
   }
-  return value;
-}
 
-Value sort_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+  Value of(const Value& item) const {
+    interpreter_.charge_elements(static_cast<int64_t>(names_.size()));
+    Value value = item;
+    for (const Value& name : names_) value = get_item(value, name);
+    if (value.is_string()) interpreter_.charge_for(value);  // which is compared, or folded
+    return value;
+  }
+
+ private:
+  Interpreter& interpreter_;
+  std::vector<Value> names_;
+};
+
+Value sort_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("sort", arguments, {"reverse", "case_sensitive", "attribute"});
-  auto items = iterate(value)->items;
-  sort_by(items, read.truth(0, false), [&](const Value& item) {
-    return folded(path_of(item, read.optional_string(2)), read.truth(1, false));
-  });
-  return make_list(std::move(items));
+  const Path path(interpreter, read.optional_string(2));
+  const auto items = interpreter.iterate(value);
+  return sorted_by(interpreter, items->items, read.truth(0, false),
+                   [&](const Value& item) { return folded(path.of(item), read.truth(1, false)); });
 }
 
-Value unique_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+Value unique_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("unique", arguments, {"case_sensitive", "attribute"});
-  std::vector<Value> kept, keys;
-  for (const auto all = iterate(value); const Value& item : all->items) {
-    Value key = folded(path_of(item, read.optional_string(1)), read.truth(0, false));
-    if (std::ranges::any_of(keys, [&](const Value& known) { return equal(known, key); })) continue;
-    keys.push_back(std::move(key));
-    kept.push_back(item);
+  const Path path(interpreter, read.optional_string(1));
+  std::vector<Value> kept;
+  std::unordered_set<Value, ValueHash, ValueEqual> keys;
+  for (const auto all = interpreter.iterate(value); const Value& item : all->items) {
+    Value key = folded(path.of(item), read.truth(0, false));
+    interpreter.charge_for(key, /*deep=*/true);
+    require_hashable(key);
+    if (keys.insert(std::move(key)).second) kept.push_back(item);
   }
   return make_list(std::move(kept), List::Kind::generator);
 }
 
 template <int sign>
-Value extreme_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+Value extreme_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("min or max", arguments, {"case_sensitive", "attribute"});
-  const auto items = iterate(value);
+  const Path path(interpreter, read.optional_string(1));
+  const auto items = interpreter.iterate(value);
   if (items->items.empty()) return Value::undefined("the sequence is empty");
-  const auto key = [&](const Value& item) {
-    return folded(path_of(item, read.optional_string(1)), read.truth(0, false));
-  };
-  Value best = items->items[0];
+  Value best, best_key;
   for (const Value& item : items->items) {
-    if (sign * compare(key(item), key(best)) > 0) best = item;
+    Value key = folded(path.of(item), read.truth(0, false));
+    interpreter.charge_for(key, /*deep=*/true);
+    const bool is_first = &item == &items->items.front();
+    if (!is_first && sign * compare(key, best_key) <= 0) continue;
+    best = item;
+    best_key = std::move(key);
   }
   return best;
 }
 
 Value sum_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("sum", arguments, {"attribute", "start"});
+  const Path path(interpreter, read.optional_string(0));
   Value sum = read.value(1, int64_t{0});
-  for (const auto all = iterate(value); const Value& item : all->items) {
-    sum = calculate(interpreter, Operator::add, sum, path_of(item, read.optional_string(0)));
+  for (const auto all = interpreter.iterate(value); const Value& item : all->items) {
+    sum = calculate(interpreter, Operator::add, sum, path.of(item));
   }
   return sum;
 }
 
-Value batch_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+Value batch_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("batch", arguments, {"linecount", "fill_with"}, 1);
   const auto size = static_cast<size_t>(std::max<int64_t>(read.integer(0, 1), 1));
   std::vector<Value> batches, batch;
   const auto end_batch = [&] { batches.push_back(make_list(std::exchange(batch, {}))); };
-  for (const auto all = iterate(value); const Value& item : all->items) {
+  for (const auto all = interpreter.iterate(value); const Value& item : all->items) {
     batch.push_back(item);
     if (batch.size() == size) end_batch();
   }
   if (!batch.empty()) {
     if (read.has(1) && !read[1].is_none()) {
-      if (size > (1 << 20)) throw TemplateError("batch: the size is too large");
+      interpreter.charge_elements(static_cast<int64_t>(std::min<size_t>(size, size_t{1} << 40)));
       batch.resize(size, read[1]);
     }
     end_batch();
@@ -339,34 +375,45 @@ Arguments without_first(const Arguments& arguments, size_t count) {
 
 Value map_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   std::vector<Value> mapped;
-  const auto items = iterate(value);
+  const auto items = interpreter.iterate(value);
   if (arguments.positional.empty()) {
     const ArgumentReader read("map", arguments, {"attribute", "default"}, 1);
+    const Path path(interpreter, read.optional_string(0));
     for (const Value& item : items->items) {
-      Value found = path_of(item, read.optional_string(0));
+      Value found = path.of(item);
       mapped.push_back(found.is_undefined() && read.has(1) ? read[1] : std::move(found));
     }
   } else {
-    const Filter filter = find_filter(arguments.positional[0].str());
+    const Filter filter = find_filter(interpreter.text_of(arguments.positional[0]));
     Arguments rest = without_first(arguments, 1);
     rest.named = arguments.named;
-    for (const Value& item : items->items) mapped.push_back(filter(interpreter, item, rest));
+    for (const Value& item : items->items) {
+      interpreter.count_call();
+      interpreter.charge_for(item);
+      mapped.push_back(filter(interpreter, item, rest));
+    }
   }
   return make_list(std::move(mapped), List::Kind::generator);
 }
 
 // select, reject, selectattr, rejectattr: those items of which a test holds, or does not.
 template <bool wanted, bool by_attribute>
-Value select_filter(Interpreter&, const Value& value, const Arguments& arguments) {
+Value select_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   constexpr size_t kFirst = by_attribute ? 1 : 0;
   if (arguments.positional.size() < kFirst) throw TemplateError("selectattr: needs an attribute");
   std::vector<Value> kept;
   const bool has_test = arguments.positional.size() > kFirst;
-  const Test test = has_test ? find_test(arguments.positional[kFirst].str()) : nullptr;
+  const Test test =
+      has_test ? find_test(interpreter.text_of(arguments.positional[kFirst])) : nullptr;
   const Arguments rest = without_first(arguments, kFirst + has_test);
-  for (const auto all = iterate(value); const Value& item : all->items) {
-    const Value subject = by_attribute ? path_of(item, arguments.positional[0].str()) : item;
-    if ((test ? test(subject, rest) : subject.truth()) == wanted) kept.push_back(item);
+  std::optional<std::string> name;
+  if (by_attribute) name = interpreter.text_of(arguments.positional[0]);
+  const Path path(interpreter, name);
+  for (const auto all = interpreter.iterate(value); const Value& item : all->items) {
+    const Value subject = path.of(item);
+    interpreter.count_call();
+    const bool holds = test ? run_test(interpreter, test, subject, rest) : subject.truth();
+    if (holds == wanted) kept.push_back(item);
   }
   return make_list(std::move(kept), List::Kind::generator);
 }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMaxRange = 100'000;  // as in Jinja's sandbox
 
-Value range_of(Interpreter&, const Arguments& arguments) {
+Value range_of(Interpreter& interpreter, const Arguments& arguments) {
   const ArgumentReader read("range", arguments, {"start", "stop", "step"}, 1);
   const int64_t begin = read.has(1) ? read.integer(0, 0) : 0;
   const int64_t end = read.has(1) ? read.integer(1, 0) : read.integer(0, 0);
@@ -26,17 +26,19 @@ Value range_of(Interpreter&, const Arguments& arguments) {
     }
     items.emplace_back(static_cast<int64_t>(i));
   }
+  interpreter.charge_elements(static_cast<int64_t>(items.size()));
   return make_list(std::move(items));
 }
 
-Value dict_of(Interpreter&, const Arguments& arguments) {
+Value dict_of(Interpreter& interpreter, const Arguments& arguments) {
+  interpreter.charge_for(arguments, /*deep=*/true);
   std::vector<std::pair<Value, Value>> entries;
   for (const Value& first : arguments.positional) {
     if (first.dict()) {
       entries = first.dict()->entries;
       continue;
     }
-    for (const auto all = iterate(first); const Value& pair : all->items) {
+    for (const auto all = interpreter.iterate(first); const Value& pair : all->items) {
       if (!pair.list() || pair.list()->items.size() != 2) {
         throw TemplateError("dict() takes a dict or pairs");
       }
@@ -50,13 +52,13 @@ Value dict_of(Interpreter&, const Arguments& arguments) {
 Value namespace_of(Interpreter& interpreter, const Arguments& arguments) {
   auto space = interpreter.make_namespace();
   const Value initial = dict_of(interpreter, arguments);
-  for (const auto& [name, value] : initial.dict()->entries) space->set(name.str(), value);
+  for (const auto& [name, value] : initial.dict()->entries) space->entries[name.str()] = value;
   return space;
 }
 
-[[noreturn]] Value raise_exception(Interpreter&, const Arguments& arguments) {
+[[noreturn]] Value raise_exception(Interpreter& interpreter, const Arguments& arguments) {
   const ArgumentReader read("raise_exception", arguments, {"message"}, 1);
-  throw TemplateRefusal(read[0].str());
+  throw TemplateRefusal(interpreter.text_of(read[0]));
 }
 
 Value strftime_now(Interpreter&, const Arguments& arguments) {

@@ -1,5 +1,5 @@
-// Defines what every template finds without being given it: range, dict, namespace,
-// raise_exception, strftime_now.
+// Defines the global functions of every template: range, dict, namespace, raise_exception,
+// strftime_now.
 #pragma once
 
 #include <string>
@@ -8,6 +8,6 @@
 
 namespace colossal::text::jinja {
 
-Value find_global(const std::string& name);  // undefined where there is none
+Value find_global(const std::string& name);  // undefined if there is none of this name
 
 }  // namespace colossal::text::jinja

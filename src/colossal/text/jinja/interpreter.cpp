@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "colossal/text/jinja/functions.h"
+#include "colossal/text/jinja/python_text.h"
 
 namespace colossal::text::jinja {
 namespace {
@@ -21,7 +22,7 @@ int64_t num_elements(const Value& value) {
 Interpreter::Interpreter(const Value& context, const Limits& limits)
     : limits_(limits), scope_(std::make_shared<Scope>()) {
   for (const auto& [name, value] : context.dict()->entries) {
-    scope_->names.emplace_back(name.string(), value);
+    scope_->names[name.string()] = value;
   }
 }
 
@@ -51,28 +52,51 @@ void Interpreter::charge_for(const Value& value, bool deep) {
   add_steps((deep ? extent_of(value).size : num_elements(value)) / kElementsOfStep);
 }
 
+void Interpreter::charge_for(const Arguments& arguments, bool deep) {
+  for (const Value& value : arguments.positional) charge_for(value, deep);
+  for (const auto& [name, value] : arguments.named) charge_for(value, deep);
+}
+
+void Interpreter::charge_elements(int64_t count) {
+  add_steps(count / kElementsOfStep);
+}
+
+std::shared_ptr<const List> Interpreter::iterate(const Value& value) {
+  charge_elements(value.is_string() ? length_of(value.string()) : num_elements(value));
+  return jinja::iterate(value);
+}
+
+std::string Interpreter::text_of(const Value& value) {
+  charge_for(value, /*deep=*/true);
+  return value.str();
+}
+
+void Interpreter::require_length(size_t bytes) const {
+  if (static_cast<int64_t>(bytes) <= limits_.output_bytes) return;
+  throw TemplateError(fmt::format("a text is longer than {} MiB", limits_.output_bytes >> 20));
+}
+
 void Interpreter::charge(size_t bytes) {
-  if (static_cast<int64_t>(bytes) > limits_.output_bytes) {
-    throw TemplateError(fmt::format("a text is longer than {} MiB", limits_.output_bytes >> 20));
-  }
+  require_length(bytes);
   add_steps(static_cast<int64_t>(bytes) / kBytesOfStep);
+}
+
+void Interpreter::append(std::string& text, std::string_view part) {
+  require_length(text.size() + part.size());
+  charge(part.size());
+  text += part;
 }
 
 Value Interpreter::find(const std::string& name) const {
   for (const Scope* scope = scope_.get(); scope; scope = scope->parent.get()) {
-    const auto found = std::ranges::find(scope->names, name, &std::pair<std::string, Value>::first);
+    const auto found = scope->names.find(name);
     if (found != scope->names.end()) return found->second;
   }
   return find_global(name);
 }
 
 void Interpreter::set(const std::string& name, Value value) {
-  const auto found = std::ranges::find(scope_->names, name, &std::pair<std::string, Value>::first);
-  if (found == scope_->names.end()) {
-    scope_->names.emplace_back(name, std::move(value));
-  } else {
-    found->second = std::move(value);
-  }
+  scope_->names.insert_or_assign(name, std::move(value));
 }
 
 void Interpreter::in_scope(const std::function<void()>& run, std::shared_ptr<Scope> parent) {
@@ -93,10 +117,7 @@ std::shared_ptr<Namespace> Interpreter::make_namespace() {
 }
 
 void Interpreter::write(std::string_view text) {
-  charge(target_->size() + text.size() > static_cast<size_t>(limits_.output_bytes)
-             ? target_->size() + text.size()
-             : text.size());
-  *target_ += text;
+  append(*target_, text);
 }
 
 std::string Interpreter::capture(const std::function<void()>& run) {

@@ -11,12 +11,13 @@ namespace {
 class JsonOutput {
  public:
   JsonOutput(bool ensure_ascii, int indent, std::string_view item_end, std::string_view key_end,
-             bool sort_keys)
+             bool sort_keys, size_t most_bytes)
       : ensure_ascii_(ensure_ascii),
         indent_(indent),
         item_end_(item_end),
         key_end_(key_end),
-        sort_keys_(sort_keys) {}
+        sort_keys_(sort_keys),
+        most_bytes_(most_bytes) {}
 
   void write(const Value& value) {
     if (value.is_none()) {
@@ -60,6 +61,7 @@ class JsonOutput {
     ++level_;
     bool first = true;
     for (const auto& item : items) {
+      if (text_.size() > most_bytes_) return;
       if (!first) text_ += item_end_;
       first = false;
       begin_line();
@@ -100,6 +102,7 @@ class JsonOutput {
   int indent_;
   std::string_view item_end_, key_end_;
   bool sort_keys_;
+  size_t most_bytes_;
   int level_ = 0;
   std::string text_;
 };
@@ -107,8 +110,8 @@ class JsonOutput {
 }  // namespace
 
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
-                    std::string_view key_end, bool sort_keys) {
-  JsonOutput output(ensure_ascii, indent, item_end, key_end, sort_keys);
+                    std::string_view key_end, bool sort_keys, size_t most_bytes) {
+  JsonOutput output(ensure_ascii, indent, item_end, key_end, sort_keys, most_bytes);
   output.write(value);
   return output.take();
 }

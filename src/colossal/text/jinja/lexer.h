@@ -1,5 +1,5 @@
-// Cuts a template into text and the tokens within {{ }} and {% %}, with the white space control of
-// trim_blocks and lstrip_blocks, as `transformers` renders chat templates.
+// Splits a template into text and the tokens within {{ }} and {% %}. Applies the white space
+// control of trim_blocks and lstrip_blocks, which `transformers` sets for chat templates.
 #pragma once
 
 #include <string>
@@ -23,11 +23,11 @@ struct Token {
     end,
   };
   Kind kind;
-  std::string text;  // of a string: what it stands for
+  std::string text;  // for strings: the unescaped value
   int line = 1;
 };
 
-// The last token is `end`. Throws TemplateError.
+// The last token has the kind `end`. Throws TemplateError.
 std::vector<Token> split_into_tokens(std::string_view source);
 
 }  // namespace colossal::text::jinja

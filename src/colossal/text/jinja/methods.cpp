@@ -17,11 +17,14 @@ Value list_of(const std::vector<std::string>& texts) {
   return make_list(std::vector<Value>(texts.begin(), texts.end()));
 }
 
-Value split(const Value& self, const Arguments& arguments, bool from_right) {
+Value split(Interpreter& interpreter, const Value& self, const Arguments& arguments,
+            bool from_right) {
   const ArgumentReader read("split", arguments, {"sep", "maxsplit"});
   const auto separator = read.optional_string(0);
   if (separator && separator->empty()) throw TemplateError("split(): the separator is empty");
-  return list_of(split_text(self.string(), separator, read.integer(1, -1), from_right));
+  const auto parts = split_text(self.string(), separator, read.integer(1, -1), from_right);
+  interpreter.charge_elements(std::ssize(parts));
+  return list_of(parts);
 }
 
 using Strip = std::string_view (*)(std::string_view, std::optional<std::string_view>);
@@ -43,7 +46,7 @@ Value any_affix(const Value& self, const Arguments& arguments, Function matches)
 Value position_of(const Value& self, const Arguments& arguments, bool last, bool must_be) {
   const ArgumentReader read("find", arguments, {"sub"}, 1);
   const std::string& text = self.string();
-  const size_t found = last ? text.rfind(read.string(0)) : text.find(read.string(0));
+  const size_t found = last ? find_last(text, read.string(0)) : find_text(text, read.string(0));
   if (found == std::string::npos && must_be) throw TemplateError("index(): no such text is there");
   if (found == std::string::npos) return int64_t{-1};
   return length_of(std::string_view(text).substr(0, found));
@@ -53,8 +56,8 @@ Value count_text(Interpreter&, const Value& self, const Arguments& arguments) {
   const std::string_view wanted = ArgumentReader("count", arguments, {"sub"}, 1).string(0);
   if (wanted.empty()) return length_of(self.string()) + 1;
   int64_t count = 0;
-  for (size_t at = self.string().find(wanted); at != std::string::npos;
-       at = self.string().find(wanted, at + wanted.size())) {
+  for (size_t at = find_text(self.string(), wanted); at != std::string::npos;
+       at = find_text(self.string(), wanted, at + wanted.size())) {
     ++count;
   }
   return count;
@@ -62,8 +65,8 @@ Value count_text(Interpreter&, const Value& self, const Arguments& arguments) {
 
 Value replaced(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   const ArgumentReader read("replace", arguments, {"old", "new", "count"}, 2);
-  std::string text =
-      replace_text(self.string(), read.string(0), read.string(1), read.integer(2, -1));
+  std::string text = replace_text(self.string(), read.string(0), read.string(1),
+                                  read.integer(2, -1), interpreter.most_bytes());
   interpreter.charge(text.size());
   return text;
 }
@@ -71,19 +74,21 @@ Value replaced(Interpreter& interpreter, const Value& self, const Arguments& arg
 Value join_texts(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   std::string text;
   bool first = true;
-  for (const auto all = iterate(ArgumentReader("join", arguments, {"iterable"}, 1)[0]);
+  for (const auto all = interpreter.iterate(ArgumentReader("join", arguments, {"iterable"}, 1)[0]);
        const Value& item : all->items) {
     if (!item.is_string()) throw TemplateError("join(): takes strings, not " + item.type_name());
-    text += (first ? "" : self.string()) + item.string();
+    if (!first) interpreter.append(text, self.string());
+    interpreter.append(text, item.string());
     first = false;
-    interpreter.charge(text.size());
   }
   return text;
 }
 
 template <std::string (*change)(std::string_view)>
-Value changed_text(Interpreter&, const Value& self, const Arguments&) {
-  return change(self.string());
+Value changed_text(Interpreter& interpreter, const Value& self, const Arguments&) {
+  std::string text = change(self.string());
+  interpreter.charge(text.size());
+  return text;
 }
 template <CharacterClass wanted>
 Value is_all(Interpreter&, const Value& self, const Arguments&) {
@@ -102,8 +107,10 @@ Value remove_affix(const Value& self, const Arguments& arguments, bool prefix) {
 Value padded(const Value& self, const Arguments& arguments, bool before) {
   const ArgumentReader read("ljust or rjust", arguments, {"width", "fillchar"}, 1);
   const int64_t missing = std::min<int64_t>(read.integer(0, 0), 1 << 20) - length_of(self.string());
+  const std::string_view fill = read.string(1, " ");
+  if (length_of(fill) != 1) throw TemplateError("ljust() and rjust() fill with one character");
   std::string pad;
-  for (int64_t i = 0; i < missing; ++i) pad += read.string(1, " ");
+  for (int64_t i = 0; i < missing; ++i) pad += fill;
   return before ? pad + self.string() : self.string() + pad;
 }
 
@@ -113,13 +120,15 @@ const Methods& string_methods() {
       {"lstrip", stripped<strip_left>},
       {"rstrip", stripped<strip_right>},
       {"split",
-       [](Interpreter&, const Value& s, const Arguments& a) { return split(s, a, false); }},
+       [](Interpreter& i, const Value& s, const Arguments& a) { return split(i, s, a, false); }},
       {"rsplit",
-       [](Interpreter&, const Value& s, const Arguments& a) { return split(s, a, true); }},
+       [](Interpreter& i, const Value& s, const Arguments& a) { return split(i, s, a, true); }},
       {"splitlines",
-       [](Interpreter&, const Value& s, const Arguments& a) {
+       [](Interpreter& interpreter, const Value& s, const Arguments& a) {
          const bool keep = ArgumentReader("splitlines", a, {"keepends"}).truth(0, false);
-         return list_of(split_into_lines(s.string(), keep));
+         const auto lines = split_into_lines(s.string(), keep);
+         interpreter.charge_elements(std::ssize(lines));
+         return list_of(lines);
        }},
       {"startswith",
        [](Interpreter&, const Value& s, const Arguments& a) {
@@ -350,18 +359,21 @@ std::optional<Value> find_attribute(const Value& object, const std::string& name
   const Method method = found->second;
   return std::make_shared<const Function>(
       Function{name, [object, method](Interpreter& interpreter, const Arguments& arguments) {
+                 interpreter.charge_for(object);
+                 interpreter.charge_for(arguments, /*deep=*/object.list() || object.dict());
                  return method(interpreter, object, arguments);
                }});
 }
 
 Value percent_format(Interpreter& interpreter, const Value& format, const Value& values) {
   const bool several = values.list() && values.list()->kind == List::Kind::tuple;
+  interpreter.charge_for(values);
   const auto items = several ? values.list()->items : std::vector<Value>{values};
   std::string text;
   size_t used = 0;
   std::string_view rest = format.string();
   for (size_t percent = rest.find('%'); percent != rest.npos; percent = rest.find('%')) {
-    text += rest.substr(0, percent);
+    interpreter.append(text, rest.substr(0, percent));
     rest.remove_prefix(percent + 1);
     const Conversion conversion = read_conversion(rest);
     if (conversion.kind == '%') {
@@ -369,8 +381,8 @@ Value percent_format(Interpreter& interpreter, const Value& format, const Value&
       continue;
     }
     if (used == items.size()) throw TemplateError("a format has more % than values");
-    text += padded(conversion, convert(conversion, items[used++]));
-    interpreter.charge(text.size());
+    interpreter.charge_for(items[used], /*deep=*/true);
+    interpreter.append(text, padded(conversion, convert(conversion, items[used++])));
   }
   if (several && used < items.size()) throw TemplateError("a format has fewer % than values");
   return text += rest;

@@ -1,5 +1,5 @@
-// Attributes of values: Python's methods of strings, lists and dicts that change nothing, and what
-// `loop` has.
+// Attributes of values: Python's non-mutating methods of strings, lists and dicts, and the
+// attributes of `loop`.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@ namespace colossal::text::jinja {
 
 std::optional<Value> find_attribute(const Value& object, const std::string& name);
 
-// "%s of %d" % values, with s, r, d, i, f, x and widths.
+// Python's "%s of %d" % values, with the conversions s, r, d, i, f, x and field widths.
 Value percent_format(Interpreter& interpreter, const Value& format, const Value& values);
 
 }  // namespace colossal::text::jinja

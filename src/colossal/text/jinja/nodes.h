@@ -1,4 +1,4 @@
-// The nodes of a parsed template: expressions have a value, statements write.
+// The nodes of a parsed template: expressions compute a value, statements write output.
 #pragma once
 
 #include <memory>
@@ -37,7 +37,8 @@ using ExpressionPointer = std::unique_ptr<const Expression>;
 
 class Statement : public Node {
  public:
-  enum class Then { next, next_round, end_loop };  // of the innermost {% for %}
+  // The latter two apply to the innermost {% for %}.
+  enum class Then { next, next_round, end_loop };
   using Node::Node;
   Then execute(Interpreter& interpreter) const {
     interpreter.enter(line());
@@ -58,7 +59,8 @@ struct CallArguments {
   Arguments evaluate(Interpreter& interpreter) const;
 };
 
-// Where {% set %} and {% for %} put a value: a name, an attribute of a namespace, or several.
+// What {% set %} and {% for %} assign to: a name, an attribute of a namespace, or a tuple of
+// targets.
 struct Target {
   std::string name, attribute;
   std::vector<Target> parts;

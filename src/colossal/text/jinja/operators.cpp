@@ -104,6 +104,7 @@ Value repeated(Interpreter& interpreter, const Value& sequence, int64_t times) {
   const int64_t size = extent_of(sequence).size * times;
   if (times > 0 && size / times != extent_of(sequence).size) refuse_overflow();
   interpreter.charge(static_cast<size_t>(size));
+  if (sequence.list()) interpreter.charge_elements(size);
   std::string text;
   std::vector<Value> items;
   for (int64_t i = 0; i < times; ++i) {
@@ -219,7 +220,7 @@ Value calculate(Interpreter& interpreter, Operator kind, const Value& a, const V
 bool contains(const Value& container, const Value& item) {
   if (container.is_string()) {
     if (!item.is_string()) refuse_operands("in", item, container);
-    return container.string().find(item.string()) != std::string::npos;
+    return find_text(container.string(), item.string()) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) return dict->find(item) != nullptr;
   const auto items = iterate(container);

@@ -1,4 +1,4 @@
-// Computes operators, attributes and subscripts.
+// Evaluates operators, attributes and subscripts.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,11 @@ Value calculate(Interpreter& interpreter, Operator kind, const Value& a, const V
 bool holds(Relation relation, const Value& a, const Value& b);
 bool contains(const Value& container, const Value& item);
 
-// object.name: a method or attribute, else an entry of this name; undefined where there is neither.
+// Returns object.name: a method or attribute, else the entry with this key; undefined if neither
+// exists.
 Value get_attribute(const Value& object, const std::string& name);
-// object[index]: an entry or element, else an attribute of this name.
+// Returns object[index]: an entry or element, else the attribute of this name; undefined if neither
+// exists.
 Value get_item(const Value& object, const Value& index);
 Value get_slice(const Value& object, std::optional<int64_t> begin, std::optional<int64_t> end,
                 std::optional<int64_t> step);

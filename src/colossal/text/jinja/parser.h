@@ -1,4 +1,4 @@
-// Reads a template.
+// Parses a template.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,8 @@
 
 namespace colossal::text::jinja {
 
-// Throws TemplateError: a mistake, something that is not supported (naming it), an absurd size.
+// Throws TemplateError for a syntax error, an unsupported feature (naming it), or an excessive
+// size.
 Block parse(std::string_view source);
 
 }  // namespace colossal::text::jinja

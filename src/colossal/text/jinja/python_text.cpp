@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 
 #include "colossal/text/unicode.h"
 #include "colossal/text/utf8.h"
@@ -13,16 +14,26 @@
 namespace colossal::text::jinja {
 namespace {
 
-bool is_one_of(char32_t character, std::string_view characters) {
-  for (size_t position = 0; position < characters.size();) {
-    if (next_code_point(characters, position) == character) return true;
+// What strip() takes away: white space, or these characters.
+class Stripped {
+ public:
+  explicit Stripped(std::optional<std::string_view> what) {
+    if (!what) return;
+    characters_.emplace();
+    for (size_t position = 0; position < what->size();) {
+      characters_->push_back(next_code_point(*what, position));
+    }
+    std::ranges::sort(*characters_);
   }
-  return false;
-}
 
-bool to_strip(char32_t character, std::optional<std::string_view> what) {
-  return what ? is_one_of(character, *what) : is_python_space(character);
-}
+  bool has(char32_t character) const {
+    return characters_ ? std::ranges::binary_search(*characters_, character)
+                       : is_python_space(character);
+  }
+
+ private:
+  std::optional<std::vector<char32_t>> characters_;  // sorted; unset: white space
+};
 
 utf8proc_category_t category(char32_t character) {
   return utf8proc_category(static_cast<utf8proc_int32_t>(character));
@@ -116,6 +127,33 @@ std::vector<std::string> split_at_spaces_from_right(std::string_view text, int64
   return parts;
 }
 
+std::vector<std::string> split_from_left(std::string_view text, std::string_view separator,
+                                         int64_t max_splits) {
+  std::vector<std::string> parts;
+  while (max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits) {
+    const size_t found = find_text(text, separator);
+    if (found == std::string_view::npos) break;
+    parts.emplace_back(text.substr(0, found));
+    text.remove_prefix(found + separator.size());
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+
+std::string reversed_bytes(std::string_view text) {
+  return {text.rbegin(), text.rend()};
+}
+
+// From the left of what is turned round.
+std::vector<std::string> split_from_right(std::string_view text, std::string_view separator,
+                                          int64_t max_splits) {
+  std::vector<std::string> parts =
+      split_from_left(reversed_bytes(text), reversed_bytes(separator), max_splits);
+  for (std::string& part : parts) part = reversed_bytes(part);
+  std::ranges::reverse(parts);
+  return parts;
+}
+
 }  // namespace
 
 std::vector<std::string> characters_of(std::string_view text) {
@@ -132,13 +170,33 @@ int64_t length_of(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
+std::string_view first_characters(std::string_view text, int64_t count) {
+  size_t end = 0;
+  for (; count > 0 && end < text.size(); --count) next_code_point(text, end);
+  return text.substr(0, end);
+}
+
+// std::string_view's own search compares all of `wanted` at each place.
+size_t find_text(std::string_view text, std::string_view wanted, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  const std::string_view rest = text.substr(from);
+  const void* const found = memmem(rest.data(), rest.size(), wanted.data(), wanted.size());
+  return found ? static_cast<const char*>(found) - text.data() : std::string_view::npos;
+}
+
+size_t find_last(std::string_view text, std::string_view wanted) {
+  const size_t found = find_text(reversed_bytes(text), reversed_bytes(wanted));
+  return found == std::string::npos ? found : text.size() - found - wanted.size();
+}
+
 bool is_python_space(char32_t character) {
   return (character >= 0x1C && character <= 0x1F) || is_white_space(character);
 }
 
 std::string_view strip_left(std::string_view text, std::optional<std::string_view> what) {
+  const Stripped stripped(what);
   size_t begin = 0;
-  for (size_t next = 0; next < text.size() && to_strip(next_code_point(text, next), what);) {
+  for (size_t next = 0; next < text.size() && stripped.has(next_code_point(text, next));) {
     begin = next;
   }
   return text.substr(begin);
@@ -146,7 +204,8 @@ std::string_view strip_left(std::string_view text, std::optional<std::string_vie
 
 std::string_view strip_right(std::string_view text, std::optional<std::string_view> what) {
   size_t end = text.size();
-  for (size_t next = end; next > 0 && to_strip(previous_code_point(text, next), what);) end = next;
+  const Stripped stripped(what);
+  for (size_t next = end; next > 0 && stripped.has(previous_code_point(text, next));) end = next;
   return text.substr(0, end);
 }
 
@@ -161,17 +220,8 @@ std::vector<std::string> split_text(std::string_view text,
     return from_right ? split_at_spaces_from_right(text, max_splits)
                       : split_at_spaces(text, max_splits);
   }
-  std::vector<std::string> parts;
-  while (max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits) {
-    const size_t found = from_right ? text.rfind(*separator) : text.find(*separator);
-    if (found == std::string_view::npos) break;
-    const size_t after = found + separator->size();
-    parts.emplace_back(from_right ? text.substr(after) : text.substr(0, found));
-    text = from_right ? text.substr(0, found) : text.substr(after);
-  }
-  parts.emplace_back(text);
-  if (from_right) std::ranges::reverse(parts);
-  return parts;
+  return from_right ? split_from_right(text, *separator, max_splits)
+                    : split_from_left(text, *separator, max_splits);
 }
 
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends) {
@@ -191,13 +241,13 @@ std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends)
 }
 
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
-                         int64_t max_count) {
+                         int64_t max_count, size_t most_bytes) {
   std::string result;
   int64_t count = 0;
   size_t position = 0;
   const auto may_replace = [&] { return max_count < 0 || count < max_count; };
-  while (position < text.size() && may_replace()) {
-    size_t found = from.empty() ? position : text.find(from, position);
+  while (position < text.size() && may_replace() && result.size() <= most_bytes) {
+    size_t found = from.empty() ? position : find_text(text, from, position);
     if (found == std::string_view::npos) break;
     result.append(text, position, found - position);
     result += to;

@@ -1,4 +1,4 @@
-// Does with strings what Python does: its str methods, and how it writes values.
+// Python's str methods and formatting of values.
 #pragma once
 
 #include <cstdint>
@@ -9,41 +9,48 @@
 
 namespace colossal::text::jinja {
 
-// All text is valid UTF-8; positions and lengths count characters.
+// All texts are valid UTF-8; positions and lengths count characters, not bytes.
 std::vector<std::string> characters_of(std::string_view text);
 int64_t length_of(std::string_view text);
+std::string_view first_characters(std::string_view text, int64_t count);  // all if it is shorter
+
+// Return the byte position of the first occurrence of `wanted` at or after `from`, or of the last
+// occurrence; npos if there is none. The time is linear in the lengths of both texts.
+size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
+size_t find_last(std::string_view text, std::string_view wanted);
 
 bool is_python_space(char32_t character);  // str.isspace
-// Without white space, or without any of these characters, at its ends.
+// Remove white space from the ends, or the characters of `what` if given.
 std::string_view strip_left(std::string_view text, std::optional<std::string_view> what = {});
 std::string_view strip_right(std::string_view text, std::optional<std::string_view> what = {});
 std::string_view strip_both(std::string_view text, std::optional<std::string_view> what = {});
 
-// Splits a text at most `max_splits` times, from the left or the right; below 0: any number. No
-// separator: at white space, without empty parts.
+// Splits at most `max_splits` times, starting from the left or the right; a negative number means
+// no limit. separator: nullopt splits at runs of white space, without empty parts.
 std::vector<std::string> split_text(std::string_view text,
                                     std::optional<std::string_view> separator, int64_t max_splits,
                                     bool from_right = false);
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
-// Replaces at most `max_count` occurrences; below 0: all.
+// Replaces at most `max_count` occurrences; a negative number means all. Stops once the result has
+// more than `most_bytes` bytes.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
-                         int64_t max_count);
+                         int64_t max_count, size_t most_bytes);
 
-// Letter by letter, as Unicode's simple mappings have it, but for "ß", which becomes "SS".
+// Map each character by Unicode's simple case mappings, except "ß", whose upper case is "SS".
 std::string upper_case(std::string_view text);
 std::string lower_case(std::string_view text);
 std::string capitalized(std::string_view text);  // str.capitalize
 std::string title_case(std::string_view text);   // str.title
 
-// Whether there are characters, and all of them are such.
+// Returns true if the text is not empty and all characters are in the class.
 enum class CharacterClass { letters, digits, letters_or_digits, spaces };
 bool all_are(std::string_view text, CharacterClass wanted);
-// Whether there are cased letters, and all are of this case.
+// Returns true if the text has cased letters and all of them have this case.
 bool has_case(std::string_view text, bool upper);
 
 std::string python_float(double value);                             // repr(1e16) is "1e+16"
-std::string python_quoted(std::string_view text);                   // repr of a str
-std::string json_quoted(std::string_view text, bool ensure_ascii);  // as json.dumps has it
+std::string python_quoted(std::string_view text);                   // repr() of a str
+std::string json_quoted(std::string_view text, bool ensure_ascii);  // like json.dumps
 
 }  // namespace colossal::text::jinja

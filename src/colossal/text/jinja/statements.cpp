@@ -16,7 +16,7 @@ Then execute(const Block& block, Interpreter& interpreter) {
 
 void Target::assign(Interpreter& interpreter, const Value& value) const {
   if (!parts.empty()) {
-    const auto items = iterate(value);
+    const auto items = interpreter.iterate(value);
     if (items->items.size() != parts.size()) {
       throw TemplateError(fmt::format("{} values cannot be assigned to {} names",
                                       items->items.size(), parts.size()));
@@ -32,7 +32,7 @@ void Target::assign(Interpreter& interpreter, const Value& value) const {
     if (attribute.starts_with('_')) {
       throw TemplateError("attributes of a namespace may not begin with an underscore");
     }
-    space->set(attribute, value);
+    space->entries.insert_or_assign(attribute, value);
   }
 }
 
@@ -42,7 +42,7 @@ Then Text::run(Interpreter& interpreter) const {
 }
 
 Then Print::run(Interpreter& interpreter) const {
-  interpreter.write(value_->evaluate(interpreter).str());
+  interpreter.write(interpreter.text_of(value_->evaluate(interpreter)));
   return Then::next;
 }
 
@@ -56,8 +56,7 @@ Then If::run(Interpreter& interpreter) const {
 
 std::shared_ptr<const List> For::chosen_items(Interpreter& interpreter) const {
   const Value all = parts_.items->evaluate(interpreter);
-  interpreter.charge_for(all);
-  const auto items = iterate(all);
+  const auto items = interpreter.iterate(all);
   if (!parts_.condition) return items;
   auto chosen = std::make_shared<List>();
   for (const Value& item : items->items) {
@@ -176,7 +175,7 @@ Then Macro::run(Interpreter& interpreter) const {
 }
 
 Then CallBlock::run(Interpreter& interpreter) const {
-  interpreter.write(call_->call(interpreter, caller_.make_value(interpreter)).str());
+  interpreter.write(interpreter.text_of(call_->call(interpreter, caller_.make_value(interpreter))));
   return Then::next;
 }
 

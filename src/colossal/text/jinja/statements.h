@@ -24,7 +24,8 @@ class Print : public Statement {  // {{ value }}
 
 class If : public Statement {
  public:
-  using Branches = std::vector<std::pair<ExpressionPointer, Block>>;  // else: no condition
+  // {% else %} has a null condition
+  using Branches = std::vector<std::pair<ExpressionPointer, Block>>;
   If(int line, Branches branches) : Statement(line), branches_(std::move(branches)) {}
 
  private:
@@ -36,7 +37,7 @@ class For : public Statement {
  public:
   struct Parts {
     Target target;
-    ExpressionPointer items, condition;  // condition: of the items to take, or nothing
+    ExpressionPointer items, condition;  // condition: filters the items; may be null
     Block body, otherwise;
   };
   For(int line, Parts parts) : Statement(line), parts_(std::move(parts)) {}
@@ -59,7 +60,7 @@ class Set : public Statement {
   ExpressionPointer value_;
 };
 
-// An expression whose value is what a block of statements writes.
+// An expression whose value is the output of a block of statements ({% set x %}...{% endset %}).
 class Written : public Expression {
  public:
   Written(int line, Block body) : Expression(line), body_(std::move(body)) {}
@@ -83,9 +84,11 @@ class With : public Statement {
 
 struct MacroDefinition {
   std::string name;
-  std::vector<std::pair<std::string, ExpressionPointer>> parameters;  // with defaults, or none
+  // Names and default values; the default is null if there is none.
+  std::vector<std::pair<std::string, ExpressionPointer>> parameters;
   Block body;
-  // Must outlive the value. It sees the scope that it is made in.
+  // Returns a function that sees the variables of the current scope. The definition must outlive
+  // the function.
   Value make_value(Interpreter& interpreter) const;
 
  private:
@@ -104,7 +107,7 @@ class Macro : public Statement {
   MacroDefinition definition_;
 };
 
-class CallBlock : public Statement {  // {% call macro() %}what caller() gives{% endcall %}
+class CallBlock : public Statement {  // {% call macro() %}body of caller(){% endcall %}
  public:
   CallBlock(int line, std::unique_ptr<const Call> call, MacroDefinition caller)
       : Statement(line), call_(std::move(call)), caller_(std::move(caller)) {}
@@ -115,7 +118,8 @@ class CallBlock : public Statement {  // {% call macro() %}what caller() gives{%
   MacroDefinition caller_;
 };
 
-class Generation : public Statement {  // {% generation %}: what a model is to learn to write
+// {% generation %}: marks the assistant's text, on which a model is trained
+class Generation : public Statement {
  public:
   Generation(int line, Block body) : Statement(line), body_(std::move(body)) {}
 

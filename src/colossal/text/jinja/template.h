@@ -1,6 +1,7 @@
-// A Jinja template, in the part of Jinja that chat templates use, rendered as `transformers` does:
-// with trim_blocks, lstrip_blocks, values that cannot be changed, and the tags generation, break
-// and continue; without include, import, extends, block and recursive loops.
+// A Jinja template, in the subset of Jinja that chat templates use, rendered like in
+// `transformers`: with trim_blocks and lstrip_blocks, immutable lists and dicts, and the tags
+// generation, break and continue. Not supported: include, import, extends, block and recursive
+// loops.
 #pragma once
 
 #include <string>
@@ -14,17 +15,17 @@ namespace colossal::text::jinja {
 
 struct Rendered {
   std::string text;
-  std::vector<Span> generations;  // what stands in {% generation %} blocks, by bytes of the text
+  std::vector<Span> generations;  // byte ranges of the {% generation %} blocks in `text`
 };
 
-// May render from several threads at once.
+// Immutable and thread-safe.
 class Template {
  public:
-  // Throws TemplateError "line 3: reason".
+  // Throws TemplateError with a message like "line 3: reason".
   explicit Template(std::string_view source);
 
-  // context: a dict of variables. Throws TemplateError, of which TemplateRefusal is the template's
-  // own.
+  // context: a dict of variables. Throws TemplateError, and its subclass TemplateRefusal if the
+  // template calls raise_exception().
   Rendered render(const Value& context, const Limits& limits = {}) const;
 
  private:

@@ -36,12 +36,27 @@ int64_t remainder(const Value& value, int64_t divisor) {
   return divisor == -1 ? 0 : value.integer() % divisor;
 }
 
+bool is_upper(const Value& value, const Arguments&) {
+  return has_case(value.str(), true);
+}
+
+bool is_lower(const Value& value, const Arguments&) {
+  return has_case(value.str(), false);
+}
+
 bool is_same(const Value& value, const Arguments& arguments) {
   const Value& other = other_of(arguments);
   return value.type_name() == other.type_name() && equal(value, other);
 }
 
 }  // namespace
+
+bool run_test(Interpreter& interpreter, Test test, const Value& operand,
+              const Arguments& arguments) {
+  interpreter.charge_for(arguments, /*deep=*/true);
+  if (test == is_upper || test == is_lower) interpreter.charge_for(operand, /*deep=*/true);
+  return test(operand, arguments);
+}
 
 Test find_test(std::string_view name) {
   static const std::map<std::string_view, Test> tests{
@@ -67,8 +82,8 @@ Test find_test(std::string_view name) {
        [](const Value& v, const Arguments& a) {
          return remainder(v, ArgumentReader("divisibleby", a, {"num"}, 1).integer(0, 1)) == 0;
        }},
-      {"upper", [](const Value& v, const Arguments&) { return has_case(v.str(), true); }},
-      {"lower", [](const Value& v, const Arguments&) { return has_case(v.str(), false); }},
+      {"upper", is_upper},
+      {"lower", is_lower},
       {"eq", stands<Relation::equal>},
       {"equalto", stands<Relation::equal>},
       {"==", stands<Relation::equal>},

@@ -1,4 +1,4 @@
-// The tokens of a template, one after the other.
+// A cursor over the tokens of a template.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ class TokenStream {
   bool skip_symbol(std::string_view symbol) { return is_symbol(symbol) && (take(), true); }
   bool skip_name(std::string_view name) { return is_name(name) && (take(), true); }
 
-  // Inserts a symbol as if it stood here.
+  // Inserts a symbol before the current token.
   void insert_symbol(std::string symbol) {
     tokens_.insert(tokens_.begin() + static_cast<std::ptrdiff_t>(at_),
                    {Token::Kind::symbol, std::move(symbol), line()});

@@ -183,24 +183,37 @@ Extent extent_of(const Value& value) {
   return {.size = value.is_string() ? static_cast<int64_t>(value.string().size()) + 1 : 1};
 }
 
+size_t ValueHash::operator()(const Value& value) const {
+  if (value.is_string()) return std::hash<std::string>()(value.string());
+  if (value.is_number()) return std::hash<double>()(value.number());  // 1 == 1.0 == True
+  size_t hash = 0;
+  if (const List* list = value.list()) {
+    for (const Value& item : list->items) hash = hash * 31 + (*this)(item);
+  }
+  return hash;
+}
+
 const Value* Dict::find(const Value& key) const {
-  const auto found =
-      std::ranges::find_if(entries, [&](const auto& entry) { return equal(entry.first, key); });
-  return found == entries.end() ? nullptr : &found->second;
+  const auto found = places.find(key);
+  return found == places.end() ? nullptr : &entries[found->second].second;
 }
 
 const Value* Namespace::find(std::string_view name) const {
-  const auto found = std::ranges::find(entries, name, &std::pair<std::string, Value>::first);
+  const auto found = entries.find(name);
   return found == entries.end() ? nullptr : &found->second;
 }
 
-void Namespace::set(const std::string& name, Value value) {
-  const auto found = std::ranges::find(entries, name, &std::pair<std::string, Value>::first);
-  if (found == entries.end()) {
-    entries.emplace_back(name, std::move(value));
-  } else {
-    found->second = std::move(value);
+void require_hashable(const Value& key) {
+  const List* list = key.list();
+  if (key.dict() || (list && list->kind != List::Kind::tuple)) {
+    throw TemplateError(
+        fmt::format("a value of type {} is no key, as it could change", key.type_name()));
   }
+  if (key.is_float() && std::isnan(key.number())) {
+    throw TemplateError("nan is no key, as it equals nothing");
+  }
+  if (!list) return;
+  for (const Value& item : list->items) require_hashable(item);
 }
 
 Value make_list(std::vector<Value> items, List::Kind kind) {
@@ -215,12 +228,12 @@ Value make_dict(std::vector<std::pair<Value, Value>> entries) {
   for (auto& [key, value] : entries) {
     include(dict->extent, key);
     include(dict->extent, value);
-    const auto known = std::ranges::find_if(
-        dict->entries, [&](const auto& entry) { return equal(entry.first, key); });
-    if (known != dict->entries.end()) {
-      known->second = std::move(value);
-    } else {
+    require_hashable(key);
+    const auto [place, is_new] = dict->places.try_emplace(key, dict->entries.size());
+    if (is_new) {
       dict->entries.emplace_back(std::move(key), std::move(value));
+    } else {
+      dict->entries[place->second].second = std::move(value);
     }
   }
   return std::shared_ptr<const Dict>(std::move(dict));

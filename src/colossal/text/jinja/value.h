@@ -1,12 +1,14 @@
-// Values of a Jinja template, with the meaning that Python gives them.
+// Values of a Jinja template, with Python's semantics.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -15,13 +17,13 @@
 
 namespace colossal::text::jinja {
 
-// A template is wrong, or uses a value wrongly: "line 12: reason".
+// The template is invalid, or uses a value wrongly. Messages have the form "line 12: reason".
 class TemplateError : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
-// A template called raise_exception(); what() is its message, without a line.
+// The template called raise_exception(). what() is its message, without a line number.
 class TemplateRefusal : public TemplateError {
  public:
   using TemplateError::TemplateError;
@@ -38,7 +40,7 @@ struct None {
   bool operator==(const None&) const = default;
 };
 
-// A name or an attribute that is not there. It prints as nothing; most other uses are errors.
+// A missing name or attribute. Prints as nothing; most other uses are errors.
 struct Undefined {
   std::string name;
 };
@@ -53,8 +55,8 @@ struct Function {
   std::function<Value(Interpreter&, const Arguments&)> call;
 };
 
-// Strings are valid UTF-8. Lists and dicts never change once made, as the sandbox of `transformers`
-// has it; namespaces do.
+// Strings are valid UTF-8. Lists and dicts are immutable, like in the sandbox of `transformers`;
+// namespaces are mutable.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -84,11 +86,11 @@ class Value {
     return std::holds_alternative<std::shared_ptr<const std::string>>(data_);
   }
 
-  // The number of a boolean or an integer; the caller has checked that it is one.
+  // The following require that the value has the type. integer(): is_integer() or is_boolean().
   int64_t integer() const;
-  double number() const;  // of any is_number()
+  double number() const;  // requires is_number()
   const std::string& string() const;
-  // Null where it is another kind.
+  // Null if the value has another type.
   const List* list() const;
   const Dict* dict() const;
   Namespace* space() const;
@@ -97,7 +99,7 @@ class Value {
   const std::string& undefined_name() const;
 
   bool truth() const;
-  std::string type_name() const;  // as Python calls it
+  std::string type_name() const;  // Python's name of the type
   std::string str() const;        // Python's str()
   std::string repr() const;       // Python's repr()
 
@@ -109,8 +111,8 @@ class Value {
       data_;
 };
 
-// How deep lists and dicts lie within each other, and how much would be written of them; a value
-// that occurs twice counts twice. Limits on both keep a template from making what no memory holds.
+// depth: nesting depth of lists and dicts. size: bound on the output of the value; a value that
+// occurs twice counts twice. Limits on both keep a template from exhausting memory.
 struct Extent {
   int depth = 0;
   int64_t size = 1;
@@ -124,40 +126,53 @@ struct List {
   Extent extent = {};
 };
 
-// In order of insertion.
+bool equal(const Value& a, const Value& b);
+
+// Equal values have equal hashes. Hashing takes time linear in the size of the value.
+struct ValueHash {
+  size_t operator()(const Value& value) const;
+};
+struct ValueEqual {
+  bool operator()(const Value& a, const Value& b) const { return equal(a, b); }
+};
+
+// Entries are in order of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
+  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;  // of keys in `entries`
   Extent extent = {};
   const Value* find(const Value& key) const;
 };
 
 struct Namespace {
-  std::vector<std::pair<std::string, Value>> entries;
+  std::map<std::string, Value, std::less<>> entries;
   const Value* find(std::string_view name) const;
-  void set(const std::string& name, Value value);
 };
 
 // The variable `loop` within a {% for %}.
 struct Loop {
   std::shared_ptr<const List> items;
-  int64_t index = 0;  // from 0
-  int64_t depth = 0;  // of loops within each other, from 0
+  int64_t index = 0;  // 0-based
+  int64_t depth = 0;  // nesting depth among loops, 0-based
   Value last_changed = Value::undefined("changed");
 };
 
-// Throw TemplateError where the extent is beyond any use.
+// Throw TemplateError if the result exceeds the limits on Extent.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-Value make_dict(std::vector<std::pair<Value, Value>> entries);  // of equal keys the last counts
-
-bool equal(const Value& a, const Value& b);
-// Below, equal, above: negative, 0, positive. Throws TemplateError where Python cannot order them.
+// If keys are equal, the last value wins. Throws TemplateError if a key is a list or a dict.
+Value make_dict(std::vector<std::pair<Value, Value>> entries);
+// Throws TemplateError if `key` is a list or a dict, as Python does.
+void require_hashable(const Value& key);
+// Returns a negative number, 0 or a positive number for a < b, a == b, a > b. Throws TemplateError
+// if Python cannot order the two types.
 int compare(const Value& a, const Value& b);
 
-// Returns what a {% for %} goes through: elements, keys or characters. Throws TemplateError for
-// what is no sequence of anything.
+// Returns what {% for %} iterates over: the elements of a list, the keys of a dict, or the
+// characters of a string; empty for undefined. Throws TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
+// Stops once the result has more than `most_bytes` bytes.
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
-                    std::string_view key_end, bool sort_keys);
+                    std::string_view key_end, bool sort_keys, size_t most_bytes);
 
 }  // namespace colossal::text::jinja

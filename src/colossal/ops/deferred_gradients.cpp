@@ -1,4 +1,4 @@
-#include "colossal/ops/put_off_gradients.h"
+#include "colossal/ops/deferred_gradients.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
@@ -9,7 +9,7 @@
 namespace colossal::ops {
 namespace {
 
-thread_local PutOffGradients* into_of_thread = nullptr;
+thread_local DeferredGradients* into_of_thread = nullptr;
 
 }  // namespace
 
@@ -28,24 +28,24 @@ void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at
                                                         /*accumulate_grad=*/true);
 }
 
-PutOffGradients* PutOffGradients::of_this_thread() {
+DeferredGradients* DeferredGradients::of_this_thread() {
   return into_of_thread;
 }
 
-PutOffGradients::Scope::Scope(PutOffGradients& into)
+DeferredGradients::Scope::Scope(DeferredGradients& into)
     : before_(std::exchange(into_of_thread, &into)) {}
 
-PutOffGradients::Scope::~Scope() {
+DeferredGradients::Scope::~Scope() {
   into_of_thread = before_;
 }
 
-void PutOffGradients::put_off(size_t first_input, Compute compute) {
+void DeferredGradients::defer_gradients(size_t first_input, Compute compute) {
   const auto& inputs = torch::autograd::get_current_node()->next_edges();
   entries_.push_back({{inputs.begin() + static_cast<std::ptrdiff_t>(first_input), inputs.end()},
                       std::move(compute)});
 }
 
-void PutOffGradients::run() {
+void DeferredGradients::run() {
   while (!entries_.empty()) {
     const Entry entry = std::move(entries_.front());
     entries_.pop_front();

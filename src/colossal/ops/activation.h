@@ -24,7 +24,7 @@ enum class Activation {
 // for an unknown name. Several names may mean one activation, if their functions are equal up to
 // rounding.
 std::optional<Activation> activation_of(std::string_view name);
-std::vector<std::string> activation_names();  // that activation_of() knows, sorted
+std::vector<std::string> activation_names();  // all that activation_of() knows, sorted
 
 // Applies the activation to each element.
 at::Tensor activate(const at::Tensor& x, Activation activation);

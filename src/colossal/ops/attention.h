@@ -71,9 +71,9 @@ void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool 
                      const AttentionResult& result, const at::Tensor& output_gradient,
                      const AttentionGradients& gradients);
 
-// Returns the gradient of AttentionOptions::sinks, [heads], of the queries in `result` only.
-// result: over all keys. output_gradient: of result.output. If several ranks hold queries of a
-// sequence, the caller must sum the gradients that they get.
+// Returns the gradient of AttentionOptions::sinks, [heads], as far as it comes from the queries in
+// `result`. result: over all keys. output_gradient: of result.output. If several ranks hold queries
+// of a sequence, the caller must sum the gradients that they get.
 at::Tensor sink_gradient(const at::Tensor& sinks, const AttentionResult& result,
                          const at::Tensor& output_gradient);
 

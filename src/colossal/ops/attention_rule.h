@@ -30,8 +30,8 @@ struct AttentionOptions {
   // A query sees only the keys up to its own position. The last query is at the position of the
   // last key.
   bool causal = true;
-  // Sliding window: a query at position p sees the keys in (p - window, p], or in (p - window, p +
-  // window) if attention is not causal. 0: no window.
+  // Sliding window: a query at position p sees only the keys in (p - window, p], or in (p - window,
+  // p + window) if attention is not causal. 0: no window.
   int64_t window = 0;
   // [batch]: prefix length of each sample, in tokens. All queries of a sample see all keys of its
   // prefix, whatever `causal` and `window` are. Empty: no prefixes.

@@ -1,6 +1,6 @@
-// Products of bf16 matrices on the CPU, in blocks that fit into its caches. summed_product() adds
-// products to an fp32 sum without rounding them to bf16 first, as LibTorch's operators do. On CPUs
-// with bf16 vector instructions these products are faster than LibTorch's. Both are dispatcher
+// Products of bf16 matrices on the CPU, in blocks that fit into its caches. summed_product()
+// returns sums in fp32, where LibTorch's operators would round each product to bf16. On CPUs with
+// bf16 vector instructions both functions are faster than LibTorch's products. They are dispatcher
 // operators, with implementations for meta. Results are bit-identical for any number of threads.
 //
 // a: [m, k]; b: [k, n]. An operand that is dense along neither dim is copied first. Both functions

@@ -19,8 +19,8 @@ namespace colossal::ops {
 void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
                bool keep_graph);
 
-// Queue of weight gradients that backward passes have deferred. Its entries keep the tensors alive
-// that they need. Not thread-safe.
+// Queue of weight gradients that backward passes have deferred. It keeps alive the tensors from
+// which they are computed. Not thread-safe.
 class DeferredGradients {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;

@@ -8,9 +8,9 @@
 namespace colossal::ops {
 
 // Returns the generalized Jensen-Shannon divergence of each token, [tokens] in fp32 (fp64 for fp64)
-// (Agarwal et al. 2024, "On-Policy Distillation of Language Models", eq. 1). p and q are the
-// softmaxes of the student's and of the teacher's logits. beta is in [0, 1]. For beta = 0: KL(q ||
-// p); for beta = 1: KL(p || q); otherwise
+// (Agarwal et al. 2024, "On-Policy Distillation of Language Models", eq. 1). p is the softmax of
+// the student's logits, q that of the teacher's. beta is in [0, 1]. For beta = 0: KL(q || p); for
+// beta = 1: KL(p || q); otherwise
 //   beta KL(q || m) + (1 - beta) KL(p || m),  m = beta q + (1 - beta) p.
 //   student, teacher  logits [tokens, part of the vocabulary on this rank], of one type
 //   shard             how the vocabulary is sharded; null: it is not. Each rank returns the

@@ -33,13 +33,14 @@ at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options
 //   x       [tokens, hidden]
 //   weight  [vocabulary, hidden], of x's type
 //   labels  [tokens] int64, in [0, vocabulary) or kIgnoredLabel
-//   logits_bytes  the most bytes of logits that are held at once
+//   logits_bytes  the most bytes of logits that are held at once; not a limit if
+//                 linear_cross_entropy_keeps_logits()
 // Tokens are processed in blocks of linear_cross_entropy_rows() tokens. A block's logits are
 // overwritten by their gradient, from which the forward pass computes the gradients of x and
 // weight: three matrix products in all, none of them repeated (P. Hsu et al., "Liger Kernel",
 // 2024). The backward pass only multiplies these gradients by the gradient of the sum. The weight
-// gradient is accumulated over blocks in fp32 (fp64). Where linear_cross_entropy_keeps_logits(),
-// the backward pass computes the weight gradient instead.
+// gradient is accumulated over blocks in fp32 (fp64). If linear_cross_entropy_keeps_logits() is
+// true, the backward pass computes the weight gradient instead.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);

@@ -9,8 +9,8 @@
 
 namespace colossal::ops {
 
-// The up-projection of one layer, of several linear layers whose outputs are concatenated along the
-// last dim.
+// The up-projection of the adapter of one linear layer, among several whose outputs are
+// concatenated along the last dim.
 struct LowRankUp {
   at::Tensor weight;         // [out_features, rank]; undefined: this layer has no adapter
   int64_t out_features = 0;  // of the layer

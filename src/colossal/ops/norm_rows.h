@@ -42,9 +42,9 @@ void visit_in_groups(int64_t rows, const Visit& visit) {
   });
 }
 
-// Returns zeros [groups, features], in the compute type of x: for each group of rows, the sum of
-// their terms of a parameter's gradient. rows: number of rows; features: number of elements of the
-// parameter.
+// Returns zeros [groups, features], in the compute type of x. Row i is for group i: its rows' terms
+// of a parameter's gradient are added there. rows: number of rows of all groups; features: number
+// of elements of the parameter.
 at::Tensor gradient_parts(const at::Tensor& x, int64_t rows, int64_t features);
 // Returns the sum of `parts` over groups, in their order: [features], in `type`. Overwrites
 // `parts`.

@@ -55,9 +55,10 @@ class PackedLayout {
   // second-level scales the shard keeps for them: from the group of the first row's first part to
   // the group of the last row's last part.
   struct RowRun {
-    int64_t output = 0, row = 0, count = 0;  // first row: in the weight, in the shard; rows
-    Range groups;                            // indices in the weight
-    int64_t first_group = 0;                 // index of groups.begin in the shard
+    // output: index of the first row in the weight. row: its index in the shard. count: rows.
+    int64_t output = 0, row = 0, count = 0;
+    Range groups;             // indices in the weight
+    int64_t first_group = 0;  // index of groups.begin in the shard
   };
   const std::vector<RowRun>& row_runs() const { return row_runs_; }
   int64_t num_groups() const;  // kept in the shard

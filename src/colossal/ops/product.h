@@ -5,8 +5,8 @@
 
 namespace colossal::ops {
 
-// Returns a b + bias, [m, n]. a: [m, k]; b: [k, n]; bias: [n], undefined: none. Not differentiable,
-// as all functions here.
+// Returns a b + bias, [m, n]. a: [m, k]; b: [k, n]; bias: [n], undefined: none. None of the
+// functions here is differentiable.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
 // to <- a b + bias. to: [m, n], with dense rows.

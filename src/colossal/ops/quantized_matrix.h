@@ -1,6 +1,6 @@
-// Quantized weights of linear layers. Each weight has a code; each group of an output's inputs has
-// a scale and, with int4, a zero point. weight = (code - zero) * scale. An fp8 code is itself a
-// number (E4M3).
+// Quantized weights of linear layers. Each element of a weight has a code; each group of an
+// output's inputs has a scale and, with int4, a zero point. element = (code - zero) * scale. An fp8
+// code is itself a number (E4M3).
 #pragma once
 
 #include <ATen/core/Tensor.h>

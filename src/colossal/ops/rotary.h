@@ -42,8 +42,8 @@ struct RotaryOptions {
   // between these it is interpolated.
   double beta_fast = 32;
   double beta_slow = 1;
-  bool truncate =
-      true;  // yarn: rounds the first and last interpolated pair outwards to whole pairs
+  // yarn: whether the range of interpolated pairs is extended to whole pairs.
+  bool truncate = true;
   // yarn: if neither is 0, the default attention factor is m(mscale) / m(mscale_all_dim), where
   // m(s) = 0.1 s ln(factor) + 1; if one is 0, it is m(1). For factor <= 1, m is 1.
   double mscale = 0;

@@ -10,7 +10,7 @@
 
 namespace colossal::ops {
 
-// Returns the positions shifted by `count` virtual tokens.
+// Returns the positions, each increased by `count`, the number of virtual tokens.
 std::vector<Range> behind_virtual_tokens(const std::vector<Range>& positions, int64_t count);
 
 // Queries that see virtual tokens. query: [batch, heads, queries, head_size]. positions: of the
@@ -28,10 +28,10 @@ struct VirtualTokenQueries {
 void attend_virtual_tokens(const VirtualTokenQueries& queries, const VirtualTokens& tokens,
                            const AttentionRule& rule, const AttentionResult& result);
 
-// Returns the gradients of the virtual tokens' keys and values, in the accumulation type, from
-// these queries only. Adds the gradient of the queries to query_gradient. result: over all keys.
-// output_gradient: of result.output. If several ranks hold queries of a sequence, the caller must
-// sum the gradients that they get.
+// Returns the gradients of the virtual tokens' keys and values, in the accumulation type, as far as
+// they come from these queries. Adds the gradient of the queries to query_gradient. result: over
+// all keys. output_gradient: of result.output. If several ranks hold queries of a sequence, the
+// caller must sum the gradients that they get.
 VirtualTokens attend_virtual_tokens_backward(const VirtualTokenQueries& queries,
                                              const VirtualTokens& tokens, const AttentionRule& rule,
                                              const AttentionResult& result,

@@ -31,8 +31,9 @@ struct HeadSharding {
 HeadSharding shard_heads(const RankGrid& grid, std::string_view axis, int64_t query_heads,
                          int64_t key_value_heads, int64_t head_size = 1);
 
-// Returns the heads that rank `rank` of an axis of `ranks` ranks holds. If there are at least as
-// many query heads as ranks, each rank holds at least one.
+// Returns the query heads and the K/V heads that one rank holds: rank number `rank` along an axis
+// of `ranks` ranks. If there are at least as many query heads as ranks, each rank holds at least
+// one query head.
 nn::LocalHeads share_heads(int64_t query_heads, int64_t key_value_heads, int ranks, int rank);
 
 }  // namespace colossal

@@ -24,8 +24,8 @@ namespace colossal::ops {
 //
 // The algorithm is that of T. Dao, "FlashAttention-2", 2023; see flash_attention.h. On the CPU,
 // LibTorch's flash attention is called instead where it computes the same result faster: for a
-// single query in fp32 or fp64, and for at most 64 queries in fp32. Keys that the window hides from
-// all queries are not read.
+// single query in fp32 or fp64, and for at most 64 queries in fp32. Without dropout and prefixes,
+// keys that the window hides from all queries are not read.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options);
 

@@ -121,7 +121,7 @@ void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType t
   }
 }
 
-// Rows [begin, begin + count) of `to` <- scale * from.
+// Rows [begin, begin + count) of `to` <- scale * from, rounded to the type of `to`.
 template <typename Real>
 void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to, int64_t begin,
                 int64_t count, double scale) {
@@ -140,7 +140,7 @@ void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to
   }
 }
 
-// Row `row` of `to` += scale * from. Overwrites `from`.
+// Row `row` of `to` += scale * from. Multiplies `from` by scale in place.
 template <typename Real>
 void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {

@@ -27,7 +27,8 @@ at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 // For tables of which each block is itself sharded over ranks: gathers blocks and reduces their
 // gradients. Blocks count from 0. gather() and give_back() are collective:
 // linear_log_probabilities() calls gather() for each block in the forward and in the backward pass,
-// and give_back() in the backward pass. Autograd records neither. Must outlive the backward pass.
+// and give_back() in the backward pass. Autograd does not record these calls. An object must
+// outlive the backward pass.
 class BlockRanks {
  public:
   virtual ~BlockRanks() = default;

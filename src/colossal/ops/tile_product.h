@@ -29,8 +29,8 @@ void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Te
                           const at::Tensor& bias, bool add);
 
 // to <- a b, rounded once; with `add`, to <- to + a b. Not differentiable. An element's bits depend
-// neither on the number of rows nor on the number of threads. Throws InternalError if the operands'
-// sizes or strides do not meet fits_tiles().
+// neither on the number of rows nor on the number of threads. Throws InternalError if fits_tiles()
+// is false because of the operands' sizes or strides.
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add);
 
 }  // namespace colossal::ops

@@ -9,17 +9,20 @@
 
 namespace colossal {
 
-// This rank's communication groups, one for every set of axes that have more than one rank.
+// This rank's communication groups: one for each non-empty set of axes, each with more than one
+// rank.
 class GridGroups {
  public:
   // Collective over the ranks of `all`. `all` must contain the ranks of the grid in the grid's
-  // order: either the world, or a tp group if the grid's axes are the factors of tp.
+  // order: it is the world, or a tp group if the grid's axes are the factors of tp. Throws
+  // InternalError if `all` and the grid differ in size.
   GridGroups(comm::World& world, const RankGrid& grid, const comm::Group& all);
 
   const RankGrid& grid() const { return grid_; }
-  int rank() const { return rank_; }  // within the grid
+  int rank() const { return rank_; }  // this rank's number within the grid
   // Returns the group of the ranks that differ from this rank only along `axes`, in the order of
-  // RankGrid::ranks_along. The ledger names the group by RankGrid::joined_name.
+  // RankGrid::ranks_along(). Each of these axes must have more than one rank. The ledger names the
+  // group RankGrid::joined_name(axes).
   const comm::Group& along(const AxisSet& axes) const { return groups_.at(axes); }
 
  private:

@@ -1,4 +1,4 @@
-// Redistributes a tensor from one layout to another. Differentiable.
+// Moves a tensor from one layout to another. Differentiable.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace colossal {
 
-// The plan from one layout to another, and the plan for the gradient: from to.conjugate() to
-// from.conjugate().
+// The plan from one layout to another, and the plan of the gradient, which goes from to.conjugate()
+// to from.conjugate().
 struct Redistribution {
   Redistribution(const Layout& from, const Layout& to)
       : forward(from, to), backward(to.conjugate(), from.conjugate()) {}
@@ -18,10 +18,12 @@ struct Redistribution {
   RedistributionPlan backward;
 };
 
-// x: this rank's local tensor in the layout forward.from(). Returns its local tensor in the layout
-// forward.to(); x itself if the layouts are equal. Collective over the grid. `redistribution` and
-// `groups` must outlive the backward pass. For meta tensors and dry groups the same calls are
-// recorded in the ledger.
+// x: this rank's local tensor in the layout redistribution.forward.from(). Returns this rank's
+// local tensor in the layout redistribution.forward.to(); x itself if the plan has no steps.
+// Collective over the grid, in the forward and in the backward pass. `redistribution` and `groups`
+// must outlive the backward pass. reason: under which the ledger counts the bytes sent; a dry run
+// records the same calls, with tensors on meta. Throws InternalError if x does not have the shape
+// that forward.from() gives this rank, or if the plan and `groups` have different grids.
 at::Tensor redistribute(const at::Tensor& x, const Redistribution& redistribution,
                         const GridGroups& groups, comm::Reason reason);
 at::Tensor redistribute(const at::Tensor& x, Redistribution&& redistribution,

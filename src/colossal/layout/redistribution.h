@@ -1,5 +1,5 @@
-// Plans the redistribution of a tensor from one layout to another: which collectives, and at what
-// cost.
+// Plans how a tensor moves from one layout to another: by which local steps and collectives, and
+// how many elements these send.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,40 @@
 
 namespace colossal {
 
-// One step of a plan. A step over several axes is one call in the group of all ranks along them.
+// One step of a plan. A call over several axes is made once, in the group of the ranks that differ
+// only along these axes.
 struct RedistributionStep {
   enum class Kind {
     // Local steps:
     slice,   // each rank keeps a part of its elements
-    spread,  // -> partial: a rank's term is its elements, zeros elsewhere; only the first of
-             // several copies counts, others become zeros
+    spread,  // to partial: a rank's term has the elements that it holds, and zeros elsewhere. If
+             // several ranks hold the same elements, the term of each but the first is zero
     // One collective call over `axes`:
-    all_gather,      // sharded -> replicated
-    all_to_all,      // sharded -> sharded differently: each rank receives the elements it lacks
-    reduce_scatter,  // partial -> sharded
-    all_reduce,      // partial -> replicated
+    all_gather,      // sharded to replicated
+    all_to_all,      // sharded to sharded in another way: each rank receives the elements it lacks
+    reduce_scatter,  // partial to sharded
+    all_reduce,      // partial to replicated
   };
   Kind kind = Kind::slice;
-  AxisSet axes;
-  Layout result;
-  std::vector<int64_t> elements_sent;  // indexed by rank: the law of the call (docs/laws.md)
+  AxisSet axes;   // empty for slice
+  Layout result;  // layout after the step
+  // By rank: how many elements it sends, by the law of the call (docs/laws.md). 0 for local steps.
+  std::vector<int64_t> elements_sent;
 };
 
-// The chain of steps in which all ranks together send the fewest bytes; among equal chains the one
-// with the fewest calls, then with the fewest steps. All ranks compute the same chain.
+// The chain of steps in which all ranks together send the fewest elements; among chains that send
+// equally many, one with the fewest calls, and among those, one with the fewest steps. The layouts
+// between two steps have the segments of `to`; an axis may be partial, or sharded in zigzag, in
+// them only if it is so in `from` or `to`. All ranks compute the same chain.
 //
-// The cost is the total over all ranks, not the maximum over ranks: the total that ranks send is
-// the total that they lack, so that one exchange never costs more than two. With the maximum,
-// chains would take detours through layouts that happen to even out a part that is one row larger
-// than the others.
+// The cost of a chain is the total over all ranks, not the maximum. In a gather or an exchange, the
+// total that ranks send is the total that they lack, so that one exchange never costs more than
+// two. If the cost were the maximum over ranks, a chain could take a detour through another layout
+// only because that layout gives the busiest rank one row less.
 class RedistributionPlan {
  public:
-  // Both layouts must describe the same global tensor over the same grid. Their segments may
-  // differ.
+  // The layouts may differ in their segments. Throws InternalError if they differ in the shape of
+  // the global tensor or in the grid.
   RedistributionPlan(const Layout& from, const Layout& to);
 
   const Layout& from() const { return from_; }
@@ -48,7 +52,7 @@ class RedistributionPlan {
 
   int num_calls() const;
   int64_t elements_sent(int rank) const;
-  int64_t elements_sent() const;  // total of all ranks
+  int64_t elements_sent() const;  // by all ranks together
 
  private:
   Layout from_;
@@ -56,7 +60,7 @@ class RedistributionPlan {
   std::vector<RedistributionStep> steps_;
 };
 
-// For messages, such as "reduce_scatter over tp, all_gather over tp", or "nothing".
+// Returns a text for messages, such as "reduce_scatter over tp, all_gather over tp", or "nothing".
 std::string describe(const RedistributionPlan& plan);
 
 }  // namespace colossal

@@ -1,6 +1,6 @@
-// Sets of indices as runs: ascending, disjoint ranges, none empty. A local tensor stores the
-// indices of its runs one after the other; the position of an index in that order is called its
-// place.
+// Sets of indices of a dim as runs: ascending, disjoint ranges, none empty. A local tensor stores
+// the elements of these indices one after the other. The place of an index is its position in that
+// order, counted from 0.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,11 @@ using Runs = std::vector<Range>;
 
 int64_t num_indices(const Runs& runs);
 
-// Appends a run, merging it with the last run if they touch. Does nothing if `run` is empty.
+// Appends a run, which must not begin before the end of the last one. Merges the two if they touch.
+// Does nothing if `run` is empty.
 void append(Runs& runs, const Range& run);
 
-// Returns the indices at the places [line.begin, line.end) of `runs`.
+// Returns the indices of `runs` whose places are in `line`.
 Runs indices_at(const Runs& runs, const Range& line);
 
 // Returns the places in `runs` of the indices that are in both `wanted` and `runs`.

@@ -1,5 +1,5 @@
-// A dim that consists of segments, each sharded separately: queries, keys and values of a fused
-// linear layer, or gate and up.
+// Segments of a dim. Each is sharded separately: for example the queries, keys and values of a
+// fused linear layer, or its gate and up.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 
 namespace colossal {
 
-// `size` indices of a dim, cut only at multiples of `unit` (for example a head).
+// `size` consecutive indices of a dim. Shards are cut only at multiples of `unit` from the start of
+// the segment (for example `unit` channels of a head).
 struct Segment {
   int64_t size = 0;
   int64_t unit = 1;
   bool operator==(const Segment&) const = default;
 };
 
-// Returns the indices that part `part` of `parts` holds of a dim made of `segments`, as ascending
-// runs, merged where they touch: its part of each segment (see Partition).
+// Cuts every segment of a dim into `parts` parts (see Partition). Returns the indices in part
+// number `part` of all segments, as ascending runs; adjacent runs are merged.
 std::vector<Range> held_of_segments(std::span<const Segment> segments, int parts, int part);
 
 }  // namespace colossal

@@ -1,5 +1,6 @@
-// Location of a parameter in checkpoint files. A file's tensor may hold several parameters (fused
-// queries, keys and values) or a part of one (the matrix of one expert).
+// Where a parameter is in the tensors of checkpoint files. A file's tensor may hold several
+// parameters (for example fused queries, keys and values) or a part of one (the matrix of one
+// expert).
 #pragma once
 
 #include <cstdint>
@@ -12,26 +13,26 @@
 namespace colossal {
 
 struct TensorSlice {
-  std::string name;  // of the tensor in the file; if stacked: of the first tensor
-  // The rows of the file's tensor (indices of its first dim) that belong to the parameter, in the
-  // parameter's order. Empty: the parameter has all rows.
+  std::string name;  // of the file's tensor; if stacked, of the first of them
+  // If num_rows is not 0: the rows of the file's tensor (indices of its first dim) that belong to
+  // the parameter, in the parameter's order.
   std::vector<Range> rows{};
-  int64_t num_rows = 0;  // of the file's tensor; 0: the parameter has all rows
+  int64_t num_rows = 0;  // of the file's tensor; 0: all its rows belong to the parameter
 
-  // For matrices of several parameters that are concatenated along columns: the columns that belong
-  // to the parameter, and the number of columns of the file's tensor. 0: the parameter has all
-  // columns.
+  // If num_columns is not 0: the columns of the file's tensor, a matrix, that belong to the
+  // parameter. num_columns: number of columns of the file's tensor; 0: all its columns belong to
+  // the parameter.
   Range columns{};
   int64_t num_columns = 0;
 
-  // Names of tensors that hold one index of the parameter's first dim each, in this order, without
-  // that dim. Empty: one tensor holds the parameter.
+  // Names of the file's tensors if there is one for each index of the parameter's first dim, in
+  // this order; these tensors lack that dim. Empty: one tensor holds the parameter.
   std::vector<std::string> stacked{};
 
   bool is_whole() const { return num_rows == 0 && num_columns == 0 && stacked.empty(); }
   std::vector<std::string> names() const { return stacked.empty() ? std::vector{name} : stacked; }
-  // Returns the shape of the file's tensor (if stacked: of each tensor) for a parameter of this
-  // shape.
+  // Returns the shape of the file's tensor (if stacked, of each of them). parameter_shape: of the
+  // whole parameter.
   std::vector<int64_t> tensor_shape(std::vector<int64_t> parameter_shape) const;
 
   // A run of elements: where it begins in the flattened parameter and in the flattened tensor of
@@ -42,8 +43,8 @@ struct TensorSlice {
     int64_t count = 0;
     size_t tensor = 0;  // index into names()
   };
-  // Calls visit(run) for the runs that cover `elements` of the flattened parameter, in the
-  // parameter's order.
+  // Calls visit(run) for the runs that cover the range `elements` of the flattened parameter, in
+  // ascending order. parameter_shape: of the whole parameter.
   void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,
                     const std::function<void(const Run&)>& visit) const;
 

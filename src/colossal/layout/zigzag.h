@@ -1,5 +1,5 @@
-// Zigzag partition of a sequence, for causal attention, where late positions cost more than early
-// ones.
+// Zigzag partition of a sequence. It balances the work of causal attention, in which late positions
+// cost more than early ones.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,9 @@
 
 namespace colossal {
 
-// Cuts `total` elements into 2 * parts pieces, as evenly as possible, in whole units of `unit`
-// elements (see Partition), and returns pieces `part` and 2 * parts - 1 - part as ascending,
-// non-empty runs, merged where they touch. All parts then have about the same work in causal
-// attention.
+// Cuts `total` elements into 2 * parts pieces of whole units of `unit` elements (see Partition).
+// Returns the elements of part number `part`, which are pieces `part` and 2 * parts - 1 - part, as
+// ascending, non-empty runs; adjacent runs are merged.
 std::vector<Range> zigzag_runs(int64_t total, int parts, int part, int64_t unit = 1);
 
 }  // namespace colossal

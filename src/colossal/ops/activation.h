@@ -1,5 +1,5 @@
-// Activation functions, plain and gated, with gradients, on any device and on meta. The backward
-// pass saves the input only.
+// Activation functions, plain and gated. Differentiable, on any device and on meta. The forward
+// pass saves only its input for backward.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,10 +21,12 @@ enum class Activation {
 };
 
 // Returns the activation that transformers calls `name` ("hidden_act" of a config.json); nullopt
-// for an unknown name. Names of functions that are equal up to rounding map to one activation.
+// for an unknown name. Several names may mean one activation, if their functions are equal up to
+// rounding.
 std::optional<Activation> activation_of(std::string_view name);
-std::vector<std::string> activation_names();
+std::vector<std::string> activation_names();  // all that activation_of() knows, sorted
 
+// Applies the activation to each element.
 at::Tensor activate(const at::Tensor& x, Activation activation);
 
 // Returns activate(gate) * up, [.., features]. gate_up: gate and up concatenated along the last

@@ -1,7 +1,8 @@
-// Implementations of colossal's operators composed of LibTorch's operators, for devices (GPUs)
-// whose memory our CPU kernels cannot access. Results equal those of the kernels up to rounding.
-// Random numbers are generated on the host and copied to the device, so they are bit-identical.
-// Each function has the signature of its operator in the dispatcher.
+// Colossal's operators, composed of LibTorch's operators, for devices (GPUs) whose memory our CPU
+// kernels cannot access. Results equal those of the CPU kernels up to rounding. Random numbers are
+// bit-identical to the CPU's: they are generated on the host and copied to the device. Each
+// function has the signature of its operator in the dispatcher; rule_integers and rule_numbers are
+// an AttentionRule::Packed.
 #pragma once
 
 #include <ATen/core/Tensor.h>

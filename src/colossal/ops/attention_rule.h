@@ -16,9 +16,9 @@ struct AutogradContext;
 
 namespace colossal::ops {
 
-// Keys and values that the queries of all sequences see before the keys of their own sequence (X.
-// L. Li and P. Liang 2021, "Prefix-Tuning"). Virtual tokens are at positions [0, count()); the
-// first token of a sequence, or of each of its documents, is at position count().
+// Keys and values that all sequences share and that every query sees in addition to the keys of its
+// own sequence (X. L. Li and P. Liang 2021, "Prefix-Tuning"). Virtual tokens are at positions [0,
+// count()); the first token of a sequence, or of each of its documents, is at position count().
 struct VirtualTokens {
   at::Tensor keys{};    // [kv_heads, count, head_size]; undefined: no virtual tokens
   at::Tensor values{};  // [kv_heads, count, value_size]
@@ -27,13 +27,14 @@ struct VirtualTokens {
 };
 
 struct AttentionOptions {
-  // A query sees the keys up to its own position. The last query has the position of the last key.
+  // A query sees only the keys up to its own position. The last query is at the position of the
+  // last key.
   bool causal = true;
-  // Sliding window: a query at position p sees the keys in (p - window, p], or in (p - window, p +
-  // window) if attention is not causal. 0: no window.
+  // Sliding window: a query at position p sees only the keys in (p - window, p], or in (p - window,
+  // p + window) if attention is not causal. 0: no window.
   int64_t window = 0;
   // [batch]: prefix length of each sample, in tokens. All queries of a sample see all keys of its
-  // prefix, regardless of `causal` and `window`. Empty: no prefixes.
+  // prefix, whatever `causal` and `window` are. Empty: no prefixes.
   std::span<const int64_t> prefix_lengths{};
   double scale = 0;  // factor on the scores; 0: 1 / sqrt(head_size)
   // The scaled scores s are replaced by soft_cap * tanh(s / soft_cap). 0: no cap.
@@ -41,20 +42,21 @@ struct AttentionOptions {
   // ALiBi: head h adds alibi_slopes[h] * (position of key - position of query) to the scaled and
   // capped scores. One slope for each query head on this rank; empty: no ALiBi.
   std::span<const double> alibi_slopes{};
-  // Attention sinks, [query heads on this rank]: each is a logit that is added to the softmax's
-  // denominator and has no value. Differentiable. Undefined: no sinks.
+  // Attention sinks, [query heads on this rank]: the exponential of a head's sink is added to the
+  // denominator of its softmax, as if there were one more key, whose value is zero. Differentiable.
+  // Undefined: no sinks.
   at::Tensor sinks{};
 
-  // Only with causal attention. Differentiable.
+  // Only with causal attention, without prefix_lengths and query_documents. Differentiable.
   VirtualTokens virtual_tokens{};
 
-  // [batch, key_sequence] int64: document of each key. A query has the document of the key at its
-  // own position (the last query is at the last key), and sees only keys of that document. Padding
-  // has a document number of its own. Undefined: all keys are of one document.
+  // [batch, key_sequence] int64: the document of each key. A query belongs to the document of the
+  // key at its position (the last query is at the last key), and sees only keys of that document.
+  // Padding has a document number of its own. Undefined: all keys are of one document.
   at::Tensor documents{};
-  // [batch, sequence] int64: document of each query, for cross-attention, where queries are not at
-  // the positions of keys. Requires `documents` and causal = false. Undefined: queries take their
-  // documents from `documents`.
+  // [batch, sequence] int64: the document of each query, for cross-attention, where queries have no
+  // positions among the keys. Requires `documents` and causal = false. Undefined: queries take
+  // their documents from `documents`.
   at::Tensor query_documents{};
 
   // Dropout probability of the attention weights. The mask is a pure function of (random_key,
@@ -71,8 +73,8 @@ struct AttentionOptions {
 // next smaller power of two p, then every second slope for 2 p heads.
 std::vector<double> alibi_slopes(int64_t heads);
 
-// AttentionOptions without its tensors, in the form in which dispatcher operators and autograd
-// nodes store it.
+// AttentionOptions without its tensors. It owns its lists, and packed() and save() convert it for
+// dispatcher operators and for autograd nodes.
 struct AttentionRule {
   bool causal = true;
   int64_t window = 0;
@@ -88,13 +90,14 @@ struct AttentionRule {
   AttentionRule() = default;
   AttentionRule(const AttentionOptions& options, int64_t head_size);
 
-  // Returns the positions of the keys that at least one query (or every query) in `queries` sees,
-  // ignoring prefixes and documents. Where nothing limits the range, its end lies beyond any
-  // position.
+  // Return the positions of the keys that at least one query (or every query) at the positions
+  // `queries` sees, ignoring prefixes and documents. A bound that neither `causal` nor `window`
+  // sets lies beyond every position.
   Range seen_by_any(const Range& queries) const;
   Range seen_by_all(const Range& queries) const;
-  int64_t prefix_length(int64_t sample) const;
-  // Returns whether any of these queries sees any of these keys, ignoring documents.
+  int64_t prefix_length(int64_t sample) const;  // 0 without prefixes
+  // Returns whether a query at one of these positions sees a key at one of these positions, in at
+  // least one sample, ignoring documents.
   bool sees_any(const std::vector<Range>& queries, const std::vector<Range>& keys) const;
 
   struct Packed {

@@ -1,22 +1,22 @@
-// Products of bf16 matrices on the CPU, in cache-sized blocks. They accumulate in fp32 where
-// LibTorch's operators round each product to bf16, and are faster than LibTorch's on CPUs with bf16
-// vector instructions. Dispatcher operators, with implementations for meta. Results are
-// bit-identical for any number of threads.
+// Products of bf16 matrices on the CPU, in blocks that fit into its caches. summed_product()
+// returns sums in fp32, where LibTorch's operators would round each product to bf16. On CPUs with
+// bf16 vector instructions both functions are faster than LibTorch's products. They are dispatcher
+// operators, with implementations for meta. Results are bit-identical for any number of threads.
 //
-// a [m, k] and b [k, n]; an operand that is dense along neither dim is copied. They use LibTorch's
-// block kernel if its self-test passes (bf16_block.h), else products in fp32.
+// a: [m, k]; b: [k, n]. An operand that is dense along neither dim is copied first. Both functions
+// use bf16_block_product() if it is not null; otherwise they convert to fp32.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// sum [m, n] fp32, dense <- a b; with `add`: sum + a b.
+// sum <- a b; with `add`, sum <- sum + a b. sum: [m, n] fp32, dense.
 void summed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add);
 
-// to [m, n] bf16, dense along n <- factor * a b + bias, rounded once, block by block. The whole
-// result exists in fp32 only if k is very large (a vocabulary). bias [n]; undefined: no bias.
-// factor: one element; undefined: 1.
+// to <- factor * a b + bias, computed in fp32 and rounded once. to: [m, n] bf16, dense along n.
+// Rounds block by block; only for a very large k, such as a vocabulary, the whole result exists in
+// fp32 first. bias: [n]; undefined: none. factor: one element; undefined: 1.
 void rounded_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                      const at::Tensor& bias = {}, const at::Tensor& factor = {});
 

@@ -1,6 +1,6 @@
-// Deferred weight gradients (P. Qi et al. 2023, "Zero Bubble Pipeline Parallelism"): the backward
-// pass computes gradients of inputs, which other ranks wait for, at once, and gradients of weights
-// when there is time.
+// Deferred weight gradients (P. Qi et al. 2023, "Zero Bubble Pipeline Parallelism"). Other ranks
+// wait for the gradients of a stage's inputs, so the backward pass computes these first. It puts
+// the gradients of weights into a queue, and they are computed when the rank would otherwise wait.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,33 +12,35 @@
 
 namespace colossal::ops {
 
-// Runs the backward pass of the graph that ends in `outputs`, with these gradients; leaves
-// accumulate as usual. gradients may be shorter than outputs; outputs without a gradient, with an
-// undefined gradient or with an invalid edge are skipped. keep_graph: keep the graph for another
-// run.
+// Runs the backward pass of the autograd graph that ends in `outputs`, from the outputs' gradients.
+// Leaves accumulate their gradients as usual. gradients[i] belongs to outputs[i]; `gradients` may
+// be shorter. Outputs without a gradient, with an undefined gradient or with an invalid edge are
+// skipped. keep_graph: keeps the graph for another run.
 void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
                bool keep_graph);
 
-// Queue of weight gradients that backward passes have deferred. Keeps the tensors alive that their
-// computation needs.
+// Queue of weight gradients that backward passes have deferred. It keeps alive the tensors from
+// which they are computed. Not thread-safe.
 class DeferredGradients {
  public:
   using Compute = std::function<std::vector<at::Tensor>()>;
 
-  // Called within the backward function of a torch::autograd::Function. Defers the gradients of its
-  // inputs from `first_input` on (tensors only, as for save_for_backward): the backward function
-  // returns undefined gradients for them, and run() computes them by `compute`.
+  // Must be called within the backward function of a torch::autograd::Function, which then returns
+  // undefined gradients for the function's inputs from `first_input` on. run() calls `compute`,
+  // which returns the gradients of these inputs in their order. first_input counts only inputs that
+  // are tensors.
   void defer_gradients(size_t first_input, Compute compute);
-  // Computes the deferred gradients in the order in which they were deferred, and accumulates them
-  // into the leaves, whose hooks run as in a backward pass.
+  // Computes the deferred gradients in the order in which they were deferred, accumulates them into
+  // the leaves as a backward pass does, with hooks, and empties the queue.
   void run();
   bool empty() const { return entries_.empty(); }
 
-  // Returns the queue of the calling thread's innermost Scope; null if there is none: backward
+  // Returns the queue of the calling thread's innermost Scope. Null if there is none; backward
   // functions then compute weight gradients at once.
   static DeferredGradients* of_this_thread();
 
-  // While a Scope exists, backward functions of its thread defer weight gradients to `into`.
+  // While a Scope exists, backward functions that run on its thread defer weight gradients to
+  // `into`.
   class Scope {
    public:
     explicit Scope(DeferredGradients& into);

@@ -1,4 +1,4 @@
-// Dropout whose mask depends on global coordinates only.
+// Dropout whose mask depends only on an element's global coordinates, not on the layout.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +10,14 @@
 
 namespace colossal::ops {
 
-// x [batch, sequence, channels], or [batch, sequence, .., ..] whose last dims are taken as one.
-// Each element becomes 0 with this probability, else x / (1 - probability). Whether an element is
-// dropped is a pure function of (key, global sample id, position, channel). So the mask of a slice
-// of the batch, the sequence or the channels equals that slice of the whole mask, on any rank. The
-// backward pass regenerates the mask instead of saving it. Returns x itself if probability is 0.
+// Returns x with each element replaced by 0 with this probability, and otherwise divided by 1 -
+// probability. x: [batch, sequence, channels], or [batch, sequence, .., ..], whose last dims are
+// taken as one. Whether an element is dropped is a pure function of (key, global sample id,
+// position, channel). So if x is a slice of a batch, its mask is that slice of the batch's mask, on
+// any rank. The backward pass generates the mask again; it is not saved. Returns x itself if
+// probability is 0. Throws InternalError if sizes do not match.
 //
-//   sample_ids     [batch], on the host
+//   sample_ids     [batch]: global sample ids
 //   positions      [sequence], or [batch, sequence], int64, below 2^32
 //   channel_begin  global index of x's first channel
 at::Tensor dropout(const at::Tensor& x, double probability, RandomKey key,

@@ -24,11 +24,12 @@ using kernels::Matrix;
 inline constexpr int64_t kLanes = kernels::kAttentionLanes;
 inline constexpr int64_t kAlignment = 64;  // bytes
 
-// Keys per block. On the causal diagonal a format may use smaller blocks (kDiagonalKeys), which
-// wastes less work on masked scores. Both are multiples of 32, the keys in a word of dropout bits.
+// Keys per block. On the causal diagonal a format may use smaller blocks, of kDiagonalKeys keys, so
+// that fewer masked scores are computed. Both are multiples of 32, since a word of dropout bits
+// covers 32 keys.
 inline constexpr int64_t kKeys = 64;
 
-// The rows of a tensor that make up a block of keys.
+// A block of keys: `count` rows of a tensor, from `row` on.
 struct KeyRows {
   int64_t row, count;
 };
@@ -41,16 +42,16 @@ inline int64_t round_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
-// Returns a row stride in elements: a whole and odd number of cache lines, because with a power of
-// two the elements of a column would compete for few cache sets.
+// Returns a row stride for this many columns, in elements: an odd number of cache lines. With a
+// power of two, the elements of a column would compete for a few cache sets.
 template <typename Element>
 int64_t stride_for(int64_t columns) {
   constexpr int64_t kLine = kAlignment / sizeof(Element);
   return (round_up(round_up(columns, kLanes), kLine) / kLine | 1) * kLine;
 }
 
-// Allocates buffers from one thread's part of an allocation. If `memory` is null, only counts the
-// bytes needed.
+// Cuts buffers out of one thread's part of an allocation. If `memory` is null, take() returns null
+// and only the bytes are counted.
 class Scratch {
  public:
   explicit Scratch(char* memory) : memory_(memory) {}
@@ -69,7 +70,7 @@ class Scratch {
   int64_t used_ = 0;
 };
 
-// The rows [sequence, columns] of one head of a tensor [batch, heads, sequence, columns]. Byte:
+// One head of one sample, [sequence, columns], in a tensor [batch, heads, sequence, columns]. Byte:
 // const char for a tensor that is read, char for a tensor that is written.
 template <typename Byte>
 class RowsOfHead {
@@ -104,8 +105,8 @@ class RowsOfHead {
 using HeadRows = RowsOfHead<const char>;
 using WrittenHeadRows = RowsOfHead<char>;
 
-// to [count, columns rounded up to kLanes] <- rows [begin, begin + count) of `from`, padded with
-// zeros.
+// to <- rows [begin, begin + count) of `from`. to: [count, columns rounded up to a multiple of
+// kLanes], of to_type, with this row stride; padded with zeros.
 template <typename Element>
 void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType to_type, Element* to,
                int64_t stride) {
@@ -120,7 +121,7 @@ void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType t
   }
 }
 
-// Rows [begin, begin + count) of `to` <- scale * from.
+// Rows [begin, begin + count) of `to` <- scale * from, rounded to the type of `to`.
 template <typename Real>
 void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to, int64_t begin,
                 int64_t count, double scale) {
@@ -139,7 +140,7 @@ void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to
   }
 }
 
-// Row `row` of `to` += scale * from. Overwrites `from`.
+// Row `row` of `to` += scale * from. Multiplies `from` by scale in place.
 template <typename Real>
 void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {
@@ -163,13 +164,13 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
 
 // Memory formats of the operands of matrix products. A format has
 //   Element, Sum  the types of operands and of results
-//   kPair         rows of a right operand that are interleaved: the operand is [depth / kPair, n,
-//                 kPair]
-//   Keys          a head's keys or values as left operands: rows from a given key on, or the
-//                 transpose of the block that begins with a given key
+//   kPair         how many rows of a right operand are interleaved: it is [depth / kPair, n, kPair]
+//   kDiagonalKeys see kKeys
+//   Keys          a head's keys or values, as left operands. left(): the rows from a given key on;
+//                 left_transposed(): the transpose of a block, given by its first key and index
 //   Queries       a block of queries, or of output gradients, as right operands, with columns
-//                 padded with zeros to whole lanes
-//   passes        kernels applied to a block of scores between products
+//                 padded with zeros to a multiple of kLanes
+//   passes        kernels that are applied to a block of scores between two products
 //   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
 
 // fp32 and fp64 operands; bf16 tensors are converted to fp32.
@@ -193,8 +194,8 @@ struct WideFormat {
     }
   }
 
-  // A copy with a stride that suits the cache: products that read rows of a fused tensor in place
-  // are a third slower.
+  // The keys are copied, with a stride that suits the cache: a product that reads the rows in
+  // place, in a tensor of fused queries, keys and values, takes a third longer.
   struct Keys {
     int64_t stride;
     Real* rows;
@@ -249,8 +250,8 @@ struct Bf16Format {
 
   explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
 
-  // Transposed block by block, each block contiguous: rows as long as the sequence would lie in a
-  // memory page each.
+  // The keys are transposed block by block, and each block is contiguous. In a transpose of all
+  // keys, each row would be as long as the sequence, and so lie in another memory page.
   struct Keys {
     const std::vector<KeyRows>& blocks;
     int64_t stride, block_size;

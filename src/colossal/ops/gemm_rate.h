@@ -1,4 +1,4 @@
-// Measures the machine's GEMM rate, the denominator of reported utilization.
+// Measures the rate of matrix products on this machine. Reported utilization is relative to it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +7,10 @@
 
 namespace colossal::ops {
 
-// Returns the best FLOP/s of products of [1024, 768] by [768, 3072] measured within `length`, on
-// the calling thread's compute threads. Makes at least 3 products; uses fewer rows if the machine
-// only emulates the type. This shape is the fastest of a training step's products.
+// Returns the highest rate, in FLOP/s, among products of [1024, 768] by [768, 3072], which it
+// repeats for `length`, but at least 3 times. If products are too slow for that, as with a type
+// that the machine only emulates, uses fewer rows. On the CPU, computes with at::get_num_threads()
+// threads. Of the shapes of products in a training step, this one has the highest rate.
 double measure_gemm_rate(at::ScalarType type, std::chrono::milliseconds length,
                          at::Device device = at::kCPU);
 

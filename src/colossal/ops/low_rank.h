@@ -9,19 +9,20 @@
 
 namespace colossal::ops {
 
-// Up-projection of one of several linear layers whose outputs are concatenated along the last dim.
+// The up-projection of the adapter of one linear layer, among several whose outputs are
+// concatenated along the last dim.
 struct LowRankUp {
-  at::Tensor weight;  // [out_features, rank]; undefined: this layer has no adapter
-  int64_t out_features = 0;
-  int64_t z_offset = 0;  // column of z at which this adapter's `rank` columns begin
+  at::Tensor weight;         // [out_features, rank]; undefined: this layer has no adapter
+  int64_t out_features = 0;  // of the layer
+  int64_t z_offset = 0;      // column of z at which this adapter's `rank` columns begin
   double scale = 1;
 };
 
-// Adds scale * z weight^T to each layer's columns of y, with z restricted to the adapter's columns.
-// y: [.., sum of out_features]; z: [.., any number of columns], the down-projected inputs, with as
-// many rows as y. In place: returns y. Differentiable in y, z and the weights. y must be dense, and
-// must not be saved for backward by the operator that computed it. Throws InternalError if the
-// out_features do not add up to y's columns.
+// To each layer's columns of y, adds scale * z' weight^T, where z' are the adapter's columns of z.
+// Works in place, and returns y. y: [.., sum of out_features], dense; the operator that computed it
+// must not have saved it for backward. z: [.., columns of all adapters], the results of the
+// adapters' down-projections, with as many rows as y. Differentiable in y, z and the weights.
+// Throws InternalError if the out_features do not add up to y's columns.
 at::Tensor add_low_rank(const at::Tensor& y, const at::Tensor& z,
                         const std::vector<LowRankUp>& ups);
 

@@ -3,9 +3,10 @@
 
 namespace colossal::ops {
 
-// Registers meta kernels for layer norm and its backward, index_select and embedding's backward,
-// where, abs.out, native dropout, log-sigmoid, flip, roll and fused AdamW. Call before a dry run;
-// later calls do nothing. Modifies LibTorch's process-wide dispatch table and holds no other state.
+// Registers meta kernels for these operators of LibTorch, in its process-wide dispatch table:
+// native_layer_norm and its backward, index_select, embedding_dense_backward, where, abs.out,
+// native_dropout and log_sigmoid with their backward, flip, roll and _fused_adamw_. Must be called
+// before a dry run. Further calls do nothing. Thread-safe.
 void register_meta_kernels();
 
 }  // namespace colossal::ops

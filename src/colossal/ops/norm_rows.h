@@ -1,5 +1,5 @@
-// Helpers of the norm operators: access to rows, and parameter gradients that are bit-identical for
-// any number of threads.
+// Helpers of the norm operators: access to rows, and sums for parameter gradients that are
+// bit-identical for any number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,15 +12,17 @@
 
 namespace colossal::ops {
 
-// Rows per group. The rows of a group add to the parameter gradients one after the other.
+// Rows per group. One thread processes the rows of a group, in their order; it adds their terms of
+// the parameter gradients to sums that belong to the group.
 inline constexpr int64_t kRowsTogether = 64;
 
 int64_t num_groups_of(int64_t rows);
 
+// Return the tensor as contiguous, or in fp64; an undefined tensor if none is given.
 at::Tensor contiguous_or_none(const std::optional<at::Tensor>& given);
 at::Tensor doubles_or_none(const std::optional<at::Tensor>& given);
 
-// Pointers to the rows of a contiguous tensor; null if the tensor is undefined.
+// Pointers to the rows of a contiguous tensor [.., row length]; null if the tensor is undefined.
 template <typename Byte>
 struct RowsAt {
   Byte* data;
@@ -30,7 +32,8 @@ struct RowsAt {
 RowsAt<const char> rows_of(const at::Tensor& x);
 RowsAt<char> rows_to_write(const at::Tensor& x);
 
-// Calls visit(row, index of the row's group) for all rows, groups in parallel.
+// Calls visit(row, index of the row's group) for all rows, with different groups on several
+// threads.
 template <typename Visit>
 void visit_in_groups(int64_t rows, const Visit& visit) {
   parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
@@ -39,11 +42,12 @@ void visit_in_groups(int64_t rows, const Visit& visit) {
   });
 }
 
-// Returns zeros for the partial gradients of a parameter, one for each group of rows of x: [groups,
-// features].
+// Returns zeros [groups, features], in the compute type of x. Row i is for group i: its rows' terms
+// of a parameter's gradient are added there. rows: number of rows of all groups; features: number
+// of elements of the parameter.
 at::Tensor gradient_parts(const at::Tensor& x, int64_t rows, int64_t features);
-// Returns the sum over groups, in their order, [features]: bit-identical for any division of the
-// features among threads. Overwrites `parts`.
+// Returns the sum of `parts` over groups, in their order: [features], in `type`. Overwrites
+// `parts`.
 at::Tensor sum_of_parts(const at::Tensor& parts, at::ScalarType type);
 
 }  // namespace colossal::ops

@@ -1,9 +1,10 @@
-// Passes over flat parameter memory: the AdamW update, and the operations on gradients that precede
-// it.
+// Operators on flat parameters and gradients: the AdamW update, and what is done with gradients
+// before it.
 //
-// All tensors are one-dimensional, contiguous, in fp64, fp32 or bf16, and of equal length if a
-// function accepts several. Results do not depend on the number of threads, on timing, or on the
-// CPU. For meta tensors nothing is read: sums are 0 and all_finite() is true.
+// All tensors are one-dimensional, contiguous, and in fp64, fp32 or bf16; the tensors of one call
+// have equal lengths. Results are bit-identical for any number of threads and on any CPU. With
+// tensors on meta, squared_norm() is 0 and all_finite() is true. All functions throw InternalError
+// for other tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,16 +19,16 @@ struct AdamWScalars {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  double gradient_scale = 1;  // factor on the gradient (mean over tokens, clipping)
-  int64_t update = 1;         // number of this update, counted from 1
+  double gradient_scale = 1;  // the gradient is multiplied by it (mean over tokens, clipping)
+  int64_t update = 1;         // 1 for the first update of these elements, then 2, ...
 };
 
-// One update, as by torch.optim.AdamW (decoupled weight decay: I. Loshchilov, F. Hutter, ICLR
-// 2019), in one pass over memory, computed in the master's type.
+// Makes one update, as torch.optim.AdamW does (decoupled weight decay: I. Loshchilov, F. Hutter,
+// ICLR 2019), in one pass over memory. Computes in the master's type.
 //   master    fp64 or fp32; updated
 //   working   the weights that the model computes with; set to the rounded master. Undefined: the
 //             model computes with the master
-//   moments   updated; of any type
+//   first_moment, second_moment   updated; both of one type
 //   gradient  of any type
 void adamw(const at::Tensor& master, const at::Tensor& working, const at::Tensor& first_moment,
            const at::Tensor& second_moment, const at::Tensor& gradient,
@@ -36,14 +37,14 @@ void adamw(const at::Tensor& master, const at::Tensor& working, const at::Tensor
 // to += from, added in fp32 (in fp64 if either tensor is fp64).
 void accumulate(const at::Tensor& to, const at::Tensor& from);
 
-// to <- scale * from, converted to to's type. On a CPU with one thread `to` may start at the
-// address of `from`, if its type is the same or narrower.
+// to <- scale * from, converted to the type of `to`. On the CPU with one thread, `to` may begin at
+// the same address as `from` if its type is not wider.
 void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale = 1);
 
-// Returns the sum of squares in fp64; the order of summation depends only on the length.
+// Returns the sum of squares, computed in fp64.
 double squared_norm(const at::Tensor& values);
 
-// Returns false if an element is infinite or NaN.
+// Returns whether no element is infinite or NaN.
 bool all_finite(const at::Tensor& values);
 
 }  // namespace colossal::ops

@@ -1,5 +1,6 @@
-// Linear layers with packed weights (QLoRA). Weights are unpacked a few outputs at a time, in the
-// forward pass and again in the backward pass, so that the whole weight never exists unpacked.
+// Linear layers with packed weights (QLoRA). In the forward pass and again in the backward pass,
+// packed_linear() unpacks some 8 million elements of a weight at a time, packed_grouped_product()
+// the matrix of one group; they are freed after their product.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +12,9 @@
 
 namespace colossal::ops {
 
-// Packed weights of linear layers that share an input; outputs are concatenated. biases: one for
-// each weight, or empty. The layouts must outlive the backward pass.
+// Packed weights of linear layers with one common input, whose outputs are concatenated along the
+// last dim. bytes: from pack(). layouts: one for each weight; they must outlive the backward pass.
+// biases: one for each weight, or empty.
 struct PackedWeights {
   std::vector<at::Tensor> bytes;
   std::vector<std::shared_ptr<const PackedLayout>> layouts;
@@ -21,12 +23,14 @@ struct PackedWeights {
   int64_t out_features() const;
 };
 
-// Returns [.., sum of out] in x's type, for x [.., in]: multiplies by the unpacked weights rounded
-// to x's type, with the accumulation of LibTorch's linear(). Differentiable in x.
+// Returns the concatenated outputs, [.., sum of out], for x [.., in]. Multiplies x by the unpacked
+// weights, rounded to x's type. Differentiable in x. Throws InternalError if the numbers of
+// weights, layouts and biases do not match.
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeights& given);
 
-// grouped_product() with stacks [groups, out, in], each packed as one weight [groups * out, in]. Of
-// each group a rank holds the same number of outputs. Differentiable in rows.
+// Like grouped_product(), for packed stacks: each stack [groups, out, in] is packed as one weight
+// [groups * out, in]. A rank must hold the same number of outputs of every group. stacks.biases is
+// ignored. Differentiable in rows.
 at::Tensor packed_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const PackedWeights& stacks);
 

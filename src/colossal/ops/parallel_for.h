@@ -1,3 +1,4 @@
+// Parallel loops, on LibTorch's threads or on threads that stay awake between loops.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -10,9 +11,9 @@
 
 namespace colossal::ops {
 
-// While an object of this class exists, this thread's parallel_for() uses at::get_num_threads()
-// threads that stay awake between calls. For the thread that generates tokens: a product of one row
-// takes tens of microseconds, and waking a thread for it takes as long.
+// While an object of this class exists, parallel_for() on the thread that made it uses
+// at::get_num_threads() threads that stay awake between calls. It is for the thread that generates
+// tokens: a product of one row takes tens of microseconds, about as long as waking a thread.
 class AwakeThreads {
  public:
   AwakeThreads();
@@ -27,16 +28,18 @@ class AwakeThreads {
 
 namespace detail {
 
-// Returns null if the calling thread has no AwakeThreads. Within a part of run_on() returns a team
-// of one thread, so that nested loops stay on their thread.
+// Returns the calling thread's team; null if it has no AwakeThreads. Within a part of run_on(),
+// returns a team of one thread, so that nested loops stay on their thread.
 ThreadTeam* awake_team();
+// Calls part(0), ..., part(parts - 1), each on its own thread of the team. parts: at most
+// team.size().
 void run_on(ThreadTeam& team, int64_t parts, const std::function<void(int64_t)>& part);
 
 }  // namespace detail
 
-// Calls visit(first, last) for consecutive parts of [begin, end) from several threads. Each part
-// has at least `grain` elements, except the last. Equivalent to at::parallel_for, which it calls if
-// the thread has no AwakeThreads.
+// Cuts [begin, end) into consecutive parts and calls visit(first, last) for each, from several
+// threads at once. Each part has at least `grain` elements, except the last. Like
+// at::parallel_for(), which it calls if the calling thread has no AwakeThreads.
 template <typename Visit>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const Visit& visit) {
   ThreadTeam* team = detail::awake_team();

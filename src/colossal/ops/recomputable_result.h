@@ -1,6 +1,7 @@
-// Results that are cheap to recompute from tensors that the backward pass saves anyway: norms and
-// activation functions. Memory managers may drop such results between the forward and the backward
-// pass (V. Korthikanti et al. 2022, "selective activation recomputation").
+// Results of operators, such as norms and activation functions, that are cheap to recompute from
+// tensors that are saved for backward anyway. A listener may free such results after the forward
+// pass and recompute them in the backward pass (V. Korthikanti et al. 2022, "selective activation
+// recomputation").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,19 +11,20 @@
 
 namespace colossal::ops {
 
-// Recomputes the result from its inputs, given in order, without recording for autograd. The result
-// is bit-identical.
+// Recomputes a result from its inputs, bit-identically. `inputs` are in the order in which the
+// result was announced. Autograd does not record it.
 using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
 class RecomputableResultListener {
  public:
   virtual ~RecomputableResultListener() = default;
+  // Called when an operator has computed `result` from `inputs`. `compute` computes it again.
   virtual void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                     ComputeAgain compute) = 0;
 };
 
-// While a scope exists, its listener is notified of this thread's recomputable results. Null: no
-// listener.
+// While a scope exists, its listener is notified of the recomputable results on the thread that
+// made the scope. Of several scopes on a thread, only the innermost counts. Null: no listener.
 class RecomputableResultScope {
  public:
   explicit RecomputableResultScope(RecomputableResultListener* listener);
@@ -34,7 +36,8 @@ class RecomputableResultScope {
   RecomputableResultListener* before_;
 };
 
-// Called by an operator that has computed a recomputable result.
+// Notifies the calling thread's listener, if there is one. Called by an operator that has computed
+// `result` for a backward pass.
 void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                                   const ComputeAgain& compute);
 

@@ -1,6 +1,7 @@
-// Embedding lookup and loss with a table of which only one block of rows is in memory at a time.
-// Each block's gradient is computed by its own autograd node, the last block's first, so that the
-// gradient of a block can be released before that of the next is computed.
+// Embedding lookup, and the loss of a vocabulary head, with a table of which only one block of rows
+// is in memory at a time. Each block has its own autograd node; the backward pass begins with the
+// last block. So the gradient of a block can be released before the gradient of the next one is
+// computed.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,42 +15,48 @@
 
 namespace colossal::ops {
 
-// Calls visit(rows, begin) for each block of the table, in order. rows: [rows of the block,
-// features], the table's rows from global row `begin` on; valid only during the call.
+// ForEachBlock calls visit(rows, begin) for each block of the table, in order. rows: [rows of the
+// block, features], the table's rows from global row `begin` on; in memory only during the call.
 using VisitRows = std::function<void(const at::Tensor& rows, int64_t begin)>;
 using ForEachBlock = std::function<void(const VisitRows& visit)>;
 
-// Returns the table's rows of tokens [..] int64, [.., features]; zeros for tokens whose row is in
-// no block.
+// Returns the table's row for each token, [.., features]; zeros for tokens whose row is in no
+// block. tokens: [..] int64. Differentiable in the table.
 at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 
-// Interface for tables whose blocks are sharded over ranks: gathers blocks and reduces their
-// gradients. Not recorded by autograd. All ranks must make the same calls, once in the forward and
-// once in the backward pass for each block, counted from 0. Must outlive the backward pass.
+// For tables of which each block is itself sharded over ranks: gathers blocks and reduces their
+// gradients. Blocks count from 0. gather() and give_back() are collective:
+// linear_log_probabilities() calls gather() for each block in the forward and in the backward pass,
+// and give_back() in the backward pass. Autograd does not record these calls. An object must
+// outlive the backward pass.
 class BlockRanks {
  public:
   virtual ~BlockRanks() = default;
-  // Returns the global rows of a whole block, as runs in the order of the gathered block.
+  // Returns the global indices of a whole block's rows, as runs, in the order that gather() gives
+  // the rows.
   virtual std::vector<Range> rows(size_t block) const = 0;
+  // Returns the whole block. part: this rank's part of it.
   virtual at::Tensor gather(const at::Tensor& part, size_t block) const = 0;
-  // Reduce-scatters the gradient of the whole block: returns this rank's part, in the given sizes,
-  // summed over the ranks.
+  // Reduce-scatters the gradient of a whole block: returns this rank's part of the sum over the
+  // ranks. sizes: of this rank's part.
   virtual at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
                                size_t block) const = 0;
 };
 
-// Returns the log-probabilities [tokens] of labels [tokens], 0 for ignored labels, in fp32 (fp64
-// for fp64), under the softmax of the logits x table^T. Differentiable in x, table, options.bias,
-// options.z and options.up, token by token. x, labels, options, logits_bytes: as for
-// linear_cross_entropy() of the whole table or, if `combine` is given, of this rank's shard.
-//   vocabulary  rows over all ranks
-//   combine     reduces the softmax statistics, see VocabularyShard::combine
-//   ranks       null: each block is whole on this rank
-//   bias_begin  global row of the first row of options.bias and options.up, which cover all rows
-//               that this rank visits
-// Softmax statistics of the blocks are combined as the blocks arrive; the backward pass recomputes
-// each block's logits: four matrix products instead of three. The backward pass keeps x and three
-// numbers per token.
+// Returns the log-probability of each token's label, [tokens] in fp32 (fp64 for fp64); 0 for
+// kIgnoredLabel. The probabilities are the softmax of logits with weight = table (see
+// LogitOptions). Differentiable in x, table, options.bias, options.z and options.up. x, labels,
+// logits_bytes: as for linear_cross_entropy(). If `combine` is given, the table is this rank's
+// shard of the vocabulary, and the gradient of x is this shard's term. Here, options may have a
+// low-rank adapter.
+//   vocabulary  number of rows over all ranks; labels must be below it
+//   combine     see VocabularyShard::combine; called once for all tokens
+//   ranks       null: each block that `table` visits is whole
+//   bias_begin  global row of the first row of options.bias and options.up; both must have all rows
+//               of the blocks that this rank visits
+// The forward pass merges each block's softmax statistics into those of the blocks before it. The
+// backward pass recomputes each block's logits, so there are four matrix products instead of three.
+// Saves x, labels and three numbers per token for backward, but no logits.
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
                                     const std::function<void(const at::Tensor&)>& combine = {},
@@ -57,8 +64,8 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
                                     const LogitOptions& options = {}, int64_t bias_begin = 0,
                                     int64_t logits_bytes = kDefaultLogitsBytes);
 
-// Returns the sum of the cross-entropies: linear_cross_entropy() for a table in blocks, computed as
-// linear_log_probabilities().
+// linear_cross_entropy() for a table in blocks: returns minus the sum of linear_log_probabilities()
+// over tokens.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
                                 const std::function<void(const at::Tensor&)>& combine = {},

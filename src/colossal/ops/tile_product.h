@@ -1,32 +1,36 @@
-// Products of bf16 matrices on a CPU with matrix tiles (Intel AMX), for few rows or for changing
-// numbers of rows: the larger operand is read in place, where LibTorch repacks it for each product.
-// A dispatcher operator, with an implementation for meta.
+// Products of bf16 matrices on a CPU with matrix tiles (Intel AMX), for few rows or for numbers of
+// rows that change from call to call. tile_product() is a dispatcher operator, with an
+// implementation for meta.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// Returns whether tile_product() supports to [m, n] <- a [m, k] b [k, n]. Requires bf16 on a CPU
-// with tiles (for meta: this machine's CPU), `to` dense along n, and either
-// - a dense along k, b dense along k or n, k and n multiples of 32; or
-// - a dense along m, b dense along n, m and n multiples of 32: weight gradients.
+// Returns whether tile_product() supports to [m, n] <- a [m, k] b [k, n]. It does if all three are
+// bf16, a is on the CPU or on meta, this machine's CPU has tiles, m > 0, `to` is dense along n, and
+// either
+// - a is dense along k, b is dense along k or n, and k and n are multiples of 32; or
+// - a is dense along m, b is dense along n, and m and n are multiples of 32. This is the form of a
+//   weight gradient.
 bool fits_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to);
 
-// Returns whether tile_product() supports the product and is faster than LibTorch: with at most 128
-// rows or, for a weight gradient, with a depth k of at most 2,048.
+// Returns whether tile_product() supports the product and is faster than LibTorch: if m is at most
+// 128 or, in the form of a weight gradient, if k is at most 2,048.
 bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to);
 
-// Computes to <- a b + bias, or with `add` to += a b, when the number of rows changes from batch to
-// batch. oneDNN compiles a kernel for each number of rows and caches a thousand of them. So
-// LibTorch multiplies a multiple of 128 rows (for a weight gradient, of the depth), and
-// tile_product() the rest. Requires fits_tiles(). bias: [n]; undefined: none; must be undefined
-// with `add`.
+// to <- a b + bias or, with `add`, to += a b, for products whose m (in the form of a weight
+// gradient, k) changes from call to call. LibTorch's oneDNN would compile a kernel for each size,
+// and keep a thousand of them. So if is_faster_in_tiles() is false, LibTorch computes the product
+// for the largest multiple of 128 rows of a (columns, for a weight gradient), and tile_product()
+// the rest. Requires fits_tiles(). bias: [n]; undefined: none. It must be undefined with `add` and
+// for a weight gradient.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add);
 
-// to <- a b, rounded once; with `add` to <- to + a b. Not differentiable. Bit-identical for any
-// number of rows and threads. Throws InternalError if fits_tiles() does not hold for the layouts.
+// to <- a b, rounded once; with `add`, to <- to + a b. Not differentiable. An element's bits depend
+// neither on the number of rows nor on the number of threads. Throws InternalError if fits_tiles()
+// is false because of the operands' sizes or strides.
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add);
 
 }  // namespace colossal::ops

@@ -1,4 +1,4 @@
-// Learning rate schedules: linear warm-up, then cosine or linear decay or a constant rate.
+// Learning rate schedules: a linear warm-up, then cosine decay, linear decay or a constant rate.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,23 @@ namespace colossal::optim {
 struct ScheduleConfig {
   std::string name = "cosine";  // "cosine", "linear", "constant"
   int64_t warmup_steps = 0;
-  // The minimum rate of cosine and linear, as a fraction of the peak; see Schedule.
+  // The rate at which "cosine" and "linear" end, as a fraction of the peak rate.
   double minimum_ratio = 0;
 };
 
 class Schedule {
  public:
-  // total_steps: cosine and linear would reach the minimum at step total_steps + 1. Throws
-  // ConfigError for an unknown name or negative warmup_steps.
+  // peak: the learning rate at the end of warm-up. total_steps: the run's steps, with those of
+  // warm-up; "constant" ignores it. Throws ConfigError for an unknown name or negative
+  // warmup_steps.
   Schedule(const ScheduleConfig& config, double peak, int64_t total_steps);
 
-  // Returns the rate of step `step` (counted from 1). During warm-up: peak * step / warmup_steps.
-  // After warm-up, progress is (step - 1 - warmup_steps) / (total_steps - warmup_steps), as in
-  // transformers: the first step after warm-up has the full peak, the last step is just above the
-  // minimum. (During warm-up transformers is one step behind: peak * (step - 1) / warmup_steps.)
+  // Returns the learning rate of step `step`, counted from 1. During warm-up it is peak * step /
+  // warmup_steps. Then "cosine" and "linear" decay from peak to minimum_ratio * peak, and are at
+  // the fraction (step - 1 - warmup_steps) / (total_steps - warmup_steps) of the way, as in
+  // transformers: the first step after warm-up has the peak rate, and step total_steps + 1 would be
+  // the first with the minimum. (transformers differs during warm-up: peak * (step - 1) /
+  // warmup_steps.)
   double learning_rate(int64_t step) const;
 
  private:

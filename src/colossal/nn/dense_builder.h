@@ -97,6 +97,7 @@ class DenseBuilder : public Builder {
     int64_t layer = 0;  // index of the block
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
+  // Returns the order in which the experts of a layer are placed on ranks.
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
   // A or B of the adapters of all experts, see ExpertAdapter. inner_width: as in ExpertStack if
   // `features` are the inner features of the experts, which may be cut; else 0.
@@ -113,6 +114,7 @@ class DenseBuilder : public Builder {
   virtual ShareRows share_rows() const { return nullptr; }
   // Number of ranks that divide each expert, whose results are summed.
   virtual int expert_parts() const { return 1; }
+  // Makes the layer of these parts.
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
   // of_all_heads(): placement of parameters that all heads of an attention read. of_heads():
   // placement of parameters with a part for each query head or key head, without `held`, which the

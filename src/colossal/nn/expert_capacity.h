@@ -19,10 +19,10 @@ struct SharedRows {
   int64_t first = 0;
 };
 // Gathers rows [tokens of this rank, width] in fp64, one per token, over the ranks that route
-// tokens of the same sequences. In the argument, column kColumnOfRow is the index of the token's
-// position among this rank's positions of the sequence; in the result it is the position in the
-// whole sequence, which has `positions` tokens. Null: only this rank routes tokens of its
-// sequences.
+// tokens of the same sequences. All columns but one are copied. In the argument, column
+// kColumnOfRow is the index of the token's position among this rank's positions of the sequence; in
+// the result it is the position in the whole sequence, which has `positions` tokens. Null: only
+// this rank routes tokens of its sequences.
 using ShareRows = std::function<SharedRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kColumnOfRow = 1;
 

@@ -101,7 +101,7 @@ class LowRankAdapter {
                             const std::vector<ParameterHandle>& biases, const StepContext& context,
                             LayerScope& scope) const;
   // Adds one per-request adapter's terms to y [rows, sum of out_features on this rank]; z: x A^T of
-  // these rows.
+  // these rows; bias: that of all products, already in y, or undefined.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
                             const RequestAdapter& brought) const;
   // Returns x A^T for all of `downs`, concatenated, in the layout of y.

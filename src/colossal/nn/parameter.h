@@ -83,7 +83,7 @@ struct Placement {
 // parameter, with the name and shape of the whole tensor.
 struct RowBlock {
   int index = 0;      // among this rank's blocks of the tensor, in the order of their rows
-  int64_t numel = 0;  // elements of the blocks with this index of all ranks
+  int64_t numel = 0;  // number of elements of all ranks' blocks with this index
 };
 
 struct Parameter {
@@ -94,15 +94,15 @@ struct Parameter {
   bool trainable = true;
   bool of_adapter = false;  // stored in the adapter's files, even if frozen
   bool of_experts = false;  // dim 0 is the expert index
-  bool in_fp32 = false;     // at least fp32, even if the model computes in bf16
+  bool in_fp32 = false;     // stored in at least fp32, even if the model computes in bf16
   // Set if the parameter is the weight of a linear layer, or a stack of such weights [experts, ..,
   // ..]: the order of the matrix, or of each expert's matrix.
   std::optional<WeightOrder> product;
   bool head = false;              // is the table of a vocabulary head
   std::optional<RowBlock> block;  // nullopt: the parameter is a whole tensor
   at::Tensor tensor;              // a leaf of stored_shape(); undefined until memory/ allocates it
-  // Layout of a frozen weight in few bits (int8 or NF4), whose bytes are in `tensor`. Null: not
-  // packed.
+  // Layout of a frozen weight that is packed in int8 or NF4; `tensor` then holds its bytes. Null:
+  // not packed.
   std::shared_ptr<const ops::PackedLayout> packed;
   // Replaces `tensor` for a quantized frozen weight or head table, [out, in]. Null: not quantized.
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
@@ -178,7 +178,7 @@ using ParameterList = std::vector<ParameterHandle>;
 
 // Returns use() of each handle.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
-// Returns Parameter::quantized of each handle.
+// Returns Parameter::quantized of each handle; null for weights that are not quantized.
 std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
     const std::vector<ParameterHandle>& handles);
 

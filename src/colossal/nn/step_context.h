@@ -63,7 +63,7 @@ struct StepContext {
 };
 
 // Returns a context with positions [begin, begin + sequence) on `device`, sample ids 0 .. batch -
-// 1, and `length` begin + sequence.
+// 1, and `length` begin + sequence. The other fields have their defaults.
 StepContext make_step_context(int64_t batch, int64_t sequence, at::Device device,
                               int64_t begin = 0);
 

@@ -65,6 +65,7 @@ constexpr ElementType element_type() {
   return sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32;
 }
 
+// block[i] <- element begin + i of `data`, converted to Real; i < count.
 template <typename Real>
 inline void widen_block(const void* data, ElementType type, int64_t begin, int64_t count,
                         Real* __restrict block) {
@@ -80,6 +81,7 @@ inline void widen_block(const void* data, ElementType type, int64_t begin, int64
   }
 }
 
+// Element begin + i of `data` <- block[i], rounded to nearest in `type`; i < count.
 template <typename Real>
 inline void narrow_block(const Real* __restrict block, int64_t count, void* data, ElementType type,
                          int64_t begin) {

@@ -79,7 +79,7 @@ struct EmbeddingOptions {
 // + bias) / soft_cap).
 struct VocabularyHeadOptions {
   EmbeddingOptions table;
-  bool bias = false;  // parameter NAME.bias, [vocabulary]; a tied head has one, too
+  bool bias = false;  // parameter NAME.bias, [vocabulary]; not shared by a tied head
   double logit_scale = 1;
   double soft_cap = 0;  // 0: none
 };
@@ -95,8 +95,8 @@ struct QueryKeyNormOptions {
   };
   Kind kind = Kind::none;
   Over over = Over::each_head;
-  // With each_head: true: weights are [heads, head_size], one row per head; false: [head_size],
-  // shared by the heads.
+  // Used with each_head. If true, weights are [heads, head_size], one row per head; if false,
+  // [head_size], shared by all heads.
   bool own_weights = false;
   bool bias = false;
   bool unit_offset = false;  // as in NormOptions
@@ -116,7 +116,7 @@ struct AttentionOptions {
   double dropout = 0;
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
-  // Mask and changes of the scores: see ops::AttentionOptions.
+  // Mask and changes of the scores: as in ops::AttentionOptions, where not said otherwise.
   bool causal = true;
   int64_t window = 0;   // sliding window, in positions; 0: none
   double soft_cap = 0;  // soft cap of the scores; 0: no cap

@@ -102,7 +102,8 @@ class PairedStacks : public ExpertStacks {
   int parts_;
 };
 
-// The order in which the experts of a layer are placed on ranks.
+// Where the experts of a layer are: each expert has a place, a number from 0, and each rank has the
+// experts of one run of places.
 struct ExpertPlaces {
   std::vector<int64_t> order;     // the expert at each place; empty: place i has expert i
   std::vector<int64_t> expected;  // rows of each expert (by index) in dry runs; empty: all alike

@@ -1,5 +1,5 @@
-// A model's repeated blocks. The model never loops over them: the BlockRunner in the context
-// decides how each block runs (recomputation, offload, prefetch, pipeline stage).
+// A model's repeated blocks. A model runs them only by Blocks::forward(), so that the BlockRunner
+// in the context decides how each block runs (recomputation, offload, prefetch).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,6 +23,8 @@ class Block {
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
+  // Runs `block`, which has number `index` in the model, on x and returns what block.forward(x,
+  // context) does.
   virtual at::Tensor run(int64_t index, Block& block, const at::Tensor& x,
                          const StepContext& context) = 0;
 };
@@ -30,8 +32,9 @@ class BlockRunner {
 class Blocks {
  public:
   Blocks() = default;
+  // Makes blocks 0 .. count - 1 by make(index), each after build.begin_part().
   Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
-  // Runs a range of the blocks, for example those of a pipeline stage.
+  // Runs a range of the blocks in order, for example those of a pipeline stage.
   at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 

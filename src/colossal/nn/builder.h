@@ -1,5 +1,6 @@
-// Makes the layers that a model requests by name. DenseBuilder makes unsharded layers, the builders
-// of parallel/ sharded ones. A model does not know which builder it uses.
+// A model makes its layers by a Builder, which registers their parameters by name. DenseBuilder
+// makes unsharded layers, the builders of parallel/ sharded ones. A model does not know which
+// builder it uses.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ struct LinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// Several linear layers with the same input; their outputs are concatenated. Each part has its own
-// parameters.
+// Several linear layers with the same input, whose outputs are concatenated. Each part has its own
+// parameters, NAME.weight and NAME.bias.
 struct FusedLinearOptions {
   struct Part {
     std::string name;
@@ -45,8 +46,8 @@ struct FusedLinearOptions {
 // A mixture-of-experts layer whose experts are gated MLPs. Parameters: those of Router, and the
 // stacked weights of all experts: NAME.gate.weight and NAME.up.weight, [experts, inner, hidden],
 // and NAME.down.weight, [experts, hidden, inner]. With clamped_gate (GPT-OSS): NAME.gate_up.weight,
-// [experts, hidden, 2 * inner], where columns of gate and up alternate, NAME.down.weight, [experts,
-// inner, hidden], and a bias for each.
+// [experts, hidden, 2 * inner], where columns of gate and up alternate; NAME.down.weight, [experts,
+// inner, hidden]; NAME.gate_up.bias, [experts, 2 * inner]; NAME.down.bias, [experts, hidden].
 struct ExpertsOptions {
   int64_t layer = 0;  // index of the block
   int64_t hidden = 0;
@@ -58,7 +59,7 @@ struct ExpertsOptions {
   Initializer down_initializer = Initializer::normal(0.02);
 };
 
-// Parameters: "weight" and, for a layer norm, "bias", each [features].
+// Parameters: NAME.weight and, for a layer norm, NAME.bias, each [features].
 struct NormOptions {
   int64_t features = 0;
   double epsilon = 1e-5;
@@ -78,13 +79,14 @@ struct EmbeddingOptions {
 // + bias) / soft_cap).
 struct VocabularyHeadOptions {
   EmbeddingOptions table;
-  bool bias = false;  // parameter NAME.bias, [vocabulary]; a tied head has its own
+  bool bias = false;  // parameter NAME.bias, [vocabulary]; not shared by a tied head
   double logit_scale = 1;
   double soft_cap = 0;  // 0: none
 };
 
-// Norms of queries and keys between their projection and the rotary embedding. Their parameters are
-// siblings of the attention: "query_norm.weight", "key_norm.weight", and "bias" likewise.
+// Norms of queries and keys, applied after their projection and before the rotary embedding.
+// Parameters, in the scope of the attention: "query_norm.weight", "key_norm.weight" and, with
+// `bias`, "query_norm.bias", "key_norm.bias".
 struct QueryKeyNormOptions {
   enum class Kind { none, rms, layer };
   enum class Over {
@@ -93,7 +95,8 @@ struct QueryKeyNormOptions {
   };
   Kind kind = Kind::none;
   Over over = Over::each_head;
-  // With each_head: weights are [heads, head_size], one row per head, instead of [head_size].
+  // Used with each_head. If true, weights are [heads, head_size], one row per head; if false,
+  // [head_size], shared by all heads.
   bool own_weights = false;
   bool bias = false;
   bool unit_offset = false;  // as in NormOptions
@@ -113,11 +116,11 @@ struct AttentionOptions {
   double dropout = 0;
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
-  // Mask and changes of the scores: see ops::AttentionOptions.
+  // Mask and changes of the scores: as in ops::AttentionOptions, where not said otherwise.
   bool causal = true;
-  int64_t window = 0;   // sliding window in positions; 0: no window
+  int64_t window = 0;   // sliding window, in positions; 0: none
   double soft_cap = 0;  // soft cap of the scores; 0: no cap
-  double alibi = 0;     // multiplies ALiBi's slopes; 0: no ALiBi
+  double alibi = 0;     // factor on ALiBi's slopes; 0: no ALiBi
   // Attention sinks: parameter NAME.sinks [heads], one logit per query head. nullopt: no sinks.
   std::optional<Initializer> sinks{};
 
@@ -125,11 +128,11 @@ struct AttentionOptions {
 };
 
 // Multi-head latent attention, MLA (DeepSeek-AI 2024, "DeepSeek-V2", 2.1). Linear layers project
-// each token down to a few features, the latents; the latents are normed and projected up to the
-// heads of queries, keys and values. Each query or key head has `rotary` features with rotary
-// embedding, which all key heads share, followed by `plain` features without it. A key-value store
-// keeps the latents and the rotary features of the keys instead of heads, unless "key_value_up" has
-// an adapter.
+// each token down to a few features, the latents; these are normed and projected up to the heads of
+// queries, keys and values. A query or key head has `rotary` features with rotary embedding,
+// followed by `plain` features without it. All key heads have the same rotary features. A
+// KeyValueStore keeps, of each position, the latents and the rotary features instead of keys and
+// values of heads, unless "key_value_up" has an adapter.
 //
 // Parameters: "query_down" [query_rank, hidden], "query_latent_norm" and "query_up" [heads *
 // (rotary + plain), query_rank], or, if query_rank is 0, "query" [heads * (rotary + plain),
@@ -159,11 +162,12 @@ struct LocalHeads {
   Range keys;  // and values
 };
 
-// Adapters; with them all other weights of the model are frozen. Low-rank adapters
-// (low_rank_adapter.h) add, beside an adapted weight, parameters "lora_A.weight" (A) and
-// "lora_B.weight" (B), and with `magnitudes` (DoRA) "lora_magnitude_vector.weight", [out_features].
-// Virtual tokens (ops::VirtualTokens) add, beside an attention, "virtual_keys.weight" and
-// "virtual_values.weight", each [tokens, kv_heads * size].
+// The adapters of a model; all its other weights are frozen, except `trained`. A layer NAME with a
+// low-rank adapter (low_rank_adapter.h) has parameters NAME.lora_A.weight (A) and
+// NAME.lora_B.weight (B), and with `magnitudes` (DoRA) NAME.lora_magnitude_vector.weight,
+// [out_features]; an embedding has NAME.lora_embedding_A.weight and NAME.lora_embedding_B.weight.
+// With virtual tokens (ops::VirtualTokens), an attention NAME has NAME.virtual_keys.weight and
+// NAME.virtual_values.weight, each [tokens, kv_heads * size].
 struct AdapterOptions {
   int64_t virtual_tokens = 0;  // 0: none
   Initializer virtual_initializer = Initializer::normal(1);
@@ -171,19 +175,19 @@ struct AdapterOptions {
   double scale = 1;
   double dropout = 0;
   bool magnitudes = false;
-  // Whether the initial A and B are kept as frozen parameters "lora_A_start.weight" (A) and
-  // "lora_B_start.weight" (-B). No layer computes with these.
+  // Whether the A and B that training starts from are kept in frozen parameters
+  // NAME.lora_A_start.weight (A) and NAME.lora_B_start.weight (-B). No layer computes with these.
   bool keeps_start = false;
   // Parameters of the model, by full name, that are trained together with the adapters.
   std::set<std::string> trained = {};
   // Storage type of the frozen weights of the blocks' linear layers; nullopt: not packed.
   std::optional<ops::PackedType> base = std::nullopt;
-  // Accepts the full name of a linear layer ("blocks.3.query") and returns the module of the
-  // model's files that contains the layer, or nullopt if the layer has no adapter. Neighbouring
-  // parts of a fused layer with the same module share A.
+  // Takes the full name of a linear layer, embedding or head ("blocks.3.query"). Returns the name
+  // of the module of the model's files that contains the layer, or nullopt if the layer has no
+  // adapter. Parts of a fused layer with the same module share A.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
-  // Rank and scale of the modules that differ from `rank` and `scale`, by the name that `adapted`
-  // returns.
+  // Rank and scale of the modules for which these are not `rank` and `scale`, by the name that
+  // `adapted` returns.
   struct Size {
     int64_t rank = 0;
     double scale = 1;
@@ -196,34 +200,36 @@ struct AdapterOptions {
   }
 };
 
-// DoRA magnitudes of an adapter. `initial` returns their initial values: the norms of the rows of
-// the adapted weight (output_norms()). Call `initial` only on ranks that hold the weights.
+// DoRA magnitudes of an adapter. `initial` returns their initial values, output_norms() of the
+// adapted weight; see there which ranks must call it. Call it only on ranks whose stage has the
+// weights.
 struct Magnitudes {
   ParameterHandle parameter;
   std::function<at::Tensor(LayerScope& scope)> initial;
 };
 
-// Parameters of an attention, for this rank's heads.
+// Parameters of an attention; each rank has those of its heads.
 struct AttentionParameters {
   ParameterHandle sinks{};  // [query heads on this rank]; empty handle: no sinks
   // [virtual tokens, K/V heads on this rank * size] each; empty handles: no virtual tokens.
   ParameterHandle virtual_keys{}, virtual_values{};
 };
 
-// A part of a model that pipeline parallelism does not divide: everything before the blocks, one
-// block, or everything after the blocks.
+// A part of a model that is on one pipeline stage: everything before the blocks (embedding), one
+// block, or everything after the blocks (head).
 struct ModelPart {
   enum class Kind { embedding, block, head };
   Kind kind = Kind::embedding;
   int64_t block = 0;
 };
+// Returns the pipeline stage of a part.
 using StageOf = std::function<int(const ModelPart&)>;
 
 class Builder {
  public:
   virtual ~Builder() = default;
 
-  // Freezes all weights and adds adapters to the layers that `options` names. Call it before any
+  // Freezes the weights and adds adapters to the layers that `options` selects. Call it before any
   // layer is made.
   virtual void adapt(AdapterOptions options) = 0;
 
@@ -232,7 +238,7 @@ class Builder {
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;
-  // options.vocabulary: number of all rows of the table, including those before first_row.
+  // options.vocabulary: number of rows of the table, with those before first_row.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
@@ -260,12 +266,14 @@ class Builder {
       const VocabularyHeadOptions& options) = 0;
 
   virtual const ParameterList& parameters() const = 0;
-  // Number of virtual tokens before each sequence, for steps with StepContext::adapted.
+  // Number of virtual tokens that AdapterOptions adds before each sequence, in steps with
+  // StepContext::adapted; 0: none.
   virtual int64_t virtual_tokens() const = 0;
   // Magnitudes of all adapters, in the order in which the model uses them.
   virtual const std::vector<Magnitudes>& magnitudes() const = 0;
 
-  // While a Scope lives, parameter names begin with `name`: "blocks.3" + "up" + "weight".
+  // While a Scope lives, `name` and a dot precede the names of the layers that are made. Scopes
+  // nest: with "blocks.3", the weight of layer "query" is "blocks.3.query.weight".
   class Scope {
    public:
     Scope(Builder& builder, const std::string& name);

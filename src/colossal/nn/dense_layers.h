@@ -30,8 +30,7 @@ class DenseEmbedding : public Embedding {
   EmbeddingAdapter adapter_;
 };
 
-// Returns positions + first_row: the table rows of `positions`, where position 0 has row
-// `first_row`.
+// Returns the rows of a position table for `positions`, where position 0 has row `first_row`.
 at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row);
 
 class DensePositionEmbedding : public PositionEmbedding {
@@ -118,8 +117,9 @@ class DenseAttention : public Attention {
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  protected:
-  // Computes attention. Queries, keys and values of this rank's positions: [batch, heads, sequence,
-  // size] each. Returns [batch, query heads, sequence, value_size].
+  // Computes attention if there is no KV cache. queries, keys and values: those of this rank's
+  // positions, each [batch, heads, sequence, size]. Returns [batch, query heads, sequence,
+  // value_size].
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const StepContext& context) const;
@@ -127,7 +127,7 @@ class DenseAttention : public Attention {
  private:
   // Selects the key heads of `tokens` that this rank's queries attend to.
   ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
-  // Returns the virtual tokens of the per-request adapters of the step's rows.
+  // Returns the step's rows whose per-request adapters have virtual tokens for this layer.
   std::vector<RowsBehindVirtualTokens> brought(const StepContext& context) const;
 
   int64_t layer_;

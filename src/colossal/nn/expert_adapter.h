@@ -1,7 +1,7 @@
 // Low-rank adapters of stacked experts (E. Hu et al. 2021, "LoRA"), one per expert e: y_e = x_e
-// W_e^T + scale * x_e A_e^T B_e^T. Stacks with the same input may share A. The layout is peft's: A
-// is [experts * rank, in], expert by expert, and B is [out, rank * experts], where the columns of
-// one rank index are adjacent.
+// W_e^T + scale * x_e A_e^T B_e^T. Stacks with the same input share A. A and B are laid out as in
+// peft: A is [experts * rank, in], with row e * rank + r for row r of A_e; B is [out, rank *
+// experts], with column r * experts + e for column r of B_e.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +25,10 @@ class ExpertAdapter {
 
   explicit operator bool() const { return static_cast<bool>(down_); }
 
-  // Returns y plus the adapters' terms. rows: [rows, in on this rank], sorted by expert; y: [rows,
-  // sum of outputs on this rank]. counts: number of rows of each expert on this rank.
+  // Returns y plus the adapters' terms; only y if there is no adapter or context.adapted is false.
+  // rows: the input of the stacks, [rows, in on this rank], sorted by expert. y: the output of the
+  // stacks, [rows, sum of outputs on this rank]. counts: number of rows of each expert that is on
+  // this rank.
   at::Tensor add(const at::Tensor& y, const at::Tensor& rows, const std::vector<int64_t>& counts,
                  const StepContext& context, LayerScope& scope) const;
 

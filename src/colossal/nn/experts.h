@@ -20,31 +20,32 @@
 
 namespace colossal::nn {
 
-// Called with each stacked weight [experts on this rank, ..] when it is used; the layer computes
-// with the returned tensor. Null: the weight itself.
+// Called with each stacked weight [experts on this rank, ..] when a layer uses it; the layer
+// computes with the tensor that it returns. Null: the layer computes with the weight.
 using OnUse = std::function<at::Tensor(const at::Tensor& weight)>;
 
-// first: adapters of gate and up; second: adapters of down.
+// The adapters of a layer's experts. first: of gate and up; second: of down.
 struct ExpertAdapters {
   ExpertAdapter first, second;
 
   bool none() const { return !first && !second; }
 };
 
-// Gated MLPs of equal size: the experts on this rank.
+// The experts of a layer on this rank: gated MLPs of equal size, with their weights stacked.
 class ExpertStacks {
  public:
   virtual ~ExpertStacks() = default;
   // Computes the experts. rows: [rows, hidden], sorted by expert; counts: number of rows of each
-  // expert on this rank. Returns [rows, hidden]. With no rows it still runs operators that autograd
-  // records.
+  // expert on this rank. Returns [rows, hidden]. It runs its operators with no rows, too, so that
+  // autograd records them and backward reaches the exchange of rows on every rank.
   virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
                              const StepContext& context, const OnUse& on_use) const = 0;
-  // Whether compute_with() gives the same results as compute(): the weights are neither packed nor
-  // quantized, and there are no adapters.
+  // Whether another rank can compute these experts from copies of their weights (compute_with()):
+  // only if the weights are neither packed nor quantized, and there are no adapters.
   virtual bool can_be_copied() const = 0;
-  // Like compute(), with the given weights of other experts, in the order in which compute() uses
-  // its own.
+  // Like compute(), for other experts of this layer, copied from their ranks. weights: the stacked
+  // weights of these experts, in the order in which compute() passes its own to on_use; counts:
+  // number of rows of each of these experts.
   virtual at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const std::vector<at::Tensor>& weights) const = 0;
 };
@@ -80,7 +81,8 @@ class PairedStacks : public ExpertStacks {
   struct Parameters {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
-  // parts: number of ranks that divide the inner features of each expert; their results are summed.
+  // parts: number of ranks that divide the inner features of each expert. The caller sums their
+  // results, so each rank adds 1 / parts of the bias of down.
   PairedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
                int parts)
       : parameters_(std::move(parameters)),
@@ -100,16 +102,18 @@ class PairedStacks : public ExpertStacks {
   int parts_;
 };
 
-// The order in which the experts of a layer are placed on ranks.
+// Where the experts of a layer are: each expert has a place, a number from 0, and each rank has the
+// experts of one run of places.
 struct ExpertPlaces {
-  std::vector<int64_t> order;     // the expert at each place; empty: in order of index
-  std::vector<int64_t> expected;  // rows of each expert in dry runs; empty: equal numbers
+  std::vector<int64_t> order;     // the expert at each place; empty: place i has expert i
+  std::vector<int64_t> expected;  // rows of each expert (by index) in dry runs; empty: all alike
 };
 
 struct ExpertsParts {
   int64_t layer = 0;  // index of the block
   Router router;
-  // Over the ranks that route tokens of the same sequences; null: this rank alone.
+  // Gathers rows over the ranks that route tokens of the same sequences (expert_capacity.h); null:
+  // only this rank routes them.
   ShareRows share_rows;
   std::unique_ptr<ExpertStacks> stacks;
   ExpertPlaces places;
@@ -124,7 +128,7 @@ class DenseExperts : public Experts {
 
  protected:
   // tokens_of() returns the tokens of activation x that this rank routes, [tokens, hidden].
-  // activation_of() turns their results into an activation of the same layout as x.
+  // activation_of() makes an activation with the layout of x from the results for these tokens.
   virtual at::Tensor tokens_of(const at::Tensor& x, const StepContext& /*context*/) const {
     return x.flatten(0, -2);
   }
@@ -133,10 +137,11 @@ class DenseExperts : public Experts {
     return results.view(x.sizes());
   }
   // Index, in the micro-batch [batch * sequence] of this rank, of the first token that this rank
-  // routes; the others follow it.
+  // routes; its other tokens follow that one.
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
-  // Runs the experts. rows: [rows, hidden] in the order of the experts' places; counts: number of
-  // rows of each place. Returns the results in the same order.
+  // Runs the experts of all ranks on this rank's rows, and `meanwhile` once if not null. rows:
+  // [rows, hidden], sorted by the place of their expert; counts: number of rows for the expert at
+  // each place. Returns [rows, hidden] in the order of `rows`.
   virtual at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                  const StepContext& context,
                                  const std::function<void()>& meanwhile) const {
@@ -146,14 +151,17 @@ class DenseExperts : public Experts {
   const ExpertStacks& stacks() const { return *parts_.stacks; }
 
  private:
+  // Returns the place of each expert in `experts`.
   at::Tensor places_of(const at::Tensor& experts);
+  // Turns counts by place into counts by expert.
   std::vector<int64_t> by_expert(const std::vector<int64_t>& of_places) const;
+  // Appends this layer to context.router_records.
   void record(const Routing& routing, const std::vector<int64_t>& counts,
               const StepContext& context) const;
 
   ExpertsParts parts_;
-  // Place of each expert; the last entry maps the index of a dropped choice, `experts`, to itself.
-  // Undefined: the place is the index.
+  // Place of each expert. One more entry, at the number of experts, maps that number, which stands
+  // for a dropped choice, to itself. Undefined: expert i is at place i.
   at::Tensor place_of_expert_;
   std::vector<int64_t> expected_;  // ExpertPlaces::expected, by place
 };

@@ -12,13 +12,13 @@ namespace colossal::nn {
 
 class HeadOptions {
  public:
-  // stream: name of the random number stream of the layer's dropout. here: the heads of this layer;
-  // parameters: of all heads on the rank, which include `here`.
+  // stream: name of the random number stream of the layer's dropout. here: the heads that the
+  // options are for; parameters: of all heads on this rank, which include `here`.
   HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 
-  // Returns the options of a step, without documents. They refer to this object and to `context`,
-  // so both must outlive them.
+  // Returns the options of a step, without documents. They hold references into this object and
+  // `context`, which must outlive them.
   ops::AttentionOptions of_step(LayerScope& scope, const StepContext& context) const;
 
   const std::string& stream() const { return stream_; }

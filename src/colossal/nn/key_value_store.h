@@ -1,5 +1,6 @@
-// KV cache: keys and values of earlier positions, so that generating a token computes one position
-// only. A store decides how keys and values are kept and how queries attend to them.
+// KV cache: keys and values of earlier positions, so that a forward pass computes only the new
+// positions. A store decides how keys and values are kept and how queries attend to them. Not
+// thread-safe.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +12,8 @@
 
 namespace colossal::nn {
 
-// Rows [begin, begin + count) of a step's tokens attend to the virtual tokens `tokens` before the
-// tokens of their own sequences.
+// Rows [begin, begin + count) of a step's tokens attend to the virtual tokens `tokens`, which
+// precede the tokens of their sequences.
 struct RowsBehindVirtualTokens {
   ops::VirtualTokens tokens;
   int64_t begin = 0;
@@ -23,21 +24,22 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  // Stores the keys and values of `layer`, [batch, kv_heads, new positions, size], and computes
-  // attention of the queries of the same positions, [batch, heads, new positions, head_size], to
-  // these and all earlier positions. Returns [batch, heads, new positions, value_size]. options: of
-  // causal attention, without documents. brought: rows with virtual tokens of per-request adapters,
-  // which replace those of `options`; ascending, disjoint.
+  // Stores keys and values of new positions of `layer`, each [batch, kv_heads, new positions,
+  // size], and computes attention of the queries at the new positions, [batch, heads, new
+  // positions, head_size], to the stored keys and values of new and earlier positions. Returns
+  // [batch, heads, new positions, value_size]. options: of causal attention, without documents.
+  // brought: rows whose per-request adapters have virtual tokens, which replace those of `options`;
+  // ascending, disjoint.
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const std::vector<RowsBehindVirtualTokens>& brought) = 0;
 };
 
-// Stores a batch of sequences of equal length, each contiguous in memory. Does not support
-// `brought`.
+// Stores a batch of sequences of equal length, each contiguous in memory. `brought` must be empty.
 class ContiguousKeyValueStore : public KeyValueStore {
  public:
-  // Holds up to `capacity` positions per layer. Memory is allocated when a layer first attends.
+  // Holds up to `capacity` positions per layer; InternalError for more. Memory is allocated when a
+  // layer first attends.
   ContiguousKeyValueStore(int64_t layers, int64_t capacity);
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,

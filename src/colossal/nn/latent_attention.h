@@ -13,22 +13,26 @@ namespace colossal::nn {
 class LatentAttentionLayer : public LatentAttention {
  public:
   struct Parts {
-    std::unique_ptr<Linear> query;  // from the activation; null if queries come from latents
-    // To the latents of queries (if query_rank > 0), and of keys and values.
+    std::unique_ptr<Linear> query;  // projects the activation to queries; null if query_rank > 0
+    // Projects the activation to, concatenated: latents of queries (if query_rank > 0), latents of
+    // keys and values, rotary features of keys. Without biases.
     std::unique_ptr<Linear> down;
     // Redistributes the latents from the ranks that hold the activation to the ranks that hold the
     // heads. Null: nothing to move.
     LowRankAdapter::Move move;
-    std::vector<ParameterHandle> down_biases;  // one per down-projection, or empty
-    // Norms of latents; query_norm is null if `query` is set.
+    // One per down-projection, added after `move`; or empty.
+    std::vector<ParameterHandle> down_biases;
+    // Norms of the latents; query_norm is null if `query` is set.
     std::unique_ptr<Norm> query_norm, key_value_norm;
-    std::unique_ptr<Linear> query_up;  // to this rank's heads; null if `query` is set
-    std::unique_ptr<Linear> key_value_up;
-    ParameterHandle key_value_weight;  // the weight of key_value_up
-    // Attention over the keys and values of each head, as in training.
+    std::unique_ptr<Linear> query_up;  // to queries of this rank's heads; null if `query` is set
+    std::unique_ptr<Linear> key_value_up;  // to plain keys and values of this rank's heads
+    ParameterHandle key_value_weight;      // the weight of key_value_up
+    // Attention over the keys and values of each head: without a key-value store, or if of_latents
+    // is null.
     std::unique_ptr<Attention> attention;
-    // Attention over latents, which all heads share and which the key-value store keeps. Null if
-    // key_value_up has an adapter: the store then keeps keys and values of each head.
+    // Attention with a key-value store: over latents and rotary features, which are the keys of all
+    // heads. Null if key_value_up has an adapter: the store then keeps keys and values of each
+    // head.
     std::unique_ptr<Attention> of_latents;
   };
 
@@ -38,12 +42,15 @@ class LatentAttentionLayer : public LatentAttention {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
+  // What attention needs of each token.
   struct OfToken {
-    at::Tensor queries;  // [.., heads on this rank * head_size], in each head rotary features first
-    at::Tensor latent;   // [.., key_value_rank], after the norm
-    at::Tensor rotary;   // [.., rotary], the keys' features with rotary embedding
+    // [.., heads on this rank * head_size]; in each head, rotary features precede plain ones.
+    at::Tensor queries;
+    at::Tensor latent;  // [.., key_value_rank], after the norm
+    at::Tensor rotary;  // [.., rotary], the rotary features of the keys, not yet rotated
   };
   OfToken project(const at::Tensor& x, const StepContext& context);
+  // Returns what Parts::down computes, after `move` and with biases.
   at::Tensor latents(const at::Tensor& x, const StepContext& context);
   at::Tensor attend_by_heads(const OfToken& token, const StepContext& context);
   // Mathematically equal to attend_by_heads(), with the up-projection W absorbed into queries and

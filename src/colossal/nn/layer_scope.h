@@ -1,5 +1,5 @@
-// A scope around a layer's operators. It names the layer for profilers (without cost if no profiler
-// listens), and keeps the weights that the layer reads on the device.
+// A scope around a layer's operators. It names the layer for profilers, at no cost if no profiler
+// listens. While it lives, the weights that the layer reads stay on the device.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -30,8 +30,8 @@ class LayerScope {
   }
 
   // Brings the parameter's bytes to the device and keeps them there until the scope ends. counts:
-  // if not null, of a stack of experts only those with counts[expert] > 0 are needed. The
-  // parameter's residency must be set.
+  // if not null, the parameter is a stack of experts, of which only those with counts[expert] > 0
+  // are needed. The parameter's residency must be set.
   void hold(const ParameterHandle& parameter, const std::vector<int64_t>* counts = nullptr) {
     if (counts) {
       parameter->residency->before_use_of(*parameter, *counts);

@@ -1,8 +1,9 @@
 // The layer interfaces that models are built from. A Builder chooses the implementations.
 //
 // Only layers know the layout of an activation: its sizes, and which part of it is on this rank. A
-// model passes activations from layer to layer and applies elementwise operators to them, nothing
-// else. Dense layers use [batch, sequence, features].
+// model only passes activations from layer to layer and applies elementwise operators to them. In
+// dense layers an activation is [batch, sequence, features]; sharded layers may hold a part of it,
+// in other sizes.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -39,8 +40,8 @@ class Norm {
   }
 };
 
-// Computes act(gate) * up, between the fused linear layer of gate and up and the next layer: [.., 2
-// * features] -> [.., features].
+// Computes act(gate) * up from the output of the fused linear layer of gate and up: [.., 2 *
+// features] -> [.., features].
 class GatedActivation {
  public:
   virtual ~GatedActivation() = default;
@@ -57,8 +58,8 @@ class Dropout {
 class Experts {
  public:
   virtual ~Experts() = default;
-  // [.., hidden] -> [.., hidden]. meanwhile: other computation of this rank, run while rows travel
-  // to experts on other ranks. Null: nothing.
+  // [.., hidden] -> [.., hidden]. meanwhile: other computation of this rank, which forward() runs
+  // once: while rows travel, if there are experts on other ranks. Null: none.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context,
                              const std::function<void()>& meanwhile) = 0;
 };
@@ -71,7 +72,8 @@ class Embedding {
   virtual at::Tensor forward(const at::Tensor& tokens, const StepContext& context) = 0;
 };
 
-// Learned position embeddings. forward() returns an activation to add to the token embedding.
+// Learned position embeddings. forward() returns those of context.positions, an activation that the
+// model adds to the token embedding.
 class PositionEmbedding {
  public:
   virtual ~PositionEmbedding() = default;
@@ -95,7 +97,7 @@ class LatentAttention {
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
-// Attention to a memory, for example an encoder's output, without its input and output projections.
+// Attention to a memory, for example an encoder's output, without the input and output projections.
 // Each query attends to the whole memory or, if StepContext::memory_documents is defined, to the
 // positions of its own document.
 class CrossAttention {
@@ -115,20 +117,21 @@ class VocabularyHead {
   // fp32 (fp64 in an fp64 model). The logits are never materialized whole.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
-  // Returns the log-probability of each label, [batch, sequence], in the type of loss_sum(); 0 for
-  // ignored labels. Differentiable token by token; the backward pass recomputes the logits.
+  // Returns the log-probability of each label, [batch, sequence], in the type of loss_sum(), with
+  // logits divided by context.temperature; 0 for ignored labels. Differentiable, with any gradient
+  // per token; the backward pass recomputes the logits.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                        const StepContext& context) = 0;
   // Returns this rank's part of the logits, [tokens on this rank, vocabulary rows on this rank],
   // divided by context.temperature. Differentiable.
   virtual at::Tensor logits_here(const at::Tensor& x, const StepContext& context) = 0;
-  // Returns the divergence of each token's distribution from that of a teacher model, [batch,
-  // sequence] in fp32 (fp64 in an fp64 model), as ops::divergence() defines it with `beta`.
-  // Differentiable. teacher: logits_here() of a model with the same vocabulary, layout, batch and
-  // temperature.
+  // Returns, for each token, the divergence of the distribution of logits_here() from a teacher
+  // model's, [batch, sequence] in fp32 (fp64 in an fp64 model), as ops::divergence() defines it
+  // with `beta`. Differentiable in x. teacher: logits_here() of the teacher, which has this model's
+  // vocabulary, layout, batch and temperature.
   virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                  const StepContext& context) = 0;
-  // Returns differentiable logits [batch, sequence, vocabulary], for heads with few rows, for
+  // Returns differentiable logits [batch, sequence, vocabulary]. For heads with few table rows, for
   // example of a reward model. All ranks that share the sequences get the same logits and the same
   // gradient.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
@@ -137,7 +140,7 @@ class VocabularyHead {
   // these tokens only. All ranks that share the tokens get all of the result.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
                             const at::Tensor& wanted) = 0;
-  // Returns the head's input with all features for the tokens `wanted` (as in logits()): [n,
+  // Returns x with all features for the tokens `wanted`, which must be defined (see logits()): [n,
   // features]. All ranks that share the tokens get all of the result.
   virtual at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
                                      const at::Tensor& wanted) = 0;

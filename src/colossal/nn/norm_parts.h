@@ -1,4 +1,4 @@
-// The parts of a norm layer, dense or sharded.
+// The settings and parameters of a norm layer, dense or sharded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,7 +15,7 @@ struct NormParts {
   bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
   bool unit_offset = false;
-  int64_t features = 0;          // over all ranks
+  int64_t features = 0;          // of the layer, over all ranks
   ParameterHandle weight, bias;  // empty handle: none
 
   struct Tensors {

@@ -1,5 +1,5 @@
-// Paged KV cache: keys and values of many sequences in pages of one pool, for forward passes over
-// rows of tokens that belong to several sequences (W. Kwon et al. 2023, "PagedAttention").
+// Paged KV cache: keys and values of many sequences in pages of one pool. For forward passes over
+// one row of tokens that belong to several sequences (W. Kwon et al. 2023, "PagedAttention").
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,9 +15,10 @@ namespace colossal::nn {
 
 // Consecutive tokens of a sequence that one forward pass computes.
 struct PagedChunk {
-  Range positions;             // in the sequence; earlier keys and values are in the pages
-  std::vector<int64_t> pages;  // page table of the sequence, from position 0
-  bool alone = false;          // tokens attend one by one, like a chunk of one token
+  Range positions;  // of the tokens in the sequence; the pages hold all earlier positions
+  // The pages of the sequence from position 0 on, at least to positions.end.
+  std::vector<int64_t> pages;
+  bool alone = false;  // tokens attend one by one, as chunks of one token would
   bool operator==(const PagedChunk&) const = default;
 };
 
@@ -35,12 +36,13 @@ struct PagedKeyValueOptions {
 
 class PagedKeyValueStore : public KeyValueStore {
  public:
-  // Memory is allocated when a layer first attends, and becomes resident when pages are written.
+  // The memory of a layer's pages is allocated when the layer first attends. Of host memory, only
+  // pages that were written become resident.
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
-  // Sets the tokens of the next forward passes: a batch of one row with the tokens of `chunks`, one
-  // chunk after the other. Chunks of one token and chunks with `alone` must come first. Chunks may
-  // share a page only if no token is written to it.
+  // Sets the tokens of the forward passes until the next call: one row with the tokens of `chunks`,
+  // one chunk after the other. Chunks of one token and chunks with `alone` must come before the
+  // others; else InternalError. Chunks may share a page only if none of their tokens is in it.
   void begin_step(const std::vector<PagedChunk>& chunks);
   // Copies page `from` to page `to` in all layers.
   void copy_page(int64_t from, int64_t to);
@@ -52,7 +54,7 @@ class PagedKeyValueStore : public KeyValueStore {
  private:
   // A chunk whose tokens attend together.
   struct Together {
-    int64_t row = 0;  // row of its first token in the step
+    int64_t row = 0;  // index of its first token among the step's tokens
     Range positions;
     at::Tensor pages;  // int64
   };
@@ -70,7 +72,7 @@ class PagedKeyValueStore : public KeyValueStore {
 
   PagedKeyValueOptions options_;
   std::vector<ops::KeyValuePages> layers_;
-  // Page of each token of the step, and the token's slot in that page.
+  // The page of each token of the step, and the slot of the token in that page; int64.
   at::Tensor page_of_token_, place_of_token_;
   int64_t alone_ = 0;  // number of leading tokens that attend one by one
   ops::PagedTokens tokens_alone_;

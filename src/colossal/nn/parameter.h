@@ -23,7 +23,7 @@ struct QuantizedMatrix;
 namespace colossal::nn {
 
 // How a parameter is initialized if no checkpoint provides its values. Element i of the global
-// tensor is a pure function of (seed, name, i), so any slice can be made alone on any rank.
+// tensor is a pure function of (seed, name, i), so any rank can make any slice by itself.
 struct Initializer {
   enum class Kind { constant, normal };
   Kind kind = Kind::constant;
@@ -38,7 +38,7 @@ struct Initializer {
 };
 
 // The order of a stored weight's dimensions. out_in: Y = X W^T (torch.nn.Linear). in_out: Y = X W
-// (Hugging Face Conv1D; GPT-2's files store weights so).
+// (Conv1D of Hugging Face transformers, as in the files of GPT-2).
 enum class WeightOrder { out_in, in_out };
 
 struct Parameter;
@@ -49,10 +49,11 @@ class LayerScope;
 class Residency {
  public:
   virtual ~Residency() = default;
-  // Called before operators read the parameter: waits for its bytes or fetches them.
+  // Called before operators read the parameter: fetches its bytes to the device if they are not
+  // there, and waits for them.
   virtual void before_use(Parameter& parameter) = 0;
   // Called instead of before_use() if operators read only some experts of a stacked parameter:
-  // those on this rank with counts[expert] > 0.
+  // those with counts[expert] > 0. counts: one per expert on this rank.
   virtual void before_use_of(Parameter& parameter, const std::vector<int64_t>& counts) = 0;
   // Called after the operators have run, once per before_use() or before_use_of().
   virtual void after_use(Parameter& parameter) = 0;
@@ -60,28 +61,29 @@ class Residency {
 
 // Which elements of a parameter are on this rank, and which other ranks hold them.
 struct Placement {
-  // For each dim of the global tensor, the ranges of indices on this rank: ascending, disjoint,
-  // stored one after the other. Empty vector: all elements are on this rank.
+  // For each dim of the global tensor, the ranges of indices on this rank: ascending, disjoint. The
+  // tensor on this rank has the elements of these ranges, one range after the other. Empty: all
+  // elements are on this rank.
   std::vector<std::vector<Range>> held;
-  // The ranks that hold the same elements and whose gradients must be summed; null: the data group.
-  // The group must outlive the parameter.
+  // The ranks that hold the same elements and over which gradients must be summed; null: the data
+  // group. The group must outlive the parameter.
   const comm::Group* reduction = nullptr;
-  // Ranks outside that group may hold copies of the elements, with the same gradient. num_replicas:
-  // number of copies, including this rank's; replica: index of this rank's copy. Only copy 0 counts
-  // in norms and is written to checkpoints.
+  // Ranks outside `reduction` may hold copies of the elements, whose summed gradients are equal.
+  // num_replicas: number of copies, with this rank's; replica: index of this rank's copy. Only copy
+  // 0 counts in norms and is written to checkpoints.
   int num_replicas = 1;
   int replica = 0;
-  // The pipeline stage whose layer reads the parameter, and the stage of the second, tied layer if
-  // there is one. Other stages do not hold the parameter.
+  // The pipeline stage whose layer reads the parameter, and the stage of the second layer that
+  // reads it, if it is tied. Other stages do not hold the parameter.
   int stage = 0;
   std::optional<int> tied_stage;
 };
 
-// A block of rows of a tensor. Each block is a parameter of its own, with the tensor's name and
-// shape.
+// Says that a parameter is only a block of rows of a tensor. Each block of the tensor is a
+// parameter, with the name and shape of the whole tensor.
 struct RowBlock {
-  int index = 0;      // among this rank's blocks, which hold ascending rows
-  int64_t numel = 0;  // elements of this block, over all ranks that divide the tensor
+  int index = 0;      // among this rank's blocks of the tensor, in the order of their rows
+  int64_t numel = 0;  // number of elements of all ranks' blocks with this index
 };
 
 struct Parameter {
@@ -92,47 +94,49 @@ struct Parameter {
   bool trainable = true;
   bool of_adapter = false;  // stored in the adapter's files, even if frozen
   bool of_experts = false;  // dim 0 is the expert index
-  bool in_fp32 = false;     // stored in fp32 (or fp64) even if the model computes in bf16
-  // Set for the weight of a linear layer; for a stack [experts, .., ..], the order of each expert's
-  // matrix.
+  bool in_fp32 = false;     // stored in at least fp32, even if the model computes in bf16
+  // Set if the parameter is the weight of a linear layer, or a stack of such weights [experts, ..,
+  // ..]: the order of the matrix, or of each expert's matrix.
   std::optional<WeightOrder> product;
-  bool head = false;              // the table of a vocabulary head
-  std::optional<RowBlock> block;  // nullopt: the whole tensor
+  bool head = false;              // is the table of a vocabulary head
+  std::optional<RowBlock> block;  // nullopt: the parameter is a whole tensor
   at::Tensor tensor;              // a leaf of stored_shape(); undefined until memory/ allocates it
-  // Layout of a frozen weight in few bits (int8 or NF4), whose bytes are in `tensor`. Null: not
-  // packed.
+  // Layout of a frozen weight that is packed in int8 or NF4; `tensor` then holds its bytes. Null:
+  // not packed.
   std::shared_ptr<const ops::PackedLayout> packed;
   // Replaces `tensor` for a quantized frozen weight or head table, [out, in]. Null: not quantized.
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
   // Replaces `tensor` for a quantized stack: one matrix per expert on this rank. Empty: not
   // quantized.
   std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_stack;
-  // Whether two layers read the parameter (the table of a tied head). The second layer then has its
-  // own leaf over the same bytes, tied_tensor, so that autograd delivers each layer's gradient as
-  // soon as it is computed instead of summing both. Undefined until memory/ allocates it; until
-  // then `tensor` serves both layers.
+  // Whether two layers read the parameter (the table of a tied head). The second layer then reads
+  // tied_tensor, another leaf over the bytes of `tensor`. So autograd delivers each layer's
+  // gradient as soon as it is computed instead of summing both. tied_tensor is undefined until
+  // memory/ makes it; until then both layers read `tensor`.
   bool tied = false;
   at::Tensor tied_tensor;
-  Residency* residency = nullptr;
+  Residency* residency = nullptr;  // not owned; null: the bytes are always on the device
 
   int64_t numel() const;  // of the global tensor
+  // Elements of the global tensor, or of the block over all ranks.
   int64_t numel_over_ranks() const { return block ? block->numel : numel(); }
   bool begins_tensor() const { return !block || block->index == 0; }
+  // Shape and number of the elements on this rank.
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
-  // Shape and elements of `tensor`: local_shape(), or the number of bytes of a packed weight.
-  // stored_numel_over_ranks(): the same on all ranks; for a packed weight, the bytes of the whole
-  // weight.
+  // Shape and number of elements of `tensor`: those on this rank, or the bytes of this rank's part
+  // of a packed weight. stored_numel_over_ranks(): the total over ranks: numel_over_ranks(), or the
+  // bytes of the whole packed weight.
   std::vector<int64_t> stored_shape() const;
   int64_t stored_numel() const;
   int64_t stored_numel_over_ranks() const;
-  // Returns the dtype of `tensor` in a model that computes in `working`.
+  // Returns the dtype of `tensor` in a model whose working weights have dtype `working`.
   at::ScalarType stored_type(at::ScalarType working) const;
   // Whether this rank's elements are one contiguous run of the flattened global tensor.
   bool is_contiguous_here() const;
-  // Visits the elements `local` of this rank's flattened tensor in contiguous runs, ascending:
-  // elements [begin, begin + count) of the flattened global tensor are elements [local_begin,
-  // local_begin + count) of this rank's.
+  // Visits elements `local` of this rank's flattened tensor in ascending runs that are contiguous
+  // in the global tensor. A run says that elements [begin, begin + count) of the flattened global
+  // tensor are elements [local_begin, local_begin + count) of this rank's flattened tensor.
   struct Run {
     int64_t begin = 0;
     int64_t local_begin = 0;
@@ -141,17 +145,19 @@ struct Parameter {
   void for_each_run(Range local, const std::function<void(const Run&)>& visit) const;
 };
 
+// A shared reference to a parameter, or empty. Layers read the parameter through it.
 class ParameterHandle {
  public:
   ParameterHandle() = default;
   explicit ParameterHandle(std::shared_ptr<Parameter> parameter)
       : parameter_(std::move(parameter)) {}
 
-  // Returns the weight, which stays on the device until `scope` ends. Call use() at each use; do
-  // not keep the tensor. InternalError if the parameter has no storage.
+  // Returns the tensor to compute with, which stays on the device until `scope` ends. Call use() in
+  // each forward pass; do not keep the tensor. InternalError if memory/ has not allocated it.
   at::Tensor use(LayerScope& scope) const;
 
-  // Like use(), for a stack of experts of which only those with counts[expert] > 0 are needed.
+  // Like use(), for a stack of experts, of which only those with counts[expert] > 0 are needed; the
+  // rest of the returned tensor must not be read.
   at::Tensor use_of(LayerScope& scope, const std::vector<int64_t>& counts) const;
 
   // Returns the handle for a second layer that reads the parameter. InternalError if called twice.
@@ -167,12 +173,12 @@ class ParameterHandle {
   bool reads_tied_ = false;  // reads Parameter::tied_tensor
 };
 
-// In order of registration, which for Colossal's models is the order of use.
+// Parameters in order of registration, which for Colossal's models is the order of use.
 using ParameterList = std::vector<ParameterHandle>;
 
 // Returns use() of each handle.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
-// Returns Parameter::quantized of each handle.
+// Returns Parameter::quantized of each handle; null for weights that are not quantized.
 std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
     const std::vector<ParameterHandle>& handles);
 

@@ -12,23 +12,23 @@
 
 namespace colossal::nn {
 
-// x [.., in] -> [.., sum of outputs on this rank]: the products with each weight, concatenated. All
-// weights have the same storage form and the dimension order `order`. biases: one per weight, or
-// empty.
+// x [.., in] -> [.., sum of outputs on this rank]: the products of x with each weight,
+// concatenated. Either no weight is packed or quantized, or all are in the same way. order: of the
+// dims of plain weights. biases: one per weight, or empty.
 at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& weights,
                     const std::vector<ParameterHandle>& biases, WeightOrder order,
                     LayerScope& scope);
 
-// Whether the weights are packed or quantized. Such weights are dequantized only for the product,
-// so they are frozen, and the product is differentiable with respect to x alone.
+// Whether the weights are packed or quantized. Such weights are frozen and are dequantized only
+// during the product, which is differentiable with respect to x alone.
 bool are_quantized(const std::vector<ParameterHandle>& weights);
 
-// Returns the layout of the part of a packed weight that a placement gives this rank. shape: of the
-// whole weight, stored in `order`; held: this rank's ranges of each dim; empty: all.
+// Returns the layout of this rank's part of a packed weight. shape: of the whole weight, whose dims
+// are in `order`; held: Placement::held of the weight.
 ops::PackedLayout packed_layout(ops::PackedType type, const std::vector<int64_t>& shape,
                                 const std::vector<std::vector<Range>>& held, WeightOrder order);
 
-// Returns the same for a stack of matrices [experts, .., ..], which is packed as one weight
+// Like packed_layout(), for a stack of matrices [experts, .., ..], which is packed as one weight
 // [experts * outputs, inputs].
 ops::PackedLayout packed_stack_layout(ops::PackedType type, const std::vector<int64_t>& shape,
                                       const std::vector<std::vector<Range>>& held,

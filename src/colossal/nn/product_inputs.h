@@ -1,4 +1,5 @@
-// Reports the inputs of linear layers, for calibration, which must know the inputs of each weight.
+// Reports the input of each linear layer's weights to a listener. For the calibration of quantized
+// weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,14 +12,16 @@
 
 namespace colossal::nn {
 
-// Called with the input rows [n, in] of `weights`. expert: for stacked weights, the index of the
-// matrix in each stack; nullopt for other weights.
+// Called with rows [n, in] that are about to be multiplied by `weights`, in any layer. expert: for
+// stacked weights, the index of the matrix among this rank's experts, and rows are those of this
+// expert; nullopt for other weights.
 using TellProductInputs =
     std::function<void(const std::vector<ParameterHandle>& weights, std::optional<int64_t> expert,
                        const at::Tensor& rows)>;
 
-// While a ProductInputs lives, `tell` is called before each product of this thread. Only one may
-// live per thread; a second throws InternalError.
+// While a ProductInputs lives, `tell` is called before each product of the constructing thread; for
+// stacked weights, once per expert with rows. A thread may have only one at a time: constructing a
+// second throws InternalError.
 class ProductInputs {
  public:
   explicit ProductInputs(TellProductInputs tell);
@@ -30,9 +33,10 @@ class ProductInputs {
   TellProductInputs tell_;
 };
 
-// Called by layers; no cost without a listener. x: [.., in]
+// Layers call these functions before a product; they do nothing if no ProductInputs lives. x: [..,
+// in]
 void tell_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x);
-// rows: [n, in], sorted by expert; counts: number of rows of each expert.
+// rows: [n, in], sorted by expert; counts: number of rows of each expert on this rank.
 void tell_expert_inputs(const std::vector<ParameterHandle>& stacks,
                         const std::vector<int64_t>& counts, const at::Tensor& rows);
 

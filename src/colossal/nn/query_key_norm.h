@@ -1,4 +1,5 @@
-// Attention that normalizes queries and keys right after their projection (QK-norm).
+// Norms of queries and keys right after their projection (QK-norm), and an attention layer with
+// such a norm. See QueryKeyNormOptions.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,8 @@ struct HeadCounts {
   int64_t head_size = 0;
 };
 
-// Both norms accept and return the concatenated queries, keys and values [.., (queries + 2 * keys)
-// * head_size]. Values are unchanged.
+// The input and the result of both norms are the concatenated queries, keys and values, [..,
+// (queries + 2 * keys) * head_size]. Values are unchanged.
 
 class NormOfEachHead : public Norm {
  public:
@@ -42,7 +43,8 @@ class NormOverAllHeads : public Norm {
   HeadCounts here_;
 };
 
-// Applies the norm before `attention`, and so before ranks that share a sequence exchange heads.
+// Applies the norm, then `attention`. So the norm comes before any exchange of heads between ranks
+// that share a sequence.
 class NormedAttention : public Attention {
  public:
   NormedAttention(std::unique_ptr<Norm> norm, std::unique_ptr<Attention> attention)

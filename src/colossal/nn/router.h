@@ -1,4 +1,4 @@
-// Chooses the experts of each token, and their weights.
+// Chooses the experts of each token, and the weights of their results.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,46 +13,47 @@ namespace colossal::nn {
 
 struct RouterOptions {
   enum class Scores {
-    softmax,            // over the logits of all experts
-    softmax_of_chosen,  // over the logits of the chosen experts (GPT-OSS)
+    softmax,            // of the logits of all experts
+    softmax_of_chosen,  // of the logits of the chosen experts (GPT-OSS)
     sigmoid             // of each logit (DeepSeek-V3)
   };
   int64_t experts = 0;
   int64_t chosen = 0;  // experts per token (top-k)
   Scores scores = Scores::softmax;
   bool normalized = false;  // a token's weights are divided by their sum
-  double scale = 1;         // multiplies the (normalized) weights
+  double scale = 1;         // multiplies the weights, after they are normalized
   // Group-limited routing: experts form `groups` groups of equal size, and all experts of a token
-  // come from its `chosen_groups` best groups. A group's score is the sum of the scores of its
-  // `best_of_group` best experts (DeepSeek-V2: 1; DeepSeek-V3: 2).
+  // come from the `chosen_groups` groups with the best scores. A group's score is the sum of the
+  // scores of its `best_of_group` best experts (DeepSeek-V2: 1; DeepSeek-V3: 2).
   int64_t groups = 1;
   int64_t chosen_groups = 1;
   int64_t best_of_group = 1;
   bool bias = false;  // the logits have a bias
-  // A bias that is added to the scores only to choose experts, and that gradients do not train (L.
-  // Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing").
+  // A bias that is added to the scores to choose experts, but not to compute their weights; it has
+  // no gradient (L. Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing").
   bool correction_bias = false;
-  // In training, the maximum number of a sequence's tokens per expert, as a multiple of the number
-  // at perfect balance; 0: no maximum (nn/expert_capacity.h).
+  // In training, the maximum number of tokens of a sequence that an expert accepts, as a multiple
+  // of the number that each expert gets if they are balanced; 0: no maximum (nn/expert_capacity.h).
   double capacity_factor = 0;
 
   bool operator==(const RouterOptions&) const = default;
 };
 
-// Auxiliary losses, added to the mean loss, that balance the experts' loads. E: number of experts;
-// k: experts per token; over some set of tokens, f_i: how often expert i was chosen, divided by the
-// number of tokens; P_i: mean probability of expert i.
+// Auxiliary losses that are added to the mean loss to balance the experts' loads. E is the number
+// of experts, k the number of experts per token. For a set of tokens, which `over` selects, f_i is
+// how often expert i was chosen, divided by the number of tokens, and P_i is the mean probability
+// of expert i.
 struct RouterLosses {
   enum class Over {
     // Per layer, over each sequence: balance * E/k * sum_i f_i P_i, averaged over sequences with
     // their token counts as weights (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", eq. 17 to
     // 20).
     sequence,
-    // Per layer, over the tokens of a micro-batch of all replicas together: the same formula (W.
-    // Fedus et al. 2021, "Switch Transformers").
+    // Per layer, over the tokens of the micro-batches of all replicas together: balance * E/k *
+    // sum_i f_i P_i (W. Fedus et al. 2021, "Switch Transformers").
     micro_batch,
-    // Over the same tokens, with f_i and P_i averaged over all layers: balance * E * sum_i f_i P_i
-    // (as in Hugging Face transformers).
+    // Over the tokens of micro_batch, with f_i and P_i averaged over all layers: balance * E *
+    // sum_i f_i P_i (as in Hugging Face transformers).
     layers
   };
   double balance = 0;
@@ -66,15 +67,15 @@ struct RouterLosses {
 };
 
 struct Routing {
-  at::Tensor experts;  // [tokens, chosen] int64, best first; ties by index
+  at::Tensor experts;  // [tokens, chosen] int64, best first; of equal scores the lower index first
   at::Tensor weights;  // [tokens, chosen], differentiable
-  // Set if requested, for RouterLosses; differentiable.
+  // For RouterLosses; differentiable. Undefined unless requested.
   at::Tensor probabilities{};  // [tokens, experts]; each row sums to 1 for all kinds of scores
   at::Tensor log_sums{};       // [tokens]: logsumexp of the logits
 };
 
 // Chooses options.chosen experts per token. logits: [tokens, experts]; correction_bias: [experts],
-// or undefined. A token's bits do not depend on other tokens.
+// or undefined. A token's result has the same bits whatever the other tokens are.
 Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bias,
                        const RouterOptions& options);
 

@@ -1,5 +1,5 @@
-// Statistics of the routers of a forward pass: metrics, and the inputs of the losses that balance
-// experts (booster/router_loss.h).
+// Statistics of the routers in a forward pass: for metrics, and for the losses that balance experts
+// (booster/router_loss.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +11,13 @@ namespace colossal::nn {
 
 struct RouterRecord {
   int64_t layer = 0;            // index of the block
-  std::vector<int64_t> counts;  // rows of each expert
-  int64_t dropped = 0;          // (token, expert) choices dropped for lack of capacity
-  int64_t copies = 0;           // experts that were copied to all ranks for this pass
-  // Differentiable, in the router's compute type; undefined unless for_losses. probabilities and
-  // chosen: [sequences of the micro-batch, experts], sums over each sequence's tokens on this rank
-  // of the experts' probabilities and of their choices (0 or 1). squared_log_sums: scalar, sum over
-  // this rank's tokens of logsumexp(logits)^2.
+  std::vector<int64_t> counts;  // number of rows that this rank routed to each expert
+  int64_t dropped = 0;          // choices of an expert by a token that its capacity dropped
+  int64_t copies = 0;           // number of experts that were copied to all ranks in this pass
+  // In the router's compute type; undefined unless for_losses. probabilities and chosen: [sequences
+  // of the micro-batch, experts]. They hold, summed over the tokens of each sequence that this rank
+  // routes, the probability of each expert (differentiable) and whether it was chosen (0 or 1).
+  // squared_log_sums: scalar, the sum over these tokens of logsumexp(logits)^2; differentiable.
   at::Tensor probabilities;
   at::Tensor chosen;
   at::Tensor squared_log_sums;

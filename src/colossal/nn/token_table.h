@@ -1,6 +1,6 @@
 // The table of a vocabulary, [vocabulary, features], as embeddings and heads read it. It is one
-// parameter, or several parameters with one name, each a block of rows; then one block at a time is
-// on the device.
+// parameter, or several parameters with the same name, each a block of rows. Layers that visit it
+// block by block need only one block on the device at a time.
 #pragma once
 
 #include <string>
@@ -27,8 +27,9 @@ class TokenTable {
   Range rows_here() const;  // rows of all blocks on this rank
   // Returns the quantized table, or null if the table is not quantized.
   const ops::QuantizedMatrix* quantized() const { return whole()->quantized.get(); }
-  // Returns a function that visits the blocks, each in a LayerScope named `layer` (empty: named
-  // after the table). A quantized table is visited as dequantized rows, some at a time.
+  // Returns a function that visits the blocks, each in a LayerScope with the name `layer` (empty:
+  // the name of the table's layer). A quantized table is visited as dequantized blocks of at most
+  // 1024 rows. The TokenTable must outlive the function.
   ops::ForEachBlock blocks(const std::string& layer = "") const;
 
  private:
@@ -38,9 +39,9 @@ class TokenTable {
 // Returns the range of a table's rows on this rank.
 Range rows_here(const Parameter& table);
 
-// Cuts `rows`, one rank's part of a table, evenly into blocks. The number of blocks is the number
-// that the largest part, of `largest` rows, needs for blocks of at most `block_rows` rows (0: one
-// block), so all ranks have equally many.
+// Cuts `rows`, one rank's part of a table, evenly into blocks. `largest` is the number of rows of
+// the rank with the most rows. All ranks get the same number of blocks: as many as that rank needs
+// if a block has at most `block_rows` rows (0: one block).
 std::vector<Range> cut_rows(Range rows, int64_t largest, int64_t block_rows);
 
 }  // namespace colossal::nn

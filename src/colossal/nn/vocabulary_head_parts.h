@@ -1,4 +1,4 @@
-// The parts of a vocabulary head, dense or sharded.
+// The parameters of a vocabulary head, dense or sharded, and its logits on this rank.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,35 @@ namespace colossal::nn {
 struct VocabularyHeadParts {
   TokenTable table;
   ParameterHandle bias;  // empty handle: none
-  Range rows;            // vocabulary rows of this rank's bias
+  Range rows;            // vocabulary rows of `bias` and of the adapter on this rank
   double logit_scale = 1;
   double soft_cap = 0;
   HeadAdapter adapter{};
 
   // Returns the logit options for the head's input x [.., features]. Bias and adapter stay on the
-  // device until `scope` ends. logit_scale and soft_cap are divided by `temperature`, which divides
-  // the capped logits by it.
+  // device until `scope` ends. Both logit_scale and soft_cap of the result are divided by
+  // `temperature`, so that the capped logits are.
   ops::LogitOptions logit_options(const at::Tensor& x, const StepContext& context,
                                   LayerScope& scope, double temperature = 1) const;
-  // Whether losses are computed block by block of the table.
+  // Whether losses must be computed one block of the table after the other.
   bool goes_by_blocks(const StepContext& context) const {
     return table.is_cut() || table.quantized() || adapter.adapts(context);
   }
 
   // x [.., features] -> [.., table rows on this rank]: logits divided by `temperature`.
-  // Differentiable unless the table is quantized.
+  // Differentiable in x, and in the table unless it is quantized.
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context,
                          double temperature = 1) const {
     return logits_of_wanted(x, /*wanted=*/{}, context, temperature);
   }
-  // Like logits_here(), for x [n, features] of the tokens that `wanted` names (see
-  // VocabularyHead::logits()).
+  // Like logits_here(), for x [n, features] of the tokens `wanted` only (see
+  // VocabularyHead::logits()); undefined: all tokens.
   at::Tensor logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
                               const StepContext& context, double temperature = 1) const;
 };
 
 // rows [tokens, features] -> [n, features]: selects the tokens `wanted` (see
-// VocabularyHead::logits()).
+// VocabularyHead::logits()), which must be defined.
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted);
 
 }  // namespace colossal::nn

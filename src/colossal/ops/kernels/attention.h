@@ -1,4 +1,5 @@
-// Kernels that attention applies to a block of scores between its two matrix products.
+// The operations of attention on a block of scores, between the product of queries and keys and the
+// product with the values. See AttentionBlock.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -9,8 +10,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// The running maximum is raised only when a score exceeds it by more than this many powers of two:
-// outputs are then rarely rescaled, and no exponential overflows.
+// The running maximum is raised only when a score, in units of log2, exceeds it by more than this.
+// So outputs are rarely rescaled, and no exponential overflows.
 constexpr int kMaximumSlack = 8;
 
 template <typename Real>
@@ -24,11 +25,11 @@ struct BitsOf<double> {
   typedef uint64_t Type;
 };
 
-// Which operations a block of scores needs. plain: none. masked: masks by limits and documents.
-// general: all operations, chosen at run time.
+// Which operations a block of scores needs besides scaling. plain: none. masked: masks by limits
+// and documents. general: any of these, window, ALiBi and soft cap, as the fields of the block say.
 enum class BlockKind { plain, masked, general };
 
-// Lanes [lane, lane + Native<Real>::kLanes) of a block.
+// The lanes [lane, lane + Native<Real>::kLanes) of a block.
 template <typename Real, BlockKind kKind, bool kDropout>
 class LaneBlock {
  public:
@@ -61,7 +62,7 @@ class LaneBlock {
 
   Real* at(int64_t key) const { return scores_ + key * stride_; }
 
-  // Returns the scaled scores of a key; -infinity in lanes that do not see the key.
+  // Returns the scores of a key, scaled and with ALiBi; -infinity in lanes that do not see the key.
   [[gnu::always_inline]] Lanes scores(int64_t key) const {
     Lanes score = load_native(at(key)) * scale_;
     if constexpr (kKind == BlockKind::plain) return score;
@@ -77,7 +78,8 @@ class LaneBlock {
     return seen ? score : broadcast(-kInfinity);
   }
 
-  // Returns the gradients of the scores before the soft cap, given those after the cap.
+  // Returns the gradients of a key's scores before the soft cap, given those after it. The block
+  // must still hold the capped scores.
   [[gnu::always_inline]] Lanes before_cap(const Lanes& gradient, int64_t key) const {
     if constexpr (kKind != BlockKind::general) return gradient;
     if (inverse_cap_ == 0) return gradient;
@@ -85,7 +87,7 @@ class LaneBlock {
     return gradient * (Real{1} - tangent * tangent);
   }
 
-  // Returns x with dropout applied.
+  // Returns x, one number per lane for `key`, with dropout applied.
   [[gnu::always_inline]] Lanes drop(const Lanes& x, int64_t key) const {
     if constexpr (!kDropout) return x;
     typedef NativeVector<Bits> BitLanes;
@@ -141,9 +143,9 @@ template <typename Real>
   return any != 0;
 }
 
-// Raises the maxima of the lanes whose scores exceed them by more than kMaximumSlack, and rescales
-// the sums and outputs accumulated so far. Lanes are independent of each other, so vectors of any
-// width give the same bits.
+// top: the largest score of each lane. Raises the maxima that it exceeds by more than
+// kMaximumSlack, and rescales the sums and outputs of these lanes. Lanes are independent of each
+// other, so vectors of any width give the same bits.
 template <typename Real>
 inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sums, int64_t lane,
                          int64_t stride) {
@@ -162,7 +164,7 @@ inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sum
   }
 }
 
-// Running softmax of the lanes [lane, lane + Native<Real>::kLanes).
+// The running softmax of the lanes [lane, lane + Native<Real>::kLanes).
 template <typename Real>
 class LaneSums {
  public:
@@ -177,8 +179,8 @@ class LaneSums {
   Lanes total() const { return load_native(totals_); }
   void set_total(const Lanes& total) const { store_native<Real>(total, totals_); }
 
-  // Updates the maxima with the block's scores. Returns the shift to subtract from the scores
-  // before exponentiation.
+  // Updates the maxima with the block's scores. Returns what to subtract from the scores before
+  // exponentiation: the maxima, or 0 for lanes that have seen no key.
   template <typename Block>
   [[gnu::always_inline]] Lanes take_scores(const Block& lanes, const AttentionBlock& block) const {
     const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));

@@ -1,9 +1,8 @@
-// Blocks of elements converted to the compute type: how kernels read and write elements of any
-// type.
+// Reads and writes elements of any ElementType in blocks, which are converted to the compute type.
 //
-// As all headers of this folder except vector_kernels.h, this header is included by source files
-// that are compiled for one instruction set each. Everything is in an unnamed namespace, so that
-// the linker cannot merge functions compiled for different CPUs.
+// This header, like all headers of this folder that define functions in an unnamed namespace, is
+// included only by source files that are compiled for one instruction set each. The unnamed
+// namespace keeps the linker from merging functions compiled for different CPUs.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +15,8 @@ namespace {
 constexpr int64_t kBlock = 512;
 constexpr int64_t kVectorBytes = 64;
 
-// A vector of 64 bytes. Where the CPU's vectors are narrower GCC splits it; the number of lanes
-// does not change.
+// A vector of 64 bytes. If the instruction set has narrower registers, the compiler splits it; the
+// number of lanes does not change.
 template <typename Real>
 struct Vector {
   typedef Real Type __attribute__((vector_size(kVectorBytes)));
@@ -38,7 +37,8 @@ inline double sum_lanes(const typename Vector<Real>::Type& vector) {
   return sum;
 }
 
-// block[count, next multiple of the lanes) <- value, so that whole vectors can be read.
+// Sets block[count] up to the next multiple of Vector<Real>::kLanes to `value`, so that whole
+// vectors can be read.
 template <typename Real>
 inline void pad_block(Real* block, int64_t count, Real value) {
   for (int64_t i = count; i % Vector<Real>::kLanes != 0; ++i) block[i] = value;
@@ -48,8 +48,8 @@ inline int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-// Rounds to nearest, ties to even, by integer operations, which give the same bits on all
-// instruction sets.
+// Rounds to nearest, ties to even; NaN stays NaN. It uses integer operations, which give the same
+// bits on all instruction sets.
 [[gnu::always_inline]] inline uint16_t round_to_bfloat16(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -65,6 +65,7 @@ constexpr ElementType element_type() {
   return sizeof(Real) == 8 ? ElementType::float64 : ElementType::float32;
 }
 
+// block[i] <- element begin + i of `data`, converted to Real; i < count.
 template <typename Real>
 inline void widen_block(const void* data, ElementType type, int64_t begin, int64_t count,
                         Real* __restrict block) {
@@ -80,6 +81,7 @@ inline void widen_block(const void* data, ElementType type, int64_t begin, int64
   }
 }
 
+// Element begin + i of `data` <- block[i], rounded to nearest in `type`; i < count.
 template <typename Real>
 inline void narrow_block(const Real* __restrict block, int64_t count, void* data, ElementType type,
                          int64_t begin) {
@@ -95,8 +97,8 @@ inline void narrow_block(const Real* __restrict block, int64_t count, void* data
   }
 }
 
-// Returns elements [begin, begin + count) as Real: in place if Real is their type, else converted
-// into `buffer`.
+// Returns elements [begin, begin + count) of `data` as Real: a pointer into `data` if its elements
+// are of type Real, else `buffer` with the converted elements.
 template <typename Real>
 inline const Real* read_block(const void* data, ElementType type, int64_t begin, int64_t count,
                               Real* buffer) {
@@ -105,8 +107,8 @@ inline const Real* read_block(const void* data, ElementType type, int64_t begin,
   return buffer;
 }
 
-// read_block() for elements that are modified; write_block() then stores what was converted into
-// `buffer`.
+// Like read_block(), for elements that the caller modifies in the returned memory and then stores
+// by write_block().
 template <typename Real>
 inline Real* modify_block(void* data, ElementType type, int64_t begin, int64_t count,
                           Real* buffer) {

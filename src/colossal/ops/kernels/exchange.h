@@ -4,8 +4,9 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// In a square matrix of kSize rows of kSize lanes of unsigned integers, swaps the off-diagonal
-// blocks of size kStep of all pairs of rows (i, i + kStep).
+// rows: a square matrix, kSize vectors of kSize unsigned integers each. Cuts it into submatrices of
+// side 2 * kStep and, in each, swaps the upper right block of side kStep with the lower left one.
+// The calls for kStep = 1, 2, 4 .. kSize / 2 together transpose the matrix.
 template <int kSize, int kStep, typename Row>
 [[gnu::always_inline]] inline void exchange_blocks(Row* rows) {
   Row low, high;

@@ -1,8 +1,8 @@
 // exp() from basic IEEE operations, so that loops vectorize with the same bits on every CPU.
 //
-// x = n ln 2 + r, |r| <= ln 2 / 2; exp(x) = 2^n exp(r), exp(r) by its Taylor series. Results below
-// the smallest normal number become 0, which masks (x = -inf) rely on; NaN stays NaN. x must not
-// exceed 80 (float) or 700 (double).
+// x = n ln 2 + r, |r| <= ln 2 / 2; exp(x) = 2^n exp(r), with exp(r) by its Taylor series. Results
+// below about the smallest normal number become 0; so masks can use x = -infinity. NaN stays NaN. x
+// must not exceed 80 (float) or 700 (double).
 #pragma once
 
 #include "colossal/ops/kernels/native_vector.h"
@@ -56,7 +56,7 @@ namespace {
   return x < -708.0 ? 0.0 : series * power;
 }
 
-// 2^f for |f| <= 1/2, by the polynomial with the least relative error.
+// Returns 2^f for |f| <= 1/2, by a polynomial fitted for the least relative error.
 [[gnu::always_inline]] inline NativeVector<float> power_series(NativeVector<float> f) {
   NativeVector<float> series = 0x1.5c08e6p-10F * f + 0x1.3d0c52p-7F;
   series = series * f + 0x1.c6b6e4p-5F;
@@ -65,9 +65,9 @@ namespace {
   return series * f + 0x1.000002p+0F;
 }
 
-// 2^x of each lane. x = n + f, |f| <= 1/2; 2^x = 2^n 2^f. Results below the smallest normal number
-// become 0, NaN stays NaN. x must not exceed 127 (float) or 1023 (double). Relative error below
-// 2e-7.
+// Returns 2^x of each lane, as follows: x = n + f, |f| <= 1/2; 2^x = 2^n 2^f. Results below the
+// smallest normal number become 0; NaN stays NaN. x must not exceed 127 (float) or 1023 (double).
+// Relative error of the float version below 2e-7.
 [[gnu::always_inline]] inline NativeVector<float> power_of_two(NativeVector<float> x) {
   const float rounder = 0x1.8p23F;
   const NativeVector<float> shifted = x + rounder;

@@ -9,23 +9,24 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Outputs per tile, which is also the number of memory streams that are read at once.
+// Outputs per tile. It is also the number of rows of the weight [outputs, depth] that are read side
+// by side.
 constexpr int kTileOutputs = 4;
-// Rows per tile: as many as fit into registers beside the tile's weights.
+// Rows of x per tile: as many as fit into registers beside the tile's weights.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 6;
 #else
 constexpr int kTileRows = 2;
 #endif
-// For a weight [depth, outputs]: vectors of outputs per tile, and how many rows of the weight ahead
-// to prefetch.
+// For a weight [depth, outputs]: kTileVectors is the number of vectors of outputs per tile;
+// kRowsAhead is how many rows ahead the weight is prefetched.
 #if defined(__AVX512F__)
 constexpr int kTileVectors = 8;
 #else
 constexpr int kTileVectors = 4;
 #endif
 constexpr int64_t kRowsAhead = 16;
-// Rows that are multiplied by all outputs in one pass; they stay in the second-level cache.
+// Rows of x that one pass over the weight multiplies; they stay in the second-level cache.
 constexpr int64_t kRowsTogether = 48;
 
 // A format defines how numbers are read and multiplied:
@@ -35,7 +36,7 @@ constexpr int64_t kRowsTogether = 48;
 //   Loaded, load(), Sums, multiply_add(), sum(): vectors of numbers and of sums
 //   widen(), narrow(): convert an Element to a Sum and back
 
-// Loads the `count` numbers after the last whole vector, padded with zeros.
+// Loads `count` numbers, fewer than a vector has, and pads the vector with zeros.
 template <typename Format>
 [[gnu::always_inline]] inline typename Format::Loaded load_rest(
     const typename Format::Element* from, int64_t count) {
@@ -44,7 +45,8 @@ template <typename Format>
   return Format::load(rest);
 }
 
-// ahead: prefetch later weights.
+// Computes kRows rows of kOutputs outputs. ahead: prefetch the weights kBytesAhead bytes after this
+// tile's; if false, prefetch this tile's own weights.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {
@@ -88,7 +90,8 @@ template <typename Format, int kRows, int kOutputs>
   }
 }
 
-// Computes rows [row, end) of a tile's outputs; the last rows, fewer than kRows, by smaller tiles.
+// Computes rows [row, end) of kOutputs outputs; the last rows, if fewer than kRows, by smaller
+// tiles.
 template <typename Format, int kRows, int kOutputs>
 inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t end, int64_t output,
                              bool ahead) {
@@ -116,8 +119,8 @@ inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end
   }
 }
 
-// Computes `count` outputs of a weight [depth, outputs], in kVectors vectors of which the last may
-// be partial.
+// Computes kRows rows of `count` outputs of a weight [depth, outputs]. count: the elements of
+// kVectors vectors or, if kVectors is 1, fewer.
 template <typename Format, int kRows, int kVectors>
 [[gnu::always_inline]] inline void multiply_columns(const RowsProduct& product, int64_t row,
                                                     int64_t output, int64_t count) {

@@ -1,4 +1,4 @@
-// Conversions, sums and the AdamW update over flat memory.
+// Conversion, accumulation, norm, finiteness check and the AdamW update of flat arrays.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -53,7 +53,7 @@ inline void accumulate(const void* from, ElementType from_type, void* to, Elemen
 
 inline double squared_norm(const void* data, ElementType type, int64_t count) {
   alignas(kVectorBytes) double buffer[kBlock];
-  // Four independent chains of additions, to hide the latency of additions.
+  // Four independent sums hide the latency of an addition.
   constexpr int64_t kChains = 4;
   constexpr int64_t kLanes = Vector<double>::kLanes;
   Vector<double>::Type sums[kChains] = {};
@@ -71,8 +71,8 @@ inline double squared_norm(const void* data, ElementType type, int64_t count) {
   return sum_lanes<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// Returns whether all numbers are finite: a number is not finite if all bits of its exponent are
-// set.
+// exponent: the bits of the exponent. Returns whether all numbers are finite, that is, have a zero
+// among these bits.
 template <typename Bits>
 inline bool exponents_below(const void* data, int64_t count, Bits exponent) {
   const Bits* bits = static_cast<const Bits*>(data);

@@ -1,4 +1,4 @@
-// Sum of a vector's lanes, in a fixed order.
+// The sum of a vector's lanes, in a fixed order.
 #pragma once
 
 #include "colossal/ops/kernels/native_vector.h"
@@ -6,13 +6,14 @@
 namespace colossal::ops::kernels {
 namespace {
 
+// kLanes: 0, 1 .. half the number of lanes - 1. Returns the lower half of v plus the upper half.
 template <int... kLanes, typename Vector>
 [[gnu::always_inline]] inline auto halves_added(const Vector& v) {
   return __builtin_shufflevector(v, v, kLanes...) +
          __builtin_shufflevector(v, v, (kLanes + static_cast<int>(sizeof...(kLanes)))...);
 }
 
-// Adds the upper half of the vector to the lower half, until one number is left.
+// Adds the upper half of the lanes to the lower half until one number is left, and returns it.
 template <typename Number>
 [[gnu::always_inline]] inline Number folded_sum(const NativeVector<Number>& v) {
   constexpr int64_t kLanes = Native<Number>::kLanes;

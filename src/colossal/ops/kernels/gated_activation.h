@@ -1,6 +1,6 @@
 // Gated linear units (N. Shazeer, "GLU Variants Improve Transformer", 2020): act(gate) * up, with
-// act(x) = x * open(x), where open is a sigmoid: of x for SwiGLU, of a cubic polynomial in x for
-// GeGLU (gelu.h).
+// act(x) = x * open(x). open(x) is a sigmoid: of x for SwiGLU, of a cubic polynomial in x for GeGLU
+// (gelu.h).
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -16,7 +16,8 @@ struct SiluGate {
   static NativeVector<Real> open(NativeVector<Real> x) {
     return sigmoid_of_power<Real>(static_cast<Real>(-kLog2OfE) * x);
   }
-  // Returns x * open'(x), so that act'(x) = open(x) + bend(x).
+  // Returns x * open'(x), so that act'(x) = open(x) + bend(x, open(x)). The argument `open` is
+  // open(x).
   static NativeVector<Real> bend(NativeVector<Real> x, NativeVector<Real> open) {
     return x * open * (Real{1} - open);
   }

@@ -1,5 +1,5 @@
-// GELU by the tanh approximation, x * gate(x), with the gate 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u))
-// and u = sqrt(2/pi) (x + 0.044715 x^3).
+// GELU by the tanh approximation: x * gate(x), where gate(x) = 0.5 (1 + tanh(u)) = 1 / (1 +
+// exp(-2u)) and u = sqrt(2/pi) (x + 0.044715 x^3).
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -18,8 +18,8 @@ template <typename Real>
   return sigmoid_of_power<Real>(x * (linear + cubic * (x * x)));
 }
 
-// Returns x * gate'(x), so that the derivative of x * gate(x) is gate(x) + gelu_bend(x). gate * (1
-// - gate) vanishes in both tails faster than u' grows.
+// Returns x * gate'(x) = x * gate (1 - gate) * 2u', given gate = gate(x). So the derivative of x *
+// gate(x) is gate(x) + gelu_bend(x, gate(x)).
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> gelu_bend(NativeVector<Real> x,
                                                            NativeVector<Real> gate) {

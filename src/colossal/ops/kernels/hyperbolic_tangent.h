@@ -1,4 +1,5 @@
-// tanh() of vectors from basic IEEE operations: the same bits on every CPU. NaN stays NaN.
+// tanh() of vectors from basic IEEE operations, which give the same bits on every CPU. NaN stays
+// NaN.
 #pragma once
 
 #include "colossal/ops/kernels/exponential.h"
@@ -7,8 +8,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// x P(x^2) / Q(x^2), a near-minimax approximation of the relative error for |x| <= 9; beyond 9,
-// tanh is 1 in fp32. Relative error below 5e-7.
+// Computes x P(x^2) / Q(x^2), a rational function fitted for |x| <= 9; |x| above 9 counts as 9,
+// where |tanh| is almost 1. Relative error below 5e-7.
 [[gnu::always_inline]] inline NativeVector<float> hyperbolic_tangent(NativeVector<float> x) {
   const NativeVector<float> end = broadcast(9.0F);
   x = x > end ? end : x < -end ? -end : x;
@@ -24,8 +25,8 @@ namespace {
   return x * top / bottom;
 }
 
-// x below 5/8: the rational approximation of S. Moshier's Cephes library; else 1 - 2 / (1 + exp(2
-//  |x|)). Relative error below 1e-15.
+// For |x| below 5/8: the rational approximation of S. Moshier's Cephes library; else
+// 1 - 2 / (1 + exp(2 |x|)) with the sign of x. Relative error below 1e-15.
 [[gnu::always_inline]] inline NativeVector<double> hyperbolic_tangent(NativeVector<double> x) {
   const NativeVector<double> z = x * x;
   NativeVector<double> top = -9.64399179425052238628e-1 * z - 9.92877231001918586564e1;

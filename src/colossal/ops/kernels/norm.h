@@ -1,7 +1,8 @@
 // Rows of layer norm (J. L. Ba et al., "Layer Normalization", 2016) and of RMS norm (B. Zhang and
-// R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = factor * n + bias, n = (x - mean)
-// * inverse_deviation, where the factor is weight, 1 + weight or 1. A row is read several times
-// while it is in the first-level cache.
+// R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = factor * n + bias with n = (x -
+// mean) * inverse_deviation, where the factor is weight, 1 + weight or 1. The functions are those
+// of VectorKernels; each passes once over a row. A caller calls several in turn while the row is in
+// the first-level cache.
 #pragma once
 
 #include <type_traits>
@@ -12,8 +13,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Reads element i of a row, or a vector of elements from i on, converted from Element. Value: a
-// number or a vector in the compute type.
+// Reads element i of a row, or the vector of elements that begins at i, and converts from Element
+// to the compute type. Value: a number or a NativeVector of the compute type.
 template <typename Value, typename Element>
 [[gnu::always_inline]] inline Value read(const void* row, int64_t i) {
   const Element* const from = static_cast<const Element*>(row) + i;
@@ -40,7 +41,7 @@ template <typename Element, typename Value>
   }
 }
 
-// Calls use<Real, Element>() with the compute type and the type in memory.
+// Calls use<Real, Element>(): Real is the compute type, Element the type in memory.
 template <typename Use>
 [[gnu::always_inline]] inline auto with_types(ElementType type, const Use& use) {
   if (type == ElementType::float64) return use.template operator()<double, double>();
@@ -48,7 +49,8 @@ template <typename Use>
   return use.template operator()<float, uint16_t>();
 }
 
-// Calls visit<Value>(i) for vectors and, at the end of the row, for single numbers.
+// Calls visit<Value>(i) so that all elements [0, count) are visited: Value is a vector that begins
+// at i or, at the end of the row, the single element i.
 template <typename Real, typename Visit>
 [[gnu::always_inline]] inline void visit_row(int64_t count, const Visit& visit) {
   int64_t i = 0;
@@ -58,8 +60,9 @@ template <typename Real, typename Visit>
   for (; i < count; ++i) visit.template operator()<Real>(i);
 }
 
-// Element i of a row is added to lane i % kSumLanes; the lanes are then added pairwise by halves.
-// So vectors of any width give the same bits. The number of lanes keeps a CPU's adders busy.
+// A row is summed in kSumLanes lanes: element i is added to lane i % kSumLanes, and then the upper
+// half of the lanes to the lower half until one is left. So vectors of any width give the same
+// bits. There are enough lanes for independent additions that hide the latency of an addition.
 template <typename Real>
 constexpr int64_t kSumLanes = 128 / static_cast<int64_t>(sizeof(Real));
 
@@ -71,8 +74,9 @@ inline double sum_by_halves(Real* lanes) {
   return lanes[0];
 }
 
-// totals[k] <- the sum of the terms that visit(i, sums) adds to sums[k], for vectors and for single
-// numbers.
+// totals[k] <- the sum of the terms that visit(i, sums) adds to sums[k] for the elements of a row.
+// It is called with a vector of elements that begins at i and vectors `sums`, or with the single
+// element i and numbers `sums`.
 template <typename Real, int kSums, typename Visit>
 [[gnu::always_inline]] inline void sum_terms(int64_t count, double* totals, const Visit& visit) {
   constexpr int64_t kLanes = Native<Real>::kLanes;
@@ -134,7 +138,7 @@ inline double squared_deviations(const void* x, double given_mean, ElementType t
   return total;
 }
 
-// The factor by which n is multiplied.
+// The factor on n.
 enum class Multiplier { none, weight, one_and_weight };
 
 // Calls use<Real, Element, kMultiplier>().

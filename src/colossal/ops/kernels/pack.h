@@ -1,4 +1,4 @@
-// Repacking of operands for products of bf16 matrices, and rounding of their fp32 sums.
+// Repacks operands of products of bf16 matrices, and rounds the fp32 results of such products.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,11 +8,14 @@
 namespace colossal::ops::kernels {
 namespace {
 
-constexpr int64_t kTile = 16;  // side, in pairs and columns, of tiles transposed in registers
+// Tiles of kTile pairs of rows by kTile columns are transposed in registers.
+constexpr int64_t kTile = 16;
 
 typedef uint32_t PairVector __attribute__((vector_size(kVectorBytes)));
 typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
 
+// Returns pairs of bf16 numbers: lane i has first[i] in the low half and second[i] in the high
+// half.
 [[gnu::always_inline]] inline PairVector load_pairs(const uint16_t* first, const uint16_t* second) {
   HalfVector low, high;
   __builtin_memcpy(&low, first, sizeof low);
@@ -37,7 +40,8 @@ typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
   }
 }
 
-// Transposes the edges element by element.
+// Does what transpose_pairs() does, element by element, for the rows and columns outside whole
+// tiles.
 inline void transpose_edge(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                            uint32_t* to, int64_t to_stride) {
   for (int64_t row = 0; row < rows; row += 2) {

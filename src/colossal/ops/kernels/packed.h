@@ -1,4 +1,4 @@
-// Unpacking of packed weights.
+// Unpacks weights in NF4 and int8 (ops/packed_weight.h): codes to levels, and levels times a scale.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ typedef uint8_t SixteenBytes __attribute__((vector_size(16)));
 typedef int32_t SixteenIndices __attribute__((vector_size(64)));
 typedef float SixteenLevels __attribute__((vector_size(64)));
 
-// One register holds all levels; one instruction looks up sixteen numbers.
+// Looks up the levels of sixteen codes, 8 bytes, in one instruction: one register holds all levels.
 inline void look_up(const uint8_t* codes, const SixteenLevels& levels, float* to) {
   EightBytes pairs;
   std::memcpy(&pairs, codes, sizeof pairs);
@@ -44,7 +44,7 @@ inline void levels_of_int8(const int8_t* codes, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = codes[i];
 }
 
-// For bf16: rounds to nearest, ties to even. The numbers must be finite.
+// bf16 is rounded to nearest, ties to even. The products must be finite.
 inline void scale_levels(const float* levels, float scale, int64_t count, void* to,
                          ElementType type) {
   if (type == ElementType::float32) {

@@ -11,12 +11,12 @@ namespace colossal::ops::kernels {
 // The page size is a multiple of this many positions.
 inline constexpr int64_t kPagePositions = 16;
 
-// The queries of one token that share a K/V head. "Real" below: float64 for float64 elements, else
-// float32.
+// Queries of one token, all of which use the same K/V head. "Real" below: float64 for float64
+// elements, else float32.
 struct PagedQueries {
   ElementType type;  // of queries and outputs; of keys and values if key_scales is null
   const void* queries;
-  int64_t query_stride;  // from one query to the next
+  int64_t query_stride;  // from one query to the next, in elements
   int64_t count, head_size, value_size;
 
   // Page p of this head: keys [head_size, page_size] at keys + p * key_page, values [page_size,
@@ -31,8 +31,8 @@ struct PagedQueries {
   int64_t scale_page;
   const int64_t* pages;  // page numbers of the sequence, in order of positions
 
-  int64_t begin, end;  // positions of the visible keys; the queries are at end - 1
-  double scale;
+  int64_t begin, end;    // positions of the keys that are seen; the token is at position end - 1
+  double scale;          // of the scores
   double soft_cap;       // 0: no cap
   const double* slopes;  // ALiBi slopes, one for each query; null: none
   const double* sinks;   // attention sinks, one for each query; null: none
@@ -40,10 +40,11 @@ struct PagedQueries {
   void* scratch;  // [paged_scratch()] Real
   void* outputs;
   int64_t output_stride;
-  void* logsumexps;  // [count] Real: logarithms of the softmax denominators
+  void* logsumexps;  // [count] Real: natural logarithms of the softmax denominators, with sinks
 };
 
-// Returns the size of the kernel's scratch, in numbers of type Real.
+// Returns the size of PagedQueries::scratch, in numbers of type Real. positions: at least those of
+// all pages that hold keys from begin to end.
 inline int64_t paged_scratch(int64_t count, int64_t positions, int64_t head_size,
                              int64_t value_size) {
   return count * (positions + 2 * kPagePositions + head_size + value_size);

@@ -1,6 +1,6 @@
-// Prefetches weights that are read once, in the order in which they are stored. Tiles read a few
-// rows side by side, and the hardware prefetcher follows a single stream far better than several
-// short ones: prefetching doubled the bandwidth.
+// Prefetches a weight that is read once, in the order in which it is stored. Kernels read a few
+// rows of the weight side by side, but the hardware prefetcher follows one stream far better than
+// several short ones: prefetching in software doubled the bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Far enough to hide the latency of memory, near enough to stay in the first-level cache until
-// used.
+// How far ahead to prefetch: far enough to hide the latency of memory, near enough that the data
+// stay in the first-level cache until they are used.
 constexpr int64_t kBytesAhead = 8192;
 constexpr int64_t kLine = 64;  // bytes of a cache line
 

@@ -1,5 +1,5 @@
-// Reads scales of quantized weights and stores results in their type. Included by source files that
-// are compiled for one instruction set each, as block.h is.
+// Reads the scales of quantized weights, and stores the results of products as bf16 or Real.
+// Included only by source files that are compiled for one instruction set each, as block.h is.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,8 +8,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// For finite numbers. The shifted fp16 bits, read as fp32, are the number times 2^-112, also for
-// subnormal numbers.
+// Converts fp16 bits of a finite number. The bits after the shift, read as fp32, are the number
+// times 2^-112, also if the fp16 number is subnormal.
 [[gnu::always_inline]] inline float from_float16(uint16_t value) {
   const uint32_t bits = static_cast<uint32_t>(value & 0x7FFF) << 13;
   const float magnitude = __builtin_bit_cast(float, bits) * 0x1p112F;

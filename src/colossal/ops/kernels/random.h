@@ -1,4 +1,5 @@
-// Normal numbers and dropout masks over rows of counter-based random words.
+// Fills memory with normal numbers and applies dropout, from the counter-based random words of
+// base/random.h.
 #pragma once
 
 #include "colossal/base/inverse_normal.h"
@@ -7,10 +8,13 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// A normal number uses two words of a group, w and w + 32; a row has 2^32 normal numbers.
+// A uniform or normal number uses two words of a group, w and w + 32. 2^32 numbers are taken from
+// each row, that is, its first 2^33 words.
 constexpr int64_t kNormalsInGroup = kRandomGroup / 2;
 constexpr int kNormalsInRowBits = 32;
 
+// uniforms <- numbers [32 * group, 32 * (group + 1)) of the uniform numbers of `key`, each in (0,
+// 1).
 inline void uniforms_of_group(RandomKey key, int64_t group, double* __restrict uniforms) {
   const int64_t row = group >> (kNormalsInRowBits - 5);
   const uint32_t within =
@@ -23,7 +27,7 @@ inline void uniforms_of_group(RandomKey key, int64_t group, double* __restrict u
   }
 }
 
-// uniforms <- uniform numbers [begin, begin + count) of the stream.
+// uniforms <- numbers [begin, begin + count) of the uniform numbers of `key`.
 inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* uniforms) {
   double group[kNormalsInGroup];
   for (int64_t done = 0; done < count;) {
@@ -35,9 +39,9 @@ inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* u
   }
 }
 
-// numbers[i] <- the inverse normal distribution function of numbers[i]. The formula for the central
-// part (85 % of the numbers) is computed for all; numbers in the tails are gathered, computed
-// together and put back.
+// numbers[i] <- the inverse normal distribution function of numbers[i]; count <= kBlock. The
+// formula for the central part (85 % of the numbers) is computed for all numbers. Those in the
+// tails are then replaced by the results of another formula.
 inline void inverse_normal_block(double* __restrict numbers, int64_t count) {
   double tails[kBlock];
   int32_t places[kBlock];
@@ -65,7 +69,8 @@ inline void fill_normal(RandomKey key, int64_t begin, int64_t count, double mean
   }
 }
 
-// factors[i] <- the factor on element begin + i of the row: 0 or rule.scale.
+// factors[i] <- the factor by which dropout multiplies element begin + i of the row: 0 or
+// rule.scale.
 template <typename Real>
 inline void keep_factors(const RandomRow& row, const DropoutRule& rule, int64_t begin,
                          int64_t count, Real* __restrict factors) {

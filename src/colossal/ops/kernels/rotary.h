@@ -1,5 +1,6 @@
-// Rotary position embedding (J. Su et al., "RoFormer", 2021): rotates pairs of a head's channels
-// (i, half + i) or, if interleaved, (2 i, 2 i + 1). Channels from 2 * half on are copied.
+// Rotary position embedding (J. Su et al., "RoFormer", 2021): rotates pairs of channels of a head.
+// Pair i is the channels (i, half + i) or, if interleaved, (2 i, 2 i + 1). Channels from 2 * half
+// on are copied.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -49,6 +50,7 @@ template <typename Real>
   }
 }
 
+// Copies elements [begin, begin + count) of x to the same places of `to`.
 inline void copy_elements(const void* x, void* to, ElementType type, int64_t begin, int64_t count) {
   const int64_t bytes = type == ElementType::float64 ? 8 : type == ElementType::float32 ? 4 : 2;
   __builtin_memcpy(static_cast<char*>(to) + begin * bytes,

@@ -1,4 +1,4 @@
-// Sigmoid by a power of two, for activations gated by a sigmoid.
+// The sigmoid function, computed from a power of two.
 #pragma once
 
 #include "colossal/ops/kernels/exponential.h"
@@ -8,10 +8,10 @@ namespace {
 
 constexpr double kLog2OfE = 1.4426950408889634;
 
-// 1 / (1 + 2^exponent): the sigmoid of -exponent / log2(e). NaN stays NaN.
+// Returns 1 / (1 + 2^exponent) for each lane: the sigmoid of -exponent / log2(e). NaN stays NaN.
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> sigmoid_of_power(NativeVector<Real> exponent) {
-  // A larger exponent would overflow; the result is practically 0 already.
+  // 2 to a larger exponent would overflow. At this exponent the result is practically 0.
   const NativeVector<Real> largest = broadcast(static_cast<Real>(sizeof(Real) == 8 ? 1000 : 115));
   return Real{1} / (Real{1} + power_of_two(exponent > largest ? largest : exponent));
 }

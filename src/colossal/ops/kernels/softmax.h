@@ -1,5 +1,5 @@
-// Softmax and cross-entropy of rows of logits. float64 is computed in double, all other types in
-// float.
+// Softmax and cross-entropy of rows of logits. Exponentials are computed in double for float64, in
+// float for all other types; their sums are accumulated in double.
 #pragma once
 
 #include "colossal/base/exact_log.h"
@@ -13,7 +13,8 @@ namespace {
 template <typename Real>
 constexpr Real kMinusInfinity = -__builtin_inf();
 
-// Ignores NaN elements: they show in the sum of exponentials.
+// Returns the largest element. It may ignore NaN, which makes the sum of exponentials NaN in any
+// case.
 template <typename Real>
 inline Real maximum_of(const void* row, ElementType type, int64_t count) {
   using Lanes = Vector<Real>;

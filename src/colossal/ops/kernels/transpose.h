@@ -1,4 +1,4 @@
-// Transposed copies, and rows of bf16 numbers interleaved in pairs.
+// Copies matrices transposed, or with pairs of rows of bf16 numbers interleaved.
 #pragma once
 
 #include "colossal/ops/kernels/exchange.h"

@@ -1,4 +1,5 @@
-// The tables of kernels from which vector_kernels() chooses, one for each instruction set.
+// The tables of kernels from which vector_kernels() chooses, one for each instruction set. Call a
+// kernel only on a CPU that has the instruction set.
 #pragma once
 
 #include "colossal/ops/kernels/vector_kernels.h"

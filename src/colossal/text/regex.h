@@ -34,6 +34,7 @@ class RegexScratch {
   std::unique_ptr<pcre2_real_match_data_8, RegexDeleter> match_;
 };
 
+// Immutable and thread-safe, with one RegexScratch per thread.
 class Regex {
  public:
   // expression: PCRE2 syntax, e.g. from oniguruma_to_pcre2(). name: the expression as the user
@@ -48,13 +49,13 @@ class Regex {
   // backtracking or memory.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
 
-  // Calls on_match for each match, from left to right. Skips an empty match at the end of the
-  // previous match.
+  // Calls on_match with each match, from left to right. Skips an empty match at the end of the
+  // previous match. Requires and throws the same as search().
   using OnMatch = std::function<void(Match)>;
   void for_each_match(std::string_view text, RegexScratch& scratch, const OnMatch& on_match) const;
 
  private:
-  std::string name_;
+  std::string name_;  // the expression as the user wrote it
   std::unique_ptr<pcre2_real_code_8, RegexDeleter> code_;
   bool has_machine_code_;  // false if PCRE2 has no JIT compiler for this machine
 };

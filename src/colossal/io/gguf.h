@@ -1,6 +1,6 @@
-// The GGUF format: a header of typed fields and a list of tensors, followed by their data in
-// blocks. Files are untrusted: the reader validates everything, and never allocates memory
-// only because the file states a size.
+// The GGUF format: a header with typed fields and a list of tensors, followed by the tensors' data
+// in blocks. Files are untrusted: the reader validates everything, and never allocates memory only
+// because the file states a size.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -119,9 +119,8 @@ struct GgufPlan {
 };
 
 // Plans a file with these fields and tensors, both in the given order. tensors: with name, type and
-// shape; the plan's copies also have `begin` and `bytes`.
-// Throws InternalError if a tensor has no dimensions or more than kMaxGgufRank, or if a row is not
-// a whole number of blocks.
+// shape; the plan's copies also have `begin` and `bytes`. Throws InternalError if a tensor has no
+// dimensions or more than kMaxGgufRank, or if a row is not a whole number of blocks.
 GgufPlan plan_gguf(const std::vector<std::pair<std::string, GgufValue>>& fields,
                    std::vector<GgufTensor> tensors);
 

@@ -12,9 +12,8 @@ namespace colossal::io {
 enum class PageSize { huge, small };
 
 // Uninitialized memory, aligned for SwapFile. From 2 MiB on it is in huge pages if these are
-// available
-// (/sys/kernel/mm/transparent_hugepage/enabled must not be "never"). A huge page is physically
-// contiguous, which doubled the measured bandwidth (bench/swap.py).
+// available (/sys/kernel/mm/transparent_hugepage/enabled must not be "never"). A huge page is
+// physically contiguous, which doubled the measured bandwidth (bench/swap.py).
 class TransferMemory {
  public:
   // Throws std::bad_alloc.

@@ -30,8 +30,8 @@ class AddedTokenFinder {
   const AddedToken* longest_at(std::string_view text, size_t position) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTrie trie_;  // values are indices into tokens_
-  std::array<bool, 256> begins_token_{};
+  ByteTrie trie_;                         // values are indices into tokens_
+  std::array<bool, 256> begins_token_{};  // by byte: a token begins with this byte
 };
 
 }  // namespace colossal::text

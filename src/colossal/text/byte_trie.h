@@ -16,8 +16,8 @@ class ByteTrie {
  public:
   static constexpr int32_t kAbsent = -1;
 
-  // keys: strings with their values (>= 0). The strings need not outlive the constructor.
-  // An empty string among them is never found. If strings are equal, the last value wins.
+  // keys: strings with their values (>= 0). The strings need not outlive the constructor. An empty
+  // string is never found. If strings are equal, the last value wins.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys);
 
   // Calls on_key for each string that is a prefix of `text`, shortest first.

@@ -8,7 +8,7 @@
 
 namespace colossal::text {
 
-// Returns the character as \x{...}.
+// Returns the character as \x{HEX}, with its code point in hexadecimal.
 std::string escaped(char32_t character);
 
 // Return \s and \S.

@@ -12,7 +12,7 @@
 
 namespace colossal::text {
 
-// Returns 0x0A for "<0x0A>"; nullopt if `token` is not such a token.
+// Returns 0x0A for "<0x0A>"; nullopt if `token` does not have this form.
 std::optional<uint8_t> byte_of_fallback_token(std::string_view token);
 
 // The byte tokens of a vocabulary; by default none.

@@ -35,10 +35,11 @@ class JsonNode {
   size_t size() const { return is_array() ? value_.size() : 0; }  // 0 if not a list
 
   std::string string() const;
-  std::optional<std::string> optional_string() const;    // nullopt if null
-  bool boolean(bool otherwise) const;                    // otherwise: result if null
-  double number(std::optional<double> otherwise) const;  // the same; nullopt: null is an error
-  int32_t token() const;                                 // an integer from 0 to kMaxToken
+  std::optional<std::string> optional_string() const;  // nullopt if null
+  // otherwise: the result for null. nullopt: null is an error.
+  bool boolean(bool otherwise) const;
+  double number(std::optional<double> otherwise) const;
+  int32_t token() const;  // an integer from 0 to kMaxToken
 
   template <typename Function>  // void(JsonNode); null counts as an empty list
   void for_each(Function function) const {

@@ -10,7 +10,7 @@
 
 namespace colossal::text::jinja {
 
-// The following three count characters, not bytes.
+// These count characters, not bytes.
 std::vector<std::string> characters_of(std::string_view text);
 int64_t length_of(std::string_view text);
 std::string_view first_characters(std::string_view text, int64_t count);  // all if it is shorter
@@ -18,7 +18,7 @@ std::string_view first_characters(std::string_view text, int64_t count);  // all
 // Returns the byte position of the first occurrence of `wanted` at or after the byte position
 // `from`; npos if there is none. Takes linear time in the lengths of both texts.
 size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
-// The same for the last occurrence.
+// Returns the byte position of the last occurrence of `wanted`; npos if there is none.
 size_t find_last(std::string_view text, std::string_view wanted);
 
 bool is_python_space(char32_t character);  // str.isspace

@@ -38,7 +38,8 @@ class TokenStream {
                    {Token::Kind::symbol, std::move(symbol), line()});
   }
 
-  // The following throw TemplateError, with the line, if the current token is not as expected.
+  // If the current token is of this kind or is this symbol, move past it; otherwise fail(). what:
+  // the expected token, for the message.
   Token expect(Token::Kind kind, std::string_view what) {
     if (!is(kind)) fail(what);
     return take();
@@ -47,6 +48,7 @@ class TokenStream {
     if (!skip_symbol(symbol)) fail(fmt::format("'{}'", symbol));
   }
 
+  // Throw TemplateError with the current line: that `expected` was not found, or `what`.
   [[noreturn]] void fail(std::string_view expected) const {
     refuse(fmt::format("expected {}, found {}", expected, describe(peek())));
   }

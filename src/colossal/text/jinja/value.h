@@ -154,8 +154,8 @@ struct Namespace {
 // The variable `loop` within a {% for %}.
 struct Loop {
   std::shared_ptr<const List> items;
-  int64_t index = 0;                                 // of the current item, 0-based
-  int64_t depth = 0;                                 // number of loops around this one
+  int64_t index = 0;                                 // of the current item, from 0
+  int64_t depth = 0;                                 // loop.depth0: 0, as loops cannot be recursive
   Value last_changed = Value::undefined("changed");  // the last arguments of loop.changed()
 };
 

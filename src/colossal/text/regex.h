@@ -44,9 +44,9 @@ class Regex {
   struct Match {
     size_t begin, end;  // byte offsets in the text
   };
-  // Returns the first match that begins at byte `start` or later; only lookbehind sees the text
-  // before `start`. text: valid UTF-8. Throws ConfigError if the search exceeds its limits on
-  // backtracking or memory.
+  // Returns the first match that begins at byte `start` or later. The text before `start` counts
+  // only for lookbehind and anchors (^, \b). text: valid UTF-8. Throws ConfigError if the search
+  // exceeds its limits on backtracking or memory.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
 
   // Calls on_match with each match, from left to right. Skips an empty match at the end of the

@@ -16,7 +16,7 @@ namespace colossal::data {
 class Decompressor;
 
 // A file may have several compressed streams, one after the other; their contents are concatenated,
-// as gunzip and zstd do.
+// as gunzip and zstd do. Not thread-safe.
 class CompressedFile {
  public:
   // compression: gzip or zstd. Throws IoError if the file cannot be opened or its size differs from
@@ -25,12 +25,12 @@ class CompressedFile {
   ~CompressedFile();
   CompressedFile(CompressedFile&&) noexcept;
 
-  // Fills `out` and returns the number of bytes, which is less than out.size() only at the end of
-  // the content. Throws IoError naming the file if the file has another format, is damaged or is
-  // truncated.
+  // Decompresses the next bytes into `out` and returns their number, which is less than out.size()
+  // only at the end of the content. Throws IoError naming the file if the file is not in the format
+  // `compression`, is damaged or is truncated.
   size_t read(std::span<char> out);
 
-  int64_t bytes_read() const { return position_; }  // compressed bytes
+  int64_t bytes_read() const { return position_; }  // from the file: compressed bytes
 
  private:
   void refill();

@@ -11,7 +11,7 @@ namespace colossal::data {
 enum class FileFormat {
   by_name,  // jsonl if the name without ".gz" or ".zst" ends in ".jsonl", else text
   text,     // each file is a document
-  jsonl,    // each line is a document: a field of a JSON object
+  jsonl,    // each line is a JSON object; one of its fields is a document
 };
 
 inline std::vector<std::pair<std::string, FileFormat>> config_names(FileFormat) {
@@ -23,7 +23,7 @@ bool holds_lines(std::string_view path, FileFormat format);
 
 enum class Compression { none, gzip, zstd };
 
-// Returns the compression for the name's ending: ".gz" or ".zst".
+// Returns the compression by the name's ending: gzip for ".gz", zstd for ".zst", else none.
 Compression compression_of(std::string_view path);
 
 }  // namespace colossal::data

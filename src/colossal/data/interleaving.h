@@ -1,5 +1,6 @@
-// Decides which of several sources each position of a run reads. Depends only on the seed and the
-// position: independent of the number of ranks, and resuming a run needs only its step.
+// Decides which of several sources each position of a run reads. The choice depends only on the
+// weights, the seed and the position. So it is the same for any number of ranks, and resuming a run
+// needs only its step.
 #pragma once
 
 #include <cstdint>
@@ -8,16 +9,18 @@
 
 namespace colossal::data {
 
-// Interleaves sources as evenly as their weights allow: among the first n positions, for any n, a
-// source of k has n times its share of the weights, within 1 + log2(k) positions.
+// Interleaves k sources evenly: among the first n positions, for any n, the number of those that
+// read a source differs from n times the source's share of the weights by at most 1 + log2(k).
+// Immutable and thread-safe.
 class Interleaving {
  public:
   // weights: one per source, > 0; only their ratios matter, with a precision of 2^-32.
   Interleaving(std::span<const double> weights, uint64_t seed);
 
+  // What a position reads.
   struct Place {
-    int64_t source;
-    int64_t index;  // number of earlier positions that read the same source
+    int64_t source;  // index in the constructor's `weights`
+    int64_t index;   // number of earlier positions that read the same source
   };
   Place at(int64_t position) const;
 

@@ -16,7 +16,7 @@
 namespace colossal::data {
 
 // A thread pool that starts tasks in the order of submission. The destructor drops tasks that have
-// not started.
+// not started and waits for those that have.
 template <typename Result>
 class TaskQueue {
  public:
@@ -32,6 +32,7 @@ class TaskQueue {
     changed_.notify_all();
   }
 
+  // The future also passes on an exception of `function`.
   std::future<Result> submit(std::function<Result()> function) {
     std::packaged_task<Result()> task(std::move(function));
     std::future<Result> result = task.get_future();
@@ -63,11 +64,12 @@ class TaskQueue {
   std::vector<std::jthread> threads_;  // declared last so that threads are joined first
 };
 
-// Calls produce(task) on `num_threads` threads for each task that next() returns, and consume(task,
-// result) in the order of the tasks. next() and consume() run on the calling thread; nullopt from
-// next() ends the loop. At most 4 tasks per thread are in flight (running, or with a result not yet
-// consumed), so memory stays bounded even if consume() is slow. Rethrows the exception of the first
-// task that fails; an exception of next() is rethrown after all earlier results are consumed.
+// Calls produce(task) on `num_threads` (>= 1) other threads for each task that next() returns, and
+// consume(task, result) in the order of the tasks. next() and consume() run on the calling thread;
+// nullopt from next() ends the tasks. At most 4 tasks per thread are in flight (waiting, running,
+// or with a result not yet consumed), so memory stays bounded even if consume() is slow. Rethrows
+// an exception of consume() at once, of produce() when its result would be consumed, and of next()
+// after all earlier results are consumed.
 template <typename Task, typename Result>
 void parallel_in_order(const std::function<std::optional<Task>()>& next, int num_threads,
                        const std::function<Result(const Task&)>& produce,

@@ -1,9 +1,10 @@
 // A token cache: the tokens of a corpus on disk, written once and memory-mapped by every rank.
 //
-// DIRECTORY/KEY.tokens is a header of 128 bytes followed by the tokens, little-endian. Both have
-// XXH3 checksums. A writer writes KEY.tokens.partial under a file lock, syncs it, and renames it,
-// so a file named KEY.tokens is always complete. Other writers of the same file wait for the lock.
-// The lock ends with the writer's process; the next writer then starts over.
+// DIRECTORY/KEY.tokens is a header of 128 bytes followed by the tokens, little-endian. The header
+// and the tokens each have an XXH3 checksum. A writer writes KEY.tokens.partial under a file lock,
+// syncs it to disk, and renames it, so a file named KEY.tokens is always complete. Another writer
+// for the same key waits for the lock. If the writer's process is killed, the lock is released, and
+// the next writer starts over.
 #pragma once
 
 #include <cstddef>
@@ -33,37 +34,45 @@ struct CacheKey {
 CacheKey make_cache_key(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                         const TokenizeOptions& options);
 
+// Returns DIRECTORY/KEY.tokens, with the key as 32 hexadecimal digits.
 std::filesystem::path cache_path(const std::filesystem::path& directory, const CacheKey& key);
 
-// Tokens in memory or memory-mapped; valid as long as `owner` lives.
+// Tokens in memory or memory-mapped.
 struct StoredTokens {
-  std::shared_ptr<const void> owner;
-  std::span<const std::byte> bytes;
-  int width = 0;  // bytes per token: 2 or 4
+  std::shared_ptr<const void> owner;  // keeps `bytes` valid
+  std::span<const std::byte> bytes;   // little-endian
+  int width = 0;                      // bytes per token: 2 or 4
   TokenCounts counts;
   uint64_t checksum = 0;  // XXH3 of `bytes`
 };
 
-// Returns nullopt if the file is missing, has another key or format, or is damaged. Always checks
-// the header and the size; checks the content only up to 512 MiB (a fraction of a second).
+// Memory-maps a cache file. Returns nullopt if it is missing, has another key or format, or is
+// damaged. Always checks the header and the size; checks the tokens only if they have at most 512
+// MiB (a fraction of a second). Throws IoError if the file cannot be mapped.
 std::optional<StoredTokens> read_token_cache(const std::filesystem::path& path,
                                              const CacheKey& key);
 
+// Returns the XXH3 of the bytes, for StoredTokens::checksum.
 uint64_t checksum_of(std::span<const std::byte> tokens);
 
+// A running XXH3.
 using Checksum = std::unique_ptr<XXH3_state_s, void (*)(XXH3_state_s*)>;
 
+// Writes one cache file. Not thread-safe. All functions throw IoError naming the file and the
+// reason.
 class TokenCacheWriter {
  public:
-  // Creates the directory and waits while another process or thread writes the same file. All
-  // functions throw IoError naming the file and the reason.
+  // Creates the folder of `path` if missing, and waits while another process or thread writes the
+  // file. That writer may have completed it: call read_token_cache() again before writing. width:
+  // bytes per token.
   TokenCacheWriter(const std::filesystem::path& path, const CacheKey& key, int width);
-  ~TokenCacheWriter();  // deletes an unfinished file
+  ~TokenCacheWriter();  // deletes the partial file unless finish() was called
   TokenCacheWriter(const TokenCacheWriter&) = delete;
   TokenCacheWriter& operator=(const TokenCacheWriter&) = delete;
 
   void append(std::span<const std::byte> tokens);
-  void finish(const TokenCounts& counts);  // syncs and renames the file
+  // Writes the header, syncs the file to disk and renames it. counts: of all appended tokens.
+  void finish(const TokenCounts& counts);
 
  private:
   void flush();

@@ -1,5 +1,6 @@
-// Files by descriptor. Every function throws IoError naming the path, the operation (with bytes and
-// offset) and the system's reason. Interrupted and partial system calls are resumed.
+// Files and folders, with errors that name their cause. Every function throws IoError naming the
+// path, the operation (with bytes and offset) and the system's reason. Interrupted and partial
+// system calls are resumed.
 #pragma once
 
 #include <cstddef>
@@ -22,33 +23,34 @@ enum class OutsideLinks { refuse, follow };
 class File {
  public:
   static File open_for_reading(const std::filesystem::path& path);
-  // Opens `name` in `directory` for reading. With OutsideLinks::refuse, the kernel itself prevents
-  // the path from leaving the directory.
+  // Opens `name` in `directory` for reading. With OutsideLinks::refuse, throws IoError if a link
+  // leads out of the directory; the kernel checks this while it opens the file. (On kernels before
+  // 5.6, throws for any link.)
   static File open_inside(const std::filesystem::path& directory, const std::string& name,
                           OutsideLinks links);
   static File open_for_writing(const std::filesystem::path& path);  // the file must exist
   static File create(const std::filesystem::path& path);            // the file must not exist
-  // For writing; keeps the contents.
+  // Opens the file for writing, or creates it. Keeps existing contents.
   static File open_or_create(const std::filesystem::path& path);
-  // Creates a file without a directory entry: it disappears with its descriptor, however the
-  // process ends.
+  // Creates a file without a directory entry on the file system of `directory`. The file disappears
+  // when it is closed, however the process ends.
   static File create_unnamed(const std::filesystem::path& directory);
 
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return descriptor_.get(); }
   int64_t size() const;
-  // Returns true if path() still refers to this file; another process may have removed or replaced
-  // it.
+  // Returns true if path() still refers to this file, false if the file has been removed, renamed
+  // or replaced.
   bool has_its_name() const;
 
   // Fills all of `destination`; throws IoError if the file ends earlier.
   void read_at(std::span<std::byte> destination, int64_t offset) const;
   void write_at(std::span<const std::byte> source, int64_t offset);
 
-  // Sets the file size to `bytes` and reserves the blocks if the file system supports it, so that a
-  // full disk is an error here and not halfway through writing.
+  // Sets the file size to `bytes`, truncating a larger file. Also reserves the space if the file
+  // system supports it, so that a full disk is an error here and not halfway through writing.
   void reserve(int64_t bytes);
-  void sync();
+  void sync();  // writes the file's data and size to disk (fsync)
 
  private:
   File(int descriptor, std::filesystem::path path);
@@ -61,19 +63,21 @@ class File {
 // Reads the whole file. Throws IoError, without reading, if the file is larger than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, int64_t limit = int64_t{1} << 30);
 
-// Replaces the file: a reader sees either the old or the complete new contents, even after a crash.
+// Creates or replaces the file: a reader sees either the old or the complete new contents, even
+// after a crash. The new contents are on disk when the function returns.
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents);
 
 // Returns true if there is anything at `path`, even a dangling link.
 bool path_exists(const std::filesystem::path& path);
-// Creates a folder and its missing parents, and syncs the new directory entries to disk: if a power
-// failure lost the folder, everything in it would be lost.
+// Creates a folder and its missing parents, and syncs the new directory entries to disk: otherwise
+// a power failure could lose the folder with everything in it.
 void make_folders(const std::filesystem::path& path);
 void rename_path(const std::filesystem::path& from, const std::filesystem::path& to);
 // Removes a file, or a folder with its contents. Does not follow links.
 void remove_tree(const std::filesystem::path& path);
 
-// Makes directory entries (created, renamed or removed) survive a power failure.
+// Syncs the directory's entries to disk: files that were created, renamed or removed in it then
+// stay so after a power failure.
 void sync_directory(const std::filesystem::path& path);
 
 // For system calls that this header does not wrap: throws IoError "PATH: cannot OPERATION: reason",

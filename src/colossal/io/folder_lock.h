@@ -12,7 +12,7 @@
 
 namespace colossal::io {
 
-// Another process uses the folder; the message names the process if known.
+// Thrown if another process uses the folder; the message names the process if known.
 class FolderInUse : public IoError {
  public:
   using IoError::IoError;
@@ -20,17 +20,17 @@ class FolderInUse : public IoError {
 
 class FolderLock {
  public:
-  // Locks a file in the folder, which must exist. If another process holds the lock, waits up to
-  // `patience`: a process that was just killed may still be ending. Throws FolderInUse, or IoError
-  // if the folder is not writable. On network file systems, the lock also excludes processes on
-  // other hosts.
+  // Creates and locks the file .colossal.lock in the folder, which must exist. If another process
+  // holds the lock, waits up to `patience`: a process that was just killed may still be ending.
+  // Throws FolderInUse after that, and IoError if the folder is not writable. On network file
+  // systems with locks, the lock also excludes processes on other hosts.
   explicit FolderLock(const std::filesystem::path& folder,
                       std::chrono::milliseconds patience = std::chrono::seconds(3));
   ~FolderLock();  // removes the lock file
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // False on a file system without locks, where two processes do not notice each other.
+  // Returns false on a file system without locks, where nothing keeps two processes apart.
   bool holds() const { return holds_; }
 
  private:

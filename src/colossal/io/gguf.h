@@ -1,6 +1,6 @@
-// The GGUF format: a header of typed fields and a list of tensors, followed by their data in
-// blocks. Files are untrusted: the reader validates everything, and never allocates memory by a
-// number from the file.
+// The GGUF format: a header with typed fields and a list of tensors, followed by the tensors' data
+// in blocks. Files are untrusted: the reader validates everything, and never allocates memory only
+// because the file states a size.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -38,11 +38,12 @@ enum class GgufFieldType : uint32_t {
 
 // The value of a field: its bytes as in the file, decoded on access.
 struct GgufValue {
-  GgufFieldType kind = GgufFieldType::u8;  // of the value, or of the elements if is_array
+  GgufFieldType kind = GgufFieldType::u8;  // type of the value, or of the elements if is_array
   bool is_array = false;
   uint64_t count = 1;  // number of elements if is_array
-  std::string bytes;
+  std::string bytes;   // without the type and count that precede them in the file
 
+  // Return values for writing.
   static GgufValue of(uint32_t number);
   static GgufValue of(float number);
   static GgufValue of(bool flag);
@@ -59,16 +60,17 @@ struct GgufTensor {
   GgufType type = GgufType::f32;
   std::vector<int64_t> shape;  // outermost dimension first; the file has the reverse order
   int64_t begin = 0;           // byte offset within the data section
-  int64_t bytes = 0;
+  int64_t bytes = 0;           // size of its blocks
 
   int64_t numel() const;
 };
 
+// A file beyond these limits is rejected.
 inline constexpr int64_t kMaxGgufHeaderBytes = int64_t{256} << 20;
 inline constexpr int64_t kMaxGgufRank = 4;
 inline constexpr int64_t kMaxGgufAlignment = 1 << 16;
 
-// A file open for reading.
+// A file open for reading. Thread-safe.
 class GgufReader {
  public:
   // Reads and validates the header. Throws IoError naming the file and the first error in it;
@@ -80,8 +82,8 @@ class GgufReader {
   const GgufTensor* find(std::string_view name) const;                 // null if there is none
   const std::map<std::string, GgufValue>& fields() const { return fields_; }
 
-  // Return a field's value; nullopt if there is no such field. Throw IoError naming the field if it
-  // has another kind or the number does not fit.
+  // Return the value or array of the field `key`; nullopt if there is no such field. Throw IoError
+  // naming the field if its type does not match or a number is out of range.
   std::optional<int64_t> integer(const std::string& key) const;
   std::optional<double> number(const std::string& key) const;  // accepts integers, too
   std::optional<bool> flag(const std::string& key) const;
@@ -89,8 +91,9 @@ class GgufReader {
   std::optional<std::vector<std::string>> texts(const std::string& key) const;
   std::optional<std::vector<double>> numbers(const std::string& key) const;
 
-  // Reads and dequantizes the elements [begin, begin + numbers.size()) of a tensor; both bounds
-  // must be multiples of block_numbers(). Throws IoError if the file has been truncated.
+  // Reads and dequantizes the elements [begin, begin + numbers.size()) of a tensor, in row-major
+  // order; both bounds must be multiples of block_numbers(). Throws IoError if the file has been
+  // truncated.
   void read(const GgufTensor& tensor, int64_t begin, std::span<float> numbers) const;
 
  private:
@@ -106,7 +109,7 @@ class GgufReader {
 // The layout of a file to be written: `header` at offset 0, the blocks of each tensor at
 // position().
 struct GgufPlan {
-  std::string header;  // includes padding: the data follows immediately
+  std::string header;  // with the padding before the data
   std::vector<GgufTensor> tensors;
   int64_t file_bytes = 0;
 
@@ -115,9 +118,9 @@ struct GgufPlan {
   }
 };
 
-// tensors: in the order of the file, with name, type and shape; fills in `begin` and `bytes`.
-// Throws InternalError if a row is not a whole number of blocks, or if a reader would reject the
-// file.
+// Plans a file with these fields and tensors, both in the given order. tensors: with name, type and
+// shape; the plan's copies also have `begin` and `bytes`. Throws InternalError if a tensor has no
+// dimensions or more than kMaxGgufRank, or if a row is not a whole number of blocks.
 GgufPlan plan_gguf(const std::vector<std::pair<std::string, GgufValue>>& fields,
                    std::vector<GgufTensor> tensors);
 

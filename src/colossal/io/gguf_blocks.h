@@ -1,6 +1,7 @@
-// Reads and writes the blocks that GGUF tensors consist of: unquantized numbers, and some of ggml's
-// quantized types. A row is a whole number of blocks. Layouts and rounding follow ggml's reference
-// implementation (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
+// Reads and writes the blocks that GGUF tensors consist of, in their element types: unquantized
+// types and some of ggml's quantized types. A tensor's row (its last dimension) is a whole number
+// of blocks. Layouts and rounding follow ggml's reference implementation
+// (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 
 #include <cstddef>
@@ -31,14 +32,14 @@ const char* gguf_type_name(GgufType type);
 std::string gguf_type_names();  // all of them, for error messages
 
 int64_t block_numbers(GgufType type);  // elements per block; 1 if unquantized
-int64_t block_bytes(GgufType type);
+int64_t block_bytes(GgufType type);    // bytes per block
 
 // Dequantizes whole blocks. Throws InternalError if the sizes of the spans do not match.
 void read_blocks(GgufType type, std::span<const std::byte> blocks, std::span<float> numbers);
 
-// Quantizes to whole blocks, rounding to nearest. The result for q4_0 and q8_0 is bit-identical to
-// ggml's; q4_k and q6_k have the same format, but may differ in their scales, which are found by a
-// search.
+// Quantizes to whole blocks, rounding to nearest. Throws InternalError if the sizes of the spans do
+// not match. The results for q4_0 and q8_0 are bit-identical to ggml's. Those for q4_k and q6_k may
+// have other scales than ggml's, because the scales are found by a search.
 void write_blocks(GgufType type, std::span<const float> numbers, std::span<std::byte> blocks);
 
 }  // namespace colossal::io

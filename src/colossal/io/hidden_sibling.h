@@ -1,6 +1,8 @@
-// Hidden names beside a path P for unfinished or obsolete files and folders:
+// Hidden names for unfinished or obsolete files and folders, in the same folder as the path P/NAME
+// that they belong to:
 //   .NAME.tmp-0123456789abcdef   being written or removed; worthless after a crash
-//   .NAME.old-0123456789abcdef   the previous P while it is replaced; counts as P if P is missing
+//   .NAME.old-0123456789abcdef   the previous P/NAME while it is replaced; used if P/NAME is
+//   missing
 #pragma once
 
 #include <filesystem>
@@ -9,16 +11,16 @@
 
 namespace colossal::io {
 
-enum class HiddenKind { temporary, replaced };
+enum class HiddenKind { temporary, replaced };  // .tmp-, .old-
 
 // Returns a new random name in the folder of `path`.
 std::filesystem::path hidden_sibling(const std::filesystem::path& path, HiddenKind kind);
 
 struct HiddenName {
-  std::string name;  // file name of P
+  std::string name;  // NAME
   HiddenKind kind;
 };
-// Returns nullopt if the name has neither form.
+// Parses a file name without folders; returns nullopt if it has neither form.
 std::optional<HiddenName> parse_hidden_name(const std::string& file_name);
 
 }  // namespace colossal::io

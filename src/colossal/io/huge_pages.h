@@ -1,16 +1,17 @@
-// Huge pages for memory that is read completely and often, e.g. model weights: up to twice as fast,
-// because the CPU translates fewer addresses (the effect is largest in virtual machines).
+// Huge pages for memory that is read completely and often, e.g. model weights. Reading it can
+// become twice as fast, because the CPU translates fewer addresses (most noticeably in virtual
+// machines).
 #pragma once
 
 #include <cstddef>
 
 namespace colossal::io {
 
-inline constexpr size_t kHugePage = size_t{2} << 20;
+inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; also the alignment of a huge page
 
-// Requests huge pages for the aligned huge-page ranges within [begin, begin + bytes), to take
-// effect on first write. Only a hint: the system may have none available or may forbid them
-// (/sys/kernel/mm/transparent_hugepage/enabled).
+// Asks the kernel to use huge pages for every whole huge page within [begin, begin + bytes). Call
+// it before the memory is first written. Only a hint: the system may have none available or may
+// forbid them (/sys/kernel/mm/transparent_hugepage/enabled).
 void advise_huge_pages(void* begin, size_t bytes);
 
 }  // namespace colossal::io

@@ -1,5 +1,5 @@
-// Parses JSON from untrusted files. Also rejects duplicate keys in an object and NUL bytes, which a
-// plain parser accepts, as well as nesting deeper than 64 and text that is not UTF-8.
+// Parses JSON from untrusted files. Besides invalid JSON, rejects what common parsers accept:
+// duplicate keys in an object, NUL bytes, nesting deeper than 64, and text that is not UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace colossal::io {
 
-// Throws IoError "SOURCE: reason".
+// source: where the text comes from, for error messages. Throws IoError "SOURCE: reason".
 nlohmann::json parse_json(std::string_view text, const std::string& source);
 
-// limit: maximum file size in bytes.
+// Parses a file. limit: maximum file size in bytes. Throws IoError.
 nlohmann::json read_json(const std::filesystem::path& path, int64_t limit = int64_t{32} << 20);
 
 // Formats untrusted text for a message: quoted, control characters escaped, truncated to 80 bytes.

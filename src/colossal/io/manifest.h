@@ -14,9 +14,9 @@ namespace colossal::io {
 inline constexpr const char* kManifestFile = "manifest.json";
 
 struct ManifestRange {
-  int64_t offset = 0;
-  int64_t length = 0;
-  uint64_t xxh3 = 0;
+  int64_t offset = 0;  // in bytes
+  int64_t length = 0;  // in bytes
+  uint64_t xxh3 = 0;   // checksum() of the range
   bool operator==(const ManifestRange&) const = default;
 };
 
@@ -30,24 +30,25 @@ struct ManifestFile {
 struct Manifest {
   std::vector<ManifestFile> files;
 
-  ManifestFile& file(const std::string& name);  // adds the file if it is new
-  void add(const Manifest& other);              // adds the ranges of another rank
+  ManifestFile& file(const std::string& name);  // returns the file, after adding it if it is new
+  void add(const Manifest& other);              // adds the files and ranges of another rank
   void sort();                                  // sorts files by name, ranges by offset
 
-  // Returns "" if the sorted ranges of each file cover it exactly once from 0 to its size; else
-  // what is wrong.
+  // After sort(): returns "" if the ranges of each file cover every byte from 0 to its size exactly
+  // once, otherwise a message that says what is wrong.
   std::string incomplete() const;
 
-  // Includes its own checksum: parse() fails if any byte has changed.
+  // The text includes a checksum of the manifest itself: parse() throws if a value has changed.
   std::string to_json() const;
-  // Throws IoError "SOURCE: reason". File names are validated, so that they cannot leave the
-  // folder.
+  // source: where the text comes from, for error messages. Throws IoError "SOURCE: reason". Rejects
+  // file names that are not plain relative names, so that none leads out of the folder.
   static Manifest parse(std::string_view text, const std::string& source);
 
   bool operator==(const Manifest&) const = default;
 };
 
-// Returns true if each segment matches [A-Za-z0-9._-]+ and does not begin with a dot.
+// Returns true if each part between slashes matches [A-Za-z0-9._-]{1,255} and does not begin with a
+// dot.
 bool is_plain_relative_name(std::string_view name);
 
 uint64_t checksum(std::span<const std::byte> bytes);  // 64-bit XXH3

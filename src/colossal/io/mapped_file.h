@@ -13,8 +13,8 @@ namespace colossal::io {
 // replace mapped files by rename, never rewrite them in place.
 class MappedFile {
  public:
-  // expected_bytes: the file size according to an index. Throws IoError, also if the size differs:
-  // the file is truncated, or is not the indexed file.
+  // expected_bytes: the file's size when the caller last looked at it. Throws IoError if the file
+  // cannot be mapped, or if its size differs from this: it was truncated or replaced.
   explicit MappedFile(const std::filesystem::path& path,
                       std::optional<int64_t> expected_bytes = std::nullopt);
   MappedFile(MappedFile&& other) noexcept;
@@ -22,7 +22,7 @@ class MappedFile {
   ~MappedFile();
 
   const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return bytes_; }
+  std::span<const std::byte> bytes() const { return bytes_; }  // valid as long as this object
 
  private:
   std::filesystem::path path_;

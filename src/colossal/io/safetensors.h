@@ -1,10 +1,11 @@
-// The safetensors format: 8 bytes of header length (little endian), a JSON header, the data.
+// The safetensors format: 8 bytes with the length of the header (little-endian), a JSON header, and
+// the data:
 //
 //   {"__metadata__": {"format": "pt"},
 //    "wte.weight": {"dtype": "F32", "shape": [512, 256], "data_offsets": [0, 524288]}, ...}
 //
 // Offsets count from the start of the data. Files are untrusted: the reader validates everything,
-// and never allocates memory by a number from the file. Format:
+// and never allocates memory only because the file states a size. Format:
 // https://github.com/huggingface/safetensors
 #pragma once
 
@@ -53,8 +54,8 @@ class SafetensorsReader {
   const SafetensorsMetadata& metadata() const { return metadata_; }
   const TensorEntry* find(std::string_view name) const;  // null if there is none
 
-  // Reads destination.size() bytes of a tensor, from byte `offset` of the tensor; ranks read only
-  // their own shards. Throws IoError if the file has been truncated.
+  // Reads destination.size() bytes of a tensor, from byte `offset` of the tensor, so that a rank
+  // can read only its own shard. Throws IoError if the file has been truncated.
   void read(const TensorEntry& entry, int64_t offset, std::span<std::byte> destination) const;
 
  private:
@@ -68,17 +69,18 @@ class SafetensorsReader {
   SafetensorsMetadata metadata_;
 };
 
+// A tensor to be written.
 struct TensorSpec {
   std::string name;
   ScalarType type = ScalarType::f32;
   std::vector<int64_t> shape;
 };
 
-// The layout of a file to be written: create it with `file_bytes` bytes, write `header` at offset
-// 0, and let each rank write its parts of the tensors at position(entry) + offset within the
-// tensor.
+// The layout of a file to be written. To write it: create it with `file_bytes` bytes, write
+// `header` at offset 0, and let each rank write its parts of each tensor. Byte b of a tensor is at
+// position(entry) + b.
 struct SafetensorsPlan {
-  std::string header;                // with length and padding: a multiple of 64 bytes
+  std::string header;                // all bytes before the data: a multiple of 64
   std::vector<TensorEntry> entries;  // in order of their data
   int64_t file_bytes = 0;
 
@@ -87,17 +89,19 @@ struct SafetensorsPlan {
   }
 };
 
-// Places the tensors in the given order, but wider types first, so that each tensor is aligned to
-// its element size. Throws InternalError for anything that a reader would reject (duplicate names,
-// too many dimensions, ...).
+// Places tensors of wider element types first, so that each tensor is aligned to its element size;
+// tensors of equal width keep the given order. Throws InternalError for anything that a reader
+// would reject (duplicate names, too many dimensions, ...).
 SafetensorsPlan plan_safetensors(const std::vector<TensorSpec>& tensors,
                                  const SafetensorsMetadata& metadata);
 
-// Returns all bytes before the data, padded with spaces to a multiple of 64.
+// Returns all bytes before the data (length and JSON header), padded with spaces to a multiple
+// of 64.
 std::string safetensors_header(std::span<const TensorEntry> entries,
                                const SafetensorsMetadata& metadata);
 
-// Returns the bytes of a dense tensor; nullopt if a size is negative or the result exceeds 63 bits.
+// Returns the size in bytes of a dense tensor; nullopt if a dimension is negative or the result
+// exceeds 63 bits.
 std::optional<int64_t> tensor_bytes(ScalarType type, std::span<const int64_t> shape);
 
 }  // namespace colossal::io

@@ -31,10 +31,10 @@ enum class ScalarType {
 };
 
 const char* scalar_type_name(ScalarType type);  // "F32", "BF16", "BOOL", ...
-int64_t scalar_type_bytes(ScalarType type);
+int64_t scalar_type_bytes(ScalarType type);     // per element
 
-// Returns nullopt if unsupported; types narrower than a byte (F4, F6_E2M3, F6_E3M2) are not
-// supported.
+// Finds a type by the format's name; nullopt if unsupported. Types narrower than a byte (F4,
+// F6_E2M3, F6_E3M2) are not supported.
 std::optional<ScalarType> find_scalar_type(std::string_view name);
 std::string scalar_type_names();  // all of them, for error messages
 

@@ -1,4 +1,4 @@
-// Allocates regions in scratch files; adds files as needed.
+// Allocates regions in scratch files, and adds files as needed.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr int64_t whole_swap_blocks(int64_t bytes) {
   return (bytes + kSwapBlock - 1) / kSwapBlock * kSwapBlock;
 }
 
-// Not thread-safe.
+// take() and give() are not thread-safe; transfers in the files are.
 class SwapSpace {
  public:
   explicit SwapSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}
@@ -25,10 +25,10 @@ class SwapSpace {
     int64_t offset = 0;
     int64_t bytes = 0;
   };
-  // Returns a region of at least `bytes`. Throws IoError if a new file is needed and the disk is
-  // full.
+  // Returns a free region of at least `bytes` bytes, at a multiple of kSwapPiece. Throws IoError if
+  // a new file is needed and the disk is full.
   Region take(int64_t bytes);
-  // Frees a region that take() returned.
+  // Frees a region that take() returned. No transfer may use it any more.
   void give(const Region& region);
 
   int64_t file_bytes() const { return file_bytes_; }  // total size of all files

@@ -1,5 +1,5 @@
 // A folder of weights in the layout of the Hugging Face Hub: model.safetensors, or
-// model.safetensors.index.json with its shards.
+// model.safetensors.index.json and the *.safetensors files that it names.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,20 @@
 
 namespace colossal::io {
 
-// Returns true if the folder has weights that TensorDirectory can read, false if it has no weights.
-// Throws ConfigError, with advice, if it has only other weights: pickles (which are never read),
-// other formats, or *.safetensors files with other names.
+// Returns true if the folder has model.safetensors or the index, false if it has no weights at all.
+// Throws ConfigError, with advice, if it has only weights that TensorDirectory does not read:
+// pickles, other formats, or *.safetensors files with other names.
 bool holds_weights(const std::filesystem::path& folder);
 
+// Immutable and thread-safe.
 class TensorDirectory {
  public:
-  // Reads and validates the index and all headers. Throws IoError if a shard's name is not a plain
-  // file name, if a link leaves the folder (unless links = follow), if a shard is missing, or if
-  // the index and the shards do not list the same tensors. Throws ConfigError if the folder has no
-  // readable weights, or has a *.safetensors file that would not be read.
-  // ("consolidated*.safetensors" is allowed: the same weights under other names, as Mistral
-  // publishes them.)
+  // Reads and validates the index and the headers of all files. Throws IoError if the index names a
+  // file by more than a plain file name, if a link leads out of the folder (unless links = follow),
+  // if a file is missing, or if the index and the files do not list the same tensors. Throws
+  // ConfigError if the folder has no readable weights, or has a *.safetensors file that would not
+  // be read. ("consolidated*.safetensors" may remain unread: Mistral publishes the weights a second
+  // time under such names.)
   explicit TensorDirectory(const std::filesystem::path& folder,
                            OutsideLinks links = OutsideLinks::refuse);
 

@@ -1,4 +1,4 @@
-// Memory with which SwapFile is fastest.
+// The memory for the fastest transfers of SwapFile.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace colossal::io {
 
-// small: for comparison; the device must transfer each small page separately.
+// small: for comparison in benchmarks; the drive must transfer each small page separately.
 enum class PageSize { huge, small };
 
-// Uninitialized memory, aligned for SwapFile, in huge pages if available
-// (/sys/kernel/mm/transparent_hugepage/enabled must not be "never"). A huge page is physically
-// contiguous, which doubled the measured bandwidth (bench/swap.py).
+// Uninitialized memory, aligned for SwapFile. From 2 MiB on it is in huge pages if these are
+// available (/sys/kernel/mm/transparent_hugepage/enabled must not be "never"). A huge page is
+// physically contiguous, which doubled the measured bandwidth (bench/swap.py).
 class TransferMemory {
  public:
   // Throws std::bad_alloc.

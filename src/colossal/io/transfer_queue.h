@@ -1,6 +1,6 @@
-// Asynchronous transfers between memory and a file, the backends of SwapFile. One uses io_uring;
-// the other, for kernels and containers that refuse io_uring, uses threads that call pread and
-// pwrite.
+// Asynchronous transfers between memory and a file, for SwapFile. There are two queues: one uses
+// io_uring; the other, for kernels and containers that refuse io_uring, uses threads that call
+// pread and pwrite.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@
 
 namespace colossal::io {
 
-// Transfers are split into blocks of kTransferBlock bytes, of which at most kTransferDepth are in
-// flight. Their product determines the bandwidth, which in measurements stopped growing at 16 MiB.
-// Larger blocks cost less CPU time.
+// Transfers are split into blocks of kTransferBlock bytes. At most kTransferDepth blocks are in
+// flight in the io_uring queue. The bandwidth depends on the product of the two constants, and in
+// measurements stopped growing at 16 MiB in flight. Larger blocks cost less CPU time.
 inline constexpr int64_t kTransferBlock = int64_t{1} << 20;
 inline constexpr int kTransferDepth = 32;
 // Number of threads of the thread queue, each with one block in flight. They sleep in the kernel,
@@ -30,7 +30,8 @@ inline constexpr int kTransferThreads = 16;
 
 enum class Direction { read, write };
 
-// A transfer of `memory` from or to a file at `offset`.
+// A transfer between `memory` and the file's bytes from `offset` on. read: into memory; write: into
+// the file. The memory must stay valid until finished() is true.
 class FileTransfer {
  public:
   FileTransfer(Direction direction, int64_t offset, std::span<std::byte> memory)
@@ -41,7 +42,7 @@ class FileTransfer {
   const std::span<std::byte> memory;  // not modified by a write
 
   bool finished() const { return finished_.load(std::memory_order_acquire); }
-  // Waits until finished; returns the error, "" on success.
+  // Waits until finished() is true. Returns the error message; "" on success.
   const std::string& wait() const;
 
  private:
@@ -49,14 +50,15 @@ class FileTransfer {
   bool must_follow(const FileTransfer& earlier) const;
 
   std::atomic<bool> finished_ = false;
-  // Owned by the BlockList, under its lock:
-  std::span<std::byte> waiting_;  // blocks not yet started: the rest of `memory`
+  // The BlockList guards these with its mutex.
+  std::span<std::byte> waiting_;  // the rest of `memory`: blocks that have not started
   int64_t num_under_way_ = 0;     // blocks in flight
   int64_t num_blockers_ = 0;      // earlier overlapping transfers that are not finished
-  std::vector<std::shared_ptr<FileTransfer>> followers_;
+  std::vector<std::shared_ptr<FileTransfer>> followers_;  // that wait until this one is finished
   std::string error_;
 };
 
+// A part of a transfer, of at most kTransferBlock bytes.
 struct TransferBlock {
   std::shared_ptr<FileTransfer> transfer;
   int64_t offset = 0;
@@ -64,17 +66,18 @@ struct TransferBlock {
 };
 
 // The unfinished transfers of a queue, handed out block by block, first in, first out. A transfer
-// that overlaps an earlier one waits until the earlier one is finished, unless both read.
+// that overlaps an earlier one waits until the earlier one is finished, unless both are reads.
+// Thread-safe.
 class BlockList {
  public:
   void add(std::shared_ptr<FileTransfer> transfer);  // transfer: not null, with at least one byte
   std::optional<TransferBlock> take();               // nullopt: no block can start now
-  // Waits for a block. nullopt: close() was called and all transfers are finished.
+  // Waits for a block that can start. nullopt: close() was called and all transfers are finished.
   std::optional<TransferBlock> wait_and_take();
-  // Call when a block is done. error: "" on success. The first error fails the whole transfer; its
-  // remaining blocks are not handed out.
+  // Call when a block is done. error: "" on success. The first error becomes the transfer's error;
+  // the transfer's remaining blocks are not handed out.
   void finish(const TransferBlock& block, const std::string& error);
-  void close();
+  void close();  // announces that no more transfers will be added
   bool closed() const;
 
  private:
@@ -85,16 +88,17 @@ class BlockList {
   std::condition_variable changed_;
   bool closed_ = false;
   std::vector<std::shared_ptr<FileTransfer>> unfinished_;
-  std::deque<std::shared_ptr<FileTransfer>> ready_;
+  std::deque<std::shared_ptr<FileTransfer>> ready_;  // those that wait for no other
 };
 
 class TransferQueue {
  public:
-  virtual ~TransferQueue() = default;  // waits for all added transfers
-  virtual void add(std::shared_ptr<FileTransfer> transfer) = 0;
+  virtual ~TransferQueue() = default;                            // waits for all added transfers
+  virtual void add(std::shared_ptr<FileTransfer> transfer) = 0;  // starts it; thread-safe
 };
 
-// file: must outlive the queue. Throw IoError with the reason if the kernel refuses.
+// file: must outlive the queue. make_uring_queue() throws IoError with the reason if the kernel
+// refuses io_uring.
 std::unique_ptr<TransferQueue> make_uring_queue(File& file);
 std::unique_ptr<TransferQueue> make_thread_queue(File& file);
 

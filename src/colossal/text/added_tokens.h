@@ -17,11 +17,12 @@ namespace colossal::text {
 // that begins within the rejected match is not found.
 class AddedTokenFinder {
  public:
-  // tokens: `content` is the text to search for (normalized, for tokens with match_normalized).
+  // tokens: `content` is the text to search for: not empty, and already normalized for tokens with
+  // match_normalized. `match_normalized` itself is ignored.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
-  // Cuts the text at the added tokens and calls, from left to right, on_text for each non-empty
-  // part between tokens and on_token with the id of each token.
+  // Cuts the text at the added tokens. From left to right, calls on_text with each non-empty part
+  // between tokens, and on_token with the id of each token.
   void split(std::string_view text, const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
 
@@ -29,8 +30,8 @@ class AddedTokenFinder {
   const AddedToken* longest_at(std::string_view text, size_t position) const;
 
   std::vector<AddedToken> tokens_;
-  ByteTrie trie_;  // values are indices into tokens_
-  std::array<bool, 256> begins_token_{};
+  ByteTrie trie_;                         // values are indices into tokens_
+  std::array<bool, 256> begins_token_{};  // by byte: a token begins with this byte
 };
 
 }  // namespace colossal::text

@@ -1,7 +1,7 @@
 // Byte-pair encoding of one word, over bytes or characters. Sources: Sennrich et al., "Neural
 // Machine Translation of Rare Words with Subword Units", 2016; Radford et al., 2019, for the byte
-// level. The merge order is that of the `tokenizers` library, including its handling of stale queue
-// entries.
+// level. Merges are applied in the order of the `tokenizers` library. As there, a queued merge
+// whose pair has changed is still applied if the new pair merges into the same token.
 #pragma once
 
 #include <array>
@@ -19,8 +19,10 @@ namespace colossal::text {
 
 class BpeModel : public WordModel {
  public:
-  // definition.model is BPE. Throws ConfigError if the vocabulary lacks a token of a merge, or
-  // required byte tokens or the unknown token.
+  // definition.model must be a BpeDefinition. file: for error messages. Throws ConfigError if the
+  // vocabulary lacks a token that a merge takes or produces; if a byte-level model with
+  // byte_fallback lacks a byte; or if the definition names an unknown token that is needed but
+  // missing.
   BpeModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
@@ -29,14 +31,15 @@ class BpeModel : public WordModel {
   bool can_cut_at_space_marks() const override { return parts_at_space_marks_; }
 
  private:
+  // A token of the partly merged word, in a doubly linked list.
   struct Symbol {
-    int32_t token;
-    int32_t previous, next;  // -1: none
+    int32_t token;           // -2: merged into its left neighbor
+    int32_t previous, next;  // indices of the neighbors; -1: none
   };
   struct Scratch : WordModel::Scratch {
     std::vector<Symbol> symbols;
-    std::vector<uint64_t> queue;
-    std::vector<int32_t> bytes;
+    std::vector<uint64_t> queue;  // heap of possible merges: rank << 32 | index of the left symbol
+    std::vector<int32_t> bytes;   // byte tokens of one character
   };
 
   struct BytesHash : std::hash<std::string_view> {
@@ -64,11 +67,13 @@ class BpeModel : public WordModel {
   std::array<int32_t, 256> token_of_byte_;                    // byte-level only; -1: none
   FallbackBytes fallback_bytes_;                              // character-level only
   std::unordered_map<char32_t, int32_t> token_of_character_;  // character-level only
-  int32_t unknown_ = -1;                                      // -1: unknown characters are dropped
+  int32_t unknown_ = -1;  // -1: bytes and characters without a token are dropped
   bool fuse_unknown_;
-  PairTable ranks_;
-  std::vector<int32_t> result_of_rank_;
-  Words whole_words_;  // with ignore_merges: words that are tokens, which skip the merges
+  PairTable ranks_;                      // a merge's rank is its index in the definition
+  std::vector<int32_t> result_of_rank_;  // by rank: the token that the merge produces
+  // With ignore_merges: the id of each token by its text. A word that is in this table is encoded
+  // as that one token.
+  Words whole_words_;
 };
 
 }  // namespace colossal::text

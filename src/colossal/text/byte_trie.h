@@ -1,4 +1,4 @@
-// Finds which of many strings are prefixes of a text.
+// Finds the strings of a set that are prefixes of a text.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class ByteTrie {
   static constexpr int32_t kAbsent = -1;
 
   // keys: strings with their values (>= 0). The strings need not outlive the constructor. An empty
-  // string is never found; if strings are equal, the last value wins.
+  // string is never found. If strings are equal, the last value wins.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys);
 
   // Calls on_key for each string that is a prefix of `text`, shortest first.
@@ -50,7 +50,7 @@ class ByteTrie {
     int32_t value = kAbsent;
   };
 
-  // Returns kRoot (never a child) if there is no such child.
+  // Returns kRoot, which is no node's child, if the node has no child for this byte.
   uint32_t child(uint32_t node, uint8_t byte) const {
     const auto begin = bytes_.begin() + nodes_[node].first_child;
     const auto end = begin + nodes_[node].num_children;

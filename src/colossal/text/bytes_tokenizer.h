@@ -1,4 +1,5 @@
-// The byte-level tokenizer, which needs no file: token b < 256 is byte b, token 256 ends a text.
+// The byte-level tokenizer, which needs no file: token b < 256 is byte b; token 256 ends a text and
+// decodes to "<|endoftext|>".
 #pragma once
 
 #include "colossal/text/tokenizer.h"
@@ -13,7 +14,9 @@ class BytesTokenizer : public Tokenizer {
 
   BytesTokenizer();                               // generates its files
   explicit BytesTokenizer(TokenizerFiles files);  // files: must satisfy is_described_by()
-  // Returns true if a folder with these files has this tokenizer.
+  // Returns true if the files define the tokens of a BytesTokenizer: their tokenizer.json is
+  // exactly the generated one, and tokenizer_config.json agrees with it. Throws ConfigError if the
+  // latter is invalid.
   static bool is_described_by(const TokenizerFiles& files);
 
   std::vector<int32_t> encode(std::string_view text) const override;

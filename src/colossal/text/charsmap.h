@@ -17,17 +17,18 @@ class Charsmap {
   // truncated or its replacements are not valid UTF-8.
   explicit Charsmap(std::string_view table);
 
-  // Looks up each grapheme of up to 5 bytes as a whole, and otherwise each of its characters, like
-  // the `tokenizers` library. text: valid UTF-8. Throws ConfigError if the table points outside
-  // itself.
+  // Replaces the text grapheme by grapheme, like the `tokenizers` library: a grapheme of up to 5
+  // bytes by the replacement of the shortest key that it begins with; if there is none, or if the
+  // grapheme is longer, each of its characters in this way. Other characters are kept. text: valid
+  // UTF-8. Throws ConfigError if the table points outside itself.
   std::string replace(std::string_view text) const;
 
  private:
   std::optional<std::string_view> replacement_of(std::string_view piece) const;
   void append_grapheme(std::string_view grapheme, std::string& result) const;
 
-  std::vector<uint32_t> units_;
-  std::string replacements_;  // each one is zero-terminated
+  std::vector<uint32_t> units_;  // the nodes of the double-array trie, as in the file
+  std::string replacements_;     // each one is zero-terminated
 };
 
 // Decodes padded base64 (RFC 4648); nullopt if `text` is not valid base64.

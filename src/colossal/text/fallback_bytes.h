@@ -1,4 +1,5 @@
-// Byte fallback: tokens like "<0x0A>" that encode the bytes of a character without a token.
+// Byte fallback: a character that has no token is encoded as the tokens of its UTF-8 bytes, such as
+// "<0x0A>".
 #pragma once
 
 #include <array>
@@ -11,16 +12,17 @@
 
 namespace colossal::text {
 
-// Returns 0x0A for "<0x0A>"; nullopt if `token` is not such a token.
+// Returns 0x0A for "<0x0A>"; nullopt if `token` does not have this form.
 std::optional<uint8_t> byte_of_fallback_token(std::string_view token);
 
+// The byte tokens of a vocabulary; by default none.
 class FallbackBytes {
  public:
   FallbackBytes() { token_of_byte_.fill(kNone); }
   explicit FallbackBytes(const Vocabulary& vocabulary);
 
-  bool has_all() const;
-  // Returns true and appends the token of each byte, if all the bytes have one.
+  bool has_all() const;  // true if each of the 256 bytes has a token
+  // If all the bytes have tokens, appends these and returns true; otherwise appends nothing.
   bool append(std::string_view bytes, std::vector<int32_t>& tokens) const;
 
  private:

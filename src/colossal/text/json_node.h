@@ -13,8 +13,8 @@ namespace colossal::text {
 nlohmann::json parse_json(std::string_view text, const std::string& file);
 
 // A value and its path in the file ("model.merges[3]"). The value and the file name must outlive
-// the node. Reading functions throw ConfigError if the value is missing or has the wrong type or
-// range.
+// the node. A missing value counts as null. Reading functions throw ConfigError if the value has
+// the wrong type or range, or is null although the function has no result for null.
 class JsonNode {
  public:
   static constexpr int64_t kMaxToken = 1 << 24;
@@ -25,22 +25,23 @@ class JsonNode {
   // Throws ConfigError: "FILE: PATH what".
   [[noreturn]] void refuse(std::string_view what) const;
 
-  bool is_null() const { return value_.is_null(); }  // true for a missing value, too
+  bool is_null() const { return value_.is_null(); }
   bool is_string() const { return value_.is_string(); }
   bool is_array() const { return value_.is_array(); }
 
+  // Returns the member `key`, null if missing. Throws ConfigError if this value is not an object.
   JsonNode operator[](const char* key) const;
-  // The value is a list; index < size().
-  JsonNode element(size_t index) const;
+  JsonNode element(size_t index) const;  // of a list; requires index < size()
   size_t size() const { return is_array() ? value_.size() : 0; }  // 0 if not a list
 
   std::string string() const;
-  std::optional<std::string> optional_string() const;
+  std::optional<std::string> optional_string() const;  // nullopt if null
+  // otherwise: the result for null. nullopt: null is an error.
   bool boolean(bool otherwise) const;
-  double number(std::optional<double> otherwise) const;  // nullopt: the value is required
-  int32_t token() const;                                 // an integer from 0 to kMaxToken
+  double number(std::optional<double> otherwise) const;
+  int32_t token() const;  // an integer from 0 to kMaxToken
 
-  template <typename Function>  // void(JsonNode); a missing list counts as empty
+  template <typename Function>  // void(JsonNode); null counts as an empty list
   void for_each(Function function) const {
     if (is_null()) return;
     if (!is_array()) refuse_type("a list");

@@ -12,9 +12,11 @@
 
 namespace colossal::text {
 
+// Immutable and thread-safe, with one RegexScratch per thread.
 class Normalizer {
  public:
-  explicit Normalizer(const std::vector<NormalizerStep>& steps);  // throws ConfigError
+  // Throws ConfigError if a step's expression does not compile or its charsmap is invalid.
+  explicit Normalizer(const std::vector<NormalizerStep>& steps);
 
   bool changes_nothing() const { return steps_.empty(); }
   // text: valid UTF-8. An empty text stays empty.
@@ -23,8 +25,8 @@ class Normalizer {
  private:
   struct Step {
     NormalizerStep definition;
-    std::optional<Regex> regex;
-    std::optional<Charsmap> charsmap;
+    std::optional<Regex> regex;        // only of the kind `replace`
+    std::optional<Charsmap> charsmap;  // only of the kind `charsmap`
   };
   static std::string apply(const Step& step, std::string_view text, RegexScratch& scratch);
 

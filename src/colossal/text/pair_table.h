@@ -1,4 +1,4 @@
-// Hash table from a pair of tokens to the rank of their merge: used in the inner loop of BPE.
+// A hash table from a pair of tokens to the rank of their merge, for the inner loop of BPE.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,14 @@ class PairTable {
  public:
   static constexpr uint32_t kAbsent = UINT32_MAX;
 
+  // num_pairs: the most distinct pairs that will be inserted.
   explicit PairTable(size_t num_pairs) {
     size_t size = 16;
     while (size < 2 * num_pairs) size *= 2;
     entries_.resize(size);
   }
 
-  // Inserts a pair, or replaces its rank. At most num_pairs distinct pairs.
+  // Inserts a pair, or replaces its rank. Tokens must not be negative.
   void insert(int32_t left, int32_t right, uint32_t rank) {
     entries_[slot_of(key_of(left, right))] = {key_of(left, right), rank};
   }
@@ -29,7 +30,7 @@ class PairTable {
 
  private:
   struct Entry {
-    uint64_t key = UINT64_MAX;  // marks an empty entry: token ids are not negative
+    uint64_t key = UINT64_MAX;  // UINT64_MAX: empty; no pair has this key
     uint32_t rank = kAbsent;
   };
 
@@ -37,7 +38,8 @@ class PairTable {
     return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
   }
 
-  // Linear probing from a multiplicative hash (Knuth, TAOCP 3, 6.4).
+  // Returns the slot that holds `key`, or the empty slot for it. Linear probing from a
+  // multiplicative hash (Knuth, TAOCP 3, 6.4).
   size_t slot_of(uint64_t key) const {
     const size_t mask = entries_.size() - 1;
     size_t slot = (key * 0x9E3779B97F4A7C15u) >> 32 & mask;

@@ -7,9 +7,9 @@
 
 namespace colossal::text {
 
-// Fills in the fields of these parts, and `byte_level`: true if the pre-tokenizer is ByteLevel.
-// root: the whole file; definition.model must already be read. Throws ConfigError naming an
-// unsupported setting.
+// Fills in the definition's fields for these four parts, and sets `byte_level` if a pre-tokenizer
+// step is ByteLevel. root: the whole file; definition.model must already be read. Throws
+// ConfigError naming an unsupported setting.
 void read_pipeline(const JsonNode& root, TokenizerDefinition& definition);
 
 }  // namespace colossal::text

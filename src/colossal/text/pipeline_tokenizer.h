@@ -1,5 +1,6 @@
-// A tokenizer from a Hugging Face tokenizer.json. Runs its stages in order: normalizer,
-// pre-tokenizer, word model (BPE, Unigram or WordPiece), post-processor; and the decoder.
+// A tokenizer that a Hugging Face tokenizer.json defines. Encoding runs its normalizer,
+// pre-tokenizer, word model (BPE, Unigram or WordPiece) and post-processor, in this order; decoding
+// runs its decoder.
 #pragma once
 
 #include <filesystem>
@@ -17,18 +18,18 @@
 
 namespace colossal::text {
 
-// Matches the `tokenizers` library, with truncation and padding off: encode() is encode(text,
-// add_special_tokens=False), encode_prompt() is encode(text), and decode() is decode(tokens,
-// skip_special_tokens=False) wherever the bytes are valid UTF-8.
+// Has the results of the `tokenizers` library with truncation and padding off: encode() those of
+// encode(text, add_special_tokens=False), encode_prompt() those of encode(text), and decode() those
+// of decode(tokens, skip_special_tokens=False) wherever the bytes are valid UTF-8.
 //
 // end_of_text() is the first of the following that is a token: "eos_token" of
 // tokenizer_config.json, "eos_token" of special_tokens_map.json, the (first) "eos_token_id" of
 // config.json in the same folder, "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]".
-// "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]".
 class PipelineTokenizer : public Tokenizer {
  public:
-  // files: the tokenizer.json first; by default it and its sibling files are read. Throws
-  // ConfigError naming an unsupported or invalid setting, IoError if a file cannot be read.
+  // files: (name, content) pairs, tokenizer.json first. Without `files`, reads tokenizer_json and
+  // the other tokenizer files in its folder. Throws ConfigError if a setting is unsupported or
+  // invalid (naming it) or if no token ends a text, IoError if a file cannot be read.
   explicit PipelineTokenizer(const std::filesystem::path& tokenizer_json);
   PipelineTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
 
@@ -43,7 +44,7 @@ class PipelineTokenizer : public Tokenizer {
   TokenizerFiles files() const override { return files_; }
 
  private:
-  // Working memory of one encode() call. Reused by later calls, so that its cache stays warm.
+  // Working memory of one encode() call. A later call reuses it with the words in its cache.
   struct Scratch {
     RegexScratch regex;
     std::unique_ptr<WordModel::Scratch> word;
@@ -79,13 +80,13 @@ class PipelineTokenizer : public Tokenizer {
   PreTokenizer pre_tokenizer_;
   std::unique_ptr<WordModel> model_;
   Decoder decoder_;
-  std::vector<int32_t> before_text_, after_text_;  // added by encode_prompt()
+  std::vector<int32_t> before_text_, after_text_;  // special tokens that encode_prompt() adds
   int32_t end_of_text_;
   std::string fingerprint_;
   TokenizerFiles files_;
 
   mutable std::mutex idle_mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> idle_;
+  mutable std::vector<std::unique_ptr<Scratch>> idle_;  // those that no call uses
 };
 
 }  // namespace colossal::text

@@ -12,18 +12,22 @@
 
 namespace colossal::text {
 
+// Immutable and thread-safe, with one RegexScratch per thread.
 class PreTokenizer {
  public:
-  explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);  // throws ConfigError
+  // Throws ConfigError if a step's expression does not compile.
+  explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);
 
-  // Calls on_word for each word, from left to right; words are not empty. A word may end within a
-  // UTF-8 character if a step splits bytes. text: valid UTF-8. begins_text: nothing precedes
-  // `text`, not even an added token.
+  // Calls on_word with each word, from left to right. Words are not empty, are never in GPT-2's
+  // byte alphabet, and are valid only during the call. A word may end within a UTF-8 character if a
+  // step splits the byte alphabet. text: valid UTF-8. begins_text: nothing precedes `text`, not
+  // even an added token.
   using OnWord = std::function<void(std::string_view)>;
   void split(std::string_view text, bool begins_text, RegexScratch& scratch,
              const OnWord& on_word) const;
 
  private:
+  // A PreTokenizerStep with its compiled expression.
   struct Step {
     std::string space, prefix;
     bool prefix_begins_text_only;
@@ -32,12 +36,16 @@ class PreTokenizer {
     bool invert;
     bool to_byte_alphabet;
   };
+  // In these functions, `begins_text` means that the piece is the beginning of the whole text.
   static bool needs_prefix(const Step& step, std::string_view piece, bool begins_text);
   static std::string rewrite(const Step& step, std::string_view piece, bool begins_text);
+  // Runs step `index` and all later steps on the piece.
   void run_step(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
                 const OnWord& on_word) const;
+  // Splits the piece by the expression of step `index`.
   void cut(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
            const OnWord& on_word) const;
+  // Passes a piece that step `index` has made on to the next step.
   void give(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
             const OnWord& on_word) const;
 

@@ -34,6 +34,7 @@ class RegexScratch {
   std::unique_ptr<pcre2_real_match_data_8, RegexDeleter> match_;
 };
 
+// Immutable and thread-safe, with one RegexScratch per thread.
 class Regex {
  public:
   // expression: PCRE2 syntax, e.g. from oniguruma_to_pcre2(). name: the expression as the user
@@ -43,18 +44,18 @@ class Regex {
   struct Match {
     size_t begin, end;  // byte offsets in the text
   };
-  // Returns the first match that begins at byte `start` or later; only lookbehind sees the text
-  // before `start`. text: valid UTF-8. Throws ConfigError if the search exceeds its limits on
-  // backtracking or memory.
+  // Returns the first match that begins at byte `start` or later. The text before `start` counts
+  // only for lookbehind and anchors (^, \b). text: valid UTF-8. Throws ConfigError if the search
+  // exceeds its limits on backtracking or memory.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
 
-  // Calls on_match for each match, from left to right. Skips an empty match at the end of the
-  // previous match.
+  // Calls on_match with each match, from left to right. Skips an empty match at the end of the
+  // previous match. Requires and throws the same as search().
   using OnMatch = std::function<void(Match)>;
   void for_each_match(std::string_view text, RegexScratch& scratch, const OnMatch& on_match) const;
 
  private:
-  std::string name_;
+  std::string name_;  // the expression as the user wrote it
   std::unique_ptr<pcre2_real_code_8, RegexDeleter> code_;
   bool has_machine_code_;  // false if PCRE2 has no JIT compiler for this machine
 };

@@ -8,25 +8,27 @@
 
 namespace colossal::text {
 
-// Returns only whole UTF-8 characters. Invalid bytes become U+FFFD, one for each maximal subpart
-// (Unicode Standard 3.9, "U+FFFD Substitution of Maximal Subparts"). The tokenizer must outlive the
-// decoder.
+// Its results have only whole UTF-8 characters. Invalid bytes become U+FFFD, one for each maximal
+// subpart (Unicode Standard 3.9, "U+FFFD Substitution of Maximal Subparts"). The tokenizer must
+// outlive the decoder. Not thread-safe.
 class StreamingDecoder {
  public:
-  // after_prompt: the tokens continue a prompt, so the first one keeps its leading space.
-  enum class Begins { with_text, after_prompt };
+  enum class Begins {
+    with_text,    // the tokens begin a text; the first one may lose its leading space
+    after_prompt  // the tokens continue a prompt
+  };
   explicit StreamingDecoder(const Tokenizer& tokenizer, Begins begins = Begins::with_text)
       : tokenizer_(tokenizer), first_(begins == Begins::with_text) {}
 
-  // Returns the text that `token` completes; may be empty.
+  // Returns the characters that `token` completes; may be empty.
   std::string push(int32_t token);
-  // Returns U+FFFD if the text ends within a character, else "". Later tokens continue the same
-  // text.
+  // Returns U+FFFD if the tokens so far end within a character, else "". Tokens that are pushed
+  // later continue the text.
   std::string flush();
 
  private:
   const Tokenizer& tokenizer_;
-  bool first_;        // no token has added text yet, and the text begins with these tokens
+  bool first_;        // the next token is the first with bytes of a text (see Decoder::append())
   std::string held_;  // bytes of an incomplete character
 };
 

@@ -33,13 +33,16 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // Returns the tokens of `text`, without special tokens before or after. Throws InvalidText.
+  // Returns the tokens of `text`, without adding special tokens before or after. Throws
+  // InvalidText; ConfigError if a word has 2 GiB or more, or if a regular expression exceeds its
+  // limits.
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
-  // Encodes a prompt: like encode(), but with the special tokens that the model expects before and
+  // Encodes a prompt: like encode(), but adds the special tokens that the model expects before and
   // after a text ("<s>").
   virtual std::vector<int32_t> encode_prompt(std::string_view text) const { return encode(text); }
-  // Returns the bytes of the tokens, which may end within a UTF-8 character. Ids without a token
-  // decode to nothing (a model's embedding may have more rows than the vocabulary).
+  // Returns the bytes of the tokens. The bytes may end within a UTF-8 character. Ids without a
+  // token decode to nothing (a model's embedding may have more rows than the vocabulary has
+  // tokens).
   virtual std::string decode(std::span<const int32_t> tokens) const = 0;
 
   // Like decode(), but for tokens that continue a text: some tokenizers drop a space only at the
@@ -56,16 +59,16 @@ class Tokenizer {
 
   virtual int32_t vocabulary_size() const = 0;  // largest token id + 1
   virtual int32_t end_of_text() const = 0;      // separates documents
-  // Identifies the result of encode(): changes whenever the same text could get other tokens. Part
-  // of the key of a token cache.
+  // Identifies what encode() computes: two tokenizers with equal fingerprints give every text equal
+  // tokens. Part of the key of a token cache.
   virtual std::string fingerprint() const = 0;
-  // Returns the files to store in a checkpoint: those that the tokenizer was read from, or
-  // generated ones.
+  // Returns the files to store in a checkpoint: those from which the tokenizer was read, and
+  // generated ones where these are missing.
   virtual TokenizerFiles files() const = 0;
 };
 
-// specification: "bytes", the path of a tokenizer.json, or a folder with one. Recognizes the files
-// that a BytesTokenizer stored in a checkpoint and then returns a BytesTokenizer. Throws
+// specification: "bytes", the path of a tokenizer.json, or a folder with one. Returns a
+// BytesTokenizer also for the files that a BytesTokenizer has stored in a checkpoint. Throws
 // ConfigError naming an unsupported setting, IoError if a file cannot be read.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification);
 

@@ -23,19 +23,20 @@ namespace colossal::text {
 struct AddedToken {
   std::string content;
   int32_t id = 0;
-  bool single_word = false;       // matches only if no word character is adjacent
+  bool single_word = false;       // matches only if no word character precedes or follows
   bool strip_left = false;        // also consumes the white space to its left
   bool strip_right = false;       // also consumes the white space to its right
   bool match_normalized = false;  // searched for in the normalized text
-  bool special = false;
+  bool special = false;           // a control token, such as the end of a message
 };
 
+// A regular expression.
 struct PatternDefinition {
   std::string expression;  // PCRE2 syntax
-  std::string name;        // as written in the file
+  std::string name;        // as written in the file, for error messages
 };
 
-// One step of normalization.
+// One step of normalization. A kind uses only the fields that its comment names.
 struct NormalizerStep {
   enum class Kind {
     form,              // apply the Unicode normalization form `form`
@@ -45,10 +46,10 @@ struct NormalizerStep {
     strip,             // strip white space from the ends, per strip_left and strip_right
     strip_marks,       // remove combining marks
     strip_accents,     // apply NFD, then remove nonspacing marks
-    clean,             // remove control characters; replace other white space with spaces
+    clean,             // remove control characters; replace all white space with spaces
     space_ideographs,  // put a space on both sides of each Chinese character
     clean_nmt,         // like `clean`, with the character sets of SentencePiece's rule "nmt"
-    charsmap,          // replace by SentencePiece's table `content`
+    charsmap,          // replace substrings by SentencePiece's table; `content`: its bytes
   };
   Kind kind = Kind::form;
   std::string content = {};
@@ -64,10 +65,10 @@ struct NormalizerStep {
 struct SplitDefinition {
   enum class Behavior {
     isolated,              // each match is a piece, and so is each part between matches
-    removed,               // matches are dropped
-    merged_with_previous,  // a match is appended to the part before it
-    merged_with_next,      // a match is prepended to the part after it
-    contiguous,            // adjacent matches form one piece
+    removed,               // each part between matches is a piece; matches are dropped
+    merged_with_previous,  // like isolated, but a match joins the part before it
+    merged_with_next,      // like isolated, but a match joins the part after it
+    contiguous,            // like isolated, but adjacent matches form one piece
   };
   PatternDefinition pattern;
   Behavior behavior = Behavior::isolated;
@@ -81,18 +82,19 @@ struct PreTokenizerStep {
   std::string prefix = {};  // put before each piece that does not begin with it; empty: none
   bool prefix_begins_text_only = false;  // only for the piece at the beginning of the text
   std::optional<SplitDefinition> split = {};
-  bool to_byte_alphabet = false;  // later steps see the bytes in GPT-2's byte alphabet
+  bool to_byte_alphabet = false;  // write the pieces in GPT-2's byte alphabet for later steps
 };
 
+// Tokens and their ids.
 using Vocabulary = std::vector<std::pair<std::string, int32_t>>;
 
-// Returns the ids by token. The result refers to the vocabulary's strings.
+// Returns a map from token to id. Its keys refer to the vocabulary's strings.
 std::unordered_map<std::string_view, int32_t> index_of(const Vocabulary& vocabulary);
 
 struct BpeDefinition {
   std::vector<std::pair<std::string, std::string>> merges;  // in order of rank
   std::optional<std::string> unknown_token;
-  bool fuse_unknown = false;
+  bool fuse_unknown = false;   // a run of unknown characters becomes one unknown token
   bool ignore_merges = false;  // a word that is a token is not split further
   // Characters without a token become the tokens of their bytes, "<0x0A>".
   bool byte_fallback = false;
@@ -110,19 +112,21 @@ struct WordPieceDefinition {
   int64_t max_word_characters = 0;  // longer words become the unknown token
 };
 
-// How character-level tokens are decoded: the fields are applied in order, to each token.
+// How tokens that are not byte-level are decoded, each by itself. If `words` is set, only `words`
+// is applied; otherwise the other fields are, in order.
 struct DecoderDefinition {
   struct Replacement {
-    std::string literal;
-    std::string content;
-    std::string content_in_first;  // for the first token of a text
+    std::string literal;           // the text to replace wherever it occurs
+    std::string content;           // replaces it
+    std::string content_in_first;  // replaces it in the first token of a text
   };
   std::vector<Replacement> replacements;
   bool byte_fallback = false;  // "<0x0A>" decodes to a byte
-  std::string strip;           // removed once from the beginning of a text; empty: none
+  std::string strip;           // removed once from the beginning of a text; empty: nothing
 
   struct Words {
-    // Tokens without this prefix begin a word and get a space before them.
+    // Tokens with this prefix continue a word and lose the prefix; others get a space before them.
+    // Neither applies to the first token of a text.
     std::string continuing_prefix;
     bool clean_up = false;  // remove spaces before punctuation and contractions
   };
@@ -145,12 +149,15 @@ TokenizerDefinition read_tokenizer_definition(std::string_view json, const std::
 
 // The settings of tokenizer_config.json and special_tokens_map.json that affect tokenization.
 struct TokenizerConfig {
-  std::vector<std::string> ends_of_text;  // "eos_token", if set
-  bool split_special_tokens = false;      // encode special tokens in a text as plain text
+  std::vector<std::string> ends_of_text;  // "eos_token" of each file that sets it
+  // Special tokens that are written in a text are encoded like any other text.
+  bool split_special_tokens = false;
 };
+// json: content of one of the two files. file: its path, for error messages. Throws ConfigError.
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& file);
 
-// Returns "eos_token_id" of a model's config.json (the first if it is a list); nullopt if missing.
+// Returns "eos_token_id" of a model's config.json (of a list, the first); nullopt if missing.
+// config_json: content of the file. file: its path, for error messages. Throws ConfigError.
 std::optional<int32_t> read_end_of_text(std::string_view config_json, const std::string& file);
 
 }  // namespace colossal::text

@@ -15,8 +15,8 @@ inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 using TokenizerFiles = std::vector<std::pair<std::string, std::string>>;  // name and content
 
 // Reads tokenizer_json (stored under the name "tokenizer.json") and all other tokenizer files in
-// its folder: the files that a checkpoint includes. Throws IoError naming a file that cannot be
-// read.
+// its folder: what a checkpoint stores of the tokenizer. Throws IoError naming a file that cannot
+// be read.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& tokenizer_json);
 
 // Returns the content of the file; null if there is no file of this name.

@@ -26,11 +26,11 @@ enum class ToolCallForm {
 // form.
 ToolCallForm find_tool_call_form(std::string_view chat_template);
 
-// Returns the marker texts of the form. A tokenizer may have them as special tokens, which must
-// then be decoded rather than skipped.
+// Returns the texts that mark calls in this form, such as "<tool_call>". If a tokenizer has them as
+// special tokens, the decoded answer must include these.
 std::vector<std::string> tool_call_markers(ToolCallForm form);
 
-// What one piece of text added to a call.
+// What push() or finish() adds to one call.
 struct ToolCallDelta {
   size_t call = 0;                  // index of the call in the answer
   std::optional<std::string> name;  // set when the call begins
@@ -42,6 +42,7 @@ struct ParsedText {
   bool empty() const { return content.empty() && calls.empty(); }
 };
 
+// Parses one answer. Not thread-safe.
 class ToolCallParser {
  public:
   // tool: name of the called tool; used by the form `arguments` only.
@@ -49,10 +50,10 @@ class ToolCallParser {
   ~ToolCallParser();
   ToolCallParser(ToolCallParser&&) noexcept;
 
-  // Adds a piece of text and returns everything that is certain so far. Text that begins like a
-  // call but turns out not to be one is returned as content.
+  // Adds the next piece of the answer and returns what has become certain by it. Text that begins
+  // like a call but turns out not to be one is returned as content.
   ParsedText push(std::string_view text);
-  // Call at the end of the text; returns what was held back.
+  // Call at the end of the answer; returns the text that push() held back.
   ParsedText finish();
 
   size_t num_calls() const;        // begun, complete or not

@@ -25,12 +25,12 @@ struct CategoryRange {
 // Characters added after Unicode 14, up to and including Unicode 16, in ascending order.
 std::span<const CategoryRange> added_since_unicode_14();
 
-// Returns the property White_Space: \s of Oniguruma and of Rust's regex crate. (PCRE2's \s also has
-// U+180E.)
+// Returns whether the character has the property White_Space: \s of Oniguruma and of Rust's regex
+// crate. (PCRE2's \s also has U+180E.)
 bool is_white_space(char32_t character);
 
-// Returns Rust's \w: letters, marks, decimal and letter numbers, connectors, joiners, circled
-// letters.
+// Returns whether \w of Rust's regex crate matches the character: letters, marks, decimal and
+// letter numbers, connectors, joiners, circled letters.
 bool is_word_character(char32_t character);
 
 // Return whether the `tokenizers` library treats the character as a mark (M) or a nonspacing mark
@@ -38,11 +38,11 @@ bool is_word_character(char32_t character);
 bool is_combining_mark(char32_t character);
 bool is_nonspacing_mark(char32_t character);
 
-// Appends the lower-case mapping (Unicode 17), which may be several characters.
+// Appends the character's lower-case mapping (Unicode 17), which may be several characters.
 void append_lower_case(std::string& text, char32_t character);
 
-// Returns the number of bytes of the first grapheme cluster of `text` (valid UTF-8, not empty): a
-// user-perceived character (Unicode Standard Annex 29).
+// Returns the number of bytes of the first grapheme cluster (user-perceived character, Unicode
+// Standard Annex 29) of `text`: valid UTF-8, not empty.
 size_t grapheme_length(std::string_view text);
 
 }  // namespace colossal::text

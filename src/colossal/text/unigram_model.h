@@ -10,11 +10,13 @@
 
 namespace colossal::text {
 
-// A run of unknown characters becomes the byte tokens of the run if the model has byte fallback,
-// else one unknown token.
+// A run of unknown characters is encoded as a whole: as one token if the vocabulary has this text,
+// else as byte tokens if the model has byte fallback and a token for each byte, else as one unknown
+// token.
 class UnigramModel : public WordModel {
  public:
-  explicit UnigramModel(const TokenizerDefinition& definition);  // definition.model is Unigram
+  // definition.model must be a UnigramDefinition.
+  explicit UnigramModel(const TokenizerDefinition& definition);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
   // Viterbi search: O(bytes of the word x bytes of the longest token).

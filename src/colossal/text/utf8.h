@@ -11,7 +11,7 @@ namespace colossal::text {
 struct Utf8Prefix {
   enum class Kind {
     character,  // a whole character of `length` bytes
-    // the string ends within a character: its `length` bytes are a proper prefix of one
+    // the string ends within its first character: all its `length` bytes belong to that character
     incomplete,
     invalid,  // no character begins like this; `length` >= 1 is the maximal subpart to skip
   };
@@ -25,9 +25,11 @@ size_t valid_utf8_length(std::string_view text);
 
 bool is_ascii(std::string_view text);
 
-// Returns the character at text[position] and advances `position` past it. text: valid UTF-8.
+// Returns the character at text[position] and advances `position` past it. text: valid UTF-8;
+// position < text.size().
 char32_t next_code_point(std::string_view text, size_t& position);
-// Returns the character that ends before text[position] and moves `position` to its start.
+// Returns the character that ends before text[position] and moves `position` to its start. text:
+// valid UTF-8; position > 0.
 char32_t previous_code_point(std::string_view text, size_t& position);
 
 void append_utf8(std::string& text, char32_t code_point);

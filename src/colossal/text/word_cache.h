@@ -10,8 +10,8 @@
 
 namespace colossal::text {
 
-// A direct-mapped cache of fixed size (1 MiB): a new word overwrites the word in its place. Words
-// of more than kMaxBytes bytes or kMaxTokens tokens are not cached. Not thread-safe.
+// A direct-mapped cache of fixed size (1 MiB): a new word overwrites the word in its place.
+// write() ignores words of more than kMaxBytes bytes or kMaxTokens tokens. Not thread-safe.
 class WordCache {
  public:
   WordCache();
@@ -20,8 +20,9 @@ class WordCache {
   struct Place;
   Place& place_of(std::string_view word);
 
-  // Returns true and appends the word's tokens if the place holds `word`.
+  // If the place holds `word`, appends the word's tokens and returns true.
   static bool read(const Place& place, std::string_view word, std::vector<int32_t>& tokens);
+  // Stores a word and its tokens in the word's place.
   static void write(Place& place, std::string_view word, std::span<const int32_t> tokens);
 
   static constexpr size_t kMaxBytes = 22;

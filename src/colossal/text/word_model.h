@@ -11,7 +11,7 @@
 
 namespace colossal::text {
 
-// Immutable and thread-safe, with one Scratch per thread.
+// Immutable and thread-safe; threads that encode at the same time need a Scratch each.
 class WordModel {
  public:
   // Working memory of encode(); each model has its own subclass.
@@ -24,8 +24,8 @@ class WordModel {
 
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
 
-  // Appends the tokens of a non-empty word. scratch: from this model's make_scratch(). Throws
-  // ConfigError if the word has 2 GiB or more.
+  // Appends the tokens of a non-empty word to `tokens`. scratch: from this model's make_scratch().
+  // Throws ConfigError if a BPE or Unigram model gets a word of 2 GiB or more.
   virtual void encode(std::string_view word, Scratch& scratch,
                       std::vector<int32_t>& tokens) const = 0;
 

@@ -7,11 +7,12 @@
 
 namespace colossal::text {
 
-// The whole word becomes the unknown token if a part of it has no token, or if the word is too
-// long.
+// The whole word becomes the unknown token if at some position no token matches, or if the word has
+// more than max_characters_ characters.
 class WordPieceModel : public WordModel {
  public:
-  // definition.model is WordPiece. Throws ConfigError if the vocabulary lacks the unknown token.
+  // definition.model must be a WordPieceDefinition. file: for error messages. Throws ConfigError if
+  // the vocabulary lacks the unknown token.
   WordPieceModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
@@ -19,8 +20,8 @@ class WordPieceModel : public WordModel {
               std::vector<int32_t>& tokens) const override;
 
  private:
-  ByteTrie begins_word_;  // all tokens
-  ByteTrie goes_on_;      // tokens with the continuing prefix ("##"), stored without it
+  ByteTrie begins_word_;  // all tokens: may match at the beginning of a word
+  ByteTrie goes_on_;      // tokens with the continuing prefix ("##"), stored without this prefix
   int64_t max_characters_;
   int32_t unknown_;
 };

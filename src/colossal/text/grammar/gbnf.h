@@ -6,10 +6,10 @@
 
 namespace colossal::text::grammar {
 
-// Adds a GBNF grammar and returns the symbol of its rule `root`. Supports llama.cpp's syntax: rules
-// NAME ::= ..., literals "...", classes [a-z] and [^a-z], any character ., groups, alternatives,
-// the repetitions * + ? {m} {m,} {m,n}, and comments after #. Throws GrammarError for a syntax
-// error (naming the line), an undefined rule, or left recursion.
+// Adds the rules of a GBNF grammar (llama.cpp's notation) to `grammar` and returns the symbol of
+// its rule "root". Supports rules NAME ::= ..., literals "...", classes [a-z] and [^a-z], "." for
+// any character, groups, alternatives, the repetitions * + ? {m} {m,} {m,n}, and comments after #.
+// Throws GrammarError for a syntax error (naming the line), an undefined rule, or left recursion.
 // https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
 Symbol add_gbnf(Grammar& grammar, std::string_view text);
 

@@ -1,5 +1,5 @@
-// A grammar defines which texts a model may write. Its rules work on bytes and are built from
-// regular expressions, JSON schemas, and GBNF.
+// A grammar defines which texts a model may write. Its rules match bytes. They are built from
+// regular expressions, JSON schemas or GBNF.
 #pragma once
 
 #include <bitset>
@@ -20,25 +20,28 @@ class GrammarError : public ConfigError {
 
 using ByteSet = std::bitset<256>;
 
+// A range of characters, both ends included.
 struct CodePoints {
   char32_t first, last;
 };
 
-// A symbol matches one byte of a set, or any text of a rule.
+// A symbol matches one byte of a set, or any text that a rule matches.
 struct Symbol {
   static constexpr int32_t kBytes = -1;
-  int32_t rule = kBytes;
+  int32_t rule = kBytes;  // number of the rule; kBytes: matches a byte of `bytes`
   ByteSet bytes = {};
 };
 using Sequence = std::vector<Symbol>;
 
-// A rule matches the texts of any of its alternatives. Rules may be recursive, but not
+// A rule matches what any of its alternatives matches. Rules may be recursive, but not
 // left-recursive.
 class Grammar {
  public:
+  // Adds a rule that has no alternatives yet and returns its number.
   int32_t add_rule() { return static_cast<int32_t>(rules_.emplace_back(), rules_.size()) - 1; }
   // Adds an alternative to a rule. Throws GrammarError if the grammar becomes too large.
   void add_alternative(int32_t rule, Sequence sequence);
+  // Adds a rule with these alternatives and returns its symbol. Throws like add_alternative().
   Symbol add_anonymous_rule(std::vector<Sequence> alternatives);
 
   const std::vector<Sequence>& alternatives(int32_t rule) const {
@@ -46,11 +49,13 @@ class Grammar {
   }
   int32_t num_rules() const { return static_cast<int32_t>(rules_.size()); }
 
-  // The following build common symbols; all texts are UTF-8.
+  // The following build common symbols and sequences, adding rules where they need any. They throw
+  // GrammarError if the grammar becomes too large.
   static Sequence literal(std::string_view text);
+  // Returns a symbol for one character of the ranges, in UTF-8; surrogates are left out.
   Symbol character(const std::vector<CodePoints>& ranges);
   Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
-  // Returns `symbol` repeated `minimum` to `maximum` times; a negative maximum means any number.
+  // Returns `symbol` repeated `minimum` to `maximum` times; a negative maximum means no limit.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:

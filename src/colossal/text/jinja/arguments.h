@@ -9,10 +9,13 @@
 
 namespace colossal::text::jinja {
 
+// In all functions, `which` is an index into the constructor's `parameters`, and `otherwise` is the
+// result if this argument is missing.
 class ArgumentReader {
  public:
-  // Throws TemplateError for too many arguments, unknown names, and if one of the first `required`
-  // parameters is missing.
+  // function: its name, for error messages. arguments: must outlive the reader, like `function`.
+  // parameters: names in order of position; the first `required` must be given. Throws
+  // TemplateError if one of these is missing, for too many arguments, and for unknown names.
   ArgumentReader(std::string_view function, const Arguments& arguments,
                  std::vector<std::string_view> parameters, size_t required = 0);
 

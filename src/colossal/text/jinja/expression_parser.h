@@ -11,21 +11,25 @@
 
 namespace colossal::text::jinja {
 
+// All functions take tokens from the stream up to the end of what they parse, and throw
+// TemplateError for a syntax error, an unknown filter or test, or an excessive size or depth.
 class ExpressionParser {
  public:
+  // tokens: must outlive the parser.
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
 
-  // Parses a whole expression. conditional: accept "a if b else c"; if false, "if" ends the
-  // expression.
+  // Parses one expression. conditional: accept "a if b else c"; otherwise "if" ends the expression.
   ExpressionPointer parse(bool conditional = true);
   // Like parse(), but commas form a tuple.
   ExpressionPointer parse_tuple(bool conditional = true);
   // Parses "(a, b=c)".
   CallArguments parse_arguments();
-  // Parses filters after the first "|": name(...)|name
+  // Parses filters, name(...)|name, after the "|" that follows `operand`.
   ExpressionPointer parse_filters(ExpressionPointer operand);
+  // Parses an expression that must be a call, for {% call %}.
   std::unique_ptr<const Call> parse_call();
-  // end: the name that follows, e.g. "in"; a symbol also ends a target
+  // Parses the targets of an assignment. end: the name that follows them, e.g. "in"; a symbol also
+  // ends them.
   Target parse_target(std::string_view end);
 
  private:

@@ -1,3 +1,4 @@
+// The expression nodes of a parsed template.
 #pragma once
 
 #include <optional>
@@ -83,6 +84,7 @@ class Call : public Expression {
  public:
   Call(int line, ExpressionPointer callee, CallArguments arguments)
       : Expression(line), callee_(std::move(callee)), arguments_(std::move(arguments)) {}
+  // caller: the function `caller` that {% call %} passes to the callee; nullopt for other calls.
   Value call(Interpreter& interpreter, std::optional<Value> caller) const;
 
  private:

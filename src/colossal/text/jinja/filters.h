@@ -10,10 +10,10 @@ namespace colossal::text::jinja {
 using Filter = Value (*)(Interpreter&, const Value& operand, const Arguments&);
 using Test = bool (*)(const Value& operand, const Arguments&);
 
-// Throw TemplateError if there is none of this name.
+// Throw TemplateError if no filter or test has this name.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Charges what a test goes through.
+// Runs a test, after counting as steps of `interpreter` the values that the test reads.
 bool run_test(Interpreter& interpreter, Test test, const Value& operand,
               const Arguments& arguments);
 

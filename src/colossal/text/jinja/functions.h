@@ -8,6 +8,6 @@
 
 namespace colossal::text::jinja {
 
-Value find_global(const std::string& name);  // undefined if there is none of this name
+Value find_global(const std::string& name);  // undefined if no function has this name
 
 }  // namespace colossal::text::jinja

@@ -18,7 +18,7 @@ namespace colossal::text::jinja {
 struct Limits {
   int64_t steps = 1'000'000;  // executed nodes, plus other work in units of about one node
   int depth = 2000;           // nesting of executed nodes
-  int64_t output_bytes = int64_t{16} << 20;
+  int64_t output_bytes = int64_t{16} << 20;  // of the output, and of any other text
 };
 
 // Byte range [begin, end) of a text.
@@ -34,16 +34,18 @@ struct Scope {
   std::map<std::string, Value, std::less<>> names;
 };
 
+// Runs one rendering of a template. Not thread-safe. After a TemplateError, only line() may be
+// called.
 class Interpreter {
  public:
-  // context: a dict of the template's variables.
+  // context: a dict of the template's variables by name.
   Interpreter(const Value& context, const Limits& limits);
   ~Interpreter();
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  // Every node calls enter() when it starts and leave() when it ends. Throws TemplateError at a
-  // limit.
+  // Every node calls enter(), with its line in the template, when it starts and leave() when it
+  // ends. enter() throws TemplateError at a limit.
   void enter(int line);
   void leave() { --depth_; }
   // Call before creating a text of `bytes` bytes: counts it as steps. Throws TemplateError at a
@@ -53,38 +55,44 @@ class Interpreter {
   // those of nested values, too. Throws TemplateError at a limit.
   void charge_for(const Value& value, bool deep = false);
   void charge_for(const Arguments& arguments, bool deep = false);
+  // Counts `count` elements as steps, like charge_for().
   void charge_elements(int64_t count);
-  void count_call() { add_steps(1); }  // of a filter or a test, for an element
-  // The longest text there may be.
+  // Counts a step for a filter or test that another filter applies to one element.
+  void count_call() { add_steps(1); }
+  // The limit on the length of any text, in bytes.
   size_t most_bytes() const { return static_cast<size_t>(limits_.output_bytes); }
-  // What is computed is charged first: jinja::iterate(), and value.str().
+  // Return jinja::iterate(value) and value.str(), after counting the elements and characters as
+  // steps.
   std::shared_ptr<const List> iterate(const Value& value);
   std::string text_of(const Value& value);
-  // Adds to a text that is being made.
+  // Appends `part` to `text` and counts it as steps. Throws TemplateError at a limit.
   void append(std::string& text, std::string_view part);
+  // The line of the node that was entered last.
   int line() const { return line_; }
 
-  Value find(const std::string& name) const;  // undefined if there is none of this name
-  void set(const std::string& name, Value value);
+  // Returns the variable or global function of this name; undefined if there is neither.
+  Value find(const std::string& name) const;
+  void set(const std::string& name, Value value);  // in the current scope
 
   // Runs `run` in a new scope inside `parent`, by default inside the current scope.
   void in_scope(const std::function<void()>& run, std::shared_ptr<Scope> parent = {});
-  // Returns the current scope, for a macro to keep: the macro sees changes up to the time of its
-  // call.
+  // Returns the current scope, for a macro to keep. When called, the macro sees the values that the
+  // scope's variables have at that time.
   std::shared_ptr<Scope> capture_scope();
   std::shared_ptr<Namespace> make_namespace();
 
-  void write(std::string_view text);
+  void write(std::string_view text);  // appends to the output, or to what capture() collects
   // Runs `run` and returns what it writes instead of adding it to the output.
   std::string capture(const std::function<void()>& run);
 
+  // Records a {% generation %} block by its byte range in the output.
   void add_generation(size_t begin, size_t length) { spans_.push_back({begin, begin + length}); }
   const std::string& output() const { return output_; }
   const std::vector<Span>& generations() const { return spans_; }
 
  private:
   void add_steps(int64_t count);
-  void require_length(size_t bytes) const;  // of one text
+  void require_length(size_t bytes) const;  // throws if a text of `bytes` bytes is too long
 
   Limits limits_;
   int64_t steps_ = 0;
@@ -92,9 +100,10 @@ class Interpreter {
   int line_ = 1;
   std::shared_ptr<Scope> scope_;
   std::string output_;
-  std::string* target_ = &output_;
+  std::string* target_ = &output_;  // where write() appends
   std::vector<Span> spans_;
-  // Macros and namespaces can form reference cycles through these; the destructor empties them.
+  // Values in these may own the scope or namespace that holds them; the destructor empties all, to
+  // break such reference cycles.
   std::vector<std::shared_ptr<Scope>> captured_;
   std::vector<std::shared_ptr<Namespace>> namespaces_;
 };

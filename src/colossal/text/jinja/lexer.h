@@ -10,11 +10,11 @@ namespace colossal::text::jinja {
 
 struct Token {
   enum class Kind {
-    text,  // outside of tags
-    block_begin,
-    block_end,
-    variable_begin,
-    variable_end,
+    text,            // outside of tags
+    block_begin,     // {%
+    block_end,       // %}
+    variable_begin,  // {{
+    variable_end,    // }}
     name,
     string,
     integer,
@@ -27,7 +27,8 @@ struct Token {
   int line = 1;
 };
 
-// The last token has the kind `end`. Throws TemplateError.
+// Returns the tokens of a template; the last one has the kind `end`. Throws TemplateError for a
+// syntax error.
 std::vector<Token> split_into_tokens(std::string_view source);
 
 }  // namespace colossal::text::jinja

@@ -20,6 +20,7 @@ class Node {
   int line_;
 };
 
+// evaluate() counts the node as a step of the interpreter. Throws TemplateError.
 class Expression : public Node {
  public:
   using Node::Node;
@@ -37,7 +38,8 @@ using ExpressionPointer = std::unique_ptr<const Expression>;
 
 class Statement : public Node {
  public:
-  // The latter two apply to the innermost {% for %}.
+  // What follows the statement: the next statement, or, of the innermost {% for %}, the next item
+  // or the end.
   enum class Then { next, next_round, end_loop };
   using Node::Node;
   Then execute(Interpreter& interpreter) const {
@@ -52,6 +54,7 @@ class Statement : public Node {
 };
 using Block = std::vector<std::unique_ptr<const Statement>>;
 
+// The argument expressions of a call, before they are evaluated.
 struct CallArguments {
   std::vector<ExpressionPointer> positional;
   std::vector<std::pair<std::string, ExpressionPointer>> named;
@@ -59,8 +62,8 @@ struct CallArguments {
   Arguments evaluate(Interpreter& interpreter) const;
 };
 
-// What {% set %} and {% for %} assign to: a name, an attribute of a namespace, or a tuple of
-// targets.
+// What {% set %} and {% for %} assign to: a tuple of targets if `parts` is not empty, else the
+// namespace attribute name.attribute if `attribute` is not empty, else the variable `name`.
 struct Target {
   std::string name, attribute;
   std::vector<Target> parts;

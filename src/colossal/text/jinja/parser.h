@@ -7,8 +7,8 @@
 
 namespace colossal::text::jinja {
 
-// Throws TemplateError for a syntax error, an unsupported feature (naming it), or an excessive
-// size.
+// Returns the statements of a template. Throws TemplateError for a syntax error, an unsupported
+// feature (naming it), or an excessive size.
 Block parse(std::string_view source);
 
 }  // namespace colossal::text::jinja

@@ -1,3 +1,4 @@
+// The statement nodes of a parsed template.
 #pragma once
 
 #include "colossal/text/jinja/expressions.h"
@@ -24,7 +25,7 @@ class Print : public Statement {  // {{ value }}
 
 class If : public Statement {
  public:
-  // {% else %} has a null condition
+  // Conditions and bodies in order; {% else %} has a null condition.
   using Branches = std::vector<std::pair<ExpressionPointer, Block>>;
   If(int line, Branches branches) : Statement(line), branches_(std::move(branches)) {}
 
@@ -37,14 +38,15 @@ class For : public Statement {
  public:
   struct Parts {
     Target target;
-    ExpressionPointer items, condition;  // condition: filters the items; may be null
-    Block body, otherwise;
+    ExpressionPointer items, condition;  // condition: selects items; null: all
+    Block body, otherwise;               // otherwise: runs if no item was selected
   };
   For(int line, Parts parts) : Statement(line), parts_(std::move(parts)) {}
 
  private:
   Then run(Interpreter& interpreter) const override;
   std::shared_ptr<const List> chosen_items(Interpreter& interpreter) const;
+  // Runs the body for the current item of `loop`; returns false if the body ends the loop.
   bool run_round(Interpreter& interpreter, const std::shared_ptr<Loop>& loop) const;
   Parts parts_;
 };
@@ -84,11 +86,11 @@ class With : public Statement {
 
 struct MacroDefinition {
   std::string name;
-  // Names and default values; the default is null if there is none.
+  // Names and default values; null: no default.
   std::vector<std::pair<std::string, ExpressionPointer>> parameters;
   Block body;
-  // Returns a function that sees the variables of the current scope. The definition must outlive
-  // the function.
+  // Returns the macro as a function that sees the variables of the scope that is current now. The
+  // definition must outlive the function.
   Value make_value(Interpreter& interpreter) const;
 
  private:
@@ -118,7 +120,7 @@ class CallBlock : public Statement {  // {% call macro() %}body of caller(){% en
   MacroDefinition caller_;
 };
 
-// {% generation %}: marks the assistant's text, on which a model is trained
+// {% generation %}...{% endgeneration %}: marks the assistant's text, on which a model is trained.
 class Generation : public Statement {
  public:
   Generation(int line, Block body) : Statement(line), body_(std::move(body)) {}
@@ -137,6 +139,7 @@ class LoopControl : public Statement {  // {% break %}, {% continue %}
   Then then_;
 };
 
+// Executes the statements in order, up to one that does not continue with the next.
 Statement::Then execute(const Block& block, Interpreter& interpreter);
 
 }  // namespace colossal::text::jinja

@@ -1,4 +1,4 @@
-// A Jinja template, in the subset of Jinja that chat templates use, rendered like in
+// A Jinja template, in the subset of Jinja that chat templates use. It is rendered as by
 // `transformers`: with trim_blocks and lstrip_blocks, immutable lists and dicts, and the tags
 // generation, break and continue. Not supported: include, import, extends, block and recursive
 // loops.
@@ -24,8 +24,8 @@ class Template {
   // Throws TemplateError with a message like "line 3: reason".
   explicit Template(std::string_view source);
 
-  // context: a dict of variables. Throws TemplateError, and its subclass TemplateRefusal if the
-  // template calls raise_exception().
+  // context: a dict of the template's variables by name. Throws TemplateError if the template fails
+  // or exceeds a limit, and its subclass TemplateRefusal if the template calls raise_exception().
   Rendered render(const Value& context, const Limits& limits = {}) const;
 
  private:

@@ -15,10 +15,12 @@ class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
 
+  // Returns the current token or, with `ahead`, a later one; the token `end` beyond the last.
   const Token& peek(size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
   }
   int line() const { return peek().line; }
+  // Returns the current token and moves past it, except past the token `end`.
   Token take() { return at_ + 1 < tokens_.size() ? tokens_[at_++] : tokens_[at_]; }
   bool is(Token::Kind kind) const { return peek().kind == kind; }
   bool is(Token::Kind kind, std::string_view text, size_t ahead = 0) const {
@@ -26,6 +28,7 @@ class TokenStream {
   }
   bool is_symbol(std::string_view symbol) const { return is(Token::Kind::symbol, symbol); }
   bool is_name(std::string_view name) const { return is(Token::Kind::name, name); }
+  // If the current token is this symbol or name, move past it and return true.
   bool skip_symbol(std::string_view symbol) { return is_symbol(symbol) && (take(), true); }
   bool skip_name(std::string_view name) { return is_name(name) && (take(), true); }
 
@@ -35,6 +38,8 @@ class TokenStream {
                    {Token::Kind::symbol, std::move(symbol), line()});
   }
 
+  // If the current token is of this kind or is this symbol, move past it; otherwise fail(). what:
+  // the expected token, for the message.
   Token expect(Token::Kind kind, std::string_view what) {
     if (!is(kind)) fail(what);
     return take();
@@ -43,6 +48,7 @@ class TokenStream {
     if (!skip_symbol(symbol)) fail(fmt::format("'{}'", symbol));
   }
 
+  // Throw TemplateError with the current line: that `expected` was not found, or `what`.
   [[noreturn]] void fail(std::string_view expected) const {
     refuse(fmt::format("expected {}, found {}", expected, describe(peek())));
   }

@@ -17,7 +17,8 @@
 
 namespace colossal::text::jinja {
 
-// The template is invalid, or uses a value wrongly. Messages have the form "line 12: reason".
+// The template is invalid, or uses a value wrongly. Messages that leave Template have the form
+// "line 12: reason".
 class TemplateError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -45,6 +46,7 @@ struct Undefined {
   std::string name;
 };
 
+// The evaluated arguments of a call.
 struct Arguments {
   std::vector<Value> positional;
   std::vector<std::pair<std::string, Value>> named;
@@ -55,8 +57,8 @@ struct Function {
   std::function<Value(Interpreter&, const Arguments&)> call;
 };
 
-// Strings are valid UTF-8. Lists and dicts are immutable, like in the sandbox of `transformers`;
-// namespaces are mutable.
+// Strings are valid UTF-8. Lists and dicts are immutable, as in the sandbox of `transformers`;
+// namespaces are mutable. Copies share strings, lists, dicts and namespaces.
 class Value {
  public:
   Value() : data_(None{}) {}
@@ -86,21 +88,20 @@ class Value {
     return std::holds_alternative<std::shared_ptr<const std::string>>(data_);
   }
 
-  // The following require that the value has the type. integer(): is_integer() or is_boolean().
-  int64_t integer() const;
-  double number() const;  // requires is_number()
-  const std::string& string() const;
-  // Null if the value has another type.
+  int64_t integer() const;            // requires is_integer() or is_boolean()
+  double number() const;              // requires is_number()
+  const std::string& string() const;  // requires is_string()
+  // The following five return null if the value has another type.
   const List* list() const;
   const Dict* dict() const;
   Namespace* space() const;
   Loop* loop() const;
   const Function* function() const;
-  const std::string& undefined_name() const;
+  const std::string& undefined_name() const;  // requires is_undefined()
 
-  bool truth() const;
+  bool truth() const;             // Python's bool()
   std::string type_name() const;  // Python's name of the type
-  std::string str() const;        // Python's str()
+  std::string str() const;        // Python's str(); "" if undefined
   std::string repr() const;       // Python's repr()
 
  private:
@@ -111,8 +112,9 @@ class Value {
       data_;
 };
 
-// depth: nesting depth of lists and dicts. size: bound on the output of the value; a value that
-// occurs twice counts twice. Limits on both keep a template from exhausting memory.
+// How large a value is. depth: nesting depth of lists and dicts. size: the number of values in it
+// plus the bytes of its strings; a value that occurs twice counts twice. Limits on both keep a
+// template from exhausting memory.
 struct Extent {
   int depth = 0;
   int64_t size = 1;
@@ -139,29 +141,30 @@ struct ValueEqual {
 // Entries are in order of insertion.
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
-  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;  // of keys in `entries`
+  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;  // by key: index in `entries`
   Extent extent = {};
-  const Value* find(const Value& key) const;
+  const Value* find(const Value& key) const;  // null if there is none
 };
 
 struct Namespace {
   std::map<std::string, Value, std::less<>> entries;
-  const Value* find(std::string_view name) const;
+  const Value* find(std::string_view name) const;  // null if there is none
 };
 
 // The variable `loop` within a {% for %}.
 struct Loop {
   std::shared_ptr<const List> items;
-  int64_t index = 0;  // 0-based
-  int64_t depth = 0;  // nesting depth among loops, 0-based
-  Value last_changed = Value::undefined("changed");
+  int64_t index = 0;                                 // of the current item, from 0
+  int64_t depth = 0;                                 // loop.depth0: 0, as loops cannot be recursive
+  Value last_changed = Value::undefined("changed");  // the last arguments of loop.changed()
 };
 
-// Throw TemplateError if the result exceeds the limits on Extent.
+// make_list() and make_dict() throw TemplateError if the result exceeds the limits on Extent.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-// If keys are equal, the last value wins. Throws TemplateError if a key is a list or a dict.
+// If keys are equal, the last value wins. Also throws like require_hashable() for a key.
 Value make_dict(std::vector<std::pair<Value, Value>> entries);
-// Throws TemplateError if `key` is a list or a dict, as Python does.
+// Throws TemplateError unless `key` can be a key of a dict: if it is a list or a dict, which Python
+// cannot hash, a generator, NaN, or a tuple that contains one of these.
 void require_hashable(const Value& key);
 // Returns a negative number, 0 or a positive number for a < b, a == b, a > b. Throws TemplateError
 // if Python cannot order the two types.
@@ -171,7 +174,9 @@ int compare(const Value& a, const Value& b);
 // characters of a string; empty for undefined. Throws TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
-// Stops once the result has more than `most_bytes` bytes.
+// Returns the value as json.dumps() of Python formats it. indent: spaces per level; negative: all
+// on one line. item_end, key_end: the separators after an item and after a key. Stops once the
+// result has more than `most_bytes` bytes, so that a caller can refuse it.
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
                     std::string_view key_end, bool sort_keys, size_t most_bytes);
 

@@ -25,8 +25,8 @@ enum class Operation : uint8_t {
   shared_empty,
 };
 
-// All ranks of a group must make equal calls. Trivially copyable, because it is sent in message
-// headers.
+// All ranks that take part in a call must pass an equal Call. Trivially copyable, because it is
+// sent in message headers.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;

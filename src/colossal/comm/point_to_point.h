@@ -1,7 +1,7 @@
 // Implements collectives by direct exchange: every part is sent once, straight to the rank that
-// needs it. The bytes are therefore those of the law, and sums are made in rank order. The
-// algorithms of communication libraries lack one of these properties: Gloo's reduce-scatter is an
-// all-reduce, and rings sum each part in a different order.
+// needs it (only a broadcast goes along a chain). The bytes are therefore those of the law, and
+// sums are made in rank order. The algorithms of communication libraries lack one of these
+// properties: Gloo's reduce-scatter is an all-reduce, and rings sum each part in a different order.
 #pragma once
 
 #include <cstddef>

@@ -34,7 +34,7 @@ class Panels {
 };
 
 // Sums part r over all ranks onto rank r, for every r; one part travels while the caller computes
-// the next. Law: every rank sends its terms of all parts except its own part.
+// the next. Law: every rank sends its terms of all parts but its own.
 class PartialSums {
  public:
   explicit PartialSums(const comm::Group& group) : group_(group) {}

@@ -26,7 +26,7 @@ struct CopyRule {
 // experts are divided among these ranks. Adds copies greedily, each time of the expert for which
 // the busiest rank computes most rows of other ranks. The gain of a number of copies is the
 // decrease in the largest number of rows that a rank computes, minus rule.rows per copy. Returns
-// the experts, ascending, copied when the gain is greatest; empty if there is no gain.
+// the experts copied where the gain is greatest, ascending; empty if there is no gain.
 std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& experts,
                                    const CopyRule& rule);
 

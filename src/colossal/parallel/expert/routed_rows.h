@@ -1,4 +1,4 @@
-// Sends rows to the experts, on other ranks, that they are routed to, and the results back.
+// Sends rows to the ranks of the experts that they are routed to, and sends the results back.
 // Independent of how rows are routed and of what an expert computes.
 #pragma once
 

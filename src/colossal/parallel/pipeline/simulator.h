@@ -30,7 +30,7 @@ struct Simulation {
   double makespan = 0;  // from the start of the first rank to the end of the last
 
   double idle(int rank) const { return makespan - ranks[rank].busy; }
-  double bubble_share() const;  // share of ranks x makespan without computation
+  double bubble_share() const;  // fraction of all ranks' time up to makespan without computation
 };
 
 // Times a schedule. Throws InternalError if it cannot run to its end; the validator finds out why.

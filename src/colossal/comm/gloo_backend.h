@@ -46,8 +46,8 @@ class GlooBackend final : public PointToPointBackend {
   std::string closed_;        // the reason; empty: open
 
   static constexpr size_t kFarewellBytes = 512;
-  // The reason that a peer sends before it closes its connections. So peers report the first
-  // failure, not the closed connection that follows from it.
+  // The reason that a peer sends before it closes its connections. Thanks to it, all ranks report
+  // the first failure instead of the closed connection that follows.
   struct Farewell {
     std::array<char, kFarewellBytes> text{};
     c10::intrusive_ptr<c10d::Work> arrival;

@@ -32,9 +32,9 @@ struct LayerName {
 };
 
 struct WeightNames {
-  std::string_view blocks;  // what precedes a block's number in files: "transformer.h."
-  std::vector<LayerName> of_a_block;
-  std::vector<LayerName> others;
+  std::string_view blocks;            // what precedes a block's number in files: "transformer.h."
+  std::vector<LayerName> of_a_block;  // layers of a block, named relative to it
+  std::vector<LayerName> others;      // all other layers
   // Suffixes of tensors in older files that the model does not read because it computes them.
   std::vector<std::string_view> computed = {};
   // Prefixes of other tensors in files that the model does not use.

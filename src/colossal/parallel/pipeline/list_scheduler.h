@@ -9,7 +9,7 @@ namespace colossal::parallel::pipeline {
 // order: computations with split backward, without messages, valid with `buffers`. Returns an order
 // that takes no longer. A rank that would wait for its next computation instead runs the first
 // later one that meets three conditions: it is ready; its result can be sent at once; and, if all
-// others then ran in the given order, the rank would never hold more than `in_flight`
+// other computations then ran in the given order, the rank would never hold more than `in_flight`
 // micro-batches, counted per stage and from forward to weight gradient.
 //
 // Tries several rules for when other computations go before weight gradients. Returns the order

@@ -33,8 +33,8 @@ class Deadline {
   bool passed() const { return std::chrono::steady_clock::now() >= time_; }
   std::chrono::milliseconds remaining() const;  // at least 1 ms
   Deadline extended(std::chrono::milliseconds grace) const;
-  // Returns "timed out after 5s: rank 3 did not arrive". If the deadline passed more than a second
-  // ago, the message adds that this process itself did not run meanwhile.
+  // Returns "timed out after 5s: " + reason. If the deadline passed more than a second ago, the
+  // message adds that this process itself did not run meanwhile.
   CallFailure failure(const std::string& reason) const;
 
  private:
@@ -69,24 +69,23 @@ class Backend {
   virtual void send(const Call& call, const at::Tensor& tensor, int to) = 0;
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;
   virtual void barrier(const Call& call) = 0;
-  // Allocates call.bytes for each rank in memory that all ranks of the group can read; null if the
-  // ranks share no memory.
+  // Returns call.bytes bytes for this rank, in memory that all ranks of the group can read; null if
+  // the ranks share no memory. Collective.
   virtual c10::DataPtr shared_memory(const Call& call);
 
   // The device on which comm must allocate its own tensors.
   virtual at::Device device() const { return at::kCPU; }
-  // Called on the thread that issues a call: makes its earlier results visible to the thread that
-  // carries out the call.
+  // Called on the thread that issues a call, before the call: makes earlier work of that thread on
+  // the device visible to the thread that carries out the call.
   virtual void before_call() {}
-  // Lets later calls wait `grace` longer than the timeout, because a peer may itself be waiting for
-  // other ranks.
+  // Lets later calls wait `grace` longer than the timeout, since a peer may be late because it
+  // waits for other ranks.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
   // Whether calls never wait for other ranks. Asynchronous calls then run on the issuing thread.
   virtual bool is_immediate() const { return false; }
   // Whether calls leave tensors unchanged (dry run).
   virtual bool moves_nothing() const { return false; }
-  // Called after a call failed: makes all later calls fail with `why`, and lets peers learn of it
-  // soon.
+  // Called after a call has failed: makes all later calls fail with `why`, and informs peers soon.
   virtual void close(const std::string& why) = 0;
   // Makes running and later calls fail, because the whole world ends. May be called from any
   // thread.

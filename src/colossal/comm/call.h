@@ -25,8 +25,8 @@ enum class Operation : uint8_t {
   shared_empty,
 };
 
-// Equal on all ranks of a correct program. Trivially copyable, because it is sent in message
-// headers.
+// All ranks that take part in a call must pass an equal Call. Trivially copyable, because it is
+// sent in message headers.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
@@ -49,9 +49,8 @@ struct Membership {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// The reason of a failed call, as the end of a sentence whose beginning names the caller and the
-// call: "timed out after 5s: rank 3 did not arrive", "lost rank 3: connection closed". group.cpp
-// turns it into a CommError.
+// Why a call failed: "timed out after 5s: rank 3 did not arrive", "lost rank 3: connection closed".
+// group.cpp turns it into a CommError whose message begins with the caller and the call.
 class CallFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -30,8 +30,9 @@ class CallListener {
  public:
   virtual ~CallListener() = default;
   virtual void issued(const IssuedCall& call) = 0;
-  // Called with new `memory` of `bytes` bytes for a tensor of this thread, which no allocator of
-  // LibTorch sees. May return it wrapped, to learn of its release.
+  // Called by shared_empty(), on its thread, with new `memory` of `bytes` bytes that no allocator
+  // of LibTorch has counted. Returns `memory`, possibly wrapped so that the listener learns of its
+  // release.
   virtual c10::DataPtr made(c10::DataPtr memory, int64_t bytes) {
     static_cast<void>(bytes);
     return memory;

@@ -1,4 +1,4 @@
-// Sends and receives between the ranks of a group, and all messages of one call.
+// Point-to-point messages between the ranks of a group, and the set of messages of one call.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ class Transfer {
 };
 using TransferPointer = std::unique_ptr<Transfer>;
 
-// Starts messages without waiting for them. A send is complete when its memory may be reused, a
-// receive when its memory is filled. Between two ranks, messages of the same kind and size match in
-// the order in which they were posted.
+// Starts messages without waiting for them; Transfer::wait() waits. A send is complete when its
+// memory may be reused, a receive when its memory is filled. Between two ranks, messages of the
+// same kind and size match in the order in which they were posted.
 class Transport {
  public:
   enum class Kind { header, data };
@@ -33,29 +33,30 @@ class Transport {
 
 // The messages of one call, on one rank. Two ranks that communicate in a call first exchange a
 // header: the call, and the number of data bytes that will follow. Headers are sent together with
-// the data, so they cost no extra round trip, and an error names a rank that called something else
-// before any data is used. The ledger does not count headers (32 bytes per pair and direction) or
-// the transport's framing.
+// the data, so they cost no extra round trip. The caller checks them (check_headers()) before it
+// uses any data; the error names the rank that made a different call. The ledger counts neither
+// headers (32 bytes per pair and direction) nor the transport's framing.
 class Exchange {
  public:
   Exchange(Transport& transport, const Membership& membership, const Call& call, Deadline deadline);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // send_header() sends `peer` a header that announces `bytes` of data. expect() receives the
-  // header of `peer`, which must announce `bytes`.
+  // Both only start a message. send_header(): sends `peer` a header that announces `bytes` bytes of
+  // data. expect(): receives the header of `peer`, which must announce `bytes` bytes.
   void send_header(int peer, int64_t bytes);
   void expect(int peer, int64_t bytes);
-  // Waits, in rank order, for the expected headers that were not yet checked. Throws CallFailure if
+  // Waits, in rank order, for the expected headers that were not checked yet. Throws CallFailure if
   // a header does not match.
   void check_headers();
 
-  // Data is split into messages of at most 64 MiB. Empty data sends no message.
+  // send() and receive() only start messages, of at most 64 MiB each; none for empty data. The
+  // messages that receive() returns are complete after wait(); sends, after wait_for_sends().
   void send(const void* memory, int64_t bytes, int to);
   std::vector<TransferPointer> receive(void* memory, int64_t bytes, int from);
   void wait(std::vector<TransferPointer>& transfers);
   void wait_for_sends();
-  void finish();  // waits for the sends and the headers
+  void finish();  // waits for the sends, of data and of headers
 
   int64_t bytes_sent() const { return bytes_sent_; }  // without headers
   Deadline deadline() const { return deadline_; }

@@ -1,4 +1,4 @@
-// Groups over TCP: Colossal's own algorithms over Gloo's sends and receives.
+// Makes worlds whose groups use TCP: Colossal's own algorithms over Gloo's sends and receives.
 #pragma once
 
 #include <chrono>

@@ -20,8 +20,8 @@ class GlooBackend final : public PointToPointBackend {
   void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
-  // Returns the failure of a wait for `peer` that threw `error`. missing: what the peer did not do,
-  // " did not send".
+  // Returns the failure to report when a wait for `peer` has thrown `error`. missing: what the peer
+  // did not do: " did not send".
   CallFailure explain(int peer, const std::string& error, const char* missing,
                       const Deadline& deadline) const;
 
@@ -46,8 +46,8 @@ class GlooBackend final : public PointToPointBackend {
   std::string closed_;        // the reason; empty: open
 
   static constexpr size_t kFarewellBytes = 512;
-  // The reason that a peer sends before it closes its connections. It names the first failure even
-  // if one failure causes another.
+  // The reason that a peer sends before it closes its connections. Thanks to it, all ranks report
+  // the first failure instead of the closed connection that follows.
   struct Farewell {
     std::array<char, kFarewellBytes> text{};
     c10::intrusive_ptr<c10d::Work> arrival;

@@ -1,5 +1,5 @@
-// A Group: the ranks along one axis of the mesh, with the backend that connects them and the
-// ledger.
+// A Group: some ranks, usually those along one or more axes of the mesh, with the backend that
+// connects them and this rank's ledger. Ranks in arguments are ranks within the group.
 //
 // Collectives are free functions over flat, contiguous, one-dimensional tensors. Parts may be
 // uneven: `counts[i]` is the number of elements of rank i's part; parts lie in rank order.
@@ -7,11 +7,12 @@
 //   - must be called by all ranks of the group in the same order, with the same sizes and types;
 //   - send and book nothing in a group of one rank;
 //   - sum in rank order, host by host (hierarchical_backend.h), in fp32 (fp64 and int64 in their
-//     own type), so that all ranks and all runs get the same bits, whatever the timing;
+//     own type): all ranks get the same bits, and so do repeated runs, whatever the timing;
 //   - throw CommError, naming rank, axis, operation and reason, if a peer dies or the group's
 //     timeout passes.
 // The *_async forms return at once. The calls of one group, including blocking calls, run in the
-// order in which they were issued. Tensors must stay alive and unmodified until wait() returns.
+// order in which they were issued. Until wait() returns, the caller must not read results, nor
+// modify or free tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -96,8 +97,8 @@ Work all_to_all_async(const at::Tensor& send, std::span<const int64_t> send_coun
 Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group& group,
                   Reason reason);
 
-// tensor <- root's tensor, along a chain that starts at root: each rank except the last sends it
-// once.
+// tensor <- root's tensor, along a chain of the ranks that starts at root. Law: each rank except
+// the chain's last sends the tensor once.
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 
@@ -118,18 +119,19 @@ void barrier(const Group& group);
 // backend or device, a group of one rank), returns a plain tensor. Each rank frees the tensor like
 // any other, at any time; the memory is released when the last rank has freed its own.
 //
-// The peers' memory that a rank reads counts as resident in that rank too: in an all-reduce of 2
-// ranks, once more the size of the tensor. Chunks of parameters are therefore plain tensors: at 4
-// layers of hidden size 256 and 2 ranks, gradients in shared memory raised the resident memory
-// beyond the counted memory from 3 % to 7 %, without a measurable gain in step time.
+// The operating system counts memory of peers that a rank has read as resident memory of that rank,
+// too: in an all-reduce of 2 ranks, once more the size of the tensor. Chunks of parameters are
+// therefore plain tensors. With 4 layers of hidden size 256 and 2 ranks, gradients in shared memory
+// made resident memory exceed counted memory by 7 % instead of 3 %, without a measurable gain in
+// step time.
 at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, const Group& group);
 
-// Returns each rank's bytes, in rank order: for manifests, error messages and the like, not for
-// tensors.
+// Returns each rank's `bytes`, in rank order. Collective. For manifests, error messages and the
+// like, not for tensors.
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason);
 
-// Returns the distinct values of the ranks' `bytes`. If few differ, little is sent, however many
-// ranks there are.
+// Returns the distinct values of the ranks' `bytes`. Collective. If there are few distinct values,
+// little is sent, however many ranks there are.
 std::set<std::string> gather_distinct_bytes(const std::string& bytes, const Group& group,
                                             Reason reason);
 

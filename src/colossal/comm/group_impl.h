@@ -1,4 +1,4 @@
-// The implementation of Group, and helpers with which worlds make groups.
+// The state behind Group, and helpers with which worlds make groups.
 #pragma once
 
 #include <functional>

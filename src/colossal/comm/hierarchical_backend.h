@@ -1,23 +1,22 @@
-// Ranks on several hosts: shared memory within a host, TCP between hosts. Every byte is sent to
-// each host once, whatever the number of its ranks, and every rank sends a share of its host's
-// traffic.
+// Ranks on several hosts: shared memory within a host, TCP between hosts. Collectives send every
+// byte to a host only once, however many ranks it has, and the ranks of a host share its traffic.
 //
-// On each host one rank handles a given rank's part of a tensor: on its own host the rank itself,
-// on other hosts its agent (hosts.h).
+// Each rank has an agent on every other host (hosts.h), which handles the rank's part of a tensor
+// there. On its own host the rank does so itself.
 //   reduce_scatter  on each host, the agent sums the part over the ranks of that host and sends
 //                   the sum to the rank, which adds the sums of all hosts
 //   all_gather      the rank sends its part to its agents, which distribute it within their hosts
 //   all_reduce      a reduce_scatter, then an all_gather, of even parts over all ranks
 //   broadcast       a chain of the root's agents, which distribute within their hosts
 // All other calls are direct messages between ranks, through shared memory within a host. Hosts may
-// have different numbers of the group's ranks, and any of them: with three ranks on one host and
-// one on another, the single rank is the agent of all three.
+// have different numbers of the group's ranks, and ranks may be on hosts in any order. With three
+// ranks on one host and one on another, the single rank is the agent of all three.
 //
 // Sums are made in rank order within each host, then over hosts in the order of their first ranks.
 // bf16 and fp16 are summed in fp32 and rounded once at the end, so a host's sum is sent in fp32:
-// between hosts, a sum of bf16 costs as much as a sum of fp32. Apart from that, the bytes that all
-// ranks send, within and between hosts, add up to the law; if hosts have equal numbers of ranks and
-// parts are equal, each rank sends what the law says.
+// between hosts, reducing bf16 tensors costs as much as reducing fp32 tensors. Apart from that, the
+// bytes that all ranks send, within and between hosts, add up to the law; if hosts have equal
+// numbers of ranks and parts are equal, each rank sends what the law says.
 #pragma once
 
 #include <cstddef>
@@ -52,9 +51,9 @@ class HierarchicalBackend final : public PointToPointBackend {
   void abort(const std::string& why) override;
 
  private:
-  // Calls move one buffer of each part per round, to bound the memory beside the tensors: one
-  // buffer per rank of this host, and two rounds of this rank's sums for its clients and of what
-  // other hosts sent.
+  // Divides parts into buffers. Calls move one buffer of each part per round, which bounds the
+  // temporary memory: one buffer for each rank of this host, and, for two rounds, this rank's sums
+  // for its clients and the data received from other hosts.
   struct Buffers {
     Counts counts;
     std::vector<int64_t> offsets;
@@ -75,15 +74,15 @@ class HierarchicalBackend final : public PointToPointBackend {
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
   Exchange begin_between(const Call& call);
-  // Exchanges headers between ranks and their agents. sum_bytes, gather_bytes: bytes of an element
-  // in a host's sum and in a gather; 0 if the call has no such half.
+  // Exchanges headers between ranks and their agents. sum_bytes, gather_bytes: bytes per element in
+  // the call's reduce-scatter and in its all-gather; 0 if it has none.
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
   void hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers, int64_t round);
-  // Returns, for each rank of this host, the number of elements of the buffer of its client number
-  // `row`. Each count belongs to a single part, so the ranks of a host notice if they disagree on
-  // the parts.
+  // Returns, for each rank of this host, the size in elements of its client number `row`'s buffer.
+  // Each count belongs to one part only, so the ranks of a host notice if they disagree on the
+  // parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
   // Copies the buffers of a row into one contiguous tensor, or back: calls copy(member, buffer in
   // `full`, place in the contiguous tensor, bytes).

@@ -12,8 +12,9 @@ struct Hosts {
   explicit Hosts(std::span<const std::string> identities);
 
   int size() const { return static_cast<int>(members.size()); }
-  // Returns the agent of `rank` on host `on_host`: on its own host `rank` itself, on another host
-  // the rank with the same place there, modulo the number of that host's ranks.
+  // Returns the agent of `rank` on host `on_host`, the rank that handles traffic of `rank` there
+  // (hierarchical_backend.h): on its own host `rank` itself; on another host the rank whose place
+  // is the place of `rank`, modulo the number of ranks there.
   int agent(int rank, int on_host) const;
 
   // Per host, in group order; hosts are in the order of their first members.

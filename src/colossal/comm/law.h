@@ -19,7 +19,7 @@ inline int64_t total(Counts counts) {
 // Divides numel as evenly as possible into n counts: the first numel % n are larger by one.
 std::vector<int64_t> even_counts(int64_t numel, int n);
 
-// Returns n + 1 offsets: the begin of each part, and the total.
+// Returns n + 1 offsets: the start of each part, and the total.
 std::vector<int64_t> offsets_of(Counts counts);
 
 namespace law {

@@ -49,13 +49,13 @@ class Ledger {
   void book_wire(const std::string& axis, Reason reason, int64_t bytes);
 
   std::map<Key, Traffic> entries() const;
-  // Returns the sum over all reasons except checkpoint and rendezvous, by axis: the metric
+  // Returns, for each axis, the sum over all reasons except checkpoint and rendezvous: the metric
   // `bytes_sent`.
   std::map<std::string, Traffic> by_axis() const;
   void reset();
 
-  // Sets the listener of all calls of the groups that share this ledger. It must be set before the
-  // first call and outlive the last call. Null: no listener.
+  // Sets the listener of the calls of all groups that share this ledger. Set it before the first
+  // call; it must outlive the last call. Null: no listener.
   void set_listener(CallListener* listener) { listener_ = listener; }
   CallListener* listener() const { return listener_; }
 

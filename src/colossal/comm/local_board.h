@@ -40,29 +40,29 @@ class LocalBoard {
   // ranks: global ranks in group order, for the names in errors.
   explicit LocalBoard(std::vector<int> ranks);
 
-  // Shows `state` and waits until all ranks have arrived. Throws CallFailure if some rank does not
-  // arrive before `deadline`, if a member is lost, or if the ranks' calls do not match. After it
-  // returns, every rank must call meet() the same number of times and then leave().
+  // Shows `state` and waits until all ranks have arrived. Throws CallFailure if a rank does not
+  // arrive before `deadline`, if a rank is lost, or if the ranks' calls do not match. After it has
+  // returned, every rank must call meet() equally often and then leave().
   void arrive(int rank, RankState state, const Deadline& deadline);
   const RankState& state_of(int rank) const { return states_[rank]; }
-  // A barrier without a deadline: it always ends, since ranks only copy and add before it. No rank
-  // leaves early, not even when aborted, which makes it safe to read each other's memory.
+  // A barrier without a deadline: it always ends, since between barriers ranks only copy and add.
+  // No rank passes it early, not even when aborted; so ranks may safely read each other's memory.
   void meet();
   void leave() { meet(); }
 
   void post(Message& message);
   void withdraw(Message& message);  // if the receiver is already copying, waits for it
   void wait_delivered(Message& message, const Deadline& deadline);
-  // Waits for the first message from `from` to `to` and copies it into `memory`. InternalError if
-  // its size is not `bytes`.
+  // Waits for the first posted message from `from` to `to` and copies it into `memory`. Throws
+  // InternalError if its size is not `bytes`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
-  // After lose() (a rank is gone) or close() (a call failed), no call can succeed.
+  // Make all later calls fail: lose() because a rank is gone, close() because a call failed.
   void lose(int rank, const std::string& why);
   void close(const std::string& why);
 
  private:
-  bool count_in();  // returns whether this rank was the last, which opens the gate
+  bool count_in();  // returns whether this rank was the last, which opens the barrier
   void spin_until_open(uint64_t generation) const;
   // Returns why `rank` cannot go on waiting for `peer` (-1: for any rank); empty if it can.
   std::string failure_reason(int rank, int peer) const;
@@ -77,7 +77,7 @@ class LocalBoard {
   std::vector<RankState> states_;
   std::vector<bool> arrived_;
   int waiting_ = 0;
-  std::atomic<uint64_t> generation_ = 0;  // incremented when the gate opens
+  std::atomic<uint64_t> generation_ = 0;  // incremented when the barrier opens
   std::string closed_;                    // the reason; empty: open for calls
   std::vector<std::string> lost_;         // by rank: the reason; empty: not lost
   std::vector<std::deque<Message*>> messages_;

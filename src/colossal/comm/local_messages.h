@@ -8,9 +8,9 @@
 
 namespace colossal::comm {
 
-// Runs every collective as messages. LocalBackend overrides most collectives and reads the peers'
-// memory, which is faster; tests use MessageBackend to run the algorithms of PointToPointBackend
-// without a network.
+// Runs every collective as messages, with the algorithms of PointToPointBackend; tests use it to
+// run these without a network. Its subclass LocalBackend overrides most collectives to read the
+// peers' memory, which is faster.
 class MessageBackend : public PointToPointBackend {
  public:
   MessageBackend(Membership membership, std::shared_ptr<Ledger> ledger,

@@ -13,34 +13,38 @@ namespace colossal::comm {
 // Like memcpy(), with non-temporal stores, which leave no line in the cache of any core.
 void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes);
 
-// Peers' caches still hold the old contents, and their cache lines must move to the core that
-// writes: at 10 to 40 GB/s from a core that shares a cache with it, at 2 to 9 GB/s from one that
-// does not, while non-temporal stores reach 50 GB/s. But near peers need twice the time to read
-// what was stored past the caches. The kernel (and on a virtual machine the host) chooses the
-// ranks' cores and changes its choice, so writes are timed: after slow writes, some writes go past
-// the caches before an ordinary write is tried again.
+// Writes through the caches or past them, whichever is faster. Before an ordinary store, the cache
+// lines with the old contents must move from the peers' cores to the writing core: at 10 to 40 GB/s
+// from a near core (one that shares a cache with it), at 2 to 9 GB/s from a far one, while
+// non-temporal stores reach 50 GB/s. But near peers need twice the time to read what was stored
+// past the caches. The kernel (and on a virtual machine the host) chooses the ranks' cores and may
+// change them, so writes are timed: after slow writes, some writes go past the caches before an
+// ordinary write is tried again.
 class PeerWriter {
  public:
-  // slow: a write counts as slow if a write past the caches is more than `slow` times as fast.
+  // slow: an ordinary write counts as slow if writes past the caches have been more than `slow`
+  // times as fast.
   explicit PeerWriter(double slow = 4) : slow_(slow) {}
 
   void copy(std::byte* to, const std::byte* from, int64_t bytes);
 
-  // Calls one of two functions that write the same `bytes` bytes.
+  // Calls one of two functions, which must write the same `bytes` bytes: through the caches, or
+  // past them.
   template <typename ThroughCaches, typename PastCaches>
   void write(int64_t bytes, const ThroughCaches& through_caches, const PastCaches& past_caches);
 
  private:
-  // The speed of writes of about one size. Sizes are separate because the fence costs short writes
-  // more.
+  // The speed of writes of about one size. Sizes are timed separately because the fence after
+  // non-temporal stores weighs more in short writes.
   struct Pace {
     int past_caches = kFirstPastCaches;  // remaining writes past the caches
     double past_caches_rate = 0;         // the best so far, in bytes per second
     int slow = 0;                        // slow writes minus fast writes, clamped to 0 .. kSlow
   };
-  // Smaller writes are too short to be timed.
+  // Smaller writes are too short to be timed; they go through the caches.
   static constexpr int64_t kTimedBytes = int64_t{4} << 10;
-  // Enough writes to measure the rate, even though memory is touched for the first time.
+  // The first writes go past the caches: enough of them to measure their rate although the first
+  // ones also touch new memory.
   static constexpr int kFirstPastCaches = 32;
   // Single writes may be slow because a rank lost its core, and single writes to a far peer may be
   // fast, mostly after writes past the caches.

@@ -1,7 +1,7 @@
 // Implements collectives by direct exchange: every part is sent once, straight to the rank that
-// needs it. The bytes are therefore those of the law, and sums are made in rank order. The
-// algorithms of communication libraries fail one of both: Gloo's reduce-scatter is an all-reduce,
-// and rings sum each part in a different order.
+// needs it (only a broadcast goes along a chain). The bytes are therefore those of the law, and
+// sums are made in rank order. The algorithms of communication libraries lack one of these
+// properties: Gloo's reduce-scatter is an all-reduce, and rings sum each part in a different order.
 #pragma once
 
 #include <cstddef>
@@ -28,16 +28,16 @@ class PointToPointBackend : public Backend, protected Transport {
   void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
 
-  // Called before messages that no collective call of the whole group announces. Throws CallFailure
-  // if the group has ended.
+  // Called before the messages of a call in which not all ranks of the group take part, such as
+  // send(). Throws CallFailure if the group has ended.
   virtual void begin_messages() {}
   // The transport, for algorithms over several backends.
   Transport& transport() { return *this; }
 
  protected:
   void end(const Call& call, Exchange& exchange);
-  // Returns the number of elements of one buffer of a part. It depends on the number of ranks only,
-  // so all ranks agree.
+  // Returns how many elements of a part are moved at a time. Depends only on element_bytes and the
+  // number of ranks, so all ranks agree.
   int64_t buffer_elements(int64_t element_bytes) const;
 
  private:

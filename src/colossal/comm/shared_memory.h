@@ -13,7 +13,7 @@ class SharedMemory {
   // Creates zeroed memory, which becomes resident only when it is written. Throws CommError if the
   // system refuses.
   static SharedMemory create(int64_t bytes);
-  // Opens memory that another process (or this process) created and has not sealed. Throws
+  // Opens memory that was created, and not yet sealed, by another process or this one. Throws
   // CommError with the reason if that fails.
   static SharedMemory open(const std::string& address);
 

@@ -1,7 +1,7 @@
-// Backend of processes of one host, over shared memory. Sums and gathers read directly from the
-// memory of all ranks, in rank order; messages between two ranks go through rings. Data that peers
-// must read is first copied into slots (shm_board.h), unless it is already in memory that the group
-// shares (shared_regions.h).
+// The backend for processes of one host, over shared memory. Sums and gathers read directly from
+// the memory of all ranks, in rank order; messages between two ranks go through rings. Data that
+// peers must read is first copied into slots (shm_board.h), unless it is already in memory that the
+// group shares (shared_regions.h).
 #pragma once
 
 #include <deque>
@@ -45,24 +45,24 @@ class ShmBackend final : public PointToPointBackend {
     bool done = false;
   };
 
-  // The parts of a tensor, one per rank, with their begins in bytes.
+  // The parts of a tensor, one per rank.
   struct Parts {
-    std::vector<int64_t> begin;  // number of ranks + 1 values
+    std::vector<int64_t> begin;  // in bytes; number of ranks + 1 values
     int64_t element_bytes;
     int64_t bytes_of(int rank) const { return begin[rank + 1] - begin[rank]; }
     int64_t largest() const;
-    // Returns the bytes of `rank`'s part in round `round`, if a round moves `slice` bytes of each
-    // part.
+    // Returns how many bytes of `rank`'s part round `round` moves, if each round moves `slice`
+    // bytes of each part as long as there are any.
     int64_t size(int rank, int64_t round, int64_t slice) const;
   };
   Parts parts_of(Counts counts, int64_t element_bytes) const;
 
-  // Announces a call over `tensor`. If the tensor is in the same region on all ranks, waits for all
-  // ranks and returns its address on each rank. Otherwise returns an empty vector: peers read
-  // slots.
+  // Shows the peers a call on `tensor`. If the tensors of all ranks are in one region, waits for
+  // all ranks and returns the tensors' addresses in this process, by rank. Otherwise returns an
+  // empty vector, and the call must go through slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
-  // The collectives over memory that all ranks can read; memory: the tensor's address on each rank.
+  // The collectives on tensors in one region. memory: the address of each rank's tensor.
   void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          at::ScalarType type, const Deadline& deadline);
   void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
@@ -70,12 +70,12 @@ class ShmBackend final : public PointToPointBackend {
   void all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          const Deadline& deadline);
 
-  // Sums this rank's slice over all ranks; peers' terms are in their slots.
+  // Sums round `round`'s slice of this rank's part over all ranks; peers' terms are in their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);
-  // Copies the slices of the other ranks' parts into this rank's slot, one area per rank. Returns
-  // the bytes copied.
+  // Copies round `round`'s slices of the other ranks' parts into this rank's slot, one area per
+  // rank. Returns the number of bytes copied.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                         std::byte* slot);
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
@@ -89,10 +89,10 @@ class ShmBackend final : public PointToPointBackend {
   ShmBoard board_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
-  // One per reader, since peers may be near or far. This rank's own entry is for writes that all
-  // peers read.
+  // By peer: one per reader, since peers may be near or far. This rank's own entry is for data that
+  // all peers read.
   std::vector<PeerWriter> writers_;
-  // For writes within shared memory that also read memory of far peers.
+  // For writes to shared memory whose sources are also in shared memory, maybe of far peers.
   PeerWriter sum_writer_{2}, copy_writer_{2};
 };
 

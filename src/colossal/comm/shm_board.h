@@ -2,9 +2,10 @@
 // shows its call and its progress; slots, into which it copies data for peers to read; and a
 // message ring to each other rank.
 //
-// Ranks synchronize by counting phases. A rank ends a phase by incrementing its `phase`; a rank may
-// read what peers wrote in a phase after the peers have ended that phase. Each round (one or two
-// phases) uses the next slot; a slot is rewritten only after all peers have `taken` its contents.
+// Ranks synchronize by counting phases. A rank ends a phase by incrementing its counter `phase`;
+// what it wrote in that phase, peers may read afterwards. Each round (one or two phases) uses each
+// rank's next slot. A rank that has read the slots of a round increments its counter `taken`; a
+// slot is rewritten only after all peers have done so.
 #pragma once
 
 #include <array>
@@ -44,32 +45,36 @@ class ShmBoard {
 
   static int64_t bytes_needed(int ranks);
 
-  // memory: bytes_needed() bytes, zero before the first rank uses it. Collective: returns when
-  // every rank has come, or throws CommError naming a rank that has not come within `timeout`.
+  // memory: bytes_needed() bytes that were zero before the first rank used them. Collective:
+  // returns when every rank has called it, or throws CommError naming a rank that has not within
+  // `timeout`.
   ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout);
   ~ShmBoard();
   ShmBoard(const ShmBoard&) = delete;
   ShmBoard& operator=(const ShmBoard&) = delete;
 
-  // Begins a call between two ranks. Throws CallFailure if the group has ended.
+  // Begins a call that is not shown to all ranks, such as a send. Throws CallFailure if the group
+  // has ended.
   void begin_message();
   using Place = SharedRegions::Place;
 
-  // Begins a collective call and shows it to the peers. counts: elements of its parts. place: where
-  // peers may read this rank's memory, if it is in a region. Throws CallFailure if the group has
-  // ended.
+  // Begins a collective call and shows it to the peers. counts: number of elements of each part;
+  // empty if the call has no parts. place: where peers may read this rank's tensor, if it is in a
+  // region. Throws CallFailure if the group has ended.
   void show(const Call& call, Counts counts, Place place = {});
   // Ends a phase, then waits until all peers have ended it. The first phase of a call also compares
-  // the ranks' calls. If only some ranks' memory is in regions, the other ranks end a second phase:
-  // in the first their peers learn that they must copy.
+  // the ranks' calls. On a rank whose memory is in no region, it also waits for a second phase if
+  // some peers' memory is in regions: these peers learn in the first phase that they must copy into
+  // slots, and end the second when they have.
   void next_phase(const Deadline& deadline);
-  // Valid after the first phase of a call. place_of(): the place that a rank has shown.
-  // one_region(): whether all ranks' memory is in the same region.
+  // Valid after the first phase of a call. place_of(): the place that `rank` has shown.
+  // one_region(): whether the memory of all ranks is in the same region.
   Place place_of(int rank) const;
   bool one_region() const;
   // The slot of a rank in this round.
   std::byte* slot(int rank) const { return slot(rank, round_); }
-  // This rank's slot, for writing: waits until peers have taken its earlier contents.
+  // This rank's slot in this round, for writing. Waits until all peers have read its earlier
+  // contents.
   std::byte* own_slot(const Deadline& deadline);
   void next_round();
 
@@ -85,8 +90,8 @@ class ShmBoard {
   };
 
   // Runs rounds of one phase: write(round, own slot), then read(round, slots). While peers have not
-  // yet written, the rank writes ahead, so that communication threads that share their cores with
-  // computation seldom wait for each other.
+  // written yet, the rank writes later rounds, so that communication threads that share their cores
+  // with computation seldom wait for each other.
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
@@ -99,15 +104,16 @@ class ShmBoard {
                       const Deadline& deadline);
 
   Ring& ring(int from, int to) const;
-  // Notifies a peer that a ring has changed.
+  // Tells rank `rank` that a ring between it and this rank has changed.
   void ring_bell(int rank) { state_of(rank).bell.raise(); }
   uint32_t bell() const { return state_of(own()).bell.value(); }
-  // Waits until this rank's bell differs from `seen`. Throws CallFailure if `peer` is lost or the
-  // deadline passes; missing: what the peer did not do, " did not send".
+  // Waits until this rank's bell differs from `seen`, a value of bell(). Throws CallFailure if
+  // `peer` is lost or the deadline passes. missing: what the peer did not do, for the error: " did
+  // not send".
   void wait_for_bell(uint32_t seen, int peer, const char* missing, const Deadline& deadline);
 
-  // Makes all later calls of the group fail, and shows `why` to the peers. aborted: the world was
-  // aborted (otherwise: a call failed).
+  // Makes running and later calls of this rank in the group fail, and shows `why` to the peers.
+  // aborted: true if the world was aborted, false if a call failed.
   void close(const std::string& why, bool aborted);
 
  private:
@@ -115,9 +121,10 @@ class ShmBoard {
 
   enum Presence : uint32_t { absent, present, lost, left };
 
-  // The call that a rank makes. Peers read it word by word while it may change.
+  // The call that a rank makes. Its fields are atomic because peers may read them while they
+  // change.
   struct Shown {
-    std::atomic<uint64_t> ordinal;  // number of the call, from 1
+    std::atomic<uint64_t> ordinal;  // number of the call, from 1; 0 while the fields change
     std::atomic<uint64_t> what, bytes;
     std::atomic<uint64_t> region;
     std::atomic<int64_t> offset;
@@ -131,8 +138,8 @@ class ShmBoard {
     Shown shown[2];  // by parity of the ordinal, since a rank can be one call ahead
     Text farewell;
   };
-  // Why the group ended. The first rank that notices writes it, so that all ranks report the same
-  // cause.
+  // Why the group ended. The first rank that notices a failure writes it, so that all ranks report
+  // the same cause.
   struct Verdict {
     enum State : uint32_t { none, being_written, spoken };
     alignas(64) std::atomic<uint32_t> state;

@@ -20,9 +20,9 @@ bool can_sum(at::ScalarType type, at::ScalarType out_type);
 at::ScalarType accumulation_type(at::ScalarType type);
 
 // out[i] <- sources[0][i] + sources[1][i] + ..., for `count` elements of `type` each. fp32, bf16
-// and fp16 are summed in fp32, fp64 in fp64, int64 in int64, and rounded to `out_type` once, at the
-// end. `out` may be one of the sources if the types are equal. Every instruction set gives the same
-// bits.
+// and fp16 are summed in fp32, fp64 in fp64, int64 in int64. The sum is rounded to `out_type` once,
+// at the end. `out` may be one of the sources if the types are equal. Every instruction set gives
+// the same bits.
 void sum_in_rank_order(std::span<const void* const> sources, int64_t count, at::ScalarType type,
                        void* out, at::ScalarType out_type,
                        InstructionSet set = widest_instruction_set());

@@ -27,7 +27,7 @@ class WorkQueue {
   using Job = std::function<void()>;
 
   WorkQueue() = default;
-  // Waits for all queued calls, which end at the latest with the group's timeout.
+  // Waits for all queued calls; each ends after the group's timeout at the latest.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;

@@ -32,8 +32,8 @@ class World {
   // Collective over these ranks: all call it with the same arguments, in the same order as their
   // other groups.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
-  // The same, of tensors in the host's memory wherever this rank computes: its messages wait for no
-  // device, and no device for them.
+  // Like group(), for tensors in host memory even if device() is a GPU: its calls do not wait for
+  // the GPU, and the GPU does not wait for them.
   virtual Group host_group(const std::string& axis, const std::vector<int>& ranks) {
     return group(axis, ranks);
   }
@@ -41,18 +41,18 @@ class World {
   // This rank's ledger, shared by all its groups.
   Ledger& ledger() { return *ledger_; }
 
-  // Makes every running and later collective of this world throw a CommError with `why`, on this
-  // rank only (peers see a lost connection). Called when a rank fails, so that no thread keeps
-  // waiting.
+  // Makes every running and later collective of this world throw a CommError with `why` on this
+  // rank; peers see that this rank is lost. Called when this rank fails, so that none of its
+  // threads keeps waiting.
   virtual void abort(const std::string& why) = 0;
 
  protected:
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
 };
 
-// Returns the device of a single-rank job: the first GPU with backend "nccl", or with "auto" if a
-// GPU is available; otherwise the CPU. Throws ConfigError if "nccl" finds no GPU, and for unknown
-// backends.
+// Returns the device of a single-rank job: the first GPU if `backend` is "nccl", or if it is "auto"
+// and a GPU is available; otherwise the CPU. Throws ConfigError if "nccl" finds no GPU, and for
+// unknown backends.
 c10::Device device_alone(const std::string& backend);
 
 // Returns the number of GPUs that this process can use; 0 in a build without NCCL.
@@ -65,8 +65,9 @@ std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
 // counts copies between the ranks' memory.
 std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::milliseconds timeout);
 
-// Makes the world of rank `rank` in a dry run of `size` ranks, in which no other rank exists. Calls
-// are booked (law) and move nothing; sums leave their tensors unchanged. Tensors may be on meta.
+// Makes the world of rank `rank` in a dry run of `size` ranks, of which only this one exists. Calls
+// are booked in the ledger's column `law` and leave all tensors unchanged. Tensors may be on device
+// meta.
 std::unique_ptr<World> dry_world(int rank, int size);
 
 // Connects this rank with the other ranks of a job. `backend` is "shm" (shared memory of one host),

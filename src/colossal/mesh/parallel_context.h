@@ -1,5 +1,5 @@
-// The ranks of a strategy as a grid, and the communication groups of its axes. Passed explicitly,
-// never global.
+// The ranks of a job as a grid, and this rank's communication groups along the grid's axes. Passed
+// explicitly, never global.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,8 +20,8 @@ class ParallelContext {
  public:
   using AxisNames = std::vector<std::string_view>;
 
-  // Collective over all ranks of `world`, which must outlive this. Tensors are on the world's
-  // device, or on meta for a dry run.
+  // Collective over all ranks of `world`, which must outlive this object. device: where this rank's
+  // tensors are, by default world.device(); meta in a dry run.
   ParallelContext(comm::World& world, const Strategy& strategy);
   ParallelContext(comm::World& world, const Strategy& strategy, at::Device device);
 
@@ -46,38 +46,45 @@ class ParallelContext {
   // Ranks that hold the same pipeline stages: dp, sp and tp.
   const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
   // The ranks of a stage among which a layer's experts are divided: the axis ep of the ranks as
-  // experts regroup them. As near in rank as expert_tp allows. Tokens are sent among them.
+  // experts regroup them. Their ranks are expert_tp apart. Tokens are sent among them. With ep = 1,
+  // this rank alone.
   const comm::Group& expert_group() const { return along_experts({"ep"}); }
-  // Ranks that each hold a part of the same experts: the axis expert_tp.
+  // Ranks that each hold a part of the same experts: the axis expert_tp. With expert_tp = 1, this
+  // rank alone.
   const comm::Group& expert_parts_group() const { return along_experts({"expert_tp"}); }
-  // Ranks that hold the same elements of experts and see different tokens, for any tp. Gradients of
-  // experts are summed over them.
+  // Ranks that hold the same elements of experts; they route different tokens, also within a tp
+  // group. Gradients of experts are summed over them.
   const comm::Group& same_experts_group() const;
   // same_experts_group() together with the ranks that hold the other parts of these experts.
   const comm::Group& same_experts_and_parts_group() const;
   // Returns the ranks over which ZeRO shards: those ranks of `same_parameters` that are in this
   // rank's zero_group, or all of them without a zero_group. same_parameters: the data group, a
-  // wider group over which gradients are summed, or one of the two groups of experts above.
+  // wider group over which gradients are summed, same_experts_group(), or
+  // same_experts_and_parts_group().
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
-  // Returns the ranks of `same_parameters` that hold the same shard in different zero_groups.
+  // Returns the ranks of `same_parameters` that hold this rank's shard in different zero_groups;
+  // without a zero_group, this rank alone.
   const comm::Group& replica_group(const comm::Group& same_parameters) const;
   // Whether this rank holds a stage of the pipeline.
   bool holds_stage(int stage) const { return strategy_.stage_rank(stage) == coordinate(Axis::pp); }
-  // The ranks that hold the first and the last stage of this rank's pipeline, if they are two ranks
-  // and this rank is one of them; else this rank alone. The two share the table of a tied head.
+  // The ranks that hold the first and the last stage of this rank's pipeline, if these are two
+  // ranks and this rank is one of them; else this rank alone. If the head is tied, both hold its
+  // table.
   const comm::Group& tied_table_group() const { return ends_; }
-  // Returns the group that sends activations from `stage` to the next stage (forward), or gradients
-  // back (backward). The two stages must be on different ranks of pp, and this rank must hold one
-  // of them. The group carries only the messages of this border and direction, in order.
+  // Returns the group of two ranks that carries activations from `stage` to the next stage
+  // (forward), or gradients from the next stage to `stage` (backward). The two stages must be on
+  // different ranks of pp, and this rank must hold one of them; else throws InternalError. The
+  // group carries no other messages.
   enum class Way { forward, backward };
   const comm::Group& stage_channel(int stage, Way way) const;
   // For modes 2d, 2.5d and 3d: this rank and the rank with the last two coordinates along tp
   // swapped, as for the transpose of a matrix. This rank alone if the two coordinates are equal.
   const comm::Group& mirror_group() const { return mirror_; }
-  // All ranks, for work in parallel to training: its calls are not ordered with those of other
-  // groups.
+  // All ranks, for background work during training: unlike world_group(), no other calls use this
+  // group, so background calls need no order relative to them.
   const comm::Group& background_group() const { return background_; }
-  // Returns the axis names under which any rank may count traffic. The same on all ranks.
+  // Returns the axis names under which ranks count traffic in the ledger. All ranks return the same
+  // names.
   std::vector<std::string> ledger_axes() const;
   // All ranks.
   const comm::Group& world_group() const { return along({"pp", "dp", "sp", "tp"}); }

@@ -1,6 +1,6 @@
 // Ranks as a grid of named axes. A job has the axes pp, dp, sp and tp; tp is the innermost. An axis
-// may be the product of factors, whose names begin with the name of the axis: 2d tensor parallelism
-// over q x q ranks has tp.row and tp.column.
+// may be split into factors, each an axis of the grid whose name begins with that of the split
+// axis: 2d tensor parallelism over q x q ranks has tp.row and tp.column.
 #pragma once
 
 #include <string>
@@ -22,10 +22,10 @@ using AxisSet = std::vector<int>;
 
 class RankGrid {
  public:
-  // Axes are ordered from the outermost to the innermost: ranks r and r + 1 differ along the last
+  // axes: from the outermost to the innermost; ranks r and r + 1 are neighbours along the last
   // axis.
   explicit RankGrid(std::vector<GridAxis> axes);
-  // Makes the grid of a job: pp, and the factors of dp, sp and tp that `strategy` returns.
+  // Makes the grid of a job: pp, then strategy.data_axes() and strategy.tensor_axes().
   explicit RankGrid(const Strategy& strategy);
 
   const std::vector<GridAxis>& axes() const { return axes_; }
@@ -33,22 +33,23 @@ class RankGrid {
   int num_ranks() const { return num_ranks_; }
   int size(int axis) const { return axes_[axis].size; }
   int axis(std::string_view name) const;  // index of an axis; throws InternalError if there is none
-  // Returns the axes with these names, or their factors. Throws InternalError if a name has none.
+  // Returns the axes with these names; for the name of a split axis, all its factors. Throws
+  // InternalError for an unknown name.
   AxisSet axes_of(const std::vector<std::string_view>& names) const;
 
   int coordinate(int rank, int axis) const { return rank / strides_[axis] % size(axis); }
-  // Returns the combined coordinate of `rank` along `axes`, the last axis varying fastest.
+  // Returns the combined coordinate of `rank` along `axes`; the last of them varies fastest.
   int coordinate(int rank, const AxisSet& axes) const;
   // Returns the difference in rank between neighbours along an axis.
   int stride(int axis) const { return strides_[axis]; }
   // Returns the ranks that differ from `rank` only along `axes`, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
-  // Returns the name that the ledger uses: the axes with more than one rank, joined ("dp+sp"). If
-  // all factors of an axis are included, they are replaced by the axis ("tp"). If all axes have one
-  // rank, the first axis.
+  // Returns the name that the ledger uses: the names of the axes with more than one rank, joined
+  // ("dp+sp"). If all factors of an axis are included, its name replaces theirs ("tp"). If all axes
+  // have one rank, returns the name of the first.
   std::string joined_name(const AxisSet& axes) const;
 
-  // Returns a grid of the same ranks in which one axis is replaced by `factors`, outermost first.
+  // Returns a grid of the same ranks in which `axis` is replaced by `factors`, outermost first.
   RankGrid split(std::string_view axis, const std::vector<GridAxis>& factors) const;
 
   bool operator==(const RankGrid&) const = default;

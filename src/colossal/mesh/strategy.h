@@ -1,4 +1,5 @@
-// The layout of a job as a plain value: the number of ranks along each axis, and what they shard.
+// The layout of a job as a plain value: the number of ranks along each axis, and what these ranks
+// shard.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,21 @@ const char* axis_name(Axis axis);
 
 // How attention is computed for a sequence that several ranks share. ring (H. Liu et al. 2023):
 // each rank keeps its queries, and the keys and values of all ranks are passed around. ulysses (S.
-// A. Jacobs et al. 2023): each rank has the tokens of all ranks for some of the heads.
+// A. Jacobs et al. 2023): within attention, each rank has the tokens of all ranks for some of the
+// heads.
 enum class SequenceMode { ring, ulysses };
 
 // How the ranks of tp shard tensors. one_d: a weight is sharded along one dimension (M. Shoeybi et
 // al. 2019). two_d: weights and activations are divided into q x q blocks (Q. Xu and Y. You 2021,
-// after SUMMA, R. van de Geijn and J. Watts 1997). two_and_half_d: tp_depth squares of q x q ranks
-// hold the same weights and divide the sequences (B. Wang et al. 2021, "Tesseract"). three_d: q x q
-// x q ranks (Z. Bian et al. 2021).
+// after SUMMA, R. van de Geijn and J. Watts 1997). two_and_half_d: there are tp_depth squares of q
+// x q ranks, which hold the same weights and divide the sequences among them (B. Wang et al. 2021,
+// "Tesseract"). three_d: both are divided among a cube of q x q x q ranks (Z. Bian et al. 2021).
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
 // Thrown if settings do not fit each other on the given number of ranks. The message names the
-// settings and the reason. What would work also depends on the model and the batch
-// (booster/nearest_layout.h).
+// settings and the reason. Layouts that would work are found by booster/nearest_layout.h, because
+// they also depend on the model and the batch.
 class LayoutError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -44,16 +46,17 @@ struct Strategy {
   int sp = 1;  // ranks that share a sequence
   int tp = 1;  // ranks that share a tensor
   // ep: ranks among which the experts of a layer are divided. expert_tp: ranks that each hold a
-  // part of the same expert. ep * expert_tp divides dp * sp * tp and adds no ranks: experts regroup
-  // these ranks.
+  // part of the same expert. ep * expert_tp must divide dp * sp * tp: for experts, these same ranks
+  // are grouped anew.
   int ep = 1;
   int expert_tp = 1;
-  // expert_copies: most experts of a layer that are copied to all ranks of ep for a micro-batch.
-  // expert_copy_rows: rows that each copy must take from the busiest rank.
+  // expert_copies: largest number of experts of a layer that are copied to all ranks of ep for a
+  // micro-batch. expert_copy_rows: number of rows by which each copy must relieve the busiest rank
+  // (parallel/expert/expert_copies.h).
   int64_t expert_copies = 0;
   int64_t expert_copy_rows = 1;
-  // Number of rows of each expert in an earlier run, [blocks][experts]. Used to place experts and
-  // in dry runs. Empty: unknown.
+  // Number of rows (routed tokens) of each expert in an earlier run, [blocks][experts]. Used to
+  // place experts on ranks, and in dry runs. Empty: unknown.
   std::vector<std::vector<int64_t>> expert_rows;
 
   // pp_chunks: stages per rank of the pipeline. stage_ranks: rank of each stage along pp; empty:
@@ -63,15 +66,16 @@ struct Strategy {
   // Order in which a rank runs its stages: the name of a schedule, or the path of a schedule file
   // (parallel/pipeline/schedule_file.h).
   std::string pp_schedule = "1f1b";
-  // Number of the model's blocks in each stage, in model order. Empty: a single stage has all
-  // blocks. The first stage also has the embedding, the last stage the head.
+  // Number of the model's blocks in each stage, in model order; empty: the only stage has all
+  // blocks. The first stage also has the embedding, the last stage also the head.
   std::vector<int64_t> stage_blocks;
 
-  // ZeRO stage (Rajbhandari et al. 2020): what is sharded over the ranks that hold the same
-  // parameters. 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights.
+  // ZeRO stage (Rajbhandari et al. 2020): what is sharded over the ranks that otherwise hold the
+  // same parameters. 0: nothing; 1: optimizer state; 2: also gradients; 3: also weights.
   int zero = 0;
-  // Size of a shard group: state is sharded over this many neighbouring ranks of dp x sp, and
-  // replicated across groups ("hybrid sharding", Y. Zhao et al. 2023). 0: one group of all ranks.
+  // Size of a shard group: what `zero` shards is sharded over this many neighbouring ranks of dp x
+  // sp, and replicated across the groups ("hybrid sharding", Y. Zhao et al. 2023). 0: one group of
+  // all ranks.
   int zero_group = 0;
 
   TensorMode tensor_mode = TensorMode::one_d;
@@ -81,14 +85,15 @@ struct Strategy {
   // tokens instead of all tokens ("sequence parallelism", V. Korthikanti et al. 2022).
   bool tp_sequence = true;
 
-  // Number of neighbours among the head_ranks() that hold the same keys and values, if head_ranks()
-  // does not divide the model's number of K/V heads (layout/heads.h). Set from the model.
+  // Number of neighbouring ranks, of the head_ranks(), that hold the same keys and values. More
+  // than 1 only with grouped-query attention, if head_ranks() does not divide the number of K/V
+  // heads. Set from the model by key_value_replicas() (layout/heads.h).
   int key_value_replicas = 1;
 
   SequenceMode sequence_mode = SequenceMode::ring;
 
-  // Most rows of a vocabulary table, of this rank's shard, in one parameter, so that no more of the
-  // table need be on the device at once. 0: all rows are one parameter.
+  // Splits this rank's shard of a vocabulary table into parameters of at most this many rows, so
+  // that no more of the table needs to be on the device at once. 0: one parameter.
   int64_t table_rows = 0;
 
   int size(Axis axis) const;
@@ -101,8 +106,8 @@ struct Strategy {
   // Returns the blocks of a stage. blocks: number of blocks in the model.
   Range blocks_of_stage(int stage, int64_t blocks) const;
 
-  // Returns q, the number of ranks along each side of the square or cube of the tensor mode; tp
-  // with one_d. Rounded down if tp does not fit the mode.
+  // Returns q, the number of ranks along a side of the tensor mode's square or cube; with one_d,
+  // tp. Rounded down if tp does not fit the mode.
   int tensor_side() const;
   // Returns the value of tp for a side of q ranks.
   int tp_of_side(int side) const;
@@ -121,16 +126,17 @@ struct Strategy {
 
   // Number of ranks that together hold all experts of a layer once.
   int expert_ranks() const { return ep * expert_tp; }
-  // Returns the axes by which experts regroup dp x sp x tp, outermost first: "expert_dp", along
-  // which ranks hold the same elements, "ep" and "expert_tp". With a zero_group, "expert_dp" is
-  // replaced by "expert_dp.replica" and "expert_dp.shard". ZeRO shards the state of experts along
-  // "expert_dp.shard": over the ranks of a zero_group, with all of their tp, that hold the same
-  // experts. If the experts of a layer span several such groups, "expert_dp.shard" has size 1.
+  // Returns the axes into which experts regroup the ranks of dp x sp x tp, outermost first:
+  // "expert_dp", along which ranks hold the same elements of experts, "ep" and "expert_tp". With a
+  // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard". ZeRO shards
+  // the state of experts along "expert_dp.shard": over the ranks that hold the same experts, of one
+  // zero_group together with the tp groups of its ranks. If a layer's experts span more ranks than
+  // these, "expert_dp.shard" has size 1.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 
-// Completes and checks the sizes for `ranks` ranks. dp_given: if false, dp is computed from the
-// other sizes. Throws LayoutError.
+// Checks the settings for a job of `ranks` ranks and returns them complete. dp_given: if false, dp
+// is computed from the other sizes. Throws LayoutError.
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks);
 
 }  // namespace colossal

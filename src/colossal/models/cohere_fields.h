@@ -5,8 +5,8 @@
 
 namespace colossal::models {
 
-// Sets parallel branches after one shared layer norm without bias, and reads the logit scale.
-// Throws FieldError.
+// Reads the Llama fields, attention_bias and logit_scale, and sets parallel branches after one
+// shared layer norm without bias. Throws FieldError.
 DecoderConfig read_cohere_fields(ConfigFields& fields);
 
 }  // namespace colossal::models

@@ -1,4 +1,5 @@
-// Reads and validates fields of a config.json, and records which fields were read and their values.
+// Reads and validates fields of a config.json, and records the fields that were read and their
+// values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace colossal::models {
 
-// Upper limits: a config.json beyond these is broken or malicious.
+// Upper limits of sizes: a config.json with larger ones is broken or malicious.
 inline constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;
 inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;
 inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;
@@ -21,8 +22,8 @@ inline constexpr int64_t kMaximumLayers = 4096;
 // overrides the field, models::resolve_model names the override instead.
 class FieldError : public ConfigError {
  public:
-  // given: "n_layer = 0", for a single field. why: what would be valid, or which values are
-  // inconsistent.
+  // given: for a single field, its name and value, "n_layer = 0"; else empty. why: what would be
+  // valid, or which values are inconsistent.
   FieldError(std::vector<std::string> fields, const std::string& given, const std::string& why);
 
   const std::vector<std::string>& fields() const { return fields_; }
@@ -33,15 +34,15 @@ class FieldError : public ConfigError {
   std::string why_;
 };
 
-// Every function throws FieldError naming the field, its value and what would be valid. A missing
-// or null field has the value `fallback`.
+// Reading functions throw FieldError naming the field, its value and what would be valid. For a
+// missing or null field they return `fallback`.
 class ConfigFields {
  public:
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
   // Returns true if present and not null.
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  // Sizes are integers from 1 to `maximum`.
+  // Read an integer from 1 to `maximum`. required_size() throws FieldError if the field is missing.
   int64_t required_size(const std::string& name, int64_t maximum);
   int64_t size(const std::string& name, int64_t fallback, int64_t maximum);
   // Reads an integer from 0 to `maximum`.
@@ -51,7 +52,8 @@ class ConfigFields {
   double number(const std::string& name, double fallback, double minimum, double maximum);
   // Like number(); 0 if missing or null.
   double number_or_none(const std::string& name, double minimum, double maximum);
-  // Reads a dropout probability, which train.dropout of a run overrides.
+  // Reads a dropout probability. Its field is listed in dropouts(), so that train.dropout of a run
+  // can override it.
   double dropout(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);
@@ -62,9 +64,9 @@ class ConfigFields {
   // Reads a list of `count` numbers; the field is required.
   std::vector<double> numbers(const std::string& name, int64_t count, double minimum,
                               double maximum);
-  // Returns an object unchanged; null if missing.
+  // Returns an object unchanged; JSON null if missing or null.
   nlohmann::json object(const std::string& name);
-  // Returns a list unchanged; empty if missing or null.
+  // Returns a JSON array unchanged; empty if missing or null.
   nlohmann::json list(const std::string& name);
   // Throws FieldError if the field is present with a value other than `supported`.
   void require(const std::string& name, const nlohmann::json& supported);
@@ -75,9 +77,9 @@ class ConfigFields {
   // All fields that were read, with their values or fallbacks.
   const nlohmann::json& resolved() const { return resolved_; }
   const std::vector<std::string>& dropouts() const { return dropouts_; }
-  // Returns the fields that were not read: settings of training, generation, or the library that
-  // wrote the file. Throws FieldError naming a field that was not read and may affect the
-  // computation.
+  // Returns the fields that were not read: settings of training, of generation, or of the library
+  // that wrote the file. Call it after all reads. Throws FieldError naming a field that was not
+  // read and that may affect the computation.
   nlohmann::json take_others() const;
 
  private:

@@ -1,4 +1,4 @@
-// A decoder block: attention and an MLP on the residual stream.
+// A decoder block: attention and an MLP (or experts) on the residual stream.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace colossal::models {
 
-// Creates the layers of block `layer`, with names relative to "blocks.{layer}".
+// Makes block number `layer`, with all its layers in the scope "blocks.{layer}".
 std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
                                               int64_t layer);
 

@@ -1,5 +1,5 @@
-// What a decoder computes, in family-independent terms: every family's config.json is converted to
-// a DecoderConfig.
+// What a decoder computes, in terms that all families share: every config.json is converted to a
+// DecoderConfig.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace colossal::models {
 // The attention settings that may differ between layers.
 struct LayerAttention {
   double scale = 0;    // multiplies the scores; 0: 1 / sqrt(head_size)
-  int64_t window = 0;  // sliding window: keys visible to a query, including its own; 0: no limit
+  int64_t window = 0;  // sliding window: keys that a query sees, its own included; 0: no limit
   ops::RotaryOptions rotary{};
 
   bool operator==(const LayerAttention&) const = default;
@@ -35,12 +35,11 @@ struct DecoderConfig {
   // dropout.
   double embedding_scale = 1;
   bool learned_positions = false;
-  int64_t position_offset = 0;  // rows at the start of the position table that are never used
+  int64_t position_offset = 0;  // unused rows at the start of the position table
   bool embedding_norm = false;
   // The model is an EAGLE draft model: the input of its blocks is a linear layer of the token's
-  // embedding concatenated with the target model's final hidden state of the previous token.
-  // Source: Y. Li et al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty",
-  // 2024.
+  // embedding concatenated with the target model's final hidden state of the previous token (Y. Li
+  // et al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty", 2024).
   bool is_draft_head = false;
 
   enum class Norm { rms, layer };
@@ -60,7 +59,7 @@ struct DecoderConfig {
   NormPlace norm_place = NormPlace::before;
   bool residual_of_norm = false;  // with NormPlace::before: norm(x) + branch(norm(x))
   // Both branches read the block's input: x + attention(norm(x)) + mlp(norm(x)). shared_norm: both
-  // branches use the same norm. Source: B. Wang, GPT-J, 2021.
+  // branches use the same norm (B. Wang, GPT-J, 2021).
   bool parallel_branches = false;
   bool shared_norm = false;
   double branch_scale = 1;  // multiplies the output of each branch
@@ -74,14 +73,14 @@ struct DecoderConfig {
   // embedding is applied to the first rotary.channels features of each query and key head.
   int64_t query_rank = 0;  // 0: queries are not down-projected
   int64_t key_value_rank = 0;
-  // One entry for all layers, or one entry per layer.
+  // A single entry for all layers, or one entry per layer.
   std::vector<LayerAttention> attention{{}};
-  bool qkv_bias = false;  // in latent attention: of the down-projections
+  bool qkv_bias = false;  // with latent attention: biases of the down-projections
   bool attention_output_bias = false;
   nn::QueryKeyNormOptions query_key_norm{};
   double attention_soft_cap = 0;  // 0: none
   double alibi = 0;               // factor of the ALiBi slopes; 0: no ALiBi
-  // An additional logit per head in the softmax that belongs to no key.
+  // The softmax of each head includes one more learned logit, which belongs to no key.
   bool attention_sinks = false;
 
   int64_t inner = 0;  // intermediate size of the MLP
@@ -91,15 +90,16 @@ struct DecoderConfig {
   bool mlp_down_bias = false;
 
   // Mixture of experts: if router.experts > 0, experts with intermediate size `expert_inner`
-  // replace the MLP in the layers for which layers_with_experts is true (empty: in all layers).
+  // replace the MLP in the layers whose entry in layers_with_experts is true (empty: in all
+  // layers).
   nn::RouterOptions router{};
   int64_t expert_inner = 0;
   std::optional<ops::ClampedGate> clamped_gate{};  // replaces the experts' activation
   nn::RouterLosses router_losses{};
   std::vector<bool> layers_with_experts{};
-  // Shared expert: an MLP with intermediate size `shared_inner` that processes all tokens in
-  // addition to the routed experts; 0: none. shared_gate: a linear layer of the token gives one
-  // logit, whose sigmoid multiplies the shared expert's output.
+  // Shared expert: an MLP with intermediate size `shared_inner` (0: none) that processes all
+  // tokens, in addition to the routed experts. shared_gate: its output is multiplied by the sigmoid
+  // of one logit per token, from a linear layer.
   int64_t shared_inner = 0;
   bool shared_gate = false;
 
@@ -111,12 +111,12 @@ struct DecoderConfig {
   double logit_scale = 1;
   double logit_soft_cap = 0;  // 0: none
 
-  // Queries, keys and values come from one linear layer, and the blocks' linear weights are stored
-  // as [in, out] (GPT-2).
+  // Parameters are laid out as in GPT-2: queries, keys and values are one linear layer, and the
+  // blocks' linear weights are [in, out].
   bool stored_in_out = false;
 
-  // Standard deviation of newly initialized weights. residual_initializer_range: of projections
-  // onto the residual stream; 0: initializer_range.
+  // Standard deviation of newly initialized weights. residual_initializer_range: for linear layers
+  // whose output is added to the residual stream; 0: initializer_range.
   double initializer_range = 0.02;
   double residual_initializer_range = 0;
 
@@ -124,7 +124,7 @@ struct DecoderConfig {
   double attention_dropout = 0;         // of attention probabilities
   double attention_output_dropout = 0;  // of the attention branch's output
   double mlp_dropout = 0;               // of the MLP branch's output
-  // with parallel branches: both branches share one dropout mask
+  // With parallel branches: both branches use the same dropout mask.
   bool one_branch_dropout = false;
 
   const LayerAttention& attention_of(int64_t layer) const {
@@ -137,9 +137,8 @@ struct DecoderConfig {
   int64_t key_features() const { return kv_heads * head_size; }
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   int64_t attended_features() const { return heads * size_of_value(); }
-  // Size of the KV cache per token and layer. of_latents: the cache stores latents instead of
-  // heads. key_value_cache_heads(): number of key heads (= value heads);
-  // key_value_cache_features(): features of keys and values.
+  // Size of the KV cache per token and layer: number of key heads (= value heads), and features of
+  // all keys and values together. of_latents: the cache stores latents instead of heads.
   int64_t key_value_cache_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
   int64_t key_value_cache_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;

@@ -1,5 +1,4 @@
-// What config.json and the weight files of the DeepSeek decoders with latent attention have in
-// common.
+// Config fields and weight names that the DeepSeek decoders with latent attention share.
 #pragma once
 
 #include "colossal/models/config_fields.h"
@@ -9,7 +8,7 @@
 
 namespace colossal::models {
 
-// Defaults of transformers that differ between the versions.
+// Defaults of transformers that differ between DeepSeek-V2 and V3.
 struct DeepseekDefaults {
   int64_t positions = 4096;
   int64_t first_dense_layers = 0;  // first_k_dense_replace
@@ -20,16 +19,17 @@ struct DeepseekDefaults {
   double expert_scale = 1;         // routed_scaling_factor
 };
 
-// Reads all fields except how experts are chosen and the rotary embedding. Throws FieldError.
+// Reads all fields except those of the router's choice of experts and of the rotary embedding.
+// Throws FieldError.
 DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults);
 
-// Reads the rotary embedding of the heads' rotary part, and the scale of the attention scores,
-// which yarn's mscale_all_dim increases. interleaved: rotates neighbouring channels. Throws
-// FieldError.
+// Reads the rotary embedding of the rotary channels of each head, and sets the scale of the
+// attention scores if YaRN's mscale_all_dim increases it. interleaved: neighbouring channels form
+// the rotated pairs. Throws FieldError.
 void read_latent_rotary(ConfigFields& fields, bool interleaved, DecoderConfig& config);
 
-// Reads n_group and topk_group, with their defaults. router.experts, chosen and best_of_group must
-// be set. Throws FieldError.
+// Reads n_group and topk_group, whose defaults are `groups` and `chosen_groups`. router.experts,
+// router.chosen and router.best_of_group must be set before. Throws FieldError.
 void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_groups,
                         DecoderConfig& config);
 

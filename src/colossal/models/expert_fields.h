@@ -1,4 +1,4 @@
-// Reads fields and names weights that families with experts share.
+// Config fields and weight names that families with experts share.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ struct RouterDefaults {
   int64_t experts;
   int64_t chosen;  // default of num_experts_per_tok
 };
-// Reads the number of experts, and the number of experts per token. Throws FieldError.
+// Reads the number of experts from defaults.experts_field, and num_experts_per_tok. Throws
+// FieldError.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
 
-// Returns the load-balancing loss that transformers adds if output_router_logits is true; else
-// none. coefficient: default of router_aux_loss_coef.
+// Returns the load-balancing loss, which transformers adds if output_router_logits is true; else
+// none. coefficient: default of router_aux_loss_coef. Throws FieldError.
 nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient);
 
 // Reads which layers have experts: every decoder_sparse_step-th layer that is not in
 // mlp_only_layers. Throws FieldError.
 void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
 
-// Layer names within a block of the file; "{}" stands for the expert's number.
+// Names of layers in files, relative to the block; "{}" stands for the expert's number.
 struct ExpertNames {
   std::string_view router, gate, up, down;
 };

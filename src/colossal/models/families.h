@@ -19,21 +19,21 @@
 
 namespace colossal::models {
 
-// An adapter: low-rank weights of linear layers, or a prefix. With an adapter, the model's own
-// parameters are frozen, except those in `trained`.
+// An adapter: low-rank weights for some layers (LoRA), or a prefix. The model's own parameters are
+// frozen, except those in `trained`.
 struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // the linear layers and tables that have an adapter
-  std::vector<std::string> trained = {};    // parameters of the model that are trained themselves
-  // If set, the fields above are empty.
+  std::vector<std::string> trained = {};    // parameters of the model that are not frozen
+  // If set, the adapter is this prefix, and the fields above are empty.
   std::optional<adapters::PrefixSettings> prefix = std::nullopt;
-  // Type to which the model's linear weights are quantized; nullopt: not quantized. Not part of an
-  // adapter's folder.
+  // Type to which the frozen linear weights of the model are quantized; nullopt: not quantized. Not
+  // stored in an adapter's folder.
   std::optional<ops::PackedType> base = std::nullopt;
-  std::filesystem::path weights;  // a peft folder; empty: newly initialized
+  std::filesystem::path weights;  // a peft folder; empty: the adapter is newly initialized
 
-  // Returns true if the model without the adapter is the reference model of a run that starts with
-  // this adapter.
+  // Whether a run that starts with this adapter can use the model without the adapter as its
+  // reference model.
   bool base_is_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
 };
 
@@ -42,12 +42,12 @@ struct ModelSpecification {
   // All fields of config.json that affect the computation, and the transformers class that loads
   // the model.
   nlohmann::json config;
-  // The other fields of the folder's config.json, copied to checkpoints.
+  // The other fields of the given config.json, which are copied to checkpoints.
   nlohmann::json other_fields;
   DecoderConfig decoder;
   ModelFacts facts;
   std::filesystem::path weights;  // folder of the weights; empty: random weights
-  // Parameters for which the folder has no weights, such as a new head.
+  // Parameters that are not in the folder and are newly initialized, such as a new head.
   std::vector<std::string> without_weights = {};
   std::optional<ModelAdapter> adapter = std::nullopt;
 };
@@ -58,8 +58,7 @@ struct ModelRequest {
   // A folder with config.json; empty if `preset` is set.
   std::string path;
   nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
-  // For each overridden field, the prefix of error messages about it: "run.toml:3: model.n_layer =
-  // 0".
+  // For each overridden field, how error messages about it begin: "run.toml:3: model.n_layer = 0".
   std::map<std::string, std::string> override_places = {};
   double dropout = -1;  // if >= 0: replaces all dropout probabilities of the model
   // Build a reward model. The head is new if the folder's model predicts tokens.
@@ -67,16 +66,17 @@ struct ModelRequest {
   // Add a value head. The head is new if the folder has none.
   bool value_head = false;
   // Build an EAGLE draft model (DecoderConfig::is_draft_head). If the folder holds a target model
-  // instead, the draft model gets the target's embedding, head and final norm, and one new block of
-  // the same kind.
+  // instead of a draft model, the draft model gets the target's embedding, final norm and head, and
+  // one new block like the target's first.
   bool draft_head = false;
 };
 
 std::vector<std::string> preset_names();
 
-// Throws ConfigError if both or neither of preset and path are given, for an unknown preset (naming
-// the nearest one), a missing config.json, an unknown family, a missing, invalid or unknown field,
-// an override of an unknown field, and weights in an unsupported format.
+// Throws ConfigError: if both or neither of preset and path are given; for an unknown preset
+// (naming the nearest one), a missing config.json, and an unknown family; for a missing, invalid or
+// unknown field, and an override of an unknown field; for weights in an unsupported format; and for
+// a draft model's folder without draft_head.
 ModelSpecification resolve_model(const ModelRequest& request);
 
 // Returns how a folder's weights are quantized; not quantized if there is no config.json.
@@ -89,9 +89,9 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
 // blocks, and the heads.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
-// Returns the parameters of these modules, named as in the model's files. Throws ConfigError naming
-// `key` if a name matches no module, if the module has an adapter, or if its weights are tied to
-// the head.
+// Returns the parameters of `modules`, which are named as in the model's files. adapted: what has
+// an adapter. Throws ConfigError naming `key` if a name matches no module, if a module has an
+// adapter, or if its weights are tied to the head.
 std::vector<std::string> list_trained(const ModelSpecification& specification,
                                       const std::vector<std::string>& modules,
                                       const std::vector<adapters::Product>& adapted,
@@ -119,9 +119,9 @@ TensorSlice slice_in_files(const ModelSpecification& specification, const std::s
 // trained with an adapter.
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter);
 
-// Explains a tensor of a Hugging Face file that belongs to no parameter. Returns "" if the model
-// computes or ignores the tensor, the name of the original if the tensor is a copy (the head of a
-// model with tied embeddings), and nullopt if the tensor is unknown.
+// For a tensor of a Hugging Face file to which no parameter maps: returns "" if the model ignores
+// the tensor or computes its values itself; the name of the original if the tensor is a copy (the
+// head of a model with tied embeddings); and nullopt if the tensor is unknown.
 std::optional<std::string> spare_tensor(const ModelSpecification& specification,
                                         const std::string& name);
 

@@ -20,15 +20,15 @@ struct Preset {
 struct Family {
   std::string model_type;    // model_type in config.json
   std::string architecture;  // the transformers class that loads the model
-  // Rewrites a config.json to a canonical form, in which each setting has one field that a run can
-  // override. Null: not needed.
+  // Rewrites a config.json so that each setting is in exactly one field, which a run can override.
+  // Null: not needed.
   void (*simplify)(nlohmann::json& config) = nullptr;
   // Reads all fields that affect the computation. Throws FieldError.
   DecoderConfig (*read)(ConfigFields& fields) = nullptr;
   WeightNames (*weights)(const DecoderConfig& config) = nullptr;
   std::vector<Preset> presets;
-  // model_type of the multimodal models whose text_config has this family. Only the text model of
-  // their folders is read. Null: there are none.
+  // model_type of the multimodal models whose text_config describes a model of this family; of
+  // these models' folders only the text model is read. Null: there are none.
   const char* with_images = nullptr;
 };
 

@@ -5,8 +5,8 @@
 
 namespace colossal::models {
 
-// Reads the Llama fields, and sets norms that multiply by 1 + weight, and scaled embeddings. Throws
-// FieldError.
+// Reads the Llama fields and attention_bias, and sets norms that multiply by 1 + weight and
+// embeddings scaled by sqrt(hidden). Throws FieldError.
 DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
 // Like read_gemma_fields(), for Gemma 2 and later: norms before and after each branch, a scale of

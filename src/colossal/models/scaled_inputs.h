@@ -9,19 +9,19 @@
 
 namespace colossal::models {
 
-// Linear layers of one block with a common input, and the layer that produces this input and can
-// divide it by a factor per feature: a norm by its weight, or another linear layer by its output
-// rows. Names are relative to the block: "attention_norm".
+// A group of linear layers of one block that read the same input, and the layer that produces this
+// input. That layer's parameters can absorb a division by a factor per feature: a norm's weight, or
+// the rows of another linear layer's weight. Names are relative to the block: "attention_norm".
 struct ScaledInputs {
   std::vector<std::string> products;
   std::string maker;
   bool by_norm = false;
-  bool of_experts = false;  // a separate input for each expert
+  bool of_experts = false;  // each expert has its own input and factors
 };
 
-// Returns the groups of block `layer` whose input is not used otherwise; groups after norms come
-// first. Leaves out norms without weights, norms whose output continues the residual stream, and
-// latent attention.
+// Returns the groups of block `layer` whose input nothing else reads, those after a norm first.
+// Leaves out norms without weights, norms whose output continues the residual stream, norms before
+// experts, and latent attention. Empty if config.stored_in_out.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

@@ -1,4 +1,4 @@
-// Maps a decoder's parameters to the tensors of Hugging Face files.
+// Maps a decoder's parameters to the tensors of Hugging Face files ("ours" to "theirs").
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@
 
 namespace colossal::models {
 
-// Maps one layer of the model to the layer of the file that holds it. Parameters keep their last
-// name ("weight", "bias"). An exception is listed with its full name, before its layer.
+// Maps one layer of the model to the layer of the file that holds it. The last component of a
+// parameter's name ("weight", "bias") is the same in both. A parameter for which it is not has an
+// entry with its full name, before the entry of its layer.
 struct LayerName {
   // The rows of the file's layer that belong to the model's layer.
   struct Rows {
@@ -25,39 +26,41 @@ struct LayerName {
   // columns.
   Range columns{};
   int64_t num_columns = 0;
-  // Number of file layers that together form the model's layer, each holding one index of its first
-  // dimension; "{}" in `theirs` stands for the index. 0: one file layer holds all.
+  // Number of layers in files that together form the model's layer, each with one index of its
+  // first dim (an expert); "{}" in `theirs` stands for the index. 0: one layer in files has all.
   int64_t stacked = 0;
 };
 
 struct WeightNames {
-  std::string_view blocks;  // prefix of a block's number: "transformer.h."
-  std::vector<LayerName> of_a_block;
-  std::vector<LayerName> others;
-  // Suffixes of tensors that older files contain and that the model computes itself.
+  std::string_view blocks;            // what precedes a block's number in files: "transformer.h."
+  std::vector<LayerName> of_a_block;  // layers of a block, named relative to it
+  std::vector<LayerName> others;      // all other layers
+  // Suffixes of tensors in older files that the model does not read because it computes them.
   std::vector<std::string_view> computed = {};
-  // Prefixes of tensors in files that the model does not use.
+  // Prefixes of other tensors in files that the model does not use.
   std::vector<std::string> unused = {};
 
-  // Sets or replaces the entry of a block's layer.
+  // Adds or replaces the entry of the layer `ours` in of_a_block.
   void set(std::string_view ours, std::string_view theirs, LayerName::Rows rows = {});
 };
 
-// Returns where a parameter is stored. Throws InternalError if the parameter is not in the tables.
+// Returns where a parameter is stored. Throws InternalError if `names` has no entry for it.
 TensorSlice slice_of(const WeightNames& names, const std::string& parameter);
 
-// Rows of a fused layer with all queries, then all keys, then all values.
+// The rows of queries, keys and values in a fused layer with all queries, then all keys, then all
+// values.
 LayerName::Rows stacked_queries(const DecoderConfig& config);
 LayerName::Rows stacked_keys(const DecoderConfig& config);
 LayerName::Rows stacked_values(const DecoderConfig& config);
-// Rows of a fused layer grouped by key head: the group's query heads, its key head, its value head.
+// The same in a fused layer that is grouped by key head: query heads of the first group, its key
+// head, its value head, then the next group.
 LayerName::Rows grouped_queries(const DecoderConfig& config);
 LayerName::Rows grouped_keys(const DecoderConfig& config);
 LayerName::Rows grouped_values(const DecoderConfig& config);
-// Rows of latent attention's queries: in files, the rotary features are the last of each head; in
-// the model, the first.
+// The rows in files of latent attention's queries, in the model's order: the rotary features of
+// each head are the last in files and the first in the model.
 LayerName::Rows latent_queries(const DecoderConfig& config);
-// Rows of a fused layer with the gate projection, then the up projection.
+// The rows of the gate and the up projection in a fused layer with all of gate, then all of up.
 LayerName::Rows stacked_gate(const DecoderConfig& config);
 LayerName::Rows stacked_up(const DecoderConfig& config);
 

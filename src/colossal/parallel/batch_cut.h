@@ -21,13 +21,13 @@ class BatchCut {
 
   // Returns this rank's range of `batch` sequences.
   Range here(int64_t batch) const { return within(batch, levels_.size()); }
-  // Takes the sequences that the first `first` cuts leave on this rank, and returns how many of
-  // them each rank along the remaining cuts has, in rank order.
+  // Returns how the remaining cuts divide within(batch, first): the number of sequences of each
+  // part, in order.
   std::vector<int64_t> counts(int64_t batch, size_t first) const;
-  // Returns the range of sequences that the first `first` cuts leave on this rank.
+  // Returns the range of sequences that the first `first` cuts alone leave on this rank.
   Range within(int64_t batch, size_t first) const;
 
-  // Returns `context` restricted to this rank's sequences.
+  // Returns a copy of `context` restricted to this rank's sequences.
   nn::StepContext local_context(const nn::StepContext& context) const;
 
  private:

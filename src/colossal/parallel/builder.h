@@ -1,5 +1,5 @@
-// Makes the builder of a strategy: for tp = 1, layers whose tensors are whole, otherwise layers of
-// the tensor-parallel mode.
+// Makes the nn::Builder for a strategy. With tp = 1 it builds layers whose tensors are whole,
+// otherwise layers of the strategy's tensor-parallel mode.
 #pragma once
 
 #include <memory>

@@ -34,15 +34,16 @@ struct Shares {
   std::vector<int64_t> times(int64_t elements) const;
 };
 
-// All-gather: this rank's rows -> all rows. Backward: reduce-scatter of the gradient.
+// All-gather: this rank's rows -> all rows. Backward: reduce-scatter of the gradients of all ranks.
 at::Tensor gather_rows(const at::Tensor& x, const Shares& rows);
 
 // Reduce-scatter: all rows -> this rank's rows of the sum over ranks. Backward: all-gather of the
 // gradient.
 at::Tensor reduce_scatter_rows(const at::Tensor& x, const Shares& rows);
 
-// Takes this rank's rows of an x that is the same on all ranks, to divide work. Backward:
-// all-gather, so that x has the whole gradient on all ranks.
+// Takes this rank's rows of an x that is the same on all ranks, so that each rank computes with a
+// share of the rows. Backward: all-gather of the gradient, so that all ranks have the whole
+// gradient of x.
 at::Tensor take_rows(const at::Tensor& x, const Shares& rows);
 
 // Inverse of take_rows(): this rank's rows -> all rows. Backward: takes this rank's rows of the
@@ -57,12 +58,12 @@ at::Tensor gather_columns(const at::Tensor& x, const Shares& columns);
 // the gradient.
 at::Tensor sum_to_columns(const at::Tensor& x, const Shares& columns);
 
-// Swaps x between the two ranks of a group: returns the other rank's x, of shape `shape`. In a
-// group of one rank, returns x. Backward: swaps the gradients.
+// Swaps x between the two ranks of a group: returns the other rank's x, whose shape is `shape`. In
+// a group of one rank, returns x. Backward: swaps the gradients.
 at::Tensor exchange(const at::Tensor& x, const std::vector<int64_t>& shape,
                     const comm::Group& group);
 
-// A running collective without gradients: `result` is ready after work.wait(). Pending keeps the
+// A running collective, not differentiable. `result` may be read after wait(). `source` keeps the
 // collective's input alive.
 struct Pending {
   at::Tensor result;
@@ -75,10 +76,10 @@ struct Pending {
 };
 Pending start_gather_rows(const at::Tensor& x, const Shares& rows);
 Pending start_reduce_scatter_rows(const at::Tensor& x, const Shares& rows);
-Pending start_sum(const at::Tensor& x, const comm::Group& group);  // in place
+Pending start_sum(const at::Tensor& x, const comm::Group& group);  // sums x in place
 
-// tensor (flat) <- elementwise maximum over ranks. Not differentiable. Law: the bytes of an
-// all-reduce.
+// tensor (one-dimensional) <- elementwise maximum over ranks. Not differentiable. Law: the bytes of
+// an all-reduce.
 void max_over_ranks(const at::Tensor& tensor, const comm::Group& group);
 
 }  // namespace colossal::parallel

@@ -12,8 +12,8 @@
 
 namespace colossal::parallel {
 
-// Weights whose outputs are concatenated. in_out: each weight is stored as [in, out], otherwise as
-// [out, in].
+// Sizes of weights whose outputs are concatenated. in_out: each weight is stored as [in, out],
+// otherwise as [out, in].
 struct ConcatenatedWeights {
   std::vector<int64_t> out_sizes;
   bool in_out = false;
@@ -22,23 +22,23 @@ struct ConcatenatedWeights {
 
   int64_t out_features() const;
   std::vector<int64_t> shape(size_t index, int64_t in_size) const;
-  // Returns all weights in one flat tensor, one after the other. A single contiguous weight is not
-  // copied.
+  // Returns all weights one after the other in one flat tensor; a single contiguous weight is not
+  // copied. unpack() is the inverse and returns views.
   at::Tensor pack(const std::vector<at::Tensor>& weights) const;
   std::vector<at::Tensor> unpack(const at::Tensor& flat, int64_t in_size) const;
-  // Returns each weight as [out, in].
+  // Returns each weight as a view [out, in].
   std::vector<at::Tensor> oriented(std::vector<at::Tensor> weights) const;
 };
 
-// Layouts of packed weights (ops::PackedLayout): each rank of a group holds one panel of each
-// weight.
+// Layouts of packed weights (ops::PackedLayout) of which each rank of a group holds one panel.
 struct PackedPanels {
   std::vector<std::vector<std::shared_ptr<const ops::PackedLayout>>> layouts;  // [rank][weight]
 
   bool empty() const { return layouts.empty(); }  // true: the weights are not packed
   // Returns the total bytes of a rank's panels.
   int64_t bytes(size_t rank) const;
-  // Dequantizes a rank's panels, which lie one after the other in `bytes`: [outputs, inputs] each.
+  // Dequantizes the panels of rank `rank`, which lie one after the other in `bytes`. Returns one
+  // tensor [outputs, inputs] of type `type` per weight.
   std::vector<at::Tensor> unpack(const at::Tensor& bytes, size_t rank, at::ScalarType type) const;
 };
 
@@ -51,7 +51,7 @@ void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor&
 // y += biases. biases: one per weight, or empty.
 void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
                 const ConcatenatedWeights& sizes);
-// Returns the gradient of each bias: the sum of its columns of y_gradient over all rows.
+// Returns the gradient of each bias: the sum over all rows of the bias's columns of y_gradient.
 std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient,
                                        const ConcatenatedWeights& sizes);
 

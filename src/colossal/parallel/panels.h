@@ -1,6 +1,6 @@
-// Moves parts of matrices between the ranks of a group, one part at a time, overlapped with the
-// matrix products that use or compute other parts: the steps of SUMMA and similar algorithms. No
-// gradients.
+// Moves parts of matrices between the ranks of a group, one part at a time, while matrix products
+// use or compute other parts: the communication of SUMMA and similar algorithms. Not
+// differentiable.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,17 @@
 
 namespace colossal::parallel {
 
-// Broadcasts the parts of all ranks in turn; the next part travels while the current one is used.
-// Law: one broadcast per part.
+// Broadcasts each rank's part to all ranks, in rank order; the next part travels while the caller
+// uses the one before it. Law: one broadcast per part. All ranks construct it and call next() in
+// the same order as their other calls of the group, which must outlive it.
 class Panels {
  public:
   // mine: this rank's part. shapes: shapes of all parts, in rank order.
   Panels(const at::Tensor& mine, std::vector<std::vector<int64_t>> shapes,
          const comm::Group& group);
 
-  // Returns the part of rank 0, then of rank 1, and so on.
+  // Returns the part of rank 0, then of rank 1, and so on: at most one call per rank. Starts the
+  // broadcast of the part after it.
   at::Tensor next();
 
  private:
@@ -31,16 +33,16 @@ class Panels {
   Pending under_way_;
 };
 
-// Reduces part r over all ranks onto rank r; one part travels while the next is computed. Law: for
-// each part, every rank except r sends the part.
+// Sums part r over all ranks onto rank r, for every r; one part travels while the caller computes
+// the next. Law: every rank sends its terms of all parts but its own.
 class PartialSums {
  public:
   explicit PartialSums(const comm::Group& group) : group_(group) {}
 
-  // Sends this rank's term of the next part: first of rank 0's part, then of rank 1's, and so on.
-  // `partial` must not change afterwards.
+  // Sends this rank's term of rank 0's part, then of rank 1's, and so on. `partial` must not be
+  // modified until the next send() or wait() returns.
   void send(const at::Tensor& partial);
-  // Returns this rank's part. Call it after all sends.
+  // Returns this rank's part, summed. Call it after one send() per rank.
   at::Tensor wait();
 
  private:

@@ -16,21 +16,21 @@ struct SharedNormOptions {
   bool centered = false;  // true: ops::layer_norm(); false: ops::rms_norm()
   double epsilon = 0;
   bool unit_offset = false;
-  // Sum of the feature counts of all ranks of the group. A feature that several ranks hold counts
-  // once for each of them. Statistics are then unchanged by replicated heads, and each rank's
-  // gradient is its own part.
+  // Sum of the ranks' feature counts: a feature that several ranks hold counts once for each of
+  // them. If each feature is held equally often, the statistics are those of the features counted
+  // once. The gradient of a feature is then the sum of its gradients on the ranks that hold it.
   int64_t features = 0;
 };
 
-// Returns the norm of x [.., features on this rank]. weight and bias: [features on this rank], or
-// undefined. Statistics are sent in fp32 (fp64 for fp64). Forward: a layer norm all-reduces one
-// number per token twice (mean, then variance), an RMS norm once (mean square). Backward: one
-// all-reduce, of two numbers per token for a layer norm and one for an RMS norm. The group must
-// outlive the backward pass.
+// Returns this rank's features of the norm of x [.., features on this rank]. weight, bias:
+// [features on this rank], or undefined. Statistics are sent in fp32, for fp64 in fp64. Forward: a
+// layer norm all-reduces one number per token twice (mean, then variance), an RMS norm once (mean
+// square). Backward: one all-reduce, of two numbers per token for a layer norm and one for an RMS
+// norm. The group must outlive the backward pass.
 at::Tensor shared_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const SharedNormOptions& options, const comm::Group& group);
 
-// Returns {x + branch, norm of x + branch}, like ops::add_layer_norm() or ops::add_rms_norm().
+// Returns {x + branch, norm of (x + branch)}, like ops::add_layer_norm() or ops::add_rms_norm().
 std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at::Tensor& branch,
                                                   const at::Tensor& weight, const at::Tensor& bias,
                                                   const SharedNormOptions& options,
@@ -38,7 +38,7 @@ std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at:
 
 class SharedNormLayer : public nn::Norm {
  public:
-  // replicas: number of ranks of the group that hold each feature.
+  // replicas: how many ranks of the group hold each feature. The group must outlive the layer.
   SharedNormLayer(nn::NormParts parts, const comm::Group& group, int replicas = 1)
       : parts_(std::move(parts)), group_(group), replicas_(replicas) {}
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override;

@@ -6,12 +6,14 @@
 // Every rank holds norms, biases of second layers and position embeddings whole.
 //
 // Activations between pairs, without tp_sequence: every rank has the whole activation [batch,
-// sequence, hidden] and equal gradients of whole parameters. An all-reduce ends each pair in
-// forward, and begins each pair in backward. With tp_sequence (V. Korthikanti et al., "Reducing
-// Activation Recomputation", 2022): every rank has its share of the tokens, [tokens on this rank,
-// hidden], in the order of the flattened [batch, sequence], shares as even as possible. An
-// all-gather begins each pair, and a reduce-scatter ends it. Whole parameters see different tokens
-// on each rank, so their gradients are summed.
+// sequence, hidden], and computes the same gradients of parameters that it holds whole. An
+// all-reduce ends each pair in forward, and another ends it in backward. With tp_sequence (V.
+// Korthikanti et al., "Reducing Activation Recomputation", 2022): every rank has its share of the
+// tokens, [tokens on this rank, hidden], in the order of the flattened [batch, sequence], as evenly
+// divided as possible. An all-gather begins each pair and a reduce-scatter ends it, in forward and
+// in backward; backward also gathers the input of the pair's first layer again, for the weights'
+// gradients. Parameters held whole see different tokens on each rank, so their gradients are summed
+// over ranks.
 #pragma once
 
 #include "colossal/mesh/parallel_context.h"
@@ -23,14 +25,14 @@
 namespace colossal::parallel {
 
 // The tensor-parallel group, and the layout of activations between pairs. share_tokens:
-// tp_sequence.
+// Strategy::tp_sequence.
 struct Tensor1dRanks {
   const comm::Group& group;
   bool share_tokens;
 
   Shares rows(const nn::StepContext& context) const;
-  // Returns all tokens, [batch, sequence, hidden], of an activation x between pairs. The gradient
-  // is summed over ranks.
+  // Returns all tokens, [batch, sequence, hidden], of an activation x between pairs. In backward,
+  // the gradient is summed over ranks.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
   // Sums x [batch, sequence, hidden] over ranks and returns it as an activation between pairs.
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
@@ -38,7 +40,7 @@ struct Tensor1dRanks {
 
 class Tensor1dBuilder : public ExpertBuilder {
  public:
-  // table_rows: as in DenseBuilder, for this rank's rows of the table.
+  // table_rows: as in DenseBuilder; it applies to this rank's rows of the table.
   Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
                   nn::MakeAttention make_attention, int64_t table_rows);
 
@@ -70,18 +72,18 @@ class Tensor1dBuilder : public ExpertBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
 
  private:
-  // Returns this rank's ranges of the cut dim.
+  // Returns this rank's ranges of the dim that `sharding` cuts.
   std::vector<Range> held_here(const LinearSharding& sharding) const;
   // Makes weight and bias (empty handle: none) of the first layer of a pair.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
   // Returns the placement of the outputs of the first layer of a pair.
   nn::Placement of_first_outputs(const LinearSharding& sharding) const;
-  // Return the adapter's input for the first or the second layer of a pair. held: this rank's
+  // Describe the input of an adapter of the first or the second layer of a pair. held: this rank's
   // ranges of the second layer's inputs.
   AdaptedInput input_of_first(int64_t in_features);
   AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
-  // Makes dropout for activations with all tokens on every rank.
+  // Makes dropout for activations of which every rank has all tokens.
   std::unique_ptr<nn::Dropout> of_all_tokens(const std::string& name, double probability) const;
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 

@@ -1,7 +1,7 @@
-// The common base of tensor parallelism in 2d, 2.5d and 3d. A rank holds, of an activation, some of
-// a micro-batch's sequences and some of its features, [sequences on this rank, sequence, features
-// on this rank], and of a weight, a block of its inputs and outputs. The modes differ in which rank
-// holds which part, described by TensorGrid, and in how they compute a product.
+// The common base of tensor parallelism in 2d, 2.5d and 3d. Of an activation, a rank holds some
+// sequences of the micro-batch and some features: [sequences on this rank, sequence, features on
+// this rank]. Of a weight, it holds a block: some inputs and some outputs. The modes differ in
+// which rank holds which part (TensorGrid) and in how they compute a product (make_product()).
 #pragma once
 
 #include <memory>
@@ -22,8 +22,9 @@ struct TensorGrid {
     BatchCut batch;
     const comm::Group& features;  // ranks with other features of the same tokens, in order
     const comm::Group& tokens;    // ranks with the same features of other tokens, in order
-    // The ranks over which gradients of per-feature parameters are summed. same_keys: for features
-    // of keys or values, which may be replicated on further ranks.
+    // Gradients of parameters with one value per feature (biases, norm weights) are summed over the
+    // ranks of same_features; if the features are keys or values, which further ranks may hold too,
+    // over same_keys.
     const comm::Group* same_features;
     const comm::Group* same_keys;
   };
@@ -31,8 +32,8 @@ struct TensorGrid {
   Activation within;   // between the two layers of a pair
 
   // This rank's block of a weight. Inputs and outputs are each cut into tensor_side() parts;
-  // `inputs` and `outputs` are this rank's parts. The stored rows of the block are cut further into
-  // `pieces`, of which this rank has `piece`.
+  // `inputs` and `outputs` are the indices of this rank's parts. The stored rows of the block are
+  // cut further into `pieces` pieces, of which this rank holds number `piece`.
   struct Block {
     int inputs = 0;
     int outputs = 0;
@@ -41,33 +42,37 @@ struct TensorGrid {
   };
   Block first;   // of the first layer of a pair, and of a vocabulary head
   Block second;  // of the second layer, and of an embedding (its inputs are the vocabulary)
-  const comm::Group* same_weight;      // gradients of weights are summed over it; null: data group
-  const comm::Group* same_key_weight;  // the same for the projections of keys and values
+  const comm::Group* same_weight;      // gradients of weights are summed over it
+  const comm::Group* same_key_weight;  // ... of the weights that make keys and values
 
-  // The ranks of `embedding` look up the tokens that the first `embedding_level` cuts of `between`
-  // leave on this rank, each rank in its rows of the table, and reduce-scatter the results.
+  // The token embedding: the ranks of `embedding` divide among them the sequences that the first
+  // `embedding_level` cuts of between.batch leave. Each rank looks up the tokens of all these
+  // sequences in its own rows of the table; a reduce-scatter sums the results and leaves each rank
+  // its own sequences.
   const comm::Group& embedding;
   size_t embedding_level = 0;
 
-  // The table of the vocabulary head is gathered: pieces over `table_pieces` (null: there are no
-  // pieces), features over `table_features`.
+  // The vocabulary head gathers its table: the pieces over `table_pieces` (null: there are none),
+  // and the features over `table_features`.
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
-  // Whether the head first exchanges its tied table, or its input activation, with the mirror rank.
+  // Whether the head first exchanges its table (if tied to the embedding), or its input activation,
+  // with the mirror rank (ParallelContext::mirror_group()).
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };
 
-// A linear layer of one or several weights whose outputs are concatenated, as a mode needs it.
+// What make_product() needs to make a linear layer of one or several weights whose outputs are
+// concatenated.
 struct GridProduct {
   LinearSharding::Cut cut;
   std::vector<nn::ParameterHandle> weights;
   std::vector<nn::ParameterHandle> biases;  // one per weight, or empty
   nn::WeightOrder order;
-  std::vector<int64_t> in_sizes;    // inputs of each of the tensor_side() parts
-  std::vector<int64_t> block_rows;  // per weight: stored rows of the block, over all pieces
-  // If the weights are packed: the layouts of all tensor_side() ranks that hold the pieces of this
-  // block (3d) or the blocks with the same outputs and other inputs (2d, 2.5d).
+  std::vector<int64_t> in_sizes;    // number of inputs in each of the tensor_side() parts
+  std::vector<int64_t> block_rows;  // per weight: stored rows of the block, all pieces together
+  // If the weights are packed: the layouts on the tensor_side() ranks that hold this block's pieces
+  // (3d), or the blocks with this block's outputs (2d, 2.5d).
   PackedPanels packed;
   nn::LowRankAdapter adapter;
 };
@@ -118,21 +123,22 @@ class TensorGridBuilder : public ExpertBuilder {
 
  private:
   int side() const { return context().strategy().tensor_side(); }
-  // Makes a linear layer outside of pairs, with few outputs: every rank gets all outputs of its
-  // tokens.
+  // Makes a linear layer that is in no pair and has few outputs: every rank gets all outputs for
+  // its tokens.
   std::unique_ptr<nn::Linear> linear_of_all_outputs(const std::string& name,
                                                     const nn::LinearOptions& options);
-  // Makes a vocabulary table. This rank holds piece `piece` of part `part` of the vocabulary, and
-  // part `features` of the features.
+  // Makes a vocabulary table, of which this rank holds the rows in piece number `piece` of part
+  // number `part` of the vocabulary, and part number `features` of the features.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
                        int piece, int features);
-  // Returns the rows of each piece of each part of the vocabulary, part by part.
+  // Returns the rows of every piece of the vocabulary: all pieces of part 0, then of part 1, and so
+  // on.
   std::vector<Range> rows_of_pieces(int64_t vocabulary) const;
-  // Makes the weight and the bias of a layer, adds them to `product`, and returns what its adapter
-  // needs.
+  // Makes the weight and the bias of a layer, adds them to `product`, and returns what the layer's
+  // adapter needs.
   AdaptedProduct add(GridProduct& product, const std::string& name,
                      const nn::LinearOptions& options, const LinearSharding& sharding);
-  // Returns the input of a layer's adapter. sharding: of the layer, or of any part of a fused
+  // Describes the input of a layer's adapter. sharding: of the layer, or of any part of a fused
   // layer.
   AdaptedInput adapted_input(int64_t in_features, const LinearSharding& sharding);
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);

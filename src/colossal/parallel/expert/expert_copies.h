@@ -1,7 +1,7 @@
-// Copies of hot experts: for one pass of a micro-batch the weights of the experts that most rows
-// are routed to go to all ranks of `ep`, so that each computes its own rows for them (J. He et al.
-// 2022, "FasterMoE"). No copy outlives the pass and its backward pass, whose gradients go to the
-// rank that has the expert.
+// Copies of hot experts (J. He et al. 2022, "FasterMoE"): for one forward pass of a micro-batch and
+// its backward pass, the weights of the experts with the most rows are sent to all ranks of `ep`.
+// Each rank then computes its own rows of these experts instead of sending them. In backward, the
+// copies' gradients are sent to the rank that holds the expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,47 +18,52 @@ namespace colossal::parallel {
 
 // Which experts are worth a copy.
 struct CopyRule {
-  int64_t most = 0;  // experts of a layer at a time
-  int64_t rows = 1;  // that each copy must take from the rank that has most (docs/experts.md)
+  int64_t most = 0;  // largest number of copied experts per layer; 0: no copies
+  int64_t rows = 1;  // by which each copy must relieve the busiest rank (docs/experts.md)
 };
 
-// rows: of each rank of `ep`, for each expert of the layer; experts: over those ranks. Returns the
-// experts to copy, ascending: the fewest that take most rows, less rule.rows for each copy, from
-// the rank that computes most. Every rank finds the same.
+// rows: for each rank of `ep`, its number of rows for each expert of the layer; experts: how
+// experts are divided among these ranks. Adds copies greedily, each time of the expert for which
+// the busiest rank computes most rows of other ranks. The gain of a number of copies is the
+// decrease in the largest number of rows that a rank computes, minus rule.rows per copy. Returns
+// the experts copied where the gain is greatest, ascending; empty if there is no gain.
 std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& experts,
                                    const CopyRule& rule);
 
-// Returns how many rows each rank routes to each expert, the ranks of ranks.parts one after the
-// other, and of each those of ranks.experts. Law: an all-gather of 8 B an expert over `experts`,
-// and one of what that makes over `parts`. On meta every rank counts as having this one's rows.
+// Returns how many rows each rank routes to each expert: [rank][expert], where the rank with
+// position p in ranks.parts and e in ranks.experts has index p * experts.size() + e. counts: this
+// rank's rows. Law: an all-gather of 8 bytes per expert over ranks.experts, then an all-gather of
+// the result over ranks.parts. On device meta, every rank is assumed to have this rank's counts.
 RowsByRank gather_rows_of_experts(const std::vector<int64_t>& counts, const ExpertRanks& ranks,
                                   at::Device device);
 
-// The weights of some experts on their way to all ranks of `ep`, with gradients. All ranks make the
-// same calls.
+// The weights of some experts on their way to all ranks of `ep`; differentiable. All ranks of `ep`
+// make the same calls in the same order.
 class ExpertCopies {
  public:
-  // copied: ascending; experts: over the ranks of the group, which outlives the backward pass.
+  // copied: indices of the copied experts, ascending; experts: how experts are divided among the
+  // ranks of `group`, which must outlive the backward pass.
   ExpertCopies(const std::vector<int64_t>& copied, const Partition& experts,
                const comm::Group& group);
 
-  // weight: [experts here, ..]. Starts sending those that are copied; returns the weight, for the
-  // products with the experts here. Law: an all-gather of the copied experts' weights, and in the
-  // backward pass a reduce-scatter of their gradients.
+  // weight: [experts on this rank, ..]. Starts to send the weights of this rank's copied experts.
+  // Returns a view of `weight` that the computation on this rank must use instead of `weight`: its
+  // gradient then includes that of the copies. Law: an all-gather of the copied experts' weights,
+  // and in the backward pass a reduce-scatter of their gradients.
   at::Tensor send(const at::Tensor& weight);
 
-  // Returns the copies of each weight that was sent, in that order: [copied experts, ..].
+  // Waits, and returns one tensor [copied experts, ..] for each send(), in the order of the calls.
   std::vector<at::Tensor> wait();
 
  private:
   struct State;
   struct Sent {
     c10::intrusive_ptr<torch::CustomClassHolder> state;  // shared with the backward pass
-    at::Tensor tie;                                      // of the two ends
+    at::Tensor tie;  // links send() and wait() in autograd's graph
   };
 
-  std::vector<int64_t> here_;      // indices of the copied experts among those here
-  std::vector<int64_t> per_rank_;  // how many of the copied each rank has
+  std::vector<int64_t> here_;      // this rank's copied experts, counted on this rank
+  std::vector<int64_t> per_rank_;  // how many copied experts each rank holds
   const comm::Group& group_;
   std::vector<Sent> sent_;
 };

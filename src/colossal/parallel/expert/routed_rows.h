@@ -1,5 +1,5 @@
-// Experts that are divided among ranks: rows travel to the experts that they are routed to, and the
-// results travel back. This file knows nothing of routing, nor of what an expert computes.
+// Sends rows to the ranks of the experts that they are routed to, and sends the results back.
+// Independent of how rows are routed and of what an expert computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,9 @@
 
 namespace colossal::parallel {
 
-// The ranks that hold a layer's experts: `experts` divides them into runs of whole experts, as even
-// as they go, and `parts` divides each expert.
+// The ranks that hold a layer's experts: the ranks of `experts` each hold a run of experts, of
+// sizes as even as possible, and the ranks of `parts` each hold a part of every expert in the same
+// run.
 struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()
@@ -22,49 +23,53 @@ struct ExpertRanks {
   Partition share_out(int64_t num_experts) const { return Partition(num_experts, experts.size()); }
 };
 
-// Computes the experts here. rows: [rows, hidden], those of the first expert first; counts: how
-// many each has. Returns [rows, hidden]; where other ranks have parts of the same experts, a term
-// of the sum over these: what is not cut (a bias of the second product) only one of them may add.
-// Zero rows too must pass through operators that autograd sees: the backward pass of this rank then
-// sends its gradients, none, when the others send theirs.
+// Computes this rank's experts. rows: [rows, hidden], sorted by expert; counts: number of rows of
+// each expert. Returns [rows, hidden]. If other ranks hold parts of the same experts, the result is
+// this rank's term of a sum over these ranks, so only one of them may add what is not divided (a
+// bias of the second linear layer). Even with no rows, it must run operators that autograd records:
+// otherwise this rank's backward pass would not take part in the exchanges of the other ranks.
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 
-// Returns the lists of all ranks of the group, one rank's after the other. All ranks have equally
-// many, of equal lengths; on meta every rank counts as having this one's. Law: an all-gather of 8 B
-// for each number.
+// Returns the lists `mine` of all ranks of the group, rank after rank. All ranks must pass equally
+// many lists of equal lengths. On device meta, every rank is assumed to have this rank's lists.
+// Law: an all-gather of 8 bytes per number.
 RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device);
 
-// Computes experts of which each rank of `parts` has a part. mine: [rows here, hidden]; came: how
-// many rows of each expert came together, for each rank of `parts` one after the other, equally
-// many lists each. Returns [rows here, hidden], in the order of `mine`.
+// Computes experts of which each rank of `parts` holds a part: gathers the rows of all these ranks,
+// computes them, and reduce-scatters the results. mine: [rows on this rank, hidden], in groups that
+// are each sorted by expert; came: for every group, the number of rows of each expert: first the
+// groups of rank 0 of `parts`, then those of rank 1 and so on, equally many per rank. Returns [rows
+// on this rank, hidden], in the order of `mine`.
 at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
                               const comm::Group& parts, const ComputeExperts& compute);
 
-// Rows on their way through experts on other ranks.
+// Rows on their way to experts on other ranks and back.
 //
-//   RoutedRows routed(rows, counts, ranks);           // under way to the experts
-//   const at::Tensor shared = shared_expert(x);       // meanwhile
+//   RoutedRows routed(rows, counts, ranks);           // starts sending rows to the experts
+//   const at::Tensor shared = shared_expert(x);       // runs meanwhile
 //   const at::Tensor y = routed.through(compute);     // [rows, hidden], in the order of `rows`
 //
-// All ranks of both groups make the same calls, whatever rows they have. With one rank in each it
-// is compute(rows, counts), and nothing is sent.
+// All ranks of both groups make the same calls, even without rows. If both groups have one rank,
+// the result is compute(rows, counts), and nothing is sent.
 class RoutedRows {
  public:
-  // rows: [rows, hidden], those of the first expert first; counts: of each expert of the layer.
+  // rows: [rows, hidden], sorted by expert; counts: number of rows of each expert of the layer.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, const ExpertRanks& ranks);
-  // The same where it is known how many rows each rank of `experts` has for the experts here.
+  // The same without an exchange of counts. received: [rank of ranks.experts][expert on this rank],
+  // the number of rows that each of these ranks has for each of this rank's experts.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, RowsByRank received,
              const ExpertRanks& ranks);
 
-  // Called once.
+  // Computes the experts and returns the results, [rows, hidden], in the order of the constructor's
+  // rows. Call either through() or start_through(), once.
   at::Tensor through(const ComputeExperts& compute) { return start_through(compute).wait(); }
-  // The same, with the results still on their way back.
+  // Like through(), but returns while the results are still on their way back.
   RowExchange start_through(const ComputeExperts& compute);
 
  private:
   ExpertRanks ranks_;
-  RowsByRank received_;  // of the ranks of `experts`
+  RowsByRank received_;  // [rank of ranks_.experts][expert on this rank]
   RowCounts counts_;
   RowExchange to_experts_;
 };

@@ -1,5 +1,5 @@
-// Layers of experts that are divided among ranks (D. Lepikhin et al. 2020, "GShard"): one rank
-// routes each token, which travels to the ranks of its experts.
+// Mixture-of-experts layers whose experts are divided among ranks (D. Lepikhin et al. 2020,
+// "GShard"). Each token is routed by one rank, which sends it to the ranks that hold its experts.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@
 
 namespace colossal::parallel {
 
-// Experts over these ranks, and which of them are copied in training.
+// The ranks that hold the experts, and which experts are copied during training.
 struct ExpertSharding {
   ExpertRanks ranks;
   CopyRule copies;
@@ -26,7 +26,8 @@ struct ExpertSharding {
 
 class ShardedExperts : public nn::DenseExperts {
  public:
-  // ConfigError where experts are to be copied that cannot be.
+  // Throws ConfigError if sharding.copies asks for copies and the experts cannot be copied
+  // (nn::ExpertStacks::can_be_copied()).
   ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding);
 
  protected:
@@ -44,7 +45,8 @@ class ShardedExperts : public nn::DenseExperts {
   CopyRule rule_;
 };
 
-// Each rank of `group` has its share of the tokens, as even as they go.
+// For tokens that are divided as evenly as possible among the ranks of `group`: each rank has and
+// routes its own.
 class ExpertsOfSharedTokens : public ShardedExperts {
  public:
   ExpertsOfSharedTokens(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group)
@@ -62,7 +64,8 @@ class ExpertsOfSharedTokens : public ShardedExperts {
   const comm::Group& group_;
 };
 
-// Of tokens that all ranks of the group have, each routes its share.
+// For tokens that all ranks of `group` have: each rank routes its share of them, and all get the
+// results of all.
 class ExpertsOfCopiedTokens : public ExpertsOfSharedTokens {
  public:
   using ExpertsOfSharedTokens::ExpertsOfSharedTokens;
@@ -73,11 +76,11 @@ class ExpertsOfCopiedTokens : public ExpertsOfSharedTokens {
                            const nn::StepContext& context) const override;
 };
 
-// For tokens whose features are divided among the ranks of `group`: each rank routes its share, for
-// which it gets all features.
+// For tokens whose features are divided among the ranks of `group`: each rank receives all features
+// of its share of the tokens and routes these.
 class ExpertsOfCutFeatures : public ShardedExperts {
  public:
-  // batch: which sequences these ranks have.
+  // batch: which sequences the ranks of `group` have.
   ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group,
                        BatchCut batch, int64_t hidden)
       : ShardedExperts(std::move(parts), sharding),
@@ -99,8 +102,8 @@ class ExpertsOfCutFeatures : public ShardedExperts {
   int64_t hidden_;
 };
 
-// The base of the builders of all tensor modes: says where experts and routers lie. Every rank
-// routes other tokens, so routers' gradients are summed over all ranks of a stage.
+// The base of the builders of all tensor modes: places experts and routers on ranks. No two ranks
+// of a stage route the same token, so routers' gradients are summed over all ranks of the stage.
 class ExpertBuilder : public nn::DenseBuilder {
  public:
   ExpertBuilder(const ParallelContext& context, nn::MakeAttention make_attention,
@@ -128,7 +131,8 @@ class ExpertBuilder : public nn::DenseBuilder {
   const ParallelContext& context() const { return context_; }
 
  private:
-  std::vector<int64_t> observed_rows(int64_t layer) const;  // empty: unknown
+  // Returns Strategy::expert_rows of a layer; empty: unknown.
+  std::vector<int64_t> observed_rows(int64_t layer) const;
   Runs experts_here(int64_t layer, int64_t experts) const;
   const ParallelContext& context_;
 };

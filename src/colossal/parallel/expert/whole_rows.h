@@ -1,5 +1,5 @@
-// Turns rows whose columns are divided among ranks into whole rows that are divided among them, and
-// back: an all-to-all, booked as Reason::expert. Gradients go the opposite way.
+// Changes how a matrix is divided among the ranks of a group: by columns or by rows. Booked as
+// Reason::expert; differentiable.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,12 +8,13 @@
 
 namespace colossal::parallel {
 
-// Both over the ranks of one group. Law: an all-to-all of x.
+// rows, columns: how each dim is divided among the ranks of one group. Law: an all-to-all of x, in
+// forward and in backward.
 
-// [all rows, columns here] -> [rows here, all columns]
+// [all rows, columns on this rank] -> [rows on this rank, all columns]
 at::Tensor whole_rows(const at::Tensor& x, const Shares& rows, const Shares& columns);
 
-// [rows here, all columns] -> [all rows, columns here]
+// [rows on this rank, all columns] -> [all rows, columns on this rank]
 at::Tensor whole_columns(const at::Tensor& x, const Shares& rows, const Shares& columns);
 
 }  // namespace colossal::parallel

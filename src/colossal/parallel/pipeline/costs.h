@@ -1,4 +1,4 @@
-// How long the parts of a pipeline take: measured, or priced by a plan.
+// How long the computations and messages of a pipeline take: measured, or estimated by a plan.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,8 @@
 
 namespace colossal::parallel::pipeline {
 
-// The costs of one micro-batch in one stage, in seconds (or any unit: results have the same).
+// Times of one micro-batch in one stage, in seconds or any other unit; simulated times have the
+// same unit.
 struct StageCosts {
   double forward = 1;
   double input_gradient = 1;
@@ -19,23 +20,23 @@ struct StageCosts {
 };
 
 struct Costs {
-  std::vector<StageCosts> stages;  // [stages]; empty: 1 for each part of each stage
-  // The time of the message over each boundary between two stages, in either direction, [stages -
-  // 1]; empty: messages take no time. message_seconds() computes a time from bytes.
+  std::vector<StageCosts> stages;  // [stages]; empty: StageCosts{} for each stage
+  // [stages - 1]: time of a message across each boundary between two stages, the same in both
+  // directions; empty: messages take no time. message_seconds() computes a time from bytes.
   std::vector<double> messages;
-  // Where computations may run at the same time (Action::overlaps_next), the two take this share of
-  // what they take one after the other. None: they run one after the other.
+  // A pair of computations that may run at the same time (Action::overlaps_next) takes this share
+  // of the sum of their times. nullopt: the two run one after the other.
   std::optional<double> overlapped_share;
 
   StageCosts of_stage(int stage) const { return stages.empty() ? StageCosts{} : stages[stage]; }
   double of_boundary(int boundary) const { return messages.empty() ? 0 : messages[boundary]; }
   double of_computation(const Action& computation) const;
 
-  // Whether the stages cost the same and messages take no time, as orders written by hand assume.
+  // Whether all stages cost the same and messages take no time.
   bool equal_stages() const;
 };
 
-// Latency in seconds, bandwidth in bytes a second.
+// Returns the time of a message of `bytes` bytes. latency: seconds; bandwidth: bytes per second.
 double message_seconds(double bytes, double latency, double bandwidth);
 
 }  // namespace colossal::parallel::pipeline

@@ -1,4 +1,4 @@
-// A simulated schedule as a picture: a row for each rank, its computations over time.
+// A simulated schedule as a timeline: one row per rank with its computations.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace colossal::parallel::pipeline {
 
-// For report::timeline_text, timeline_figure and timeline_svg. A label is the kind and the
-// micro-batch, in small letters for a rank's second stage, its fourth, and so on. `unit`: of the
-// costs that were simulated ("ms"); "" where they are relative.
+// Returns the input of report::timeline_text, timeline_figure and timeline_svg. A computation's
+// label is its kind and micro-batch: "F3", or "f3" in a rank's second stage, fourth stage and so
+// on. unit: unit of the simulated costs, such as "ms"; "": they are relative.
 report::Timeline timeline_of(const Schedule& schedule, const Simulation& simulation,
                              const std::string& unit = "");
 

@@ -1,5 +1,5 @@
-// Plays a schedule through in time, without computing anything, for the validator and the
-// simulator.
+// Goes through a schedule in simulated time without computing anything. Used by the validator and
+// the simulator.
 #pragma once
 
 #include <vector>
@@ -15,29 +15,33 @@ struct Span {
 };
 
 struct Execution {
-  std::vector<std::vector<Span>> spans;    // [ranks][actions], of those that were reached
-  std::vector<std::vector<bool>> reached;  // [ranks][actions], whether it was carried out
-  std::vector<double> busy;                // [ranks], time in computations
-  // [ranks], the action at which it was stuck; the number of its actions where it was not.
+  std::vector<std::vector<Span>> spans;    // [ranks][actions]; zero for actions not reached
+  std::vector<std::vector<bool>> reached;  // [ranks][actions]: carried out
+  std::vector<double> busy;                // [ranks]: time in computations
+  // [ranks]: index of the action at which the rank was stuck; the number of its actions if it came
+  // to its end.
   std::vector<int> stopped_at;
 
   bool complete() const;
 };
 
-// Carries out each rank's actions in order, as far as they go:
+// Carries out each rank's actions in order until every rank has ended or is stuck:
 //
-// - A computation starts when the rank is free and its message has arrived.
-// - A send does not keep the rank, unless `buffers` messages of its channel are under way that the
-//   receiver has not asked for: then it waits until one is.
-// - A receive asks for the next message of its channel and does not wait.
-// - A message travels from when it is sent and asked for, after the one before it on its channel.
+// - A computation starts when its rank is free and the message that it uses, if any, has arrived.
+// - A send takes the rank no time. But if `buffers` messages have been sent on its channel whose
+//   receives are not posted yet, it first waits until one of these is posted.
+// - A receive is posted for the next message of its channel, and does not wait.
+// - A message starts to travel when it has been sent, its receive has been posted, and the message
+//   before it on its channel has arrived.
+// - If costs.overlapped_share is set, a computation with overlaps_next and the next one run as a
+//   pair: receives between the two are posted before both, and sends between them follow both.
 //
-// Sends and receives must be there for all computations that need them and be in the same order on
-// each channel, and what a computation takes from its own rank must come before it.
+// The schedule must have the sends and receives of all computations, in the same order on each
+// channel; and a computation must come after those of its own rank whose results it uses.
 Execution execute(const Schedule& schedule, const Costs& costs);
 
-// The place of the computation that may run at the same time as the one at `position`: the next one
-// of the rank; -1: there is none.
+// Returns the index of the computation that may run at the same time as the one at `position`: the
+// next computation in `actions`. -1: there is none.
 int overlapped_with(const std::vector<Action>& actions, int position);
 
 }  // namespace colossal::parallel::pipeline

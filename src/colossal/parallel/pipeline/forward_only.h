@@ -7,8 +7,8 @@
 
 namespace colossal::parallel::pipeline {
 
-// Returns the forward passes, with messages, of any number of micro-batches through stages on any
-// ranks. The validator would refuse the schedule, as nothing goes backward.
+// Returns a schedule of forward passes, with messages. rank_of_stage: any placement. The validator
+// would refuse this schedule, because it has no backward passes.
 Schedule forward_only(int num_ranks, const std::vector<int>& rank_of_stage, int num_micro_batches);
 
 }  // namespace colossal::parallel::pipeline

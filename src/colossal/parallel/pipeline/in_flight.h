@@ -1,5 +1,5 @@
-// Computes what a schedule makes each rank hold. It depends on the order of actions alone, not on
-// times.
+// Computes what each rank holds during a schedule. This depends only on the order of the actions,
+// not on times.
 #pragma once
 
 #include <set>
@@ -10,31 +10,31 @@
 
 namespace colossal::parallel::pipeline {
 
-// The most that a rank holds at once, in micro-batches of one stage: with v stages a rank, a
-// micro-batch through all of the rank's layers counts v.
+// The most that a rank holds at once, counted in pairs of a micro-batch and a stage: a micro-batch
+// that has passed v stages of the rank counts v times.
 struct InFlight {
-  int activations = 0;       // from the forward to the gradient of the input
-  int weight_gradients = 0;  // from there to the gradients of the weights
-  int held = 0;              // both together: from the forward to the end
+  int activations = 0;       // from forward to the input gradient
+  int weight_gradients = 0;  // from there to the weight gradient
+  int held = 0;              // maximum of the sum of both
 };
 
 std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
 
-// Returns, for each rank, the set of all that it ever holds between two of its actions. An element
-// lists for each stage of the pipeline: micro-batches before and after the gradient of the input;
-// messages received and not used, forward and backward; what goes on to another stage of the same
-// rank, forward and backward. Its last number says whether the last micro-batch, which may differ
-// from the others, has begun at the rank.
+// Returns, for each rank, the distinct states in which an action leaves it. A state has six numbers
+// for each stage of the pipeline (zeros for other ranks' stages): micro-batches held before and
+// after the input gradient; forward and backward messages whose receive is posted and that are not
+// used yet; results kept for a stage on the same rank, forward and backward. Its last number is 1
+// if the last micro-batch, which may differ in size, has begun on the rank.
 std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule);
 
-// What one micro-batch takes in one stage.
+// The memory of one micro-batch in one stage.
 struct StageMemory {
-  double activations = 0;       // bytes from the forward to the gradient of the input
-  double weight_gradients = 0;  // bytes from there on, until the gradients of the weights
+  double activations = 0;       // bytes held from forward to the input gradient
+  double weight_gradients = 0;  // bytes held from there to the weight gradient
 };
 
-// Returns the most bytes that each rank holds for micro-batches in flight. `stages` has one entry
-// for each stage.
+// Returns the most bytes that each rank holds at once for micro-batches in flight. stages: one
+// entry per stage of the pipeline.
 std::vector<double> peak_bytes_of_ranks(const Schedule& schedule,
                                         std::span<const StageMemory> stages);
 

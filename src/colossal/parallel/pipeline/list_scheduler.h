@@ -1,4 +1,4 @@
-// Orders of computation that follow costs: what the zero-bubble schedules use where stages differ.
+// Adapts an order of computations to costs, for the zero-bubble and V schedules.
 #pragma once
 
 #include "colossal/parallel/pipeline/costs.h"
@@ -6,15 +6,15 @@
 
 namespace colossal::parallel::pipeline {
 
-// Takes an order of computations with split backward (no messages) that is right with `buffers`,
-// and returns one that takes no longer. A rank that would wait for its next computation takes the
-// first of the following ones that is ready, whose result can be sent at once, and that leaves at
-// most `in_flight` micro-batches of its stages held at any later time (from forward to weight
-// gradient), if everything else then ran in the given order.
+// order: computations with split backward, without messages, valid with `buffers`. Returns an order
+// that takes no longer. A rank that would wait for its next computation instead runs the first
+// later one that meets three conditions: it is ready; its result can be sent at once; and, if all
+// other computations then ran in the given order, the rank would never hold more than `in_flight`
+// micro-batches, counted per stage and from forward to weight gradient.
 //
-// It tries several rules of when weight gradients give way to the rest, and returns the order that
-// the simulator finds shortest with its messages; of equal ones that in which ranks wait least
-// between their first computation and their last; the given order if none is better.
+// Tries several rules for when other computations go before weight gradients. Returns the order
+// with the smallest simulated makespan, messages included; on a tie, the one with the smallest sum
+// of the ranks' bubbles; and `order` itself if none is better.
 Schedule list_schedule(const Schedule& order, const Costs& costs, int in_flight, int buffers);
 
 }  // namespace colossal::parallel::pipeline

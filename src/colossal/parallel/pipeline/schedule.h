@@ -1,13 +1,14 @@
-// A pipeline schedule as data: for each rank the actions that it carries out, in their order.
+// A pipeline schedule as data: for each rank, its actions in the order in which it carries them
+// out.
 //
-// A model is cut into stages, numbered in model order over all ranks; a rank holds one of them or
-// several (its chunks). Each micro-batch passes every stage forward, then every stage backward. A
-// backward pass is whole (Backward), or it is split so that the gradient of the stage's input, for
-// which another rank waits, comes first (BackwardInput) and those of the weights when there is time
-// (BackwardWeight).
+// A model is cut into stages, numbered in model order over all ranks; a rank holds one or several
+// of them (its chunks). Each micro-batch passes every stage forward, then every stage backward. A
+// stage's backward pass is whole (backward) or split: the gradient of the stage's input, for which
+// another rank waits, comes first (backward_input), and the gradients of the weights come when
+// there is time (backward_weight).
 //
-// validator.h proves a schedule, simulator.h times it, drawing.h draws it, schedule_text.h writes
-// and reads it, and schedules.h lists those that are built in. None of them needs a device.
+// validator.h checks a schedule, simulator.h times it, drawing.h draws it, schedule_text.h writes
+// and reads it, and schedules.h lists the built-in schedules. None of them needs a device.
 #pragma once
 
 #include <optional>
@@ -21,18 +22,18 @@ enum class ActionKind {
   backward_input,
   backward_weight,
   backward,          // backward_input and backward_weight at once
-  send_forward,      // `stage` has computed the activations
-  receive_forward,   // `stage` will compute with them
-  send_backward,     // `stage` has computed the gradient of its input
-  receive_backward,  // `stage` will compute with the gradient of its output
+  send_forward,      // `stage` has computed these activations
+  receive_forward,   // `stage` will use these activations
+  send_backward,     // `stage` has computed this gradient of its input
+  receive_backward,  // `stage` will use this gradient of its output
 };
 
 struct Action {
   ActionKind kind = ActionKind::forward;
   int stage = 0;
   int micro_batch = 0;
-  // May run at the same time as the next computation of its rank, on a device that can (DualPipeV's
-  // pairs of a forward and a backward). One after the other is right as well.
+  // This computation and the next one of its rank may run at the same time (DualPipeV's pairs of a
+  // forward and a backward). Running one after the other is correct, too.
   bool overlaps_next = false;
 
   bool operator==(const Action&) const = default;
@@ -41,10 +42,9 @@ struct Action {
 struct Schedule {
   std::string name;
   int num_micro_batches = 0;
-  // How many messages of a channel may be under way. That many may have been sent before the
-  // receiver asks for the first of them (the sender waits with the next), and that many may have
-  // been asked for before the first is used. A channel is one boundary between stages in one
-  // direction.
+  // Bounds the messages under way on a channel (one boundary between stages, in one direction). The
+  // sender may send at most `buffers` messages whose receives are not posted yet; then it waits.
+  // The receiver may have posted at most `buffers` receives whose messages it has not used.
   int buffers = 0;
   std::vector<int> rank_of_stage;            // [stages]
   std::vector<std::vector<Action>> actions;  // [ranks], each in the order of execution
@@ -55,31 +55,31 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// Which rank holds each stage. Looping: stage s lies at rank s mod num_ranks; with one chunk the
-// stages lie along the ranks. V: two chunks, down the ranks and up again, so that the first rank
-// has the first stage and the last one.
+// Return the rank that holds each stage. Looping: stage s is on rank s mod num_ranks. V: two chunks
+// per rank, down the ranks and up again, so rank 0 has the first stage and the last.
 std::vector<int> looping_placement(int num_ranks, int chunks);
 std::vector<int> v_placement(int num_ranks);
 
-// The place of a stage among those of its rank, from 0, in model order.
+// Returns the index of a stage among the stages of its rank, in model order.
 int chunk_of_stage(const Schedule& schedule, int stage);
 
 bool is_computation(ActionKind kind);
 bool is_send(ActionKind kind);
 bool is_receive(ActionKind kind);
-bool is_forward(ActionKind kind);        // forward, and the two messages forward
+bool is_forward(ActionKind kind);        // forward, send_forward, receive_forward
 bool gives_gradient(ActionKind kind);    // of the stage's input: backward_input, backward
-bool frees_activation(ActionKind kind);  // of the stage, for good: backward_weight, backward
+bool frees_activation(ActionKind kind);  // completes the backward pass: backward_weight, backward
 
-// "F3.0": the kind's letters (F, I, W, B; SF, RF, SB, RB), stage and micro-batch.
+// kind_name(): F, I, W, B, SF, RF, SB or RB. action_name(): kind, stage and micro-batch, "F3.0".
 std::string kind_name(ActionKind kind);
 std::string action_name(const Action& action);
 
-// "input gradient of micro-batch 0 in stage 3", for messages.
+// "input gradient of micro-batch 0 in stage 3", for error messages and titles.
 std::string in_words(const Action& action);
 
-// Returns the message that a computation receives from another rank, and the one that it sends to
-// another; nothing if the neighbouring stage is on the same rank or does not exist.
+// Return the message from another rank that a computation uses, and the message to another rank
+// that carries its result. nullopt for a backward_weight, or if the neighbouring stage is on the
+// same rank or does not exist.
 std::optional<Action> receive_before(const Schedule& schedule, const Action& computation);
 std::optional<Action> send_after(const Schedule& schedule, const Action& computation);
 
@@ -87,7 +87,8 @@ std::optional<Action> send_after(const Schedule& schedule, const Action& computa
 Action receive_of(const Action& send);
 Action send_of(const Action& receive);
 
-// Channels are numbered from 0: those forward, then those backward.
+// Channels are numbered from 0: the forward channels by boundary, then the backward channels by
+// boundary.
 int num_channels(const Schedule& schedule);
 int channel_of(const Schedule& schedule, const Action& message);
 

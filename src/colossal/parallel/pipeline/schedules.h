@@ -1,5 +1,5 @@
-// The schedules that are built in. To add one: write a function that gives the order of the
-// computations of each rank (schedule_functions.h), and add its line to the table in schedules.cpp.
+// The built-in schedules. To add one: write a function that returns the order of computations on
+// each rank (schedule_functions.h), and add a line to the table in schedules.cpp.
 #pragma once
 
 #include <span>
@@ -13,14 +13,14 @@ namespace colossal::parallel::pipeline {
 
 struct PipelineShape {
   int num_ranks = 1;
-  int chunks = 1;  // stages of each rank
+  int chunks = 1;  // stages per rank
   int num_micro_batches = 1;
-  int buffers = 2;  // messages under way on each channel, see Schedule
+  int buffers = 2;  // see Schedule::buffers
 };
 
 struct BuiltInSchedule {
   std::string_view name;
-  // The computations of each rank, without messages. Pure: the same for the same arguments.
+  // Returns the computations of each rank, without messages. Depends only on its arguments.
   Schedule (*order)(const PipelineShape& shape, const Costs& costs);
   int minimum_chunks;
   int maximum_chunks;
@@ -31,10 +31,10 @@ struct BuiltInSchedule {
 std::span<const BuiltInSchedule> schedules();
 const BuiltInSchedule* find_schedule(std::string_view name);  // null: not built in
 
-// A built-in schedule with its messages, which the validator finds right. Costs: without stages,
-// all take the same time; the zero-bubble schedules follow them where they differ. Throws
-// ConfigError, naming the keys of [parallel], for an unknown name, sizes below 1 and chunks that it
-// has not.
+// Returns a valid built-in schedule, with messages. The zero-bubble and V schedules (zb-*, v-*)
+// adapt their order to `costs`; without stages in `costs`, all computations take the same time.
+// Throws ConfigError for an unknown name, sizes below 1, and a number of chunks that the schedule
+// does not support.
 Schedule make_schedule(std::string_view name, const PipelineShape& shape, const Costs& costs = {});
 
 }  // namespace colossal::parallel::pipeline

@@ -1,4 +1,4 @@
-// Which blocks of a model each stage of a pipeline has.
+// Divides a model's blocks among the stages of a pipeline.
 #pragma once
 
 #include <span>
@@ -7,18 +7,20 @@
 
 namespace colossal::parallel::pipeline {
 
-// How many blocks each stage has, in model order, so that the largest cost of a stage is as small
-// as it can be; of the cuts that reach it, the one with the most even costs, and of those one that
-// has fewer blocks in front, where more micro-batches are in flight. Every stage has at least one
-// block. The first stage has the embedding too, the last one the head (a single one both).
+// Returns how many blocks each stage has, in model order. Minimizes the largest cost of a stage;
+// among the cuts that reach this minimum, the sum of the stages' squared costs, so that costs are
+// even; on a tie, prefers fewer blocks in the first stages, which have more micro-batches in
+// flight. Every stage has at least one block. The first stage also has the embedding, the last also
+// the head.
 //
-// block_costs: of each block in model order, at least as many as stages (else ConfigError); all
-// costs in one unit, none negative. Exact, in time num_stages * blocks^2.
+// block_costs: one per block, in model order. Throws ConfigError if there are fewer blocks than
+// stages. All costs are in one unit, and none is negative. Time: num_stages * blocks^2.
 std::vector<int> cut_stages(std::span<const double> block_costs, double embedding_cost,
                             double head_cost, int num_stages);
 
-// Refuses, by ConfigError, a list of a user (parallel.pp_layers) that has not one entry for each
-// stage, has a stage without blocks, or does not sum to the blocks of the model.
+// Checks a user's list of blocks per stage (parallel.pp_layers). Throws ConfigError if there are
+// fewer blocks than stages, the list does not have one entry per stage, an entry is below 1, or the
+// sum is not num_blocks.
 void check_stage_cut(std::span<const int> blocks_of_stage, int num_blocks, int num_stages);
 
 }  // namespace colossal::parallel::pipeline

@@ -1,4 +1,4 @@
-// Which positions of a sequence each rank has that shares it.
+// The positions of a sequence that each of the ranks sharing it holds.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +11,13 @@
 
 namespace colossal::parallel {
 
-// Returns the positions of rank `rank` of `ranks`, of `sequence` in all, as ascending runs: with
-// ulysses part `rank` of a Partition, with ring that of a zigzag.
+// Returns which positions of a sequence of `sequence` tokens rank `rank` of `ranks` holds, as
+// ascending runs: with ulysses, part `rank` of a Partition; with ring, part `rank` of a zigzag (see
+// zigzag_runs).
 std::vector<Range> positions_of_rank(SequenceMode mode, int64_t sequence, int ranks, int rank);
 
-// Returns those of this rank as one tensor, [positions] int64 on the host. Throws InternalError for
-// a sequence that has fewer positions than ranks.
+// Returns the positions that this rank of `sp` holds, [positions] int64 on the host. Throws
+// InternalError if the sequence has fewer positions than there are ranks.
 at::Tensor positions_here(int64_t sequence, const ParallelContext& context);
 
 }  // namespace colossal::parallel

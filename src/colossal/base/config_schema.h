@@ -69,8 +69,8 @@ class ConfigSchema {
   struct KeyHelp {
     std::string key;            // "train.steps"
     std::string default_value;  // as TOML; "" if the program computes the default
-    // Describes the default that the program computes ("the model's positions"); "" if
-    // default_value is set.
+    // Describes the default that the program computes ("the model's positions"); "" if it computes
+    // none for this key.
     std::string left_out;
     std::string values;     // "a whole number of steps from 1"
     bool per_rank = false;  // KeyOptions::per_rank

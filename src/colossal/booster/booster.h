@@ -24,10 +24,11 @@ class Booster {
                                 EngineConfig config) const;
 
   // For a user's own torch module. Supports data parallelism, ZeRO, precision, optimizers and
-  // checkpoints. Takes over the module's parameters; `module` must outlive the engine. The weights
-  // of rank 0 are used on all ranks. The module's dropout draws LibTorch's random numbers, so with
-  // dropout the results depend on the layout; a warning is logged once. The module's buffers are
-  // not synchronised: each rank keeps its own. Throws ConfigError for axes other than dp.
+  // checkpoints. The engine stores the module's parameters and updates them; `loss` runs the
+  // module. The weights of rank 0 are used on all ranks. The module's dropout draws LibTorch's
+  // random numbers, so with dropout the results depend on the layout; a warning is logged once. The
+  // module's buffers are not synchronised: each rank keeps its own. Throws ConfigError for axes
+  // other than dp.
   std::unique_ptr<Engine> boost(torch::nn::Module& module, LossFunction loss,
                                 EngineConfig config) const;
 

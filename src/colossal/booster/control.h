@@ -20,7 +20,8 @@ enum RouterSum : size_t {
 
 // The numbers of one rank in a step, or their sums over ranks.
 struct ControlMessage {
-  // Ranks that have the same labels, or the same inputs, all count them. Engine divides the sums.
+  // Loss, labels and tokens are counted by every rank that has them: the ranks of tp have the same
+  // labels, and the ranks of a replica the same inputs. Engine divides the sums accordingly.
   double loss_sum = 0;
   double token_count = 0;     // labels that are not ignored
   double input_count = 0;     // input tokens, without padding

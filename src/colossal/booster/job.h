@@ -25,7 +25,9 @@ struct Job {
   int64_t share = 0;        // sequences of each replica in a step
   int64_t micro_batch = 0;  // sequences in a forward pass of a replica
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  Precision precision;  // resolved for this machine; train() then uses that of rank 0 on all ranks
+  // "auto" is resolved for this machine. train() replaces it on all ranks by the choice of rank 0,
+  // or of the checkpoint that the run resumes from.
+  Precision precision;
   memory::Recompute recompute;
   memory::Tiers tiers;
   bool weights_are_transient() const {

@@ -14,8 +14,8 @@ namespace colossal {
 
 class ModelView {
  public:
-  // job: that of the model in training. weights: its weights; they must be whole on the device at
-  // all times (not ZeRO stage 3, not offloaded). They must not change while this exists, because
+  // job: that of the model in training. weights: its weights; they must stay on the device at all
+  // times (not ZeRO stage 3, not offloaded). They must not change while this exists, because
   // layers may cache values derived from them. groups: a context with the run's strategy whose
   // groups nothing else uses, because two threads must not use the same group. `groups` and
   // `weights` must outlive this.

@@ -25,8 +25,9 @@ at::Tensor join_records(const at::Tensor& before, const nn::RouterRecords& recor
 // Returns this rank's term of the losses of a micro-batch, a scalar with a graph. records: result
 // of join_records() for all layers. labels: number of labels on this rank that are not ignored. The
 // sum of the terms over ranks is the loss times the number of such labels in the micro-batch of all
-// replicas, so that router losses are weighted as the mean over labels is. Collective over the
-// ranks of the last stage, counted as Reason::expert. Laws: an all-reduce of 16 B over dp and sp.
+// replicas. Engine divides it by the labels of the step, as it divides the main loss. Collective
+// over the ranks of the last stage, counted as Reason::expert. Laws: an all-reduce of 16 B over dp
+// and sp.
 // For the balance loss in addition: with RouterLosses::Over::sequence, all-reduces of [layers,
 // sequences, experts] in the router's dtype over sp and over tp; otherwise one all-reduce of
 // [layers, experts] over dp, sp and tp.

@@ -2,9 +2,8 @@
 // point for each group of inputs: value = (code - zero point) * scale. A word holds n = 8 codes of
 // 4 bits or n = 4 codes of 8 bits, the first code in the lowest bits. Three formats:
 //
-//   gptq   qweight I32 [in / n, out], qzeros I32 [groups, out / n], scales [groups, out]. If a
-//   group
-//          is not a run of contiguous inputs: g_idx I32 [in], the group of each input. With
+//   gptq   qweight I32 [in / n, out], qzeros I32 [groups, out / n], scales [groups, out]. If groups
+//          are not runs of contiguous inputs: g_idx I32 [in], the group of each input. With
 //          checkpoint_format "gptq", zero points are stored minus 1
 //   awq    4 bits. qweight I32 [in, out / 8], qzeros I32 [groups, out / 8], scales [groups, out].
 //          The order of 8 outputs in a word is 0, 2, 4, 6, 1, 3, 5, 7, from the lowest bits on

@@ -43,8 +43,8 @@ class WeightFolder : public io::TensorDirectory {
   // Returns how the weights are quantized; read from config.json at the first call. Throws
   // ConfigError for an unsupported quantization. Not thread-safe.
   const models::StoredForm& form() const;
-  // Throws ConfigError if the folder has quantized weights. what: what the plain values are needed
-  // for, as the end of the message's "there are no numbers to ..." ("merge an adapter into").
+  // Throws ConfigError if the folder has quantized weights. what: the operation that needs plain
+  // values; the message says "there are no numbers to WHAT" ("merge an adapter into").
   void require_numbers(const std::string& what) const;
 
  private:

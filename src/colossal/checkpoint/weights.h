@@ -29,7 +29,7 @@ using SpareTensor = std::function<std::optional<std::string>(const std::string& 
 
 // This rank's shard of a parameter.
 struct LocalWeights {
-  at::Tensor numbers;  // of the local shape; in the dtype of the file or, if decoded, of decoding
+  at::Tensor numbers;  // the values, decoded: of the local shape, in the dtype of the StoredTensor
   // The quantization in the folder, if linear layers can use it without decoding, and if
   // UnchunkedParameters::as_stored is true; else nullopt.
   std::optional<ops::Quantization> stored{};
@@ -43,14 +43,14 @@ struct LocalWeights {
 struct UnchunkedParameters {
   nn::ParameterList parameters{};
   std::function<void(nn::Parameter& parameter, const LocalWeights& weights)> take{};
-  bool as_stored = false;  // sets LocalWeights::stored, scales and zeros where possible
+  bool as_stored = false;  // true: also reads LocalWeights::stored, scales and zeros where possible
 };
 
 // A change of some weights between reading and storing them.
 struct ChangedWeights {
   std::function<bool(const nn::Parameter& parameter)> applies{};  // whether the weight is changed
-  // Returns the changed values. here: this rank's shard of the weight, of its local shape and in
-  // the dtype of the file.
+  // Returns the changed values, of any floating-point dtype. here: this rank's shard of the weight,
+  // of its local shape and in the dtype of the StoredTensor.
   std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};
 };
 
@@ -76,8 +76,8 @@ std::optional<ops::Quantization> stored_quantization(const WeightFolder& folder,
                                                      const nn::Parameter& parameter,
                                                      const TensorSlice& slice);
 
-// Reads the weights of `parameters`, a subset of those of `chunks`, and of `apart`, from a folder.
-// slice_of: for parameters of both. Finds tensors as find_weight() does. Throws ConfigError, naming
+// Reads weights from a folder: those of `parameters`, a subset of the parameters of `chunks`, into
+// `chunks`, and those of `apart`. Finds tensors as find_weight() does. Throws ConfigError, naming
 // the tensor, if a tensor is missing, has another shape, or belongs to no parameter of `chunks` or
 // `apart` and is neither spare nor a bias of zeros in a quantized folder. Throws IoError, naming
 // the tensor, if a value is not finite.

@@ -27,7 +27,7 @@ struct RecordedStep {
   std::vector<int64_t> activation_bytes;
   // The first micro-batch of a step writes the gradients, and the last one reduces them. All
   // micro-batches between them cost the same, so not all are recorded: only the first three and the
-  // last; with a pipeline, enough that each rank holds as much at times as in the whole step.
+  // last. With a pipeline, so many are recorded that each rank reaches the same peak as with all.
   // Micro-batch `middle` stands for `middle_repeats` micro-batches of the step, itself included.
   int64_t middle = 0;
   int64_t middle_repeats = 1;

@@ -48,7 +48,7 @@ class ProgressLine {
   // done: all work done so far, including that of an earlier run. Cheap enough to call in each
   // step: most calls write nothing.
   void update(int64_t done, Extra extra = {});
-  // Writes the last state, unless the last plain line has it, and ends the line.
+  // Writes the last state, unless the last plain line shows it already, and ends the line.
   void finish();
 
  private:

@@ -35,7 +35,7 @@ class AdapterStart {
   // Returns a change for checkpoint::read_weights(): it replaces each adapted weight W by
   // W - scale * B A. This object must outlive the result.
   checkpoint::ChangedWeights rest() const;
-  // Stores the initial A and B in the adapters' parameters, and in the frozen parameters that keep
+  // Stores the initial A and B in the adapters' parameters, and in the parameters that only keep
   // them for checkpoints.
   void load(memory::ChunkEngine& chunks) const;
 

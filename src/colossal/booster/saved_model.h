@@ -23,7 +23,7 @@ std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer)
 // What a run's checkpoint has besides tensors and training state.
 struct SavedModel {
   nlohmann::json config;          // config.json or adapter_config.json
-  nlohmann::json shaping_fields;  // the fields of `config` that a run that resumes must also have
+  nlohmann::json shaping_fields;  // checkpoint::Description::model_fields
   text::TokenizerFiles files;     // name and content of the other files in the folder
   checkpoint::WeightFiles weight_files{};
 };

@@ -36,7 +36,8 @@ namespace colossal::checkpoint {
 // The contents of a checkpoint besides its tensors.
 struct Description {
   nlohmann::json model_config;  // contents of the file WeightFiles::config
-  // The fields of model_config that a checkpoint must also have to be loaded. Dropout is ignored.
+  // The fields of model_config that load() compares: a checkpoint with other values is another
+  // model. Dropout is ignored.
   nlohmann::json model_fields;
   WeightFiles weight_files{};
   SliceOf slice_in_files;                                  // where the files store a parameter

@@ -1,5 +1,5 @@
-// The keys of a configuration. Each key is declared once, for the TOML file, the flags, the
-// defaults and the documentation.
+// Declares the keys of a configuration. One declaration of a key serves the TOML file, the flags,
+// the default and the documentation.
 //
 //   TrainConfig config;
 //   ConfigSchema schema;
@@ -11,9 +11,9 @@
 //   schema.read_file("run.toml");
 //   schema.set_flag("--train.steps=100");
 //
-// The default of a key is the value of its target when add() is called. Values are written to the
-// targets at once; targets must outlive the schema. config_value.h lists the types that a key can
-// have.
+// The default of a key is the value of its target when add() is called. read_file(), set() and
+// set_flag() write values to the targets, which must outlive the schema. config_value.h lists the
+// types that a key can have.
 //
 // Wrong user input throws ConfigError. The message tells where the value was given (file and line,
 // or flag), what was found and what would be valid. For an unknown key it names the nearest key.
@@ -31,34 +31,36 @@
 
 namespace colossal {
 
-// Source of a value. A later source in this list overrides an earlier source.
+// Where a value comes from. A later source in this list overrides an earlier source.
 enum class ConfigSource { by_default, file, flag };
 const char* config_source_name(ConfigSource source);  // "default", "file", "flag"
 
 class ConfigSchema {
  public:
+  // The current value of a key.
   struct Value {
     std::string key;
-    std::string text;  // as TOML
+    std::string text;  // as TOML; KeyOptions::unset if the program is to choose the value
     ConfigSource source;
-    bool per_rank = false;
+    bool per_rank = false;  // KeyOptions::per_rank
   };
 
-  // key: "section.name".
+  // Declares a key. key: "section.name".
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
-  // Stores keys of this section that were not added, unchanged, in the object *target. *places maps
-  // such a key to the beginning of an error message about its value: "run.toml:3: model.n_layer =
-  // 0". help() lists the section with the text `help`.
+  // Accepts any key in this section. The value of a key that was not added is stored in the object
+  // *target, without checks. If `places` is not null, *places maps the key, without the section, to
+  // the beginning of an error message about its value: "run.toml:3: model.n_layer = 0". help()
+  // lists the section with the text `help`.
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 
   // If two files set the same key, the file read later wins. A flag overrides every file, whether
   // the flag was set before or after the file was read.
   void read_file(const std::filesystem::path& path);
-  // text: the text after the = of a flag: a number, a word without quotes, a list as "a,b" or as
-  // TOML, and so on. The last call for a key wins.
+  // text: what follows the = of a flag: a number, a word without quotes, a list as "a,b" or as
+  // TOML, and so on. If a key is set several times, the last call wins.
   void set(const std::string& key, std::string_view text);
   // argument: "--train.steps=100".
   void set_flag(std::string_view argument);
@@ -67,10 +69,12 @@ class ConfigSchema {
   struct KeyHelp {
     std::string key;            // "train.steps"
     std::string default_value;  // as TOML; "" if the program computes the default
-    std::string left_out;  // which default the program computes: "the model's positions"; else ""
-    std::string values;    // "a whole number of steps from 1"
-    bool per_rank = false;
-    std::string text;
+    // Describes the default that the program computes ("the model's positions"); "" if it computes
+    // none for this key.
+    std::string left_out;
+    std::string values;     // "a whole number of steps from 1"
+    bool per_rank = false;  // KeyOptions::per_rank
+    std::string text;       // what the key means
   };
   // Returns the help of all keys, by section, in the order of declaration.
   std::vector<KeyHelp> key_helps() const;
@@ -80,9 +84,11 @@ class ConfigSchema {
 
   // Returns the help of all keys as text, at most 100 columns wide.
   std::string help() const;
-  // Returns the current values, by section. A value is null if the program is to choose it.
+  // Returns the current values as nested objects: {"train": {"steps": 100}}. A value is null if the
+  // program is to choose it.
   nlohmann::json to_json() const;
-  // Returns the current values as a list, by section, in the order of declaration.
+  // Returns the current values as a list, by section, in the order of declaration. Of an open
+  // section, the keys that were set follow the declared keys.
   std::vector<Value> values() const;
 
  private:
@@ -101,7 +107,7 @@ class ConfigSchema {
     nlohmann::json* target;
     std::string help;
     std::map<std::string, std::string>* places;   // by key without the section; may be null
-    std::map<std::string, ConfigSource> sources;  // of the keys set, without the section
+    std::map<std::string, ConfigSource> sources;  // of the keys that were set; without the section
   };
 
   void add_key(Key key);

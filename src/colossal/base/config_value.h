@@ -7,7 +7,7 @@
 //   an enumeration              its names, returned by a function config_names(E) in its namespace
 //   std::vector<T>              a list
 //   std::map<std::string, T>    an inline table
-//   std::optional<T>            without a value: the program chooses; shown as KeyOptions::unset
+//   std::optional<T>            nullopt: the program chooses the value; shown as KeyOptions::unset
 //   std::variant<T, ...>        the first alternative that accepts the value; a std::string that
 //                               accepts any text must be the last
 #pragma once
@@ -33,22 +33,24 @@ namespace colossal {
 
 struct KeyOptions {
   std::string unit = {};  // "steps", "sequences": shown in help
-  // Limits of numbers, and of numbers in lists. The unit is seconds for durations, bytes for sizes.
+  // Limits of a number, or of each number in a list. In seconds for durations, in bytes for sizes.
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
   std::vector<std::string> choices = {};  // the words allowed for a text
-  std::string unset = "auto";             // text of an std::optional without a value
-  // true if ranks of a job may have different values. Examples are a path, a property of the host,
-  // and a setting that only one rank uses.
+  std::string unset = "auto";             // how std::nullopt is written and shown
+  // true: the ranks of a job may have different values. Examples are a path, a property of the
+  // host, and a setting that only one rank uses.
   bool per_rank = false;
 };
 
 struct TypeDescription {
-  std::string name;     // "whole number", "list of strings"; for words of `choices`: "list", or ""
+  // "whole number", "list of strings". If values are words of `choices`: "". If values are lists of
+  // such words: "list".
+  std::string name;
   std::string example;  // as TOML
   std::vector<std::string> choices;
   std::string limits;      // "from 1", or ""
-  std::string unset = {};  // meaning of a key that is left out, or ""
+  std::string unset = {};  // KeyOptions::unset if the key may be left out, else ""
 
   // Describes all valid values: "a whole number of steps from 0, or one of: none, full".
   std::string values(const std::string& unit) const;
@@ -74,10 +76,10 @@ struct ConfigType;
 nlohmann::json toml_or_text(std::string_view text);
 // Returns the items of "a, b" or of "[...]".
 std::vector<std::string> split_list(std::string_view text);
-// Throws BadValue. The message lists the choices and names the nearest choice.
+// Throws BadValue: `word` is not among the choices. The message lists them and names the nearest.
 [[noreturn]] void refuse_word(const std::string& word, const std::vector<std::string>& choices);
 
-// Functions that are the same for most types.
+// The functions parse() and show() of most types.
 template <class T>
 struct PlainConfigType {
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
@@ -88,9 +90,9 @@ struct PlainConfigType {
 
 // Each specialisation has four functions:
 // describe: describes the type, for help and error messages.
-// parse:    converts the text of a flag to the JSON value that a file would give, for read().
-// read:     converts a JSON value to the type. Throws WrongType or BadValue.
-// show:     converts a value to the JSON value that a file would give. Inverse of read().
+// parse:    converts the text of a flag to JSON: to the value that read() would get from a file.
+// read:     converts JSON to a value of the type. Throws WrongType or BadValue.
+// show:     converts a value of the type to JSON. Inverse of read().
 template <>
 struct ConfigType<bool> : PlainConfigType<bool> {
   static TypeDescription describe(const KeyOptions& options);
@@ -138,7 +140,7 @@ struct ConfigType<ByteSize> {
   static nlohmann::json show(ByteSize value);
 };
 
-// To use an enumeration, define in its namespace:
+// An enumeration can be the type of a key if its namespace has a function such as:
 //   inline std::vector<std::pair<std::string, TensorMode>> config_names(TensorMode) {
 //     return {{"1d", TensorMode::one_dim}, {"2d", TensorMode::two_dim}};
 //   }
@@ -257,7 +259,7 @@ struct ConfigType<std::variant<Ts...>> {
     }
     return all;
   }
-  // Does not choose an alternative; read() does. A TOML value may fit any alternative.
+  // Leaves the choice of the alternative to read(): the text alone does not tell which one it is.
   static nlohmann::json parse(std::string_view flag, const KeyOptions&) {
     return toml_or_text(flag);
   }

@@ -16,6 +16,6 @@ const char* name_of(InstructionSet instruction_set);
 // instructions, bf16 is slower than fp32.
 bool has_bf16_instructions();
 bool has_amx_bf16();
-bool has_avx512_bf16();  // and AVX-512
+bool has_avx512_bf16();  // AVX-512 BF16, and the other instructions of InstructionSet::avx512
 
 }  // namespace colossal

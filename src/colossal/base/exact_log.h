@@ -1,5 +1,5 @@
 // The natural logarithm, computed only with IEEE add, multiply and divide (no library call, no
-// fused multiply-add). The result has the same bits on every CPU and in vectors of any width.
+// fused multiply-add). The result has the same bits on every CPU and for any vector width.
 // Sources that include this header are compiled with -ffp-contract=off.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace colossal {
 [[gnu::always_inline]] inline double exact_log(double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t shifted = bits - __builtin_bit_cast(uint64_t, 0x1.6a09e667f3bcdp-1);
-  // The biased exponent plus 1023, converted to double by bit operations. An integer conversion has
-  // no vector form below AVX-512.
+  // k + 1023. It is converted to double by bit operations, because the conversion of 64-bit
+  // integers has no vector form below AVX-512.
   const uint64_t exponent = (shifted + (uint64_t{1023} << 52)) >> 52;
   const double k = __builtin_bit_cast(double, exponent | 0x4330000000000000) - (0x1p52 + 1023.0);
   const double m = __builtin_bit_cast(double, bits - ((exponent - 1023) << 52));

@@ -19,6 +19,7 @@ class FileDescriptor {
   ~FileDescriptor() { close(); }
 
   int get() const { return fd_; }
+  // Returns the descriptor without closing it; the caller owns it.
   int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
   void close() {

@@ -1,6 +1,6 @@
 // The inverse of the cumulative distribution function of the standard normal distribution, computed
 // only with IEEE add, multiply, divide and square root (no library call, no fused multiply-add).
-// The result has the same bits on every CPU and in vectors of any width. Sources that include this
+// The result has the same bits on every CPU and for any vector width. Sources that include this
 // header are compiled with -ffp-contract=off. The relative error is a few 1e-16.
 //
 // Method: M. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied
@@ -11,10 +11,10 @@
 
 namespace colossal {
 
-// The central approximation holds for |p - 1/2| up to this.
+// The largest |p - 1/2| for which the central approximation holds.
 inline constexpr double kInverseNormalCentral = 0.425;
 
-// q: p - 1/2, which is exact, with |q| <= 0.425.
+// q: p - 1/2, with |q| <= 0.425.
 [[gnu::always_inline]] inline double inverse_normal_central(double q) {
   const double r = 0.180625 - q * q;
   double numerator = 2.5090809287301226727e+3;
@@ -36,8 +36,8 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return q * numerator / denominator;
 }
 
-// Returns the absolute value of the result for root = sqrt(-log(tail)) <= 5, that is, for a tail
-// probability of at least 1.4e-11.
+// Returns the absolute value of the result. root: sqrt(-log(tail)) with tail = min(p, 1 - p); at
+// most 5, that is, tail >= 1.4e-11.
 [[gnu::always_inline]] inline double inverse_normal_near_tail(double root) {
   const double r = root - 1.6;
   double numerator = 7.74545014278341407640e-4;
@@ -59,7 +59,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return numerator / denominator;
 }
 
-// Returns the absolute value of the result for root > 5.
+// The same for root > 5.
 [[gnu::always_inline]] inline double inverse_normal_far_tail(double root) {
   const double r = root - 5.0;
   double numerator = 2.01033439929228813265e-7;

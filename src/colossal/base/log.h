@@ -1,4 +1,5 @@
-// Writes messages for people to stderr. Results of commands go to stdout, without this header.
+// Writes messages for people to stderr. Commands write their results to stdout instead, without
+// these functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +14,9 @@ enum class Level { info, warning, error };
 // Writes one line: "[14:03:59] text", "[14:03:59] warning: text". Thread-safe.
 void write(Level level, std::string_view text);
 
-// Call once at process start. Warnings and errors then name the rank ("[14:03:59] rank 3: warning:
-// text"), and ranks other than 0 print no info messages. ranks: number of ranks in the job.
+// Call once at process start, before other threads log. If the job has several ranks, warnings and
+// errors then begin with the rank: "[14:03:59] rank 3: warning: text". Ranks other than 0 write no
+// info messages. ranks: number of ranks in the job.
 void set_rank_prefix(int rank, int ranks);
 
 template <class... Args>

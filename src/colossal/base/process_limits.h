@@ -1,4 +1,4 @@
-// Checks, before a job starts, that the system allows a process the files and threads it needs.
+// Checks, before a job starts, that a process may have the open files and threads that it needs.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,15 @@
 
 namespace colossal::machine {
 
-// Raises this process's limit of open files to the hard limit. Throws ConfigError if the limit is
-// still below `files`; the message has `what` ("4 ranks") and both numbers.
+// Raises this process's limit of open files to the hard limit. Throws ConfigError if that is below
+// `files`. what: what needs the files ("4 ranks"), for the message.
 void require_open_files(int64_t files, const std::string& what);
 
 // Throws ConfigError if this process cannot run train_threads + others threads at once. The message
-// has the value of train.threads, how many threads could be started, and the limit. beside: names
-// what computes with as many threads again at the same time, and the setting that turns it off;
-// empty if nothing does.
+// has the value of train.threads, how many threads could be started, and the limit. beside: if not
+// empty, something else computes with another `train_threads` threads at the same time. These
+// threads are counted too. `beside` names that work and the setting that turns it off, for the
+// message.
 void require_threads(int train_threads, int others, const std::string& beside = "");
 
 }  // namespace colossal::machine

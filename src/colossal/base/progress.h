@@ -2,9 +2,9 @@
 //
 //   training  412/1,000 steps  41 %  1m23s, 1m58s left  4.96 steps/s  loss 2.31 | 612 MiB
 //
-// On a terminal the line is rewritten in place and cut to the terminal's width. Elsewhere it is
-// printed as plain lines: at intervals that grow to a minute, or once per `plain_every` units of
-// work.
+// On a terminal the line is rewritten in place and cut to the terminal's width. Elsewhere each
+// state is a plain line of its own: at intervals that grow to a minute, or once per `plain_every`
+// units of work. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -29,9 +29,10 @@ ProgressOutput standard_progress_output();
 
 class ProgressLine {
  public:
-  // done: work that an earlier run did before this run resumed it. It counts in "412/1,000" but not
-  // in the rate. total: 0 if unknown; the line then does not show what is left. plain_every: if
-  // set, prints a plain line after each further `plain_every` units of work.
+  // done: work done by an earlier run that this run resumes. It counts in "412/1,000" but not in
+  // the rate. total: all work, `done` included; 0 if unknown: the line then does not show what is
+  // left. plain_every: if set, a plain line is written whenever the work done reaches or passes a
+  // multiple of it.
   ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
                ProgressOutput output = standard_progress_output(),
                std::optional<int64_t> plain_every = {});
@@ -44,9 +45,10 @@ class ProgressLine {
   // derived from it agree with it.
   using Extra = std::function<std::string(double per_second)>;
 
-  // May be called in each step: most calls write nothing.
+  // done: all work done so far, including that of an earlier run. Cheap enough to call in each
+  // step: most calls write nothing.
   void update(int64_t done, Extra extra = {});
-  // Writes the last state, if it is not on the screen already, and ends the line.
+  // Writes the last state, unless the last plain line shows it already, and ends the line.
   void finish();
 
  private:

@@ -5,10 +5,10 @@
 // Generator: Philox4x32-10, J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
 // 2011.
 //
-// The random numbers of a tensor are rows of up to 2^34 words. The words of a row form groups of
-// 64: word w is word (w / 16) % 4 of the Philox block whose last counter word is 16 * (w / 64) + w
-// % 16. So 16 blocks computed side by side give four runs of 16 consecutive words, for any vector
-// width.
+// The random numbers of a tensor form rows of up to 2^34 words of 32 bits. The words of a row form
+// groups of 64: word w of a row is word (w / 16) % 4 of the Philox block whose last counter word is
+// 16 * (w / 64) + w % 16. So 16 blocks that are computed side by side give four runs of 16
+// consecutive words, which suits any vector width.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,9 @@ struct RandomRow {
 inline constexpr int64_t kRandomGroup = 64;  // words
 inline constexpr int64_t kRandomGroupBlocks = 16;
 
-// The always_inline functions of this header are also compiled for wider instruction sets than the
-// rest of the program. They must never leave an out-of-line copy that another source would link to.
+// Some sources that include this header are compiled for a wider instruction set than the rest of
+// the program. The inline functions are therefore always_inline: an out-of-line copy with such
+// instructions could be linked into the rest of the program.
 
 [[gnu::always_inline]] inline RandomBlock philox(RandomKey key, RandomBlock counter) {
   for (int round = 0; round < 10; ++round) {
@@ -65,8 +66,8 @@ inline constexpr int64_t kRandomGroupBlocks = 16;
   }
 }
 
-// Returns 52 random bits as a double in (0, 1), never 0 or 1. The conversion is exact, and the
-// values are exactly symmetric about 1/2.
+// Returns 52 random bits as a double in (0, 1), never 0 or 1: the 32 bits of `high` and the upper
+// 20 bits of `low`. The conversion is exact, and the values are exactly symmetric about 1/2.
 [[gnu::always_inline]] inline double open_uniform(uint32_t high, uint32_t low) {
   const uint64_t bits = (uint64_t{high} << 20) | (low >> 12);
   return (__builtin_bit_cast(double, uint64_t{0x3FF} << 52 | bits) - 1.0) + 0x1p-53;
@@ -83,7 +84,7 @@ RandomKey random_subkey(RandomKey key, uint64_t index);
 // Returns the row of a stream at 96 bits of coordinates, for example (sample, position).
 RandomRow random_row(RandomKey key, uint64_t major, uint32_t minor);
 
-// Return a single number at two coordinates: uniform in [0, 1), or standard normal.
+// Return the one number at the coordinates (first, second): uniform in [0, 1), or standard normal.
 double random_uniform(RandomKey key, uint64_t first, uint64_t second);
 double random_normal(RandomKey key, uint64_t first, uint64_t second);
 

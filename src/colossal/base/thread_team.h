@@ -11,13 +11,15 @@
 namespace colossal {
 
 // Threads that compute the parts of one task in parallel. After a task the threads keep spinning
-// for a while. OpenMP's threads would sleep as soon as a process has more waiting threads than
-// CPUs, and waking a thread takes longer than a matrix product with one row.
+// for up to a millisecond, so that they start the next task at once. OpenMP's threads would sleep
+// as soon as a process has more waiting threads than CPUs, and waking a thread takes longer than a
+// matrix product with one row.
 //
 // Only one thread at a time may call run().
 class ThreadTeam {
  public:
-  // threads: number of threads, including the caller of run().
+  // threads: number of threads, including the caller of run(). If the system refuses to start so
+  // many, the team is smaller, and a warning is logged.
   explicit ThreadTeam(int threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;
@@ -26,7 +28,7 @@ class ThreadTeam {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls part(i) for each i in [0, size()), each on a separate thread; part(0) runs on the calling
-  // thread. Returns when all calls have returned. Rethrows the first exception.
+  // thread. Returns when all calls have ended. Rethrows the first exception of the calls.
   void run(const std::function<void(int)>& part);
 
  private:
@@ -34,8 +36,8 @@ class ThreadTeam {
   void call(int index);
 
   const std::function<void(int)>* part_ = nullptr;
-  std::atomic<uint32_t> task_ = 0;  // number of tasks so far
-  alignas(64) std::atomic<int> running_ = 0;
+  std::atomic<uint32_t> task_ = 0;            // number of tasks so far
+  alignas(64) std::atomic<int> running_ = 0;  // number of workers that have not ended the task
   bool stopped_ = false;
   std::mutex mutex_;  // guards error_
   std::exception_ptr error_;

@@ -17,7 +17,8 @@ struct TomlEntry {
   int line = 0;          // counts from 1
 };
 
-// Returns the entries in the order of the file. An empty section is an entry with an empty object.
+// Returns the entries in the order of the file. An empty section [train] is the entry "train" with
+// an empty object.
 // Throws ConfigError, with file, line and column, if the file is not valid TOML, if it contains
 // dates or times (no key accepts them), or if it cannot be read.
 std::vector<TomlEntry> read_toml_file(const std::filesystem::path& path);

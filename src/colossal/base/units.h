@@ -16,14 +16,14 @@ struct ByteSize {
   auto operator<=>(const ByteSize&) const = default;
 };
 
-// These functions round to about three digits.
+// For people. All but format_count() round to about three digits.
 std::string format_bytes(int64_t bytes);                            // "17 B", "612 MiB", "1.50 GiB"
 std::string format_count(int64_t count);                            // "1,234,567"
 std::string format_duration(std::chrono::duration<double> length);  // "250ms", "4.2s", "1m23s"
 // "9,340 tokens/s"; below 100 with three digits: "4.96 steps/s".
 std::string format_rate(double per_second, std::string_view unit);
 
-// Exact: parse_duration and parse_bytes return the same value.
+// Exact: parse_duration() and parse_bytes() convert the text back to the same value.
 std::string exact_duration(std::chrono::milliseconds length);  // "300s", "250ms"
 std::string exact_bytes(ByteSize size);                        // "12GiB", "1000B"
 
@@ -31,8 +31,9 @@ std::string exact_bytes(ByteSize size);                        // "12GiB", "1000
 // Returns nullopt if the text is not a duration, is negative, or exceeds 10,000 years.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-// Parses "12GiB", "64 KiB", "10GB" (a power of 1000), in any case; a number without a unit is in
-// bytes. Returns nullopt if the text is not a size, is negative, or does not fit in 63 bits.
+// Parses "12GiB", "64 KiB", "10GB". KiB, MiB, .. are powers of 1024; KB, MB, .. are powers of 1000.
+// Units may be in upper or lower case; a number without a unit is in bytes. Returns nullopt if the
+// text is not a size, is negative, or does not fit in 63 bits.
 std::optional<ByteSize> parse_bytes(std::string_view text);
 
 }  // namespace colossal

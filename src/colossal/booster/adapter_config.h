@@ -11,9 +11,9 @@
 namespace colossal {
 
 // Resolves [adapter] for `model`, which has no adapter yet. Returns nullopt if kind = "none".
-// given_keys: the keys that the user has set. Throws ConfigError if the model has no weights, if a
-// target names no linear layer, or if the folder of resume_from cannot be read or differs from the
-// given keys.
+// given_keys: the keys that the user has set. Throws ConfigError if the keys contradict each other,
+// if the model has no weights, if a target names no linear layer, or if the folder of resume_from
+// cannot be read or contradicts one of given_keys.
 std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                                     const models::ModelSpecification& model,
                                                     const std::set<std::string>& given_keys);

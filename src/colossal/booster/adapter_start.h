@@ -15,8 +15,9 @@
 
 namespace colossal {
 
-// Holds, for each adapted module of a model's files, A and B made of the largest singular values of
-// its weight W: scale * B A is the best approximation of W of that rank. The frozen weight becomes
+// Holds the initial A and B of each adapted module of a model's files. They are made of the largest
+// singular values of the module's weight W, and their singular vectors: scale * B A is the best
+// approximation of W among matrices of the adapter's rank. The frozen weight becomes
 // W - scale * B A.
 class AdapterStart {
  public:
@@ -25,15 +26,17 @@ class AdapterStart {
   // adapter's rank exceeds the number of singular values. `specification` must outlive this.
   static AdapterStart of_weights(const models::ModelSpecification& specification,
                                  at::ScalarType type, const ParallelContext& context);
-  // Reads the initial A and B from a checkpoint of the run. The checkpoint stores them behind the
-  // trained A and B, in one tensor of twice the rank.
+  // Reads the initial A and B from a checkpoint of the run. The checkpoint stores the trained A and
+  // the initial A in one tensor of twice the rank, and likewise the trained B and minus the initial
+  // B. Throws ConfigError if a tensor is missing or has another shape.
   static AdapterStart of_checkpoint(const models::ModelSpecification& specification,
                                     const std::filesystem::path& checkpoint);
 
-  // Returns the change that replaces a weight W by W - scale * B A while weights are read. The
-  // result refers to this.
+  // Returns a change for checkpoint::read_weights(): it replaces each adapted weight W by
+  // W - scale * B A. This object must outlive the result.
   checkpoint::ChangedWeights rest() const;
-  // Stores A and B in the adapters' parameters, and in the parameters that keep the initial values.
+  // Stores the initial A and B in the adapters' parameters, and in the parameters that only keep
+  // them for checkpoints.
   void load(memory::ChunkEngine& chunks) const;
 
  private:
@@ -42,14 +45,16 @@ class AdapterStart {
   struct Pair {
     at::Tensor down, up;  // A [rank, in], B [out, rank]
   };
+  // Returns the adapted product whose weight this is; null if there is none.
   const adapters::Product* product_of(const nn::Parameter& weight) const;
-  // Returns the rows of `up` that belong to one product of a module whose weight packs several
-  // products.
+  // Returns the rows of `up` that belong to `product`. A module of the files may hold the weights
+  // of several products below each other.
   at::Tensor rows_of(const adapters::Product& product, const at::Tensor& up) const;
+  // Returns W - scale * B A on this rank, in fp64. here: this rank's shard of W.
   at::Tensor rest_of(const nn::Parameter& weight, const at::Tensor& here) const;
 
   const models::ModelSpecification* specification_;
-  std::map<std::string, Pair> of_modules_;
+  std::map<std::string, Pair> of_modules_;  // by the module's name in the model's files
 };
 
 }  // namespace colossal

@@ -1,4 +1,4 @@
-// Estimates the clock differences between ranks on several hosts from barriers that all ranks pass.
+// Estimates how the clocks of ranks on several hosts differ, from barriers that all ranks pass.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace colossal {
 
-// Times at which a rank entered and left a barrier, in seconds of its own clock.
+// Times at which a rank entered and left a barrier, in seconds of its own clock: steady_seconds().
 struct PassedBarrier {
   double entered = 0;
   double left = 0;
@@ -25,9 +25,10 @@ struct ClockOffset {
   double uncertainty = 0;
 };
 
-// Computes each rank's offset. of_ranks: [ranks][barriers]. No rank leaves a barrier before all
-// ranks have entered it; this bounds each offset from both sides. If 0 is within the bounds, as on
-// one host, the offset is 0.
+// Computes the offset of each rank. of_ranks: [ranks][barriers]. No rank leaves a barrier before
+// all ranks have entered it, which bounds each offset from both sides. The offset is 0 if 0 is
+// within the bounds, as it is for ranks on the host of rank 0; otherwise it is the middle of the
+// bounds.
 std::vector<ClockOffset> clock_offsets(const std::vector<std::vector<PassedBarrier>>& of_ranks);
 
 }  // namespace colossal

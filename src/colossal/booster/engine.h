@@ -40,39 +40,41 @@ struct EngineConfig {
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;
   memory::Tiers tiers;
-  // Order in which a micro-batch uses the weights, by stage, if weights are sharded or offloaded:
-  // see record_order(). If empty, the first micro-batch records the order, with all weights
-  // gathered.
+  // If weights are sharded or offloaded: the order in which a micro-batch uses them, by stage, from
+  // record_order(). If empty, the first micro-batch of each stage gathers all weights and records
+  // the order.
   memory::OrderOfStages order;
-  std::vector<std::string> metrics;  // names of the metrics that the loss returns: see is_maximum()
+  // Names of the metrics that the loss returns (LossSum::metrics). See also is_maximum().
+  std::vector<std::string> metrics;
   // Costs of the pipeline's stages, for schedules that depend on costs. Empty: all stages cost the
   // same.
   parallel::pipeline::Costs stage_costs;
-  // Only for a model with experts: its number of blocks, including blocks without experts, and the
-  // number of experts of a block that has experts. 0: router statistics are not collected.
+  // Only for a model with experts: the number of all its blocks, and the number of experts of each
+  // block that has experts. If `experts` is 0, router statistics are not collected.
   int64_t expert_layers = 0;
   int64_t experts = 0;
-  bool routers_drop = false;  // the routers have a capacity; dropped choices are counted
-  // How much a step changes the correction biases of routers. The bias rises for experts that had
-  // fewer rows than the mean and falls for experts that had more (L. Wang et al. 2024,
-  // "Auxiliary-Loss-Free Load Balancing"). 0: unchanged.
+  bool routers_drop = false;  // true: experts have a capacity; reports the part of dropped choices
+  // How much a step changes the correction bias of each expert. The bias rises for experts that had
+  // fewer rows than the mean of their layer, and falls for experts that had more (L. Wang et al.
+  // 2024, "Auxiliary-Loss-Free Load Balancing"). 0: biases do not change.
   double router_bias_rate = 0;
 };
 
 struct StepResult {
-  int64_t step = 0;                            // number of updates so far, including this one
-  double loss = 0;                             // mean over the global batch, before the update
-  double grad_norm = 0;                        // of the gradient of that mean, before clipping
-  double learning_rate = 0;                    // of this update
-  int64_t tokens = 0;                          // input tokens of the global batch, without padding
-  bool skipped = false;                        // no label counted, so nothing was updated
-  bool stop_requested = false;                 // on any rank
-  std::map<std::string, double> metrics = {};  // means over the step; without values: absent
-  RowsOfExperts expert_rows = {};              // only for a model with experts
+  int64_t step = 0;             // number of updates so far, including this one
+  double loss = 0;              // mean over the global batch, before the update
+  double grad_norm = 0;         // of the gradient of that mean, before clipping
+  double learning_rate = 0;     // of this update
+  int64_t tokens = 0;           // input tokens of the global batch, without padding
+  bool skipped = false;         // all labels were ignored, so nothing was updated
+  bool stop_requested = false;  // on any rank
+  // Means over the step, or maxima: see is_maximum(). A metric without values is absent.
+  std::map<std::string, double> metrics = {};
+  RowsOfExperts expert_rows = {};  // only for a model with experts
 };
 
-// Thrown if a loss or gradient is not finite. No rank has updated: the state is that before the
-// step.
+// Thrown on all ranks if a loss or gradient is not finite on any rank. No rank has updated: weights
+// and optimizer state are those before the step. what: names the loss or the gradient.
 class NonFiniteError : public Error {
  public:
   NonFiniteError(int64_t step, const std::string& what);
@@ -81,24 +83,27 @@ class NonFiniteError : public Error {
 
 class Engine {
  public:
-  // For a model that is a single stage.
+  // For a model that is a single stage. `context` must outlive the engine.
   Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
          const EngineConfig& config);
-  // For a model in as many stages as the context's strategy has. parameters: those of all stages.
+  // For a model in as many stages as the context's strategy has. parameters: those of all stages,
+  // also of stages on other ranks.
   Engine(nn::ParameterList parameters, StagedModel model, const ParallelContext& context,
          const EngineConfig& config);
 
   struct UpdateRequest {
-    // Called when the gradients are complete. Returns whether this rank received a request to stop.
-    // StepResult::stop_requested is the same on all ranks.
+    // Called by update() before ranks agree. Returns whether this rank received a request to stop.
+    // StepResult::stop_requested is then true on all ranks.
     std::function<bool()> stop_requested = [] { return false; };
-    // Called when all ranks have agreed to update, before any weight changes.
+    // Called once all ranks have agreed to update, before any weight changes. Not called if the
+    // step is skipped.
     std::function<void()> before_update = [] {};
   };
   // step() is forward_backward() followed by update(). micro_batches: this replica's micro-batches
-  // of the global batch, in order; at least one, and the same number in all replicas. Their lengths
-  // may differ. Collective over all ranks. Throws NonFiniteError; throws IoError, with the step's
-  // number, if a memory tier fails.
+  // of the global batch, in order; at least one, and the same number in all replicas. Micro-batches
+  // may differ in their numbers of sequences and in the lengths of these. Collective over all
+  // ranks. update() throws NonFiniteError. All three throw IoError, with the step's number, if a
+  // memory tier fails.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
@@ -106,33 +111,36 @@ class Engine {
     return step(micro_batches, UpdateRequest());
   }
 
-  // Sums losses and counts over the micro-batches of all replicas, without an update. micro_batches
-  // may be empty. Collective. stop_requested: as for step(). stages: a model with another head on
-  // the same weights; null: the trained model.
+  // Sums over the micro-batches of all replicas.
   struct Evaluation {
     double loss_sum = 0;
-    double count = 0;
-    bool stop_requested = false;
+    double count = 0;                            // labels that are not ignored
+    bool stop_requested = false;                 // on any rank
     std::map<std::string, double> metrics = {};  // as in StepResult
     double mean() const { return count > 0 ? loss_sum / count : 0; }
   };
+  // Computes losses without gradients and without an update. micro_batches: this replica's, the
+  // same number in all replicas; they may have no sequences. stop_requested: as in UpdateRequest.
+  // stages: a model with another head on the same weights; null: the trained model. Collective over
+  // all ranks.
   Evaluation evaluate(
       const std::vector<data::Batch>& micro_batches,
       const std::function<bool()>& stop_requested = [] { return false; },
       const StagedModel* stages = nullptr);
 
-  // record_actions(): from now on, training steps append the times of each action to `times`; null
-  // ends the recording. training_schedule(): returns the schedule of a step with
-  // `num_micro_batches`.
+  // From now on, training steps append the times of each action to `times`; null ends the
+  // recording.
   void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
+  // From now on, `call` is called after each action of a training step.
   void after_each_action(PipelineExecutor::AfterAction call) {
     executor_.after_each_action(std::move(call));
   }
+  // Returns the schedule of a training step with `num_micro_batches`.
   const parallel::pipeline::Schedule& training_schedule(size_t num_micro_batches) {
     return executor_.training_schedule(num_micro_batches);
   }
 
-  int64_t steps_done() const { return steps_done_; }
+  int64_t steps_done() const { return steps_done_; }  // updates so far, also those resumed
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
   memory::ChunkEngine& chunks() { return chunks_; }
   const memory::ChunkEngine& chunks() const { return chunks_; }
@@ -145,7 +153,7 @@ class Engine {
   template <typename Part>
   auto in_step(const Part& part);
   StepResult run_update(const UpdateRequest& request);
-  double gradient_scale() const;
+  double gradient_scale() const;  // factor of every loss in the backward pass
   ControlMessage empty_message() const;
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
   RowsOfExperts rows_of_experts(const ControlMessage& all) const;
@@ -161,7 +169,7 @@ class Engine {
   memory::Activations activations_;
   StagedModel model_;
   PipelineExecutor executor_;
-  ControlMessage control_;  // of the passes that were not followed by update() yet
+  ControlMessage control_;  // this rank's numbers from forward_backward(), until update()
   int64_t steps_done_ = 0;
 };
 

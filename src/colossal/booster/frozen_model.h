@@ -1,5 +1,5 @@
-// A model that is not trained, at the layout of the trained model: the reference of an alignment
-// method, a reward model, or a teacher.
+// A model that is not trained, at the layout of the model that a run trains: the reference of an
+// alignment method, a reward model, or a teacher.
 #pragma once
 
 #include <memory>
@@ -25,22 +25,24 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
 class FrozenModel {
  public:
   // Holds the job's model as a run would start with it: with the weights of the model's folder, or
-  // with weights initialised from the seed. The weights have no gradients and no optimizer state;
-  // ZeRO stage 3 and offloading apply to them too. context: that of the run. job: the run's job, or
-  // the result of job_of_folder(). head: called for each micro-batch on the ranks of the last
-  // stage. Collective.
+  // with weights initialised from the seed. A new adapter of the job is left out, because it does
+  // not change the model yet. The weights have no gradients and no optimizer state; ZeRO stage 3
+  // and offloading apply to them too. job: the run's job, or the result of job_of_folder().
+  // context: that of the run; must outlive this. head: called for each micro-batch on the ranks of
+  // the last stage. Collective.
   FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head);
   ~FrozenModel();
 
-  // Runs the micro-batches forward, in order, and calls the head for each. All ranks must pass the
-  // same number of micro-batches. Collective.
+  // Runs the micro-batches of this rank's replica forward, in order, and calls the head for each.
+  // All ranks must pass the same number of micro-batches. Collective.
   void run(const std::vector<data::Batch>& micro_batches);
 
  private:
   FrozenModel(std::unique_ptr<const ParallelContext> own, const ParallelContext& of_run,
               const Job& job, HeadLoss head);
 
-  // Set if the model is cut into other stages, heads or experts than the run's model; else null.
+  // Set if the model is divided otherwise than the run's model, into stages, heads or experts; then
+  // it needs groups of its own. Else null.
   std::unique_ptr<const ParallelContext> own_context_;
   const ParallelContext& context_;
   std::unique_ptr<nn::Builder> build_;

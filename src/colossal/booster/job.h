@@ -1,5 +1,5 @@
-// A validated run. All open settings are resolved, all settings that cannot work are refused, and
-// nothing is allocated yet.
+// A validated run, before anything is allocated. Settings that cannot work have been refused, and
+// settings left to the program are resolved, except those that need a dry run or all ranks.
 #pragma once
 
 #include <climits>
@@ -22,26 +22,31 @@ struct Job {
   models::ModelSpecification model;
   std::string tokenizer;  // "bytes", or the path of a tokenizer.json or its folder
   int64_t sequence_length = 0;
-  int64_t share = 0;        // sequences per step of each replica
-  int64_t micro_batch = 0;  // sequences per forward pass
+  int64_t share = 0;        // sequences of each replica in a step
+  int64_t micro_batch = 0;  // sequences in a forward pass of a replica
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  Precision precision;  // resolved on rank 0
+  // "auto" is resolved for this machine. train() replaces it on all ranks by the choice of rank 0,
+  // or of the checkpoint that the run resumes from.
+  Precision precision;
   memory::Recompute recompute;
   memory::Tiers tiers;
   bool weights_are_transient() const {
     return strategy.zero == 3 || !tiers.parameters.all_on_device();
   }
-  bool recompute_open = false;   // recompute = "auto", not decided yet: see plan/fit_memory.h
-  std::string recompute_reason;  // the decision, its saving and its cost
-  std::vector<memory::MemoryKind> tiers_open;  // offload_* = "auto", not decided yet
+  // True if memory.recompute = "auto": plan/fit_memory.h decides, and sets recompute_reason to a
+  // text with the decision, its saving and its cost.
+  bool recompute_open = false;
+  std::string recompute_reason;
+  // The kinds with memory.offload_* = "auto": plan/fit_memory.h decides, and sets tiers_reason.
+  std::vector<memory::MemoryKind> tiers_open;
   std::string tiers_reason;
-  // Limits of the bytes of a rank's tensors: at their peak on the device, stored on the host, and
-  // the sum of both. memory_budget is set if the device is a CPU and device_budget or host_budget
-  // was not given. 0: no limit.
+  // Limits for a rank's tensors in bytes: for their peak on the device, for what is stored on the
+  // host, and for the sum of both. memory_budget is set if the device is a CPU and device_budget or
+  // host_budget was not given. 0: no limit.
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
   int threads = 1;                    // per rank
   std::set<std::string> given_keys;   // the keys that the user set, for the report
-  std::vector<std::string> warnings;  // for people: settings that have no effect
+  std::vector<std::string> warnings;  // for people, such as settings that have no effect
 };
 
 struct Machine {
@@ -59,7 +64,9 @@ struct Machine {
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
 
+// Returns the configuration of the job's engine, without EngineConfig::order and ::metrics.
 EngineConfig engine_config(const Job& job);
+// Returns how to construct the job's model for a dry run.
 ModelSource source_of(const Job& job);
 
 }  // namespace colossal

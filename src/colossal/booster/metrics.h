@@ -14,13 +14,15 @@ namespace colossal {
 
 class MetricsLog {
  public:
-  // Appends to the file of an earlier run, after removing an unfinished last line. If `directory`
-  // is empty, nothing is written. Throws IoError.
+  // Creates `directory` if it is missing. If it has a metrics.jsonl of an earlier run, appends to
+  // it; an unfinished last line is removed first. tensorboard: also writes TensorBoard events. If
+  // `directory` is empty, nothing is written. Throws IoError.
   MetricsLog(const std::filesystem::path& directory, bool tensorboard);
   ~MetricsLog();
 
-  // The line is handed to the operating system before this returns. If the disk is full, lines are
-  // lost and one warning is logged; the run goes on.
+  // Writes the metrics of a step. The line is handed to the operating system before this returns.
+  // If that fails, for example because the disk is full, the line is lost; a warning is logged for
+  // the first lost line only, and the run goes on.
   void write(const report::StepMetrics& metrics);
 
  private:

@@ -14,10 +14,11 @@ namespace colossal {
 
 class ModelView {
  public:
-  // job: that of the model in training. weights: its weights, which must stay on the device between
-  // uses, with no transfer in progress. They must not change while this exists, because layers may
-  // cache values derived from them. groups: of the run's strategy, used only by this: two threads
-  // must not use the same group.
+  // job: that of the model in training. weights: its weights; they must stay on the device at all
+  // times (not ZeRO stage 3, not offloaded). They must not change while this exists, because
+  // layers may cache values derived from them. groups: a context with the run's strategy whose
+  // groups nothing else uses, because two threads must not use the same group. `groups` and
+  // `weights` must outlive this.
   ModelView(const Job& job, const ParallelContext& groups, const memory::ChunkEngine& weights);
   ~ModelView();
 

@@ -16,8 +16,8 @@ namespace colossal {
 
 // One part of a model that is a chain of parts.
 struct ModulePart {
-  // Module with the weights of the part. All ranks construct all parts, and then release the
-  // weights of stages on other ranks.
+  // Module with the weights of the part. Each rank constructs all parts; Booster::boost() then
+  // releases the weights of stages that are on other ranks.
   std::shared_ptr<torch::nn::Module> module;
   // Runs the part on a micro-batch. state: output of the previous part; empty for the first part.
   // The last part returns the loss, every other part returns the state for the next part.
@@ -35,8 +35,9 @@ struct ModulePart {
 // stages, or if stage_blocks does not sum to the number of parts.
 std::vector<int64_t> parts_of_stages(const Strategy& strategy, int64_t num_parts);
 
-// Groups the parts into stages. A stage throws ConfigError when it runs if its last part returns no
-// loss, or returns other tensors than passes_on declares.
+// Groups the parts into stages. When a stage runs, it throws ConfigError if the last part of the
+// chain returns no loss, or if another stage's last part returns tensors of other dtypes or shapes
+// than its passes_on.
 StagedModel stages_of(std::vector<ModulePart> parts, const std::vector<int64_t>& parts_of_stages);
 
 }  // namespace colossal

@@ -1,5 +1,5 @@
-// Finds a layout that works, near a layout that does not. Validates the whole job with each
-// candidate.
+// Finds layouts that work, near a layout that does not. Each candidate is tried by validating the
+// whole job with it.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,14 @@
 
 namespace colossal {
 
-// Returns the strategy of these settings on `ranks` ranks. Throws LayoutError or another
-// ConfigError if they do not work.
+// Returns the strategy of `config` on `ranks` ranks. Throws LayoutError or another ConfigError if
+// the settings do not work.
 using Validate = std::function<Strategy(const RunConfig& config, int ranks)>;
 
-// Returns up to two layouts that work: "parallel.tp = 3 (dp = 2), or --ranks=8". Sorted by number
-// of changed settings, then layouts with the same number of ranks first, then by distance from the
-// settings in `asked`. Returns "" if no near layout works.
+// Returns up to two changes of `asked` and `ranks` that work, as text: "parallel.tp = 3 (dp = 2),
+// or
+// --ranks=8". Both change as few settings as possible, at most three. Changes that keep the number
+// of ranks come first, and of these the smallest. Returns "" if no such change works.
 std::string nearest_layouts(const RunConfig& asked, int ranks, const Validate& validate);
 
 }  // namespace colossal

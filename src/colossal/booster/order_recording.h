@@ -5,11 +5,13 @@
 
 namespace colossal {
 
-// Runs the first micro-batch of rank `rank` as a dry run on meta tensors. All ranks get the same
-// result. loss: TrainingTask::loss_to_record().
+// Runs micro-batches of rank `rank` as a dry run on meta tensors, and returns the order for each of
+// the rank's stages. Ranks with the same stages get the same result. loss:
+// TrainingTask::loss_to_record(). Not collective.
 memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss = {});
 
-// Returns engine_config(job), with the order set if weights leave the device between uses.
+// Returns engine_config(job), with EngineConfig::order set if the job's weights are sharded or
+// offloaded.
 EngineConfig ordered_engine_config(const Job& job, int rank, HeadLoss loss = {});
 
 }  // namespace colossal

@@ -1,4 +1,5 @@
-// The keys of [parallel]: the sizes and modes of the axes.
+// Declares the keys of [parallel], the sizes and modes of the axes, and resolves them to a
+// Strategy.
 #pragma once
 
 #include "colossal/base/config_schema.h"
@@ -11,16 +12,19 @@ namespace colossal {
 // Returns the strategy for `ranks` ranks. Throws LayoutError.
 Strategy resolve_parallel(const ParallelConfig& config, int ranks);
 
-// Decides how ranks share attention heads, and sets key_value_replicas. A head is never divided, so
-// each rank that shares heads has at least one. The ranks of tp (in 2d, 2.5d and 3d: the columns of
-// ranks) share heads, and so do the ranks of Ulysses. Each rank of a ring has all heads. Throws
-// LayoutError if there are too few heads.
+// Checks that the model has enough attention heads for the ranks that share them, and sets
+// strategy.key_value_replicas. A head is never divided, so each of these ranks needs at least one.
+// Heads are shared by the ranks of tp (in 2d, 2.5d and 3d: by the columns of ranks), and, with
+// Ulysses, also by the ranks of sp. With ring attention, each rank of sp has all heads of its rank
+// of tp. Throws LayoutError if there are too few heads.
 void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 
-// Throws LayoutError unless each rank that shares experts has at least one expert or a part of one.
+// Throws LayoutError if the ranks of ep x expert_tp would not all have an expert or a part of one,
+// or if expert copies are requested without ep.
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts);
 
-// Keys that a training run shares with a model that is not trained.
+// Each adds some keys with their help. These keys mean the same for a training run and for a model
+// that is not trained.
 void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel);
@@ -30,7 +34,8 @@ void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel);
 
-// Adds only the keys that place a model that is not trained on ranks, over tp, ep and pp.
+// Adds the keys for a model that is not trained and is held once, by all ranks together: tp, ep,
+// expert_tp and pp with their modes, backend and timeout.
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 
 // Returns the strategy of the keys of describe_model_ranks(). Throws ConfigError if they cannot
@@ -38,8 +43,8 @@ void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFacts& facts,
                              int ranks);
 
-// Adds only the keys that place a model on ranks for an evaluation: all keys except those of
-// schedules and gradients.
+// Adds the keys for an evaluation: all keys except those of pipeline schedules, gradients and
+// expert copies.
 void describe_evaluation_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 
 // Returns the strategy of the keys of describe_evaluation_ranks(), for sequences of

@@ -27,7 +27,8 @@ namespace colossal {
 class PipelineExecutor {
  public:
   struct Options {
-    // false for a user's own torch module: its weights are fetched when operators receive them.
+    // As EngineConfig::uses_parameter_handles. false: weights are fetched when operators receive
+    // them.
     bool uses_handles = true;
     parallel::pipeline::Costs stage_costs;  // as EngineConfig::stage_costs
     std::vector<std::string> metrics;       // as EngineConfig::metrics
@@ -37,25 +38,29 @@ class PipelineExecutor {
                    memory::ChunkEngine& chunks, memory::Activations& activations,
                    const Options& options);
 
-  // Key of the random numbers of a step.
+  // Key of the random numbers of a step (see StepContext).
   struct Step {
     int64_t steps_done = 0;
     uint64_t seed = 0;
   };
-  // Accumulates the gradients of upstream * (sum of the losses) in the chunks, and adds the losses
-  // and counts of the last stage to `control`. Requires at least one micro-batch, and the same
-  // number on all ranks.
+  // Runs the forward and backward passes of a step. Accumulates the gradients of upstream * (sum of
+  // the losses) in the chunks. On ranks of the last stage, adds losses, counts and metrics to
+  // `control`; on each rank, adds the counts of its routers. Requires at least one micro-batch, and
+  // the same number on all ranks.
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
-  // Adds losses and counts to `control`, without gradients. Micro-batches may be empty.
+  // Runs forward passes without gradients. On ranks of the last stage, adds losses, counts and
+  // metrics to `control`. A micro-batch may have no sequences; the number of micro-batches must be
+  // the same on all ranks.
   void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
                 const Step& step, ControlMessage& control);
 
   using Schedule = parallel::pipeline::Schedule;
   const Schedule& training_schedule(size_t num_micro_batches);
-  // From now on, train() appends the times of each action to `times`; null ends the recording.
+  // From now on, train() appends to `times` when each computation and each wait for a message began
+  // and ended; null ends the recording.
   void record(std::vector<TimedAction>* times) { times_ = times; }
-  // Called after each action of train(), including messages.
+  // From now on, train() calls `call` after each action of its schedule, messages included.
   using AfterAction = std::function<void(const parallel::pipeline::Action&)>;
   void after_each_action(AfterAction call) { after_action_ = std::move(call); }
 

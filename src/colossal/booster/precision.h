@@ -10,7 +10,7 @@ namespace colossal {
 
 struct PrecisionConfig {
   std::string compute = "auto";  // "auto": bf16 if the device has bf16 instructions, else fp32
-  // "auto": fp32 if compute is bf16 and a step has several micro-batches, else that of compute
+  // "auto": fp32 if compute is bf16 and a step has several micro-batches, else the same as compute
   std::string gradients = "auto";
 };
 
@@ -21,7 +21,9 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
-// Throws ConfigError if a name is unknown, or if exactly one of compute and gradients is fp64.
+// Masters are fp64 if compute is fp64, else fp32. bf16_instructions: whether the device has them.
+// micro_batches: number in a step of a replica. Throws ConfigError if a name is unknown, or if only
+// one of compute and gradients is fp64.
 Precision resolve_precision(const PrecisionConfig& config, bool bf16_instructions,
                             int64_t micro_batches);
 

@@ -1,4 +1,4 @@
-// Measures where the time of a few steps is spent: by operator, by layer, and as a timeline.
+// Measures where the time of some steps is spent: by operator, by layer, and as a timeline.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,7 +10,8 @@
 
 namespace colossal {
 
-// Steps before a profile begins. They touch memory for the first time and do one-time work.
+// Number of a run's steps before a profile begins. They touch memory for the first time and do
+// other work that is done only once.
 inline constexpr int64_t kStepsBeforeProfile = 2;
 
 // Records operators on all threads of the process from construction to stop(). Only one instance at
@@ -24,7 +25,8 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Ends the recording of `steps` steps, writes the files, and returns the tables. Throws IoError.
+  // Ends the recording, writes the files, and returns the tables as text. steps: how many steps
+  // were recorded, for figures per step. Throws IoError.
   std::string stop(int64_t steps);
 
   struct Recording;

@@ -16,21 +16,24 @@
 
 namespace colossal {
 
-// Returns the records of the earlier stages (undefined: none) followed by the records of a stage's
-// routers: [layers, 2 * sequences * experts + 1]. Returns an undefined tensor if no layer so far
-// has experts.
+// Returns `before`, the records of the earlier stages, followed by those of this stage's routers:
+// [layers, 2 * sequences * experts + 1]. A row has RouterRecord::probabilities, ::chosen and
+// ::squared_log_sums of a layer with experts. Returns an undefined tensor if no layer so far has
+// experts; `before` may be undefined, too.
 at::Tensor join_records(const at::Tensor& before, const nn::RouterRecords& records);
 
-// Returns this rank's term of the loss of a micro-batch, a scalar with a graph. records: of all
-// layers. labels: number of counted labels on this rank. The sum of the terms over ranks is the
-// loss times the number of counted labels in the micro-batch of all replicas, so the loss is
-// weighted as the mean over labels. Collective over the ranks of a stage, counted as
-// Reason::expert. Laws: an all-reduce of 16 B over dp and sp. In addition, with
-// RouterLosses::Over::sequence: all-reduces of [layers, sequences, experts] in the router's dtype
-// over sp and over tp; else: one all-reduce of [layers, experts] over dp, sp and tp.
+// Returns this rank's term of the losses of a micro-batch, a scalar with a graph. records: result
+// of join_records() for all layers. labels: number of labels on this rank that are not ignored. The
+// sum of the terms over ranks is the loss times the number of such labels in the micro-batch of all
+// replicas. Engine divides it by the labels of the step, as it divides the main loss. Collective
+// over the ranks of the last stage, counted as Reason::expert. Laws: an all-reduce of 16 B over dp
+// and sp.
+// For the balance loss in addition: with RouterLosses::Over::sequence, all-reduces of [layers,
+// sequences, experts] in the router's dtype over sp and over tp; otherwise one all-reduce of
+// [layers, experts] over dp, sp and tp.
 using RouterLoss = std::function<at::Tensor(const at::Tensor& records, double labels,
                                             const nn::StepContext& context)>;
-// Returns null if there is no such loss. `context` must outlive the result.
+// Returns the function for these losses; null if all are off. `context` must outlive the result.
 RouterLoss make_router_loss(const nn::RouterLosses& losses, const ParallelContext& context);
 
 }  // namespace colossal

@@ -22,7 +22,9 @@ namespace colossal {
 
 struct DataConfig {
   std::vector<std::string> train;
-  std::vector<double> weights;  // of the entries of `train`; empty: all files are one source
+  // How often each entry of `train` is drawn from, relative to the others. Empty: all files of
+  // `train` are one source.
+  std::vector<double> weights;
   std::vector<std::string> validation;
   data::FileFormat format = data::FileFormat::by_name;
   std::string text_field = "text";
@@ -43,7 +45,7 @@ struct ParallelConfig {
   std::optional<bool> tp_sequence;  // unset: true if the mode supports it
   std::string sp_mode = "ring";
   std::optional<int64_t> zero;                            // unset: 1 if dp x sp > 1, else 0
-  std::variant<int64_t, std::string> zero_group = "all";  // or the number of ranks
+  std::variant<int64_t, std::string> zero_group = "all";  // or the number of ranks in a group
   std::string accumulate = "sharded";
   std::optional<std::string> pp_schedule;         // unset: 1f1b
   std::optional<int64_t> pp_chunks;               // unset: the default of the schedule
@@ -53,7 +55,7 @@ struct ParallelConfig {
 };
 
 struct MemoryConfig {
-  std::variant<int64_t, std::string> recompute = "none";  // or the number of layers
+  std::variant<int64_t, std::string> recompute = "none";  // or the number of layers to recompute
   memory::Offload offload_parameters = "none", offload_gradients = "none",
                   offload_optimizer = "none", offload_activations = "none";
   int64_t table_rows = 0;
@@ -93,7 +95,7 @@ struct TrainConfig {
   double gradient_clip = 1.0;
   int64_t seed = 0;
   std::optional<double> dropout;   // unset: that of the model
-  std::optional<int64_t> threads;  // unset: see Machine
+  std::optional<int64_t> threads;  // unset: this rank's part of the host's cores (see Machine)
   int64_t evaluate_every = 0;
 };
 
@@ -106,7 +108,7 @@ struct CheckpointConfig {
 
 struct LogConfig {
   std::string directory;
-  std::optional<int64_t> every;  // unset: see ProgressLine
+  std::optional<int64_t> every;  // unset: at intervals of time (see ProgressLine)
   bool tensorboard = false;
   bool report = true;
   int64_t profile = 0;
@@ -127,10 +129,10 @@ struct RunConfig {
   LogConfig log;
 };
 
-// Adds every key with its target in `config`, which must outlive `schema`.
+// Adds every key of run.toml to `schema`. The targets are in `config`, which must outlive `schema`.
 void describe(ConfigSchema& schema, RunConfig& config);
 
-// Adds only the keys for reading files as text: format, text_field, cache, invalid.
+// Adds only the keys of [data] for reading files as text: format, text_field, cache, invalid.
 void describe_text(ConfigSchema& schema, DataConfig& data);
 
 }  // namespace colossal

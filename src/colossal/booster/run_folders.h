@@ -1,5 +1,5 @@
-// The folders that a run writes to. They are checked for write access before the first step, and
-// locked until the run ends.
+// The folders that a run writes to: checks before the first step that they can be written, and
+// locks them until the run ends.
 #pragma once
 
 #include <filesystem>
@@ -17,9 +17,10 @@ namespace colossal {
 class RunFolders {
  public:
   // Rank 0 creates and locks checkpoint.directory and log.directory. Each rank checks that it can
-  // write where it will have to write. Warns if the run saves no checkpoints. Errors are thrown on
-  // all ranks: ConfigError if another run uses a folder, or if checkpoint::RunFolder refuses it;
-  // IoError if a folder cannot be written. Collective.
+  // write where it will have to write, also in data.cache. Warns if the run saves no checkpoints.
+  // The locks are held until the destructor runs. Errors are thrown on all ranks: ConfigError if
+  // another run uses a folder, or if checkpoint::RunFolder refuses it; IoError if a folder cannot
+  // be written. Collective.
   RunFolders(const Job& job, const ParallelContext& context);
 
   // Returns null if checkpoint.directory is empty.
@@ -30,12 +31,13 @@ class RunFolders {
  private:
   void lock(const char* setting, const std::string& folder);
 
-  std::vector<std::filesystem::path> locked_;  // on rank 0
-  std::vector<std::unique_ptr<io::FolderLock>> locks_;
+  std::vector<std::filesystem::path> locked_;           // on rank 0
+  std::vector<std::unique_ptr<io::FolderLock>> locks_;  // of locked_
   std::optional<checkpoint::RunFolder> checkpoints_;
 };
 
-// Checks memory.nvme_path for write access. Called once it is known whether the run uses the path.
+// Checks that each rank can write to memory.nvme_path, if job.tiers uses it: so all "auto" tiers
+// must be decided. Throws IoError on all ranks. Collective.
 void prove_swap_folder(const Job& job, const ParallelContext& context);
 
 }  // namespace colossal

@@ -21,23 +21,25 @@
 
 namespace colossal {
 
-// Returns how many numbers each rank sends to all other ranks after a step: memory in total and by
-// kind, bytes by tier, and bytes sent by axis. Tiers without use count too.
+// Returns how many numbers of 8 bytes each rank sends to all other ranks after a step: memory in
+// total and by kind, bytes by tier, and bytes sent by axis. Unused tiers are included.
 int64_t num_rank_figures(const ParallelContext& context);
 
 class RunMonitor {
  public:
-  // All members are collective over all ranks; only rank 0 writes. shown_metrics: the task's
-  // metrics for the progress line.
+  // The constructor and all functions are collective over all ranks; only rank 0 writes.
+  // shown_metrics: the task's metrics for the progress line. All references must outlive this.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
              std::vector<std::string> shown_metrics, StepMemory& memory);
 
-  void start(int64_t steps_done);
+  void start(int64_t steps_done);  // before the first step of this process
   void begin_step();
+  // validation_loss: set if the model was evaluated after this step.
   void end_step(const StepResult& result, std::optional<double> validation_loss);
   // Writes all metrics so far, so that no checkpoint is ahead of the metrics.
   void prepare_checkpoint();
-  void finish();  // writes report.html; end_step() does so at intervals
+  // Writes the last metrics and report.html. end_step() writes report.html, too, at intervals.
+  void finish();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -63,8 +65,8 @@ class RunMonitor {
   std::vector<std::string> shown_metrics_;
   StepMemory& memory_;
   bool writes_ = false;  // rank 0
-  // FLOP/s of all ranks' threads together, in the compute dtype. Measured at the start; raised if a
-  // step achieves more, because the machine may have been busy during the measurement.
+  // Rate of matrix products in the compute dtype, in FLOP/s, of all ranks together. Measured at the
+  // start; raised if a step achieves more, because the machine may have been busy then.
   double gemm_flops_ = 0;
   int64_t steps_begun_ = 0;
   std::unique_ptr<Profiler> profiler_;
@@ -74,14 +76,14 @@ class RunMonitor {
   bool report_failed_ = false;   // set once, so that a failure is logged only once
   bool routing_failed_ = false;  // set once, so that a failure is logged only once
   Clock::time_point step_start_;
-  std::map<std::string, int64_t> sent_before_;  // at the end of the previous step
-  memory::TierPools::Traffic moved_before_;     // at the end of the previous step
+  std::map<std::string, int64_t> sent_before_;  // bytes by axis, until the end of the last step
+  memory::TierPools::Traffic moved_before_;     // until the end of the last step
   std::optional<report::StepMetrics> pending_;  // metrics of the last step, not written yet
-  at::Tensor figures_;                          // [ranks, figures]: memory and bytes of each rank
+  at::Tensor figures_;                          // [ranks, num_rank_figures()]
   comm::Work figures_gathered_;
   std::unique_ptr<MetricsLog> log_;
   std::unique_ptr<ProgressLine> progress_;
-  RowsOfExperts expert_rows_;  // of the steps of this process
+  RowsOfExperts expert_rows_;  // summed over the steps of this process
   int64_t steps_of_expert_rows_ = 0;
 };
 

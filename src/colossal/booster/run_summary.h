@@ -19,13 +19,14 @@ std::string describe_recompute(const memory::Recompute& recompute, int64_t layer
 // "compute bf16, masters fp32, gradients bf16"
 std::string describe_precision(const Precision& precision);
 
-// Returns a few lines to log before the first step: model, layout, precision, memory of the model
-// states, and bytes to send.
+// Returns a few lines to log before the first step: model, layout, precision, memory of weights,
+// gradients and optimizer state, and gemm_flops: the rate of matrix products of all ranks together,
+// in FLOP/s.
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);
 
-// Writes LOG_DIR/report.html from LOG_DIR/metrics.jsonl. step_memory, expert_rows: as in RunReport.
-// Throws IoError.
+// Writes report.html into log.directory, from metrics.jsonl there. gemm_flops: as for
+// describe_run(). step_memory, expert_rows: as in RunReport. Throws IoError.
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
                   const std::vector<report::ChartSeries>& step_memory,
                   const RowsOfExperts& expert_rows);

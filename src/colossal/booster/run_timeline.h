@@ -1,5 +1,5 @@
-// Records when each rank's stages ran in some steps, and writes one file with the measured and the
-// simulated timeline.
+// Records when each rank computed and waited in some steps, and writes one file with the measured
+// timeline and a simulated one.
 #pragma once
 
 #include <filesystem>
@@ -23,14 +23,15 @@ struct RankTimes {
   std::vector<TimedAction> actions;  // in the order of their ends
 };
 
-// Returns the mean duration of each stage's computations, in seconds, over ranks and steps. If the
-// schedule does not split backward passes, the whole backward pass counts as input_gradient.
+// Returns the mean duration of each stage's computations for a micro-batch, in seconds, over ranks
+// and steps. If the schedule does not split backward passes, the whole backward pass counts as
+// input_gradient, and weight_gradient is 0.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
-// Returns a better cut of the model's blocks, computed from the durations of the stages in the
-// present cut. The cost of a block is the mean over the stages between the first and the last, or,
-// if there are none, that of the first stage. Returns {} if the slowest stage would not become
-// clearly faster.
+// Returns a better division of the model's blocks among stages: the number of blocks of each stage.
+// measured: the durations with the present division, stage_blocks. The duration of a block is taken
+// as the mean in the stages between the first and the last, or, if there are none, in the first
+// stage. Returns {} if the slowest stage would not become clearly faster.
 std::vector<int> better_cut(const parallel::pipeline::Costs& measured,
                             const std::vector<int64_t>& stage_blocks);
 
@@ -38,22 +39,24 @@ struct RunTimelineResult {
   std::vector<report::TraceEvent> events;
   parallel::pipeline::Costs costs;  // measured_costs()
   int64_t steps = 0;
-  double measured = 0;      // mean seconds of a step from its first to its last computation
-  double simulated = 0;     // the same for a simulation of `schedule` with measured_costs()
-  double bubble_share = 0;  // in the simulation
-  double uncertainty = 0;   // remaining error of the clock alignment of ranks, in seconds
+  // Mean seconds of a step, from the begin of the first computation of any rank to the end of the
+  // last.
+  double measured = 0;
+  double simulated = 0;     // the same in a simulation of the schedule with `costs`
+  double bubble_share = 0;  // in the simulation: the part of the ranks' time without computation
+  double uncertainty = 0;   // largest ClockOffset::uncertainty of a rank, in seconds
 };
 
-// Converts all times to the clock of rank 0, counted from the first action. Each rank has a row
-// "measured" and a row "simulated". A simulated step begins when the first rank began the measured
-// step.
+// Makes the events of both timelines. Times are converted to the clock of rank 0 and counted from
+// the first computation. Each rank has a row "measured" and a row "simulated". Each simulated step
+// begins when the first rank began the measured step.
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
                                 const parallel::pipeline::Schedule& schedule);
 
-// Records from construction to finish().
+// Records the steps of an engine from construction to finish().
 class RunTimeline {
  public:
-  // `engine` must outlive it.
+  // `engine` must outlive this.
   explicit RunTimeline(Engine& engine) : engine_(engine) { engine_.record_actions(&actions_); }
   ~RunTimeline() { engine_.record_actions(nullptr); }
   RunTimeline(const RunTimeline&) = delete;
@@ -67,7 +70,8 @@ class RunTimeline {
   std::vector<TimedAction> actions_;
 };
 
-// Writes timeline.json into `directory` and returns a summary for people. Throws IoError.
+// Writes timeline.json into `directory` and returns a summary for people. ranks: result of
+// RunTimeline::finish(). Throws IoError.
 std::string write_timeline(std::vector<RankTimes> ranks, Engine& engine,
                            const std::filesystem::path& directory);
 

@@ -15,21 +15,22 @@
 
 namespace colossal {
 
-// Constructs a second instance of a model, for a dry run.
+// How to construct a second instance of a model, for a dry run.
 struct ModelSource {
   parallel::Sharding sharding;
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;
-  at::ScalarType compute = at::kFloat;
+  at::ScalarType compute = at::kFloat;  // dtype of computation
   nn::RouterLosses router_losses = {};
 };
 
 class StateShapes {
  public:
-  // Finds the shapes as on this rank of `context`.
+  // Finds the shapes on this rank of `context`.
   StateShapes(const ModelSource& source, const ParallelContext& context);
   ~StateShapes();
 
-  // Returns tensors on meta with the dtypes and shapes that `stage` passes on for this batch.
+  // Returns tensors on meta with the dtypes and shapes that `stage` passes on for this whole batch.
+  // Runs the stages only once for each shape of inputs.
   StageState after(int stage, const data::Batch& batch);
 
  private:
@@ -37,11 +38,12 @@ class StateShapes {
   StageState run(int stage, const data::Batch& batch);
 
   std::unique_ptr<DryModel> model_;
-  using Key = std::pair<int, std::vector<int64_t>>;  // stage, shape of the inputs
+  using Key = std::pair<int, std::vector<int64_t>>;  // stage, shape of the batch's inputs
   std::map<Key, StageState> found_;
 };
 
-// Returns stages_of(), with state_like set if there are several stages.
+// Returns stages_of() with the router losses of `source`, and with state_like set if there are
+// several stages. `model` and `context` must outlive the result.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 

@@ -11,22 +11,22 @@
 
 namespace colossal {
 
-// Tracks allocations of the constructing thread, from construction on. Construct it before the
-// model, so that no allocation is missed. On a GPU nothing is tracked.
+// Tracks the tensors that the constructing thread allocates, from construction on. Construct it
+// before the model, so that no allocation is missed. On a GPU nothing is tracked.
 class StepMemory {
  public:
   explicit StepMemory(const ParallelContext& context);
 
-  // Resident bytes at construction: the program, its libraries, a corpus in memory.
+  // Resident bytes of the process at construction: the program, its libraries, a corpus in memory.
   int64_t base_bytes() const { return base_bytes_; }
 
   void begin_step();
   void end_step();
   // Returns the bytes by kind at the peak of the last step; nullopt if nothing is tracked.
   const std::optional<memory::BytesByKind>& peak() const { return peak_; }
-  // Returns the bytes of each kind over the second step, for a stacked chart; x is in milliseconds.
-  // Kinds without bytes are left out. (In the first step, memory is touched for the first time and
-  // libraries allocate their caches.)
+  // Returns the bytes of each kind during the second step, for a stacked chart; x is in
+  // milliseconds since the begin of the step. Kinds without bytes are left out. The first step is
+  // not typical: memory is touched for the first time, and libraries allocate their caches.
   const std::vector<report::ChartSeries>& second_step() const { return second_step_; }
 
  private:

@@ -1,4 +1,4 @@
-// The times at which a rank ran an action of its pipeline's schedule.
+// When a rank computed, or waited for a message, in its pipeline's schedule.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,13 @@
 namespace colossal {
 
 struct TimedAction {
-  // A computation; or, if `waits` is true, the message that the rank waited for before its next
-  // computation.
+  // If `waits` is false: the computation. If it is true: the send or receive that the rank waited
+  // for.
   parallel::pipeline::Action action;
   bool waits = false;
-  int64_t step = 0;
-  // Seconds of this host's steady clock. On an accelerator: the time when the work was issued.
+  int64_t step = 0;  // counts from 1
+  // Seconds of the steady clock of the rank's host. On a GPU, these are the times when the work was
+  // issued, not when it ran.
   double begin = 0;
   double end = 0;
 

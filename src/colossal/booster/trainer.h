@@ -13,34 +13,38 @@
 namespace colossal {
 
 struct TrainingHooks {
-  // during_set_up is called repeatedly before the first step, while corpora are tokenized;
-  // set_up_done is called right before the first step. An exception from either ends the run.
+  // during_set_up is called repeatedly while the task is made, in particular while corpora are
+  // tokenized. set_up_done is called once, right before the first step. An exception from either
+  // ends the run.
   std::function<void()> during_set_up = [] {};
   std::function<void()> set_up_done = [] {};
-  // Called at the end of each training step and of each evaluation step. If it returns true on any
-  // rank, the run ends there and saves a checkpoint. An evaluation in progress is abandoned, except
-  // the evaluation after the last training step.
+  // Called once in each training step, just before the ranks agree on the update, and once in each
+  // step of an evaluation. If it returns true on any rank, the run completes the training step,
+  // saves a checkpoint and ends. An evaluation in progress is abandoned, unless it is the one after
+  // the last training step.
   std::function<bool()> stop_requested = [] { return false; };
   // Returns the job with memory.recompute = "auto" and memory.offload_* = "auto" decided so that
-  // the job fits its memory budgets. Called on rank 0, before anything is allocated. Throws
-  // ConfigError if the job cannot fit.
+  // the job fits its memory budgets: plan::fit_memory(). Called only on rank 0, before anything is
+  // allocated. Throws ConfigError if the job cannot fit. Empty: nothing is checked, and no such
+  // setting may be "auto".
   std::function<Job(const Job&)> fit_memory = {};
 };
 
 struct TrainingSummary {
-  int64_t steps = 0;
-  double loss = 0;  // of the last step
-  std::optional<double> validation_loss;
-  bool stopped = false;  // ended by a request before train.steps
-  bool saved = true;     // false if the last checkpoint failed
+  int64_t steps = 0;                      // updates so far, also those before the run resumed
+  double loss = 0;                        // of the last step
+  std::optional<double> validation_loss;  // of the last evaluation; nullopt if there was none
+  bool stopped = false;                   // a request to stop ended the run before train.steps
+  bool saved = true;                      // false if the last checkpoint failed
 };
 
 // Makes the task of predicting the next token of data.train.
 std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
                                                      const std::function<void()>& preparing);
 
-// Runs `job` to its end as one of the ranks of `world`. Throws ConfigError, IoError, CommError, or
-// NonFiniteError. Before NonFiniteError is thrown, the state before the failed step is saved.
+// Runs `job` to its end as one of the ranks of `world`. Collective. Throws ConfigError, IoError,
+// CommError, or NonFiniteError. Before NonFiniteError is thrown, the state before the failed step
+// is saved, unless the failed step is the first of this process.
 TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& hooks,
                       const MakeTask& make_task = make_language_modeling);
 

@@ -20,7 +20,7 @@ namespace colossal {
 
 // Throws ConfigError if the tokenizer has more tokens than the model's vocabulary.
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
-// Opens and checks the job's tokenizer, and logs a description of it.
+// Opens the job's tokenizer, calls check_vocabulary(), and logs a description of the tokenizer.
 std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job);
 
 // Returns how the samples of a step are divided into micro-batches, for this rank's replica.
@@ -28,20 +28,22 @@ data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
 // Returns the options of [data] for reading files as text.
 data::CorpusOptions corpus_options(const DataConfig& config);
-// Calls Corpus::open(), and logs what was read and skipped.
+// Calls Corpus::open(), and logs how much was read and how much was skipped.
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options);
 
-// Compares two results of TrainingData::state() and describes, for people, how the training texts
-// of the runs differ. Returns "" if they do not differ as far as the older state shows.
+// Compares the tokenizer and training corpus in two results of TrainingData::state(). saved: from a
+// checkpoint; here: of this run. Returns a sentence that describes the difference. Returns "" if
+// there is none, or if `saved` lacks the fields to show one.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
 // The task of predicting the next token of a text.
 class TrainingData final : public TrainingTask {
  public:
-  // Opens the corpora and tokenizes them if needed; meanwhile calls `tokenizing` repeatedly.
-  // Collective: throws ConfigError on all ranks if a rank's corpora differ from those of rank 0.
-  // Also throws what `tokenizing`, check_vocabulary and Corpus::open throw.
+  // Opens the corpora and tokenizes them if needed; meanwhile calls `tokenizing` repeatedly. Throws
+  // ConfigError on all ranks if a rank's tokenizer or corpora differ from those of rank 0. Also
+  // throws what `tokenizing`, check_vocabulary() and Corpus::open() throw. Collective. `job` and
+  // `context` must outlive this.
   TrainingData(const Job& job, const ParallelContext& context,
                const std::function<void()>& tokenizing);
 
@@ -52,8 +54,8 @@ class TrainingData final : public TrainingTask {
   data::BatchLoader validation_loader() const override;
   int64_t num_validation_steps() const override;
 
-  // Has fingerprints of the corpora and the tokenizer, the sequence length, and what determines the
-  // order of samples.
+  // Returns fingerprints of the corpora and the tokenizer, the sequence length, and the settings
+  // that determine the order of samples.
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
 

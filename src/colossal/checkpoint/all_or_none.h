@@ -1,4 +1,4 @@
-// Runs file operations on all ranks so that they succeed, or fail, on all ranks together.
+// Runs file operations on the ranks of a group. If one fails on any rank, all ranks throw.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace colossal::checkpoint {
 
 // Runs `work` on each rank of the group, and returns the results of all ranks, in rank order. If
 // `work` threw on any rank, every rank throws: ConfigError if all failed ranks threw ConfigError,
-// else IoError. The message names the failed ranks and their reasons, grouped by reason.
-// Collective.
+// else IoError. The message has each reason with the ranks that failed for it. A CommError is
+// thrown on, at once and only on its rank. Collective.
 std::vector<std::string> all_or_none(const comm::Group& group,
                                      const std::function<std::string()>& work);
 

@@ -18,35 +18,38 @@
 
 namespace colossal::checkpoint {
 
-// Quantization of each tensor [outputs, inputs] that is to be quantized, by its name in the folder.
-// The number of inputs is a multiple of the group size.
+// How to quantize each tensor [outputs, inputs] that is to be quantized, by its name in `source`.
+// The number of inputs must be a multiple of the group size.
 using QuantizedTensors = std::map<std::string, ops::Quantization>;
 
 class CompressedFolder {
  public:
-  // Creates `folder` with files of their final size, one for each file of `source`. `source` must
-  // outlive this. Throws IoError.
+  // Creates `folder` with one weight file, of its final size, for each file of `source`. `source`
+  // must outlive this. Not thread-safe. All functions throw IoError.
   CompressedFolder(const WeightFolder& source, std::filesystem::path folder,
                    QuantizedTensors quantized);
   ~CompressedFolder();
 
-  // Adds rows of a tensor. They must be quantized as `quantized` declares. rows: row ranges, in
-  // order; empty: all rows. Writes the tensor once all its rows are added.
+  // Adds quantized rows of a tensor. `quantized` must have the tensor with this quantization. rows:
+  // ranges of the tensor's rows, for the rows of `matrix` in their order; empty: all rows. The
+  // tensor is written to its file once all its rows have been added.
   void write(const std::string& tensor, const std::vector<Range>& rows,
              const ops::QuantizedMatrix& matrix);
-  // Replaces rows of a tensor that is not quantized.
+  // Replaces rows of a tensor that is not quantized. rows: as for write(). The changed tensor stays
+  // in memory until finish() writes it.
   void change(const std::string& tensor, const std::vector<Range>& rows, const at::Tensor& values);
-  // Copies all other tensors from `source`, and waits until everything is on disk.
+  // Writes the changed tensors, copies all others from `source`, and waits until everything is on
+  // disk.
   void finish();
 
  private:
-  struct Shard;
-  struct Pending;
+  struct Shard;    // a file that is being written
+  struct Pending;  // a quantized tensor of which rows are missing
 
   void add_shard(const io::SafetensorsReader& file);
   void write_bytes(const std::string& tensor, std::span<const std::byte> bytes);
   void write_whole_matrix(const std::string& tensor, const Pending& pending);
-  void write_index(bool several) const;
+  void write_index(bool several) const;  // several: the folder needs an index file
 
   const WeightFolder& source_;
   std::filesystem::path folder_;

@@ -1,5 +1,5 @@
-// Plans which bytes of which file of a checkpoint belong to which tensor. The plan is the same on
-// every rank.
+// Plans where the tensors of a checkpoint are stored: in which file, at which bytes. Every rank
+// computes the same plan.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct WeightFiles {
   std::string config = "config.json";
   std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
   bool only_adapter = false;   // only the adapter, in one file: NAME.safetensors
-  int64_t shard_bytes = int64_t{4} << 30;  // a larger tensor has a file of its own
+  // The most bytes of tensors in one file. A tensor that is larger has a file of its own.
+  int64_t shard_bytes = int64_t{4} << 30;
 };
 
 class FilePlan {
@@ -35,16 +36,16 @@ class FilePlan {
   };
   const std::vector<PlannedFile>& files() const { return files_; }
 
-  // Position of an element of a tensor: the file, and the byte offset in the file.
   struct Position {
     const std::string* file;
-    int64_t offset;
+    int64_t offset;  // in bytes, from the beginning of the file
   };
+  // Returns the position of element `begin` of a tensor, flattened.
   Position find(const std::string& tensor, int64_t begin) const;
 
   std::string index_json() const;  // contents of NAME.safetensors.index.json
 
-  // Names of a parameter's tensors in kOptimizerFile.
+  // Return the names of a parameter's tensors in kOptimizerFile.
   static std::string master_name(const std::string& parameter) { return "master." + parameter; }
   static std::string state_name(const std::string& state, const std::string& parameter) {
     return state + "." + parameter;
@@ -52,14 +53,14 @@ class FilePlan {
 
  private:
   struct Place {
-    size_t file, entry;
+    size_t file, entry;  // indices into files_, and into the entries of the file's plan
   };
 
   void add(const std::string& name, const std::vector<io::TensorSpec>& tensors);
 
   std::vector<PlannedFile> files_;
   std::unordered_map<std::string, Place> places_;  // by name of the tensor
-  size_t weight_files_ = 0;
+  size_t weight_files_ = 0;  // number of files with weights, at the beginning of files_
   int64_t weight_bytes_ = 0;
 };
 

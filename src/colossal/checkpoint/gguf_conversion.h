@@ -9,8 +9,9 @@
 namespace colossal::checkpoint {
 
 // Writes `file` from a folder with config.json, weights and, optionally, tokenizer.json. Matrices
-// are converted to `type`, with two exceptions: a matrix whose rows are not whole quantization
-// blocks is stored as f16, and with q4_k the head is stored as q6_k. Vectors are stored as f32.
+// are converted to `type`, with these exceptions: the weights of routers are stored as f32, with
+// q4_k the head is stored as q6_k, and a matrix whose rows are not whole quantization blocks is
+// stored as f16. Vectors are stored as f32.
 // Throws ConfigError if the family or the model cannot be converted to GGUF, or if `file` exists.
 // Throws IoError if a file is invalid or cannot be written.
 void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path& file,

@@ -11,9 +11,10 @@
 
 namespace colossal::checkpoint {
 
-// Returns the GGUF fields of a folder's tokenizer, with `vocabulary` tokens. If there is no
-// tokenizer.json, returns the fields for "no tokenizer". Throws ConfigError for another kind of
-// tokenizer, IoError for an invalid file.
+// Returns the GGUF fields of a folder's tokenizer. vocabulary: size of the model's vocabulary, to
+// which the list of tokens is padded. If there is no tokenizer.json, returns the fields for "no
+// tokenizer". Throws ConfigError for a kind of tokenizer that cannot be converted, IoError for an
+// invalid file.
 GgufFields tokenizer_fields(const std::filesystem::path& folder, int64_t vocabulary);
 
 // Returns the tokenizer files of a Hugging Face folder, name to content, for the tokenizer in a

@@ -1,4 +1,4 @@
-// A StoredTensor whose values are in memory: scales or zeros of another tensor.
+// A StoredTensor whose values are in memory: the scales or zero points of another StoredTensor.
 #pragma once
 
 #include <cstring>
@@ -11,7 +11,7 @@ namespace colossal::checkpoint {
 
 class HeldTensor : public StoredTensor {
  public:
-  // of: the tensor whose name and file this reports.
+  // of: the tensor that the values belong to; name() and file() return those of `of`.
   HeldTensor(const StoredTensor& of, std::vector<int64_t> shape, std::vector<float> values)
       : StoredTensor(of.name(), of.file(), std::move(shape), at::kFloat),
         values_(std::move(values)) {}

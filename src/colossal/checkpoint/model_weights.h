@@ -9,15 +9,19 @@
 
 namespace colossal::checkpoint {
 
-// Reads all weights of the model's folder, and of its adapter's folder, into `chunks`. `asked` is
-// called whenever a parameter is looked up. Throws as read_weights() does.
+// Reads the weights of the model's folder, and of its adapter's folder, into `chunks`, and those of
+// `apart` as UnchunkedParameters describes. Parameters of a new adapter that train a copy of a
+// weight begin with the model's values; its other parameters are not read. changed: applied to the
+// model's weights. asked: called whenever a parameter of the model is looked up, for progress.
+// Throws as read_weights() does.
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
                 const UnchunkedParameters& apart = {}, const std::function<void()>& asked = {},
                 const ChangedWeights& changed = {});
 
-// Reads the weights of an adapter from its folder, for those of `parameters` that are in `chunks`.
-// Throws ConfigError if the folder has a copy of a base model's weight that differs from the
-// model's, for example because the vocabulary was enlarged.
+// Reads the weights of an adapter, `parameters`, from its folder into `chunks`. adapted: the model
+// with the adapter. Throws ConfigError if the folder has a copy of one of the model's weights that
+// differs from the weight, for example because the vocabulary was enlarged. Also throws as
+// read_weights() does.
 void read_adapter(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
                   memory::ChunkEngine& chunks);
 

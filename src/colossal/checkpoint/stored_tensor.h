@@ -1,5 +1,6 @@
-// Tensors of a folder, as values that a model reads. Most tensors are stored as plain values.
-// Published models also have quantized tensors, with scales in separate tensors; these are decoded:
+// Reads the tensors of a folder as the values that a model computes with. Most tensors are stored
+// as plain values. Published models also have quantized tensors, with scales in separate tensors.
+// These formats are decoded:
 //
 //   NAME with NAME_scale_inv    F8_E4M3 [out, in] and F32 [out / 128, in / 128], rounded up, or
 //                               other block sizes: value = stored value * scale of its block
@@ -8,9 +9,9 @@
 //                               group of a row, or per block (compressed-tensors). Decoded to fp32
 //   NAME_blocks, NAME_scales    U8 [.., out, in / 32, 16] and U8 [.., out, in / 32]: MXFP4 (Open
 //                               Compute Project, "OCP Microscaling Formats", 2023). A byte has two
-//                               values, the first in the low bits, times 2^(scale - 127). The
-//                               tensor NAME is the transpose, [.., in, out] (GPT-OSS).
-//                               Decoded to bf16
+//                               E2M1 numbers, the first in the low bits. 32 of them share a scale:
+//                               value = number * 2^(scale - 127). The decoded tensor NAME is the
+//                               transpose, [.., in, out] (GPT-OSS). Decoded to bf16
 //   qweight, qzeros, scales     in place of "weight": gptq and awq (packed_integers.h). Decoded to
 //                               fp32
 //   NAME_packed, NAME_scale     pack-quantized of compressed-tensors (packed_integers.h).
@@ -34,22 +35,23 @@
 
 namespace colossal::checkpoint {
 
-// A folder of weights, with the format in which it stores them.
+// A folder of weights, and how they are quantized.
 class WeightFolder : public io::TensorDirectory {
  public:
   using TensorDirectory::TensorDirectory;
 
-  // Returns the storage format. Reads it at the first call. Throws ConfigError for an unsupported
-  // format. Not thread-safe.
+  // Returns how the weights are quantized; read from config.json at the first call. Throws
+  // ConfigError for an unsupported quantization. Not thread-safe.
   const models::StoredForm& form() const;
   // Throws ConfigError if the folder has quantized weights. what: the operation that needs plain
-  // values, for the message ("merge an adapter into").
+  // values; the message says "there are no numbers to WHAT" ("merge an adapter into").
   void require_numbers(const std::string& what) const;
 
  private:
   mutable std::optional<models::StoredForm> form_;
 };
 
+// A tensor of values, read on demand.
 class StoredTensor {
  public:
   virtual ~StoredTensor() = default;
@@ -59,7 +61,7 @@ class StoredTensor {
   const std::string& name() const { return name_; }
   const std::filesystem::path& file() const { return file_; }  // the file named in errors
   const std::vector<int64_t>& shape() const { return shape_; }
-  at::ScalarType type() const { return type_; }
+  at::ScalarType type() const { return type_; }  // dtype of the values, after decoding
 
   // Reads elements of the flattened tensor, from element `first` on, until `destination` is full.
   // Throws IoError. Not thread-safe.
@@ -68,9 +70,10 @@ class StoredTensor {
   // Returns the quantization, with its group size, of a matrix that linear layers can use without
   // decoding; else nullopt.
   virtual std::optional<ops::Quantization> quantization() const { return std::nullopt; }
-  // Only if quantization() is set: return the scales and the zero points, as fp32 tensors with one
-  // value per group in place of the inputs. Null if the tensor is not quantized. zeros() is also
-  // null if quantization() implies the zero points.
+  // scales() and zeros() return the scales and the zero points of the groups if quantization() is
+  // set: fp32 tensors of the shape of this tensor, with groups in place of inputs. Else they return
+  // null. zeros() also returns null if zero points are not stored
+  // (ops::Quantization::zero_point = false).
   virtual std::unique_ptr<StoredTensor> scales() const { return nullptr; }
   virtual std::unique_ptr<StoredTensor> zeros() const { return nullptr; }
 
@@ -97,8 +100,8 @@ std::unique_ptr<StoredTensor> stored_tensor(const io::SafetensorsReader& file,
 std::unique_ptr<StoredTensor> find_stored_tensor(const WeightFolder& folder,
                                                  const std::string& name);
 
-// Returns the names of the folder's tensors that store the tensor `name`: its own name, or the
-// names of its quantized parts; empty if there are none.
+// Returns the names of the folder's tensors that store the tensor `name`: `name` itself if it is
+// plain, or all tensors of its quantized form. Returns an empty list if there are none.
 std::vector<std::string> names_of_stored(const WeightFolder& folder, const std::string& name);
 
 }  // namespace colossal::checkpoint

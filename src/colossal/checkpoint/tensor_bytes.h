@@ -12,9 +12,10 @@
 
 namespace colossal::checkpoint {
 
+// Returns the dtype in files of a LibTorch dtype: fp64, fp32, bf16 or fp16.
 io::ScalarType file_type(at::ScalarType type);
-// Returns the dtype of a tensor in a file. Throws ConfigError, naming tensor and dtype, for dtypes
-// that model weights cannot have (fp8, complex, ...).
+// Returns the LibTorch dtype of a tensor in a file: fp64, fp32, bf16 or fp16. Throws ConfigError,
+// naming tensor and dtype, for any other dtype.
 at::ScalarType tensor_type(const io::TensorEntry& entry, const std::filesystem::path& file);
 
 // Return the memory of a contiguous CPU tensor.

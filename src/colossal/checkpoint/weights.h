@@ -22,40 +22,41 @@ namespace colossal::checkpoint {
 // Returns where files store a parameter.
 using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
-// Classifies a tensor that belongs to no parameter. Returns nullopt if the tensor is unknown, "" if
-// it is not needed, else the name of the tensor of which it must be a copy.
+// Classifies a tensor that belongs to no parameter. Returns "" if the tensor is spare: it is not
+// needed. Returns a name if the tensor is spare, but must be a copy of the tensor with that name.
+// Returns nullopt if the tensor is unknown.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
-// This rank's shard of a parameter, of its local shape and in the dtype of the file.
+// This rank's shard of a parameter.
 struct LocalWeights {
-  at::Tensor numbers;
-  // Set if the file has the linear layer's weight in a quantized form that can be used without
-  // decoding, and UnchunkedParameters::as_stored is true: the quantization, and the scales and zero
-  // points of the groups. Their shape is that of `numbers` with one entry per group in place of the
-  // inputs. zeros: undefined if there are no zero points.
+  at::Tensor numbers;  // the values, decoded: of the local shape, in the dtype of the StoredTensor
+  // The quantization in the folder, if linear layers can use it without decoding, and if
+  // UnchunkedParameters::as_stored is true; else nullopt.
   std::optional<ops::Quantization> stored{};
+  // If `stored` is set: the scales and zero points, in the shape of `numbers` with groups in place
+  // of inputs. zeros: undefined if zero points are not stored.
   at::Tensor scales{}, zeros{};
 };
 
-// Parameters that are not in chunks. `take` is called with each parameter's whole shard as soon as
-// it is read.
+// Parameters that are read, but not into chunks. `take` is called with each parameter's whole shard
+// as soon as it is read.
 struct UnchunkedParameters {
   nn::ParameterList parameters{};
   std::function<void(nn::Parameter& parameter, const LocalWeights& weights)> take{};
-  bool as_stored = false;  // also read scales and zeros, if stored_quantization() is set
+  bool as_stored = false;  // true: also reads LocalWeights::stored, scales and zeros where possible
 };
 
-// Weights that are changed after they are read.
+// A change of some weights between reading and storing them.
 struct ChangedWeights {
-  std::function<bool(const nn::Parameter& parameter)> applies{};
-  // here: this rank's shard of the weight, of its local shape and in the dtype of the file. Returns
-  // the values to keep.
+  std::function<bool(const nn::Parameter& parameter)> applies{};  // whether the weight is changed
+  // Returns the changed values, of any floating-point dtype. here: this rank's shard of the weight,
+  // of its local shape and in the dtype of the StoredTensor.
   std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};
 };
 
-// Finds a tensor by its name, by its name without the first part ("transformer."), as bare models
-// are saved, or by its name in the folder of a model for images and text. Throws ConfigError if
-// there is none.
+// Finds the tensor `name` under one of the names that folders use for it: `name` itself; `name`
+// without its first part ("transformer."), as models without a head are saved; or its name in the
+// folder of a model for images and text. Throws ConfigError if there is none.
 io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::string& name);
 
 // Returns the shape of a tensor after decoding. Finds the tensor as find_weight() does.
@@ -68,16 +69,17 @@ at::Tensor read_weight(const WeightFolder& folder, const std::string& name);
 at::Tensor read_parameter(const WeightFolder& folder, const nn::Parameter& parameter,
                           const TensorSlice& slice);
 
-// Returns the quantization in which a folder stores the weight of a linear layer, or of a stack of
-// linear layers. Returns nullopt if the weight is not quantized, or if its form cannot be used
-// without decoding.
+// Returns how a folder quantizes the weight of a linear layer, or the weights of a stack of linear
+// layers. Returns nullopt if the parameter is no such weight, if it is not quantized, or if linear
+// layers cannot use its quantized form without decoding.
 std::optional<ops::Quantization> stored_quantization(const WeightFolder& folder,
                                                      const nn::Parameter& parameter,
                                                      const TensorSlice& slice);
 
-// Reads the weights of `parameters`, a subset of those of `chunks`, from a folder. Finds tensors as
-// find_weight() does. Throws ConfigError, naming the tensor, if a tensor is missing, has another
-// shape, or belongs to no parameter of `chunks` or `apart` and is not spare. Throws IoError, naming
+// Reads weights from a folder: those of `parameters`, a subset of the parameters of `chunks`, into
+// `chunks`, and those of `apart`. Finds tensors as find_weight() does. Throws ConfigError, naming
+// the tensor, if a tensor is missing, has another shape, or belongs to no parameter of `chunks` or
+// `apart` and is neither spare nor a bias of zeros in a quantized folder. Throws IoError, naming
 // the tensor, if a value is not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
@@ -85,8 +87,8 @@ void read_weights(
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
     const UnchunkedParameters& apart = {}, const ChangedWeights& changed = {});
 
-// Reads the weights of `parameters` from one file. Every other tensor of the file must be spare.
-// Throws as read_weights() does.
+// Reads the weights of `parameters` from one file of plain tensors. For every other tensor of the
+// file, `spare` must return true. Throws as read_weights() does.
 void read_weights_of_file(
     const std::filesystem::path& file, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
@@ -94,23 +96,24 @@ void read_weights_of_file(
       return false;
     });
 
-// Receives flat values from element `begin` on, in the dtype of the file.
+// Receives flat values, in the dtype of the StoredTensor. begin: index of the first value in this
+// rank's flattened shard.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
-// One of the tensors that store a parameter, and the range of this rank's elements that it stores,
-// counted as in read_tensor().
+// One of the tensors that together store a parameter.
 struct TensorPart {
   std::string name;
-  Range here;
+  Range here;  // which elements of this rank's flattened shard it stores
 };
-// Returns the parts in the order of TensorSlice::names(), including parts that have no elements in
-// `here`.
+// Returns which tensors store the elements `here` of this rank's flattened shard: one part for each
+// of TensorSlice::names(), in their order, even if it stores none of these elements.
 std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
                                      Range here);
 
-// Reads the elements `here` of this rank's shard of a parameter, counted as in
-// Parameter::for_each_run. `tensor` must store all of them, at the places that `slice` describes.
-// Throws ConfigError if the tensor's shape does not fit `slice`.
+// Reads the elements `here` of this rank's flattened shard of a parameter (see
+// Parameter::for_each_run), in buffers of at most 64 MiB, and calls `take` for each buffer.
+// `tensor` must store all of these elements, at the places that `slice` describes. Throws
+// ConfigError if the tensor's shape does not fit `slice`.
 void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                  const TensorSlice& slice, Range here, const TakeValues& take);
 

@@ -1,7 +1,7 @@
 // Checks, before a run's first step, that ranks can write where they will have to write.
 //
-// setting: the key that names the folder, for messages. If a rank cannot write, all ranks throw the
-// same IoError; the message names ranks and hosts. Collective.
+// All functions: setting is the key that names the folder, for messages. If a rank cannot write,
+// all ranks throw the same IoError; the message names the ranks and their hosts. Collective.
 #pragma once
 
 #include <filesystem>
@@ -11,8 +11,8 @@
 
 namespace colossal::checkpoint {
 
-// Checks that all ranks can write parts of one file, as a save does, in a folder that all hosts
-// share.
+// Checks that all ranks can write parts of the same file in the folder, as a save does. All hosts
+// must share the folder.
 void check_shared_writable(const std::string& setting, const std::filesystem::path& folder,
                            const comm::Group& group);
 

@@ -1,5 +1,6 @@
-// Checks by dry runs, before a job starts, whether its ranks fit their memory budgets. Finds the
-// least recomputation and offloading with which they fit, and otherwise which settings would fit.
+// Checks by dry runs, before a job starts, whether its ranks fit their memory budgets. Decides
+// settings that are "auto": the least recomputation and offloading with which the ranks fit. If
+// they do not fit, finds changes of settings with which they would.
 #pragma once
 
 #include <string>
@@ -13,22 +14,24 @@ namespace colossal::plan {
 // Returns the job with each "auto" decided so that the job fits its budgets. memory.recompute
 // becomes the least that fits of: none, selective, selective with some layers, full.
 // memory.offload_* becomes the result of place_tiers(). If both are "auto", selective recomputation
-// is tried first, then offloading, then layers. Throws ConfigError if the job does not fit; the
-// message has by how much, what needs most memory, and which settings would fit, those with the
-// fewest changes first. Throws ConfigError for "auto" without a budget; returns any other job
-// without a budget unchanged.
+// is tried first, then offloading in addition, then also recomputing more and more layers. Throws
+// ConfigError if the job does not fit. The message has by how much, what needs most memory, and the
+// changes with which the job would fit: as few changed settings as possible. Throws ConfigError if
+// a setting is "auto" without a device budget. Returns any other job without a budget unchanged.
 Job fit_memory(const Job& job);
 
-// Returns what a rank stores, computes and sends with each setting of memory.recompute: none,
-// selective, full, and the job's own setting if it is another one. own: the plan of the fullest
-// rank with the job's own setting.
+// What the rank with the largest peak memory stores, computes and sends with one setting of
+// memory.recompute.
 struct RecomputeCost {
-  std::string name;
-  RankPlan plan;  // of the rank with the largest peak memory
+  std::string name;  // the setting: describe_recompute()
+  RankPlan plan;
 };
+// Returns the costs of the settings none, selective and full, in this order, and, before full, of
+// the job's own setting if it is none of these. own: plan of the rank with the largest peak memory,
+// with the job's own setting.
 std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own);
 
-// Returns the growth from one figure to another: "4.1 % more", "as many".
+// Returns the growth from `from` to `to` as text: "4.1 % more", "4.1 % fewer", "as many".
 std::string describe_growth(double from, double to);
 
 }  // namespace colossal::plan

@@ -1,5 +1,5 @@
-// Counts the floating-point operations of an operator: those of matrix products and attention. A
-// multiplication and an addition are two operations. All other operators count 0.
+// Counts the floating-point operations (FLOPs) of matrix products and attention. A multiplication
+// with an addition is two FLOPs.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -8,8 +8,10 @@
 
 namespace colossal::plan {
 
-// name: with its overload ("aten::mm.out"). arguments: as the dispatcher passes them. Causal
-// attention counts only the pairs of query and key that are not masked.
+// Returns the FLOPs of one call of an operator; 0 if it is neither a matrix product nor attention.
+// name: with its overload ("aten::mm.out"). arguments: as the dispatcher passes them. For
+// attention, only pairs of a query and a key that the rule lets it see count; boundaries of
+// documents are ignored.
 double operator_flops(const std::string& name, c10::ArrayRef<c10::IValue> arguments);
 
 }  // namespace colossal::plan

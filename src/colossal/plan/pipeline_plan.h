@@ -14,12 +14,13 @@ namespace colossal::plan {
 
 struct PipelinePlan {
   parallel::pipeline::Schedule schedule;
-  // Costs are in GFLOP of one rank. Messages cost nothing, because nothing has been measured yet.
+  // Times are in GFLOP of one rank instead of seconds, because nothing has been measured yet.
+  // Messages take no time.
   parallel::pipeline::Simulation simulation;
 
   double bubble_share() const { return simulation.bubble_share(); }
-  // Returns the largest number of micro-batches of a rank along pp that are between their forward
-  // pass and their weight gradients.
+  // Returns the largest number of forward passes of a rank's stages whose weight gradients are not
+  // computed yet. pipeline_rank: coordinate of the rank along pp.
   int in_flight(int pipeline_rank) const { return simulation.ranks[pipeline_rank].in_flight.held; }
 };
 

@@ -1,5 +1,5 @@
-// Decides by dry runs in which tier each part of a job's memory is stored, so that its ranks fit
-// their budgets: memory.offload_* = "auto".
+// Decides memory.offload_* = "auto" by dry runs: in which tiers each kind of memory is stored, so
+// that the job's ranks fit their budgets.
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -7,11 +7,12 @@
 
 namespace colossal::plan {
 
-// Bytes by which a rank exceeds its budgets; 0: it fits.
+// Bytes by which a rank exceeds each of its budgets; 0 if it does not exceed the budget, or if
+// there is none.
 struct Overrun {
-  int64_t device = 0;    // above job.device_budget
-  int64_t host = 0;      // stored on the host, above job.host_budget
-  int64_t together = 0;  // sum of both, above job.memory_budget
+  int64_t device = 0;    // peak on the device, above job.device_budget
+  int64_t host = 0;      // bytes stored on the host, above job.host_budget
+  int64_t together = 0;  // that peak and these bytes together, above job.memory_budget
 
   int64_t sum() const { return device + host + together; }
 };
@@ -22,14 +23,15 @@ inline bool fits_budgets(const Job& job, const RankPlan& plan) {
 
 struct TierPlan {
   memory::Tiers tiers;
-  RankPlan plan;  // of the rank with the largest peak memory
+  RankPlan plan;  // with these tiers, of the rank with the largest peak memory
 };
 
-// Returns the job's tiers, with those of job.tiers_open decided. Nothing is offloaded if everything
-// fits on the device. Otherwise kinds are offloaded in the order of least traffic per byte freed at
-// the peak, the last kind only as far as needed. They go to the host; what does not fit there goes
-// to NVMe in the same order, if nvme_path is set. If that does not fit either, returns the plan
-// that comes closest.
+// Returns the job's tiers, with those of the kinds in job.tiers_open decided. Nothing is offloaded
+// if everything fits on the device. Otherwise kinds are moved to the host until the device fits:
+// the kind with the least traffic per byte freed at the peak comes first, and the last kind is
+// moved only as far as needed. If the host then exceeds its budget and nvme_path is set, kinds are
+// moved from the host to NVMe in the same way. If the ranks still do not fit, the last plan tried
+// is returned: check with fits_budgets().
 TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

@@ -1,5 +1,6 @@
-// Estimates the cost of a run before it starts, by dry runs of the ranks that differ: for each rank
-// the bytes sent, memory, computation and communication partners of a step.
+// Estimates what a step of a run costs, before the run starts: the bytes sent, memory, computation
+// and communication partners of each rank. Ranks that cost the same are recorded only once, as a
+// dry run.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,14 @@ struct RankPlan {
   int rank = 0;
   int64_t parameters = 0;                     // number of elements held
   double flops = 0;                           // of matrix products and attention
-  std::map<comm::Ledger::Key, int64_t> sent;  // in bytes, by the laws
-  memory::BytesByKind memory_at_peak;
-  int64_t activation_bytes = 0;             // most bytes kept by a micro-batch's forward pass
+  std::map<comm::Ledger::Key, int64_t> sent;  // bytes, computed by the laws
+  memory::BytesByKind memory_at_peak;         // on the device
+  // Bytes that the forward pass of a stage keeps for the backward pass of its micro-batch: the
+  // maximum over stages and micro-batches.
+  int64_t activation_bytes = 0;
   memory::TierPools::Traffic tier_traffic;  // to and from tiers other than the device
-  std::map<memory::Tier, memory::BytesByKind>
-      at_rest;  // bytes in each of these tiers, at the tier's peak
+  // Bytes stored in each tier other than the device, at the tier's peak.
+  std::map<memory::Tier, memory::BytesByKind> at_rest;
   // Number of distinct ranks with which this rank exchanges bytes, by axis.
   std::map<std::string, int> partners;
   int all_partners = 0;       // over all axes
@@ -31,33 +34,33 @@ struct RankPlan {
   int64_t bytes_sent() const;  // sum over all axes
   int64_t memory_peak_bytes() const { return memory_at_peak.total(); }
   int64_t bytes_at_rest(memory::Tier tier) const { return at_rest.at(tier).total(); }
-  int64_t tier_bytes(memory::Tier tier) const;  // to and from the tier
+  int64_t tier_bytes(memory::Tier tier) const;  // traffic to and from the tier
 };
 
-// Makes the plan of a rank from its recording. The middle micro-batch counts as many times as it
-// has repeats.
+// Makes the plan of a rank from its recording. The micro-batch `middle` counts `middle_repeats`
+// times.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {
   std::vector<RankPlan> ranks;  // of the recorded ranks
-  double seconds = 0;           // duration of making the plan
+  double seconds = 0;           // time that making the plan took
 
-  const RankPlan& fullest_rank()
-      const;  // with the largest peak memory; the first if several are equal
+  // Returns the plan with the largest peak memory; the first if several are equal.
+  const RankPlan& fullest_rank() const;
 };
 
-// Returns ranks among which every figure has its maximum over all ranks. If shards are uneven, the
-// first rank of an axis has the largest shard and the last rank the smallest. So only the first and
-// the last rank are recorded along dp, and along sp and tp if heads and tokens divide evenly;
-// otherwise all ranks of sp and tp are. All ranks of pp are recorded. If the rows of experts are
-// known, the ranks with most rows are added.
+// Returns the ranks that are recorded. Among them, every figure has its maximum over all ranks. If
+// shards are uneven, the first rank of an axis has the largest shard and the last rank the
+// smallest. Recorded are: along pp, all ranks; along dp, the first and the last; along sp, and
+// along tp in mode 1d, the first and the last, or all if heads and tokens do not divide evenly;
+// along the axes of tp in 2d, 2.5d and 3d, the first two and the last. If the rows of experts are
+// known, each coordinate of pp adds the rank whose experts have most rows.
 std::vector<int> ranks_to_record(const Job& job);
 
 // Makes the plan of a job. Records several ranks in parallel, on all cores.
 Plan make_plan(const Job& job);
 
-// Returns the plan of the rank with the largest peak memory, the first if several are equal.
-// Records as few ranks as possible.
+// Returns make_plan(job).fullest_rank(), but records fewer ranks if it can.
 RankPlan fullest_rank(const Job& job);
 
 }  // namespace colossal::plan

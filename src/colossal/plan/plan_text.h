@@ -10,13 +10,15 @@
 
 namespace colossal::plan {
 
-// Returns tables. Each figure is the maximum over ranks. costs: one entry for each setting of
-// memory.recompute; the first setting must be none.
+// Returns the plan as tables. The table of memory by kind shows the rank with the largest peak
+// memory; every other figure is the maximum over ranks. costs: result of compare_recompute(), for a
+// table of the settings of memory.recompute, or empty. The first entry must be that of "none": the
+// other settings are compared with it.
 std::string describe(const Job& job, const Plan& plan,
                      const std::vector<RecomputeCost>& costs = {});
 
-// Returns the maximum of each figure over ranks, and the figures of each recorded rank. Keys are
-// those of metrics.jsonl if it has the figure.
+// Returns the same figures as describe(), and those of each recorded rank. A figure that
+// metrics.jsonl has, too, has the same key there.
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs = {});
 

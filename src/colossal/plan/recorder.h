@@ -1,4 +1,4 @@
-// Records the operators, collectives and memory changes of this thread.
+// Records the operators, collectives and memory changes of the calling thread.
 //
 //   Recorder recorder(world.ledger(), at::kMeta);
 //   ... the program ...
@@ -18,8 +18,9 @@ namespace colossal::plan {
 
 class Recorder final : private comm::CallListener {
  public:
-  // Records until take(). ledger: that of the rank's world; must outlive this. device: device type
-  // whose memory is counted, CPU or meta. At most one recorder per thread.
+  // Records the constructing thread until the destructor runs. ledger: that of the rank's world;
+  // must outlive this. device: the device type whose memory is counted, CPU or meta. A thread has
+  // at most one recorder at a time.
   Recorder(comm::Ledger& ledger, at::DeviceType device);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;
@@ -30,18 +31,20 @@ class Recorder final : private comm::CallListener {
   int64_t num_operators() const { return std::ssize(recording_.operators); }
   int64_t num_collectives() const { return std::ssize(recording_.collectives); }
 
+  // Returns what was recorded. Call once, at the end.
   Recording take();
 
-  // Returns the recorder of the calling thread; null if there is none. For the dispatcher's
-  // fallback, which serves the whole process.
+  // For the dispatcher's fallback, which all threads of the process call for each operator.
+  // of_this_thread() returns the recorder of the calling thread; null if there is none.
   static Recorder* of_this_thread();
   void add(Operator made);
 
  private:
   void issued(const comm::IssuedCall& call) override;
+  // Returns the index of a list in Recording::rank_lists; adds the list if it is new.
   size_t index_of(const std::vector<int>& ranks);
-  // Indices of the ranks of a group, and of the same ranks without this rank. Cached, because a
-  // list of all ranks is long.
+  // Indices of two lists of rank_lists: all ranks of a group, and all but this rank. Cached by
+  // group, because a list of all ranks is long.
   struct GroupLists {
     size_t ranks = 0, others = 0;
   };

@@ -1,5 +1,5 @@
-// A recording of one rank: the operators, collectives and memory changes, in order, of a real
-// program or a dry run.
+// A recording of one rank of a real run or a dry run: its operators, collectives and memory
+// changes, each in order.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ namespace colossal::plan {
 
 using Shape = std::vector<int64_t>;
 
-// An operator of LibTorch's dispatcher, one of Colossal's or of LibTorch's, that the program calls.
-// Operators called inside it are not recorded separately.
+// A call of an operator of LibTorch's dispatcher, defined by Colossal or by LibTorch. Operators
+// that it calls in turn are not recorded separately.
 struct Operator {
   std::string name;                    // "aten::mm.out", "colossal::attention"
-  std::vector<Shape> inputs, outputs;  // shapes of tensors
+  std::vector<Shape> inputs, outputs;  // of its tensors
   double flops = 0;
   int64_t memory_changes = 0;  // number of entries of Recording::memory before it
 };
 
+// A call of a collective, or of a point-to-point exchange.
 struct Collective {
   comm::Operation operation = comm::Operation::barrier;
   comm::Reason reason = comm::Reason::control;
@@ -29,8 +30,8 @@ struct Collective {
   size_t ranks = 0;       // global ranks of the group, as an index of rank_lists
   size_t partners = 0;    // ranks with which this rank exchanges bytes, as an index of rank_lists
   int64_t law_bytes = 0;  // bytes sent by this rank, by the law
-  int64_t operators = 0;  // number of operators before it
-  int64_t memory_changes = 0;
+  int64_t operators = 0;  // number of entries of Recording::operators before it
+  int64_t memory_changes = 0;  // number of entries of Recording::memory before it
 };
 
 struct Recording {
@@ -38,7 +39,7 @@ struct Recording {
   std::vector<Collective> collectives;
   std::vector<std::vector<int>> rank_lists;  // without duplicates
   std::vector<memory::MemoryChange> memory;
-  memory::BytesByKind at_peak;
+  memory::BytesByKind at_peak;  // bytes when their total was largest
 };
 
 }  // namespace colossal::plan

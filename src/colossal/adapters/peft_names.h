@@ -36,9 +36,9 @@ std::string module_of(const std::string& weight);
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
                            int64_t start_rank = 0);
 
-// For a tensor in a PEFT file that may be a fully trained parameter: returns its module, i.e. the
-// name without the prefix of PEFT and without what follows the last dot; nullopt without that
-// prefix.
+// Returns the module that a tensor of a PEFT file belongs to, provided that the tensor is a fully
+// trained parameter: its name without PEFT's prefix and without what follows the last dot. Returns
+// nullopt if the name lacks the prefix.
 std::optional<std::string> trained_module(const std::string& tensor);
 
 // Returns the module whose base weight this tensor of a PEFT file copies (PEFT saves such copies

@@ -11,8 +11,8 @@ namespace colossal::cli {
 
 struct GenerateFile {
   std::string input, output;  // jsonl files
-  // Options of all requests. The prompt is that of the line; the prompt with index i, from 0, is
-  // sampled with seed sampling.seed + i.
+  // Options of all requests, except the prompt. The answer to prompt i (from 0) is drawn with the
+  // seed sampling.seed + i.
   serve::Request request;
   std::vector<std::string> stop;  // stop strings
 };

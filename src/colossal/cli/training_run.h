@@ -21,9 +21,9 @@ struct TrainingRun {
   comm::Settings settings = {};
   MakeTask make_task;
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
-  // For messages: names what computes while a job's updates run (a sampler) and the setting that
-  // turns it off; empty if nothing does. It needs as many threads as the updates, and groups of its
-  // own.
+  // Returns, for messages, the name of what computes while a job's updates run (a sampler) and the
+  // setting that turns it off; empty if nothing does. Such work takes as many threads as the
+  // updates, and groups of its own.
   std::function<std::string(const Job&)> beside_updates = [](const Job&) { return ""; };
 };
 

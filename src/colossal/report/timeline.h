@@ -28,8 +28,8 @@ struct TimelineRow {
   std::vector<TimelineSpan> spans;  // ascending, not overlapping
 };
 
-// All strings are plain text and may contain any bytes. Times are not negative and have any common
-// unit, which time_name may name.
+// All strings are plain text and may contain any bytes. Times are not negative. Their
+// unit is any that all spans share; time_name may name it.
 struct Timeline {
   std::string title;
   std::string note;  // explanation, shown after the title

@@ -34,9 +34,9 @@ struct TraceEvent {
 // Thread-safe, so that ranks that are threads can share a writer.
 class TraceWriter {
  public:
-  explicit TraceWriter(
-      const std::filesystem::path& path);  // throws IoError, as write(), flush() and close() do
-  ~TraceWriter();                          // calls close() and ignores errors
+  // Throws IoError, as write(), flush() and close() do.
+  explicit TraceWriter(const std::filesystem::path& path);
+  ~TraceWriter();  // calls close() and ignores errors
 
   void write(const TraceEvent& event);
   void flush();  // writes buffered events to the file; write() does so every 64 KiB

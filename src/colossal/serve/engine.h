@@ -38,7 +38,7 @@ struct Speculation {
 struct EngineOptions {
   int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
   // Bytes of all pages of a rank. 0: enough for max_num_seqs sequences of the greatest length, but
-  // at most a quarter of the free host memory (shared by the ranks if they compute on CPUs), and
+  // at most a quarter of the free host memory (which ranks that compute on CPUs share); at least
   // enough for one sequence if max_model_len is given.
   int64_t cache_bytes = 0;
   int64_t max_num_seqs = 64;  // most requests that run at once; one with beams counts as `width`

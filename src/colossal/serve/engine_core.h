@@ -72,6 +72,7 @@ class EngineCore {
     GeneratedToken token{};
     std::string error{};  // if not empty, no token could be chosen
   };
+  // What a pass computes: a part of each of its sequences.
   using Works = std::vector<Scheduler::Work>;
   // A pass in flight.
   struct UnderWay {
@@ -118,6 +119,7 @@ class EngineCore {
   // Replaces the sequences of a group by its new beams: keeps, forks and removes sequences.
   void rearrange(BeamGroup& group, const std::vector<BeamSearch::Continuation>& goes_on);
   void finish_beams(const BeamGroup& group);
+  // Adds a hidden state to the sequence's embedding; after the last one, ends the request.
   void pool(const at::Tensor& state, const WantedRow& row);
   void finish_prompt(Sequence& sequence);
   void deliver(Sequence& sequence, const Choice& choice);

@@ -53,7 +53,7 @@ class LogitsConstraint {
   // Sets the logits of forbidden tokens to -infinity. logits: [vocabulary], fp64, contiguous,
   // changed in place.
   virtual void apply(at::Tensor& logits) = 0;
-  // Advances the constraint by the chosen token.
+  // Advances the constraint by the chosen token. Not called for end tokens.
   virtual void accept(int32_t token) = 0;
   // Whether the text is complete; the request then ends with `stop`.
   virtual bool finished() const { return false; }

@@ -19,8 +19,10 @@ struct SamplingOptions {
   int64_t top_k = 0;       // keeps the k most likely tokens; 0: all
   // nucleus: keeps the fewest tokens whose total probability reaches p (Holtzman et al. 2020)
   double top_p = 1;
-  double min_p = 0;      // keeps tokens with probability >= min_p * that of the most likely token
-  double typical_p = 1;  // locally typical sampling (Meister et al. 2022): mass to keep
+  double min_p = 0;  // keeps tokens with probability >= min_p * that of the most likely token
+  // locally typical sampling: keeps the most typical tokens whose total probability reaches p
+  // (Meister et al. 2022)
+  double typical_p = 1;
   double repetition_penalty = 1;  // of seen tokens: divides logits > 0, multiplies others
   double presence_penalty = 0;    // subtracted once from the logit of each generated token
   // subtracted from a token's logit once per occurrence in the generated text

@@ -29,8 +29,8 @@ class DraftLength {
     return std::min(length_, most);
   }
   // Called after a step that verified `checked` draft tokens and accepted `right` of them. Sets the
-  // length to 2 * checked if all were accepted, to checked / 2 if none was. If that is 0, next()
-  // returns 0 until its kPause-th call.
+  // length to 2 * checked if all were accepted, to checked / 2 if none was. If the length becomes
+  // 0, next() returns 0 until its kPause-th call.
   void learn(int64_t checked, int64_t right) {
     if (checked == 0) return;
     if (right == checked) length_ = 2 * checked;

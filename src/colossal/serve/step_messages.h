@@ -27,7 +27,7 @@ struct StepMessage {
 // Whether this rank is the first of the pp x tp ranks that hold a model.
 bool leads(const ParallelContext& ranks);
 
-// Called on the first rank: sends a message to all other ranks: from stage to stage along pp, and
+// Called on the first rank: sends a message to all other ranks, from stage to stage along pp and
 // within each stage along tp. Does not wait for the next stage if the message is a step, because
 // that stage may still compute the step before. Law: 16 bytes, and 8 per number, to each other
 // rank.

@@ -5,8 +5,8 @@
 
 namespace colossal::server {
 
-// Of a whole response: tokens of all prompts, those of them found in the prefix cache, and tokens
-// of all answers.
+// Number of tokens in a response: of all prompts, of the parts of prompts found in the prefix
+// cache, and of all answers.
 struct TokenCounts {
   int64_t prompt = 0, cached = 0, completion = 0;
 };

@@ -24,8 +24,8 @@ struct HttpLimits {
   // Most bytes of a stream that may wait to be sent to a client; with more, the connection is
   // closed.
   size_t unread_bytes = size_t{1} << 20;
-  // Most time until a header is read, until a body is read or written bytes are sent, and until the
-  // next request begins.
+  // Time after which a connection is closed: while it reads a header; while it reads a body or
+  // sends bytes; while it waits for a request.
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{30'000};
   std::chrono::milliseconds idle_time{60'000};

@@ -43,7 +43,8 @@ class Fields {
   std::vector<std::string> strings(const char* name);  // a string or a list of strings
   std::vector<int32_t> tokens(const char* name);
   // For a field that is known, but supported with one value only: throws ApiError 400 unless the
-  // field is missing or equals `accepted`. instead: end of the error message, what to do.
+  // field is missing or equals `accepted`. instead: the error message
+  // after the field and its value.
   void refuse_unless(const char* name, const Json& accepted, std::string_view instead);
   void ignore(const char* name) { find(name); }
 

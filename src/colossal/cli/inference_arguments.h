@@ -42,7 +42,8 @@ struct QuantizeArguments {
 
 // How linear weights are stored on the device.
 struct WeightBits {
-  std::optional<ops::Quantization> quantization;  // while reading; nullopt: none
+  // How weights are quantized while they are read; nullopt: they are not.
+  std::optional<ops::Quantization> quantization;
   // Whether weights that the folder stores quantized stay quantized; see serve::InferenceOptions.
   bool as_stored = false;
 };

@@ -17,6 +17,7 @@ class PagePool {
   // Identifies a prefix of a text that fills whole pages; 0: the empty prefix.
   using Prefix = uint64_t;
 
+  // A cached page.
   struct KeptPage {
     int64_t page = 0;
     Prefix prefix = 0;  // the prefix that ends with this page

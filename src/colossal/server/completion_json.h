@@ -11,6 +11,7 @@ struct TokenCounts {
   int64_t prompt = 0, cached = 0, completion = 0;
 };
 
+// The request and the model must outlive it.
 class CompletionJson {
  public:
   CompletionJson(const GenerationRequest& request, const ServedModel& model);

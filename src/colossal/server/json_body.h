@@ -42,9 +42,8 @@ class Fields {
   std::optional<int64_t> integer(const char* name, int64_t minimum, int64_t maximum);
   std::vector<std::string> strings(const char* name);  // a string or a list of strings
   std::vector<int32_t> tokens(const char* name);
-  // For a field that is known, but supported with one value only: throws ApiError 400 unless the
-  // field is missing or equals `accepted`. instead: the error message
-  // after the field and its value.
+  // For a field that is supported with one value only: throws ApiError 400 unless the field is
+  // missing or equals `accepted`. The error message is the field, its value and `instead`.
   void refuse_unless(const char* name, const Json& accepted, std::string_view instead);
   void ignore(const char* name) { find(name); }
 

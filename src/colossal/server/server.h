@@ -42,8 +42,8 @@ class Server {
 
   // Starts answering requests. The model must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // wait(): blocks until the process receives a stop signal or engine_lost() is called, and returns
-  // which.
+  // wait() blocks until the process receives a stop signal (`stopping`) or engine_lost() is called
+  // (`lost`), and returns which of these happened.
   enum class Event { none, lost, stopping };
   Event wait();
   // Thread-safe. Call when a rank of the engine is lost and the engine has ended all requests.

@@ -19,9 +19,9 @@ struct LoraSettings {
   double dropout = 0.05;
   bool rslora = false;
   // PiSSA (F. Meng et al. 2024, "Principal Singular Values and Singular Vectors Adaptation"): A and
-  // B are initialized from the principal singular vectors of the weight, and their product is
-  // subtracted from the weight. Files store the trained change relative to the original weight, as
-  // an adapter of twice the rank.
+  // B are initialized from the principal singular vectors of the weight, and what they
+  // compute is taken out of the weight. Files store the trained change relative to the original
+  // weight, as an adapter of twice the rank.
   bool pissa = false;
   bool dora = false;  // S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation"
   // Ranks and alphas of the modules for which they are not `rank` and `alpha`. Keys are regular

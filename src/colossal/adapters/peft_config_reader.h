@@ -1,5 +1,5 @@
-// Reads adapter_config.json field by field. Throws ConfigError, naming the field, for unsupported
-// values.
+// Reads adapter_config.json field by field. A field that is null counts as absent. Functions throw
+// ConfigError, which names the field, for unsupported values.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +21,7 @@ class PeftConfigReader {
   void require(const char* field, const char* value) const;
   // Throws ConfigError unless the field is absent, null, false or empty.
   void require_nothing(const char* field) const;
-  // Returns a positive number; `absent` if the field is absent.
+  // Returns a number above 0, an integer if Number is one; `absent` if the field is absent.
   template <typename Number>
   Number positive(const char* field, Number absent) const {
     const Json found = get(field);
@@ -36,7 +36,8 @@ class PeftConfigReader {
   bool is_false(const char* field) const { return get(field) == false; }
   // Returns a list of strings; empty if the field is absent.
   std::vector<std::string> strings(const char* field) const;
-  // Returns an object of positive numbers, in the file's order.
+  // Returns an object of numbers above 0 as pairs, in the file's order; empty if the field is
+  // absent.
   template <typename Number>
   std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
     const Json found = get(field);
@@ -50,7 +51,7 @@ class PeftConfigReader {
     }
     return entries;
   }
-  // Throws ConfigError with the field, its value and the reason `why` it is unsupported.
+  // Throws ConfigError with the field, its value and `why`, the reason that it is unsupported.
   [[noreturn]] void refuse(const char* field, const std::string& why) const;
 
  private:

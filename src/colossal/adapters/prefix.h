@@ -1,6 +1,6 @@
 // Prefix tuning (X. L. Li and P. Liang 2021, "Prefix-Tuning: Optimizing Continuous Prompts for
-// Generation"): settings, and layout in PEFT folders. The keys and values of a prefix precede those
-// of every sequence: ops::VirtualTokens.
+// Generation"): settings of a prefix, and its form in PEFT folders. In attention, the keys and
+// values of a prefix come before those of every sequence (ops::VirtualTokens).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ struct PrefixSettings {
 
 nn::AdapterOptions adapter_options(const PrefixSettings& settings);
 
-// Attention sizes of the model of a prefix.
+// Attention sizes of the model that a prefix is for.
 struct PrefixedModel {
   int64_t layers = 0;
   int64_t kv_heads = 0;
@@ -32,20 +32,21 @@ struct PrefixedModel {
   bool operator==(const PrefixedModel&) const = default;
 };
 
-// Returns the fields of adapter_config.json that determine the computation.
+// Returns the fields of adapter_config.json that determine what the prefix computes.
 nlohmann::json shaping_fields(const PrefixSettings& settings, const PrefixedModel& model);
-// Returns all fields of adapter_config.json. base: folder of the base model. scores: the model has
-// a score head (sequence classification).
+// Returns all fields of adapter_config.json. base: folder of the base model. scores: whether the
+// model has a score head (sequence classification).
 nlohmann::json peft_config(const PrefixSettings& settings, const PrefixedModel& model,
                            const std::string& base, bool scores);
 
 struct PrefixFolder {
   PrefixSettings settings;
-  PrefixedModel model;  // sizes of the prefixed model
+  PrefixedModel model;  // sizes of the model that the prefix is for
 };
+// Throws ConfigError, which names the field, for missing or unsupported values.
 PrefixFolder read_prefix_config(const PeftConfigReader& config);
 
-// A parameter of a prefix in a model: the keys or the values of a layer.
+// A parameter of a prefix in a model: the keys or the values of one layer.
 struct PrefixParameter {
   int64_t layer = 0;
   bool of_values = false;
@@ -53,8 +54,8 @@ struct PrefixParameter {
 // Parses the name of a prefix parameter; nullopt for other parameters.
 std::optional<PrefixParameter> find_prefix_parameter(const std::string& parameter);
 
-// Returns the location of a prefix parameter in PEFT files: one tensor has a row per virtual token,
-// in which the keys and values of all layers are concatenated.
+// Returns where PEFT files store a prefix parameter: in columns of one tensor, which has a row for
+// each virtual token. A row holds the keys and values of all layers, one after the other.
 TensorSlice slice_in_files(const PrefixParameter& parameter, const PrefixedModel& model);
 
 }  // namespace colossal::adapters

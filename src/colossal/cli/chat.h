@@ -7,9 +7,9 @@
 
 namespace colossal::cli {
 
-// Reads one message per line from stdin and streams the answers to stdout until /exit or the end of
-// input. /reset clears the conversation; Ctrl-C stops the current answer. SIGINT must be blocked in
-// all threads (cluster::SignalQueue), because chat() receives it from `interrupts`. request:
+// Reads one message per line from stdin and streams the answers to stdout, until /exit or the end
+// of input. /reset clears the conversation; Ctrl-C stops the current answer. SIGINT must be blocked
+// in all threads (cluster::SignalQueue), because chat() takes it from `interrupts`. request:
 // sampling options and greatest length of each answer. Throws ConfigError if the model has no chat
 // template.
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,

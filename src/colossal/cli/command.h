@@ -1,5 +1,5 @@
-// The subcommands of `colossal`, one source file each. Each function adds a subcommand to `app`;
-// when the subcommand runs, it sets `exit_code`.
+// The subcommands of `colossal`, one source file each. Each add_...() adds its subcommand to `app`;
+// the subcommand sets `exit_code` when it runs, so `exit_code` must outlive `app`.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -13,8 +13,8 @@ enum ExitCode {
   kFailed = 1,  // file error, failed last save, non-finite numbers, or a stop without a checkpoint
   kBadUsage = 2,  // bad usage or configuration
   kRankDied = 3,
-  // train and tune: stopped by a signal before the last step; the same command resumes the run. A
-  // further signal that insists (cluster::StopRequests) ends the process with 128 + signal instead.
+  // train and tune: stopped by a signal before the last step; the same command resumes the run. If
+  // a further signal insists (cluster::StopRequests), the exit code is 128 + signal instead.
   kStopped = cluster::kStoppedExitCode,
 };
 

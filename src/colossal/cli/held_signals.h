@@ -5,8 +5,8 @@
 
 namespace colossal::cli {
 
-// Unblocks the signals. Called by subcommands without their own handling of stop signals; other
-// subcommands leave the signals to cluster::StopListener or a launcher.
+// Unblocks the signals. main() calls it for all subcommands but train, run and serve, which take
+// the signals from the start.
 void release_held_signals();
 
 }  // namespace colossal::cli

@@ -1,5 +1,5 @@
-// Arguments shared by the commands that use a trained model: configuration keys, with the names
-// that they have in run.toml, and functions to open the model.
+// Arguments shared by the commands that use a trained model: configuration keys, named as in
+// run.toml, and functions that open the model.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,7 +20,8 @@
 
 namespace colossal::cli {
 
-struct InferenceConfig {  // keys for a single rank
+// Keys for a model on a single rank.
+struct InferenceConfig {
   std::string compute = "auto";
   memory::Offload offload_parameters = "none";
   int64_t table_rows = 0;
@@ -39,10 +40,11 @@ struct QuantizeArguments {
   std::optional<int64_t> group;
 };
 
-// The format of linear weights on the device.
+// How linear weights are stored on the device.
 struct WeightBits {
-  std::optional<ops::Quantization> quantization;  // nullopt: no quantization while reading
-  // Keeps quantized weights of the folder quantized; see serve::InferenceOptions.
+  // How weights are quantized while they are read; nullopt: they are not.
+  std::optional<ops::Quantization> quantization;
+  // Whether weights that the folder stores quantized stay quantized; see serve::InferenceOptions.
   bool as_stored = false;
 };
 
@@ -53,18 +55,20 @@ struct SpeculationArguments {
   int64_t drafts = 4;
 };
 
-// The engine's options for speculative decoding and the draft model; null: no draft model.
+// An opened draft model, and the engine's options for speculative decoding.
 struct OpenedSpeculation {
-  std::unique_ptr<serve::InferenceModel> model;
+  std::unique_ptr<serve::InferenceModel> model;  // null: no draft model
   serve::Speculation speculation;
 };
 
-// Adds the option --kv-type.
+// Adds the option --kv-type. int8: set to whether the type is int8.
 void add_key_value_type(CLI::App& command, bool& int8);
 
+// Adds --speculate, --draft and --num-drafts.
 void add_speculation(CLI::App& command, SpeculationArguments& arguments);
 
-// Reads the weights of --draft, quantized like the model's weights. Throws ConfigError.
+// Reads the model or head in the folder of --draft, if given, with `bits` as for the model itself.
+// Throws ConfigError, IoError.
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
                                    const WeightBits& bits);
@@ -72,13 +76,16 @@ OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
 // Logs the acceptance rate of draft tokens, if the engine uses speculative decoding.
 void log_acceptance_rate(const serve::Engine& engine);
 
+// Adds --quantize and --quantize-group.
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
 // Returns the quantization of a type name. group: inputs per scale; nullopt: the default of the
 // type. Throws ConfigError, listing the supported values, if type or group is unsupported.
 ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group);
+// Throws ConfigError as resolve_quantization() does, and for --quantize-group without --quantize.
 WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
 
+// Add the keys of a config to `schema`, which then writes values to `config`.
 void describe(ConfigSchema& schema, InferenceConfig& config);
 void describe(ConfigSchema& schema, ModelRanksConfig& config);
 
@@ -102,10 +109,10 @@ Config parse_flags(const std::vector<std::string>& flags) {
   return config;
 }
 
-// Validates the config without reading a file, and sets the number of compute threads. Throws
-// ConfigError.
+// Validates the config without reading a file, and sets the number of this process's compute
+// threads. Throws ConfigError.
 void prepare(const InferenceConfig& config);
-// Likewise for one of several ranks, which share the cores of a host.
+// Likewise for a rank of several, which share the cores of a host.
 void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
 
 // Adds the option --ranks. what: its help text, a sentence without the final period.
@@ -114,9 +121,9 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
                           "Hold the model on this many ranks of this machine, "
                           "parallel.tp x parallel.pp [1]");
 
-// Returns the model in a folder, with an adapter. to_do: verb for the error message ("generate").
-// adapter: folder of an adapter, or empty. Throws ConfigError if the folder is no model folder or
-// has no weights.
+// Returns the specification of the model in a folder, with an adapter. to_do: for the error
+// message, what the weights are needed for ("generate"). adapter: folder of an adapter, or empty.
+// Throws ConfigError if the folder is no model folder or has no weights.
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& to_do,
                                                  const std::string& adapter = "");
@@ -128,25 +135,26 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 // Adds the option --adapter.
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
-// Returns the dtype of weights and activations for precision.compute.
+// Returns the dtype of weights and activations that precision.compute stands for.
 at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
                                     const InferenceConfig& config);
 
-// Reads the weights. Logs their size if they are quantized, and the memory tiers if weights are
+// Reads the model's weights. Logs their size if they are quantized, and their tiers if some are
 // stored off the device.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const WeightBits& bits = {},
     std::function<void(int64_t done, int64_t total)> progress = {});
 
-// Likewise, partitioned over `ranks`, which it connects. Only the first rank logs and calls
-// `progress`. strategy: resolved from parallel.*. Collective.
+// Likewise, for a model partitioned over `ranks`; connects the ranks first. Only the first rank
+// logs and calls `progress`. strategy: resolved from parallel.*. Collective.
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
     const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-// Returns `options` with the fields that depend on the model and the config set.
+// Returns `options` with the type and device of the model, and with a sign_of_life that suits
+// parallel.timeout.
 serve::EngineOptions engine_options(const serve::InferenceModel& model,
                                     const ModelRanksConfig& config,
                                     serve::EngineOptions options = {});

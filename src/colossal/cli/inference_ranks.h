@@ -21,7 +21,7 @@ namespace colossal::cli {
 class InferenceRanks {
  public:
   // Construct before the process has other threads. ranks: the value of --ranks. Throws ConfigError
-  // if a launcher started a different number of ranks.
+  // if it is out of range, or if a launcher started a different number of ranks.
   explicit InferenceRanks(const std::optional<int>& ranks);
 
   int size() const { return launch_ ? launch_->rendezvous.size : num_ranks_; }
@@ -31,18 +31,20 @@ class InferenceRanks {
   bool can_start_again() const { return !launch_ && num_ranks_ > 1; }
 
   // Starts the other ranks (unless a launcher did) and connects all ranks. `settings` must be equal
-  // on all ranks. Throws ConfigError, CommError.
+  // on all ranks. May be called again after disconnect(), if can_start_again(). Throws ConfigError,
+  // CommError.
   comm::World& connect(const std::string& backend, std::chrono::milliseconds timeout,
                        const comm::Settings& settings);
-  // Ends child ranks and destroys the world, which must no longer be in use.
+  // Ends the child ranks and destroys the world, which must no longer be in use.
   void disconnect();
 
-  // Calls run() and returns the exit code. On an exception, aborts the world, so that the other
-  // ranks end too. If the cause is the failure of a child rank, throws CommError with that rank's
-  // error. A rank that can report errors to its launcher does so and returns an exit code; other
-  // ranks rethrow.
+  // Calls run() and returns exit code 0. If run() throws and a child rank has failed, throws
+  // CommError with that rank's error. If run() throws otherwise, aborts the world, so that the
+  // other ranks end, too; then, if a launcher takes error reports, sends it the error and returns
+  // an exit code, else rethrows.
   int guarded(const std::function<void()>& run);
-  // Returns the error of a child rank that has failed; nullopt if none fails within half a second.
+  // Waits up to half a second for a child rank to fail, and returns its error; nullopt if none
+  // does.
   std::optional<std::string> child_rank_failure();
 
  private:

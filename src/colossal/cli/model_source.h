@@ -9,18 +9,18 @@
 
 namespace colossal::cli {
 
+// Whether the path names a GGUF file.
 bool is_gguf(const std::filesystem::path& path);
 
 // Provides a Hugging Face folder for the argument. A GGUF file is converted to a folder in $TMPDIR,
-// which is removed with this object; keep the object until the weights are read. Throws ConfigError
-// if the file does not exist or its architecture is unsupported; IoError.
+// which the destructor removes; keep the object until the weights are read. Throws ConfigError if
+// the file does not exist or its architecture is unsupported; IoError.
 class ModelSource {
  public:
   explicit ModelSource(const std::string& given);
 
   const std::string& folder() const { return folder_; }
-  // Returns the model's name in requests: the name of the folder, or of the file without its
-  // extension.
+  // The model's name in requests: the name of the folder, or the file's name without its extension.
   const std::string& name() const { return name_; }
 
  private:

@@ -1,4 +1,4 @@
-// Text input of models at the command line.
+// Text for a model, given on the command line.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace colossal::cli {
 
-// Resolves --sequence-length: `given`, else the number of positions of the model, at most `most`.
-// Throws ConfigError if `given` is more than the positions.
+// Resolves --sequence-length: returns `given` or, if there is none, the smaller of `most` and the
+// model's number of positions. Throws ConfigError if `given` is more than the positions.
 int64_t resolve_sequence_length(std::optional<int64_t> given, int64_t most,
                                 const models::ModelFacts& facts);
 

@@ -1,4 +1,4 @@
-// --rank-timeout of the commands that hold a model on several ranks.
+// The option --rank-timeout of commands that hold a model on several ranks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,15 +10,16 @@
 
 namespace colossal::cli {
 
+// Adds the option.
 void add_rank_timeout(CLI::App& command, std::optional<std::string>& timeout);
 
-// parallel_timeout: after which a collective gives up. Throws ConfigError for what is no duration,
-// is too short for several signs of life, or is not less than `parallel_timeout`, which would come
-// first.
+// Returns the heartbeat options for a value of --rank-timeout. parallel_timeout: timeout of the
+// ranks' collectives. Throws ConfigError if the value is no duration, is less than two heartbeat
+// intervals, or is not less than `parallel_timeout`: a collective would then give up first.
 serve::HeartbeatOptions resolve_rank_timeout(const std::optional<std::string>& given,
                                              std::chrono::milliseconds parallel_timeout);
 
-// The value of a flag that is a duration. Throws ConfigError.
+// Parses the value of a flag that is a duration. Throws ConfigError.
 std::chrono::milliseconds resolve_duration(const char* flag, const std::string& text);
 
 }  // namespace colossal::cli

@@ -21,8 +21,8 @@ struct RunArguments {
   int num_ranks() const;
 };
 
-// Adds the argument run.toml, the option --ranks with the given help text, and the keys of run.toml
-// as flags and in the help.
+// Adds the argument run.toml, and the option --ranks with the given help text. Keys of run.toml are
+// accepted as flags and described in the help.
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help);
 
 struct GivenConfig {
@@ -33,10 +33,11 @@ struct GivenConfig {
 // Reads the file and applies the flags. Throws ConfigError.
 GivenConfig read_config(const RunArguments& arguments);
 
-// Whether the memory of this host limits the ranks if no memory budget is configured.
+// Whether the memory of this host bounds what its ranks may take if no memory budget is configured.
 enum class HostMemory { is_limit, not_a_limit };
 
-// Resolves the job on `ranks` ranks, `local_ranks` of them on this machine. Throws ConfigError.
+// Resolves the job for `ranks` ranks, of which `local_ranks` are on this machine. Throws
+// ConfigError.
 Job resolve(const GivenConfig& given, int ranks, int local_ranks,
             HostMemory memory = HostMemory::is_limit);
 

@@ -9,8 +9,9 @@
 
 namespace colossal::cli {
 
-// Creates a folder in $TMPDIR and removes it with all contents in the destructor. A guard process
-// waits for this process to end and removes the folder if a signal killed this process.
+// The constructor creates a folder in $TMPDIR; the destructor removes it with all contents. A guard
+// process waits until this process ends, and removes the folder if a signal has killed this
+// process.
 class TemporaryFolder {
  public:
   TemporaryFolder();  // throws IoError

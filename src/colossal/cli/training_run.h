@@ -14,21 +14,24 @@
 namespace colossal::cli {
 
 struct TrainingRun {
-  std::vector<std::string> words;  // words of the command, e.g. "tune", "dpo"
+  std::vector<std::string> words;  // the subcommand, e.g. {"tune", "dpo"}
   RunArguments arguments;
   GivenConfig given;
-  comm::Settings settings = {};  // settings besides the config that must be equal on all ranks
+  // Settings that must be equal on all ranks, besides those of the config.
+  comm::Settings settings = {};
   MakeTask make_task;
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
-  // What computes beside the passes of a job's updates, with as many threads and with groups of its
-  // own, and the setting that turns it off, for messages; empty: nothing does.
+  // Returns, for messages, the name of what computes while a job's updates run (a sampler) and the
+  // setting that turns it off; empty if nothing does. Such work takes as many threads as the
+  // updates, and groups of its own.
   std::function<std::string(const Job&)> beside_updates = [](const Job&) { return ""; };
 };
 
-// Reads the run's configuration. Called once per rank.
+// Reads the run's configuration. Called once in each process of the run.
 using ReadRun = std::function<TrainingRun(const RunArguments&)>;
 
-// Runs the job. Returns the exit code.
+// Runs the job: as one rank if a launcher started this process, else on all ranks. Returns the exit
+// code.
 int run_training(const RunArguments& arguments, const ReadRun& read);
 
 }  // namespace colossal::cli

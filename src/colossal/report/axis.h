@@ -21,27 +21,30 @@ struct Axis {
   AxisScale scale = AxisScale::linear;
   std::vector<Tick> ticks;  // within [low, high], ascending
 
-  // Returns 0 at `low` and 1 at `high`; outside [0, 1] for values outside the range.
+  // Returns where a value lies on the axis: 0 at `low`, 1 at `high`; not clamped.
   double position(double value) const;
 };
 
-// Whether a chart can show the value: finite, and so small that differences of two values are
-// finite too. Charts show other values as gaps.
+// Whether a chart can show the value: finite, and of a magnitude at which differences are finite,
+// too. Charts show other values as gaps.
 bool is_plottable(double value);
 
-// Returns multiples of 1, 2 or 5 times a power of ten within [low, high], at most `at_most`
-// intervals. smallest_step: least distance of two ticks (1 for whole numbers).
+// Returns the multiples of a step within [low, high]. The step is 1, 2 or 5 times a power of ten,
+// at least smallest_step (1 for whole numbers), and divides the range into at most `at_most`
+// intervals.
 std::vector<double> linear_ticks(double low, double high, int at_most, double smallest_step = 0);
 
-// Returns powers of ten within [low, high], thinned out to about `at_most`. With fewer than three,
-// adds their multiples by 2 and 5; if still fewer than three, returns linear_ticks(). low > 0.
+// Returns the powers of ten within [low, high], thinned out to about `at_most`. If there are fewer
+// than three, returns their multiples by 1, 2 and 5; if these are still fewer than three,
+// linear_ticks(). Requires 0 < low < high.
 std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 
-// Returns a vertical axis for values from low to high (low <= high). A linear axis is widened to
-// multiples of the tick step.
+// Returns a vertical axis for values from low to high (low <= high; low > 0 if logarithmic). A
+// linear axis is widened to multiples of the tick step, a logarithmic axis by a small margin.
 Axis value_axis(double low, double high, AxisScale scale, const Unit& unit);
 
-// Returns a horizontal axis from exactly `low` to `high`. whole: ticks at whole numbers only.
+// Returns a horizontal axis from exactly `low` to `high` (wider if they are equal). whole: ticks at
+// whole numbers only.
 Axis horizontal_axis(double low, double high, bool whole);
 
 }  // namespace colossal::report

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli; polynomial 0x1EDC6F41, RFC 3720 appendix B.4), and its masked form in
-// TFRecord files. Masking is needed because a CRC of data that contains CRCs is weak.
+// CRC-32C (Castagnoli; polynomial 0x1EDC6F41, RFC 3720 appendix B.4), and the masked form of it
+// that TFRecord files store: a CRC over data that contains unmasked CRCs is weak.
 #pragma once
 
 #include <cstdint>

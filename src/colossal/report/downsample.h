@@ -1,4 +1,4 @@
-// Downsamples a series to the resolution of a screen without changing the look of the line.
+// Reduces a series to the points that a screen can show, without changing how its line looks.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,10 @@
 
 namespace colossal::report {
 
-// Returns the indices, ascending, of the points to keep. The range of x is divided into `columns`
-// equal parts, and the first, lowest, highest and last point of each part are kept, so spikes of a
-// single point remain visible. A column that consists of gaps (see is_plottable) keeps one gap;
-// shorter gaps are dropped. Keeps all points if there are at most 4 * columns. x: ascending, same
-// length as y.
+// Returns the indices of the points to keep, ascending. The range of x is divided into `columns`
+// equal parts. Each part keeps its first, lowest, highest and last point, so a spike of a single
+// point remains visible. Gaps (see is_plottable()) are dropped; a part with nothing but gaps keeps
+// one. Keeps all points if there are at most 4 * columns. x: ascending, as long as y.
 std::vector<size_t> min_max_indices(std::span<const double> x, std::span<const double> y,
                                     size_t columns);
 

@@ -1,4 +1,4 @@
-// Summary figures of a run.
+// The most important figures of a run, as text.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace colossal::report {
 struct Headline {
   std::string label;
   std::string value;
-  std::string note;  // context of the value, e.g. "median" or a value to compare with
+  std::string note;  // e.g. "median", or a value to compare with
 };
 
 // Returns the headlines for which there are metrics, most important first.

@@ -1,4 +1,5 @@
-// Reads the metrics of a run from metrics.jsonl: one JSON object per line, one line per step.
+// Reads the metrics of a run from metrics.jsonl, which has one JSON object per line, one line for
+// each step.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace colossal::report {
 
-// Metrics of one tier off the device; each is the maximum over ranks.
+// Metrics of one tier other than the device; each is the maximum over ranks.
 struct TierMetrics {
   struct Moved {
     double to = 0, from = 0;  // bytes
@@ -19,13 +20,14 @@ struct TierMetrics {
   std::map<std::string, Moved> moved = {};  // traffic to and from the tier, by kind of tensor
 };
 
-// Metrics of one step. NaN: the line lacks the number, or the number was not finite.
+// Metrics of one step. A value is NaN if the line lacks the number, or if the number was not
+// finite.
 struct StepMetrics {
   static constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
   int64_t step = 0;  // from 1
-  // Mean over the global batch, before the update of the step. NaN if the batch had no labels (the
-  // line then has loss 0 and skipped).
+  // Mean over the global batch, before the step's update. NaN if the batch had no labels; the line
+  // then has loss 0 and skipped = true.
   double loss = kMissing;
   double validation_loss = kMissing;  // only at steps with an evaluation
   double grad_norm = kMissing;        // before clipping
@@ -36,21 +38,21 @@ struct StepMetrics {
   double model_flops_utilization = kMissing;  // fraction of the machine's measured FLOP/s
   double memory_peak_bytes = kMissing;        // maximum over ranks
   double device_peak_bytes = kMissing;        // GPU memory, maximum over ranks
-  // Memory peak of the rank with the largest tensors: bytes of tensors by kind, their sum, and
-  // bytes resident before the model was built.
+  // Of the rank whose tensors took the most bytes: these bytes by kind, their sum, and the bytes
+  // that were resident before the model was built.
   std::map<std::string, double> memory_by_kind = {};
   double memory_at_peak = kMissing;
   double memory_base_bytes = kMissing;
   std::map<std::string, TierMetrics> tiers = {};  // "host", "nvme", if used
-  std::map<std::string, double> bytes_sent = {};  // mesh axis -> bytes, maximum over ranks
+  std::map<std::string, double> bytes_sent = {};  // axis -> bytes, maximum over ranks
   std::map<std::string, double> of_task = {};     // further metrics of the task, by name
   bool skipped = false;                           // the step made no update on any rank
 };
 
-// Returns one entry per step, in order of steps. If a step is repeated, because a resumed run
-// appends, the last line counts. Ignores unknown keys and torn lines: a killed process may leave a
-// partial last line, and a resumed run may continue on that line. Throws IoError if the file cannot
-// be read.
+// Returns one entry per step, ascending by step. If a step occurs in several lines, because a
+// resumed run has repeated it, the last line counts. Ignores unknown keys and incomplete lines: a
+// killed process may leave a partial last line, which a resumed run may continue. Throws IoError if
+// the file cannot be read.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
 }  // namespace colossal::report

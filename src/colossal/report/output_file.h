@@ -21,12 +21,12 @@ class OutputFile {
   // Throws IoError with the path and the system's reason, as all members do.
   explicit OutputFile(std::filesystem::path path, Mode mode = Mode::truncate);
 
-  // Writes all bytes. On an error (e.g. a full disk), truncates the file to its size before the
-  // call, so that later writes follow the last complete one.
+  // Writes all bytes. If that fails (e.g. the disk is full), truncates the file to its size before
+  // the call, so that later writes follow the last complete one, and throws.
   void write(std::string_view bytes);
-  void cut_to(int64_t size);  // truncates the file
+  void cut_to(int64_t size);  // truncates the file to `size` bytes
   void sync();                // fsync
-  void close();  // throws errors that are reported on close only; the destructor ignores them
+  void close();  // throws errors that only closing reports; the destructor ignores them
 
   const std::filesystem::path& path() const { return path_; }
   int64_t size() const { return size_; }  // file size in bytes

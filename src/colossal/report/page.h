@@ -1,5 +1,5 @@
 // A self-contained HTML page: style and script are inline, and the page's content security policy
-// forbids fetching anything. Light or dark, depending on the reader's system.
+// forbids fetching anything. The page is light or dark, as the reader's system is.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@ namespace colossal::report {
 // Returns the page. title: plain text. body: HTML, already escaped.
 std::string html_page(std::string_view title, std::string_view body);
 
-// Returns the page's colors as CSS variables, light and dark, and the classes c1 to c7, which set
-// --color to colors that are distinguishable also with common kinds of color blindness.
+// Returns CSS: the page's colors as variables, light and dark, and the classes c1 to c7. Each class
+// sets --color to a color that is distinguishable from the others also with common kinds of color
+// blindness.
 std::string_view page_colors();
 
 }  // namespace colossal::report

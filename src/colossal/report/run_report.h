@@ -11,8 +11,8 @@
 
 namespace colossal::report {
 
-// One key of the resolved configuration. source: "default", "file", "flag", ...; keys that differ
-// from "default" are emphasized.
+// One key of the resolved configuration. source: where its value is from: "default", "file",
+// "flag", ...; keys whose source is not "default" are emphasized.
 struct Setting {
   std::string section;
   std::string key;
@@ -29,9 +29,10 @@ struct Fact {
 struct RunReport {
   std::string title;
   std::vector<StepMetrics> metrics;  // result of read_metrics()
-  // Bytes of tensors by kind during a step, bottom of the stack first; x in milliseconds.
+  // Bytes of tensors during a step, one series for each kind, from the bottom of the stack to the
+  // top; x in milliseconds.
   std::vector<ChartSeries> step_memory;
-  // For models with experts: [block][expert], number of rows of each expert (see load_map.h).
+  // For models with experts: the number of rows of each expert, as in load_map.h.
   std::vector<std::vector<int64_t>> expert_rows;
   std::vector<Setting> configuration;  // sections are shown in order of first occurrence
   std::vector<Fact> machine;
@@ -40,7 +41,8 @@ struct RunReport {
   std::string sample;         // continuation by the model; both empty: no sample section
 };
 
-// Writes the report, replacing `html` atomically. Omits sections without metrics. Throws IoError.
+// Writes the report to the file `html`, which is replaced atomically if it exists. Omits sections
+// for which there is no data. Throws IoError.
 void write_run_report(const std::filesystem::path& html, const RunReport& report);
 
 }  // namespace colossal::report

@@ -1,4 +1,4 @@
-// An events file for TensorBoard: scalars and text over steps.
+// Writes an events file for TensorBoard: scalars and texts by step.
 //
 // The file is a sequence of TFRecords (length, masked CRC-32C of the length, bytes, masked CRC-32C
 // of the bytes), each holding a protocol buffer tensorflow.Event
@@ -21,8 +21,8 @@ struct Scalar {
   double value;     // stored as a 32-bit float, as TensorBoard does
 };
 
-// Each call writes one record, unbuffered (OutputFile). If the process is killed, at worst the last
-// record is torn, and readers stop before it.
+// Each write_...() writes one record, unbuffered (OutputFile). If the process is killed, at worst
+// the last record is incomplete, and readers stop before it.
 class TensorBoardWriter {
  public:
   // Creates `directory` if missing, and in it a new file events.out.tfevents.<seconds since

@@ -1,5 +1,5 @@
-// A timeline: a row of labelled spans per actor over a common time axis, rendered as inline SVG for
-// a page, as an SVG file, or as text for a terminal.
+// A timeline: one row of labelled spans for each actor, over a common time axis. Drawn as inline
+// SVG for a page, as an SVG file, or as text for a terminal.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct TimelineSpan {
   double start = 0;
   double end = 0;
   int category = 0;   // index in Timeline::categories
-  bool pale = false;  // lighter color, to distinguish two kinds of a category
+  bool pale = false;  // a lighter color, to tell two kinds of one category apart
   std::string label;  // shown within the span if there is room
   std::string title;  // shown under the pointer
 };
@@ -28,7 +28,8 @@ struct TimelineRow {
   std::vector<TimelineSpan> spans;  // ascending, not overlapping
 };
 
-// All strings are plain text and may contain any bytes. Times are not negative.
+// All strings are plain text and may contain any bytes. Times are not negative. Their
+// unit is any that all spans share; time_name may name it.
 struct Timeline {
   std::string title;
   std::string note;  // explanation, shown after the title

@@ -1,7 +1,7 @@
-// Writes a trace for Perfetto (ui.perfetto.dev) and chrome://tracing: what each rank did when.
+// Writes a trace for Perfetto (ui.perfetto.dev) and chrome://tracing: what each rank did, and when.
 //
-// Trace Event Format, array form. In this form the closing bracket may be missing, so the trace of
-// a killed process can be opened too, up to the last flush.
+// The format is the Trace Event Format, in its array form. The closing bracket may be missing, so
+// the trace of a killed process can be opened, too, up to the last flush.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,26 @@ namespace colossal::report {
 
 using TraceValue = std::variant<int64_t, double, std::string>;
 
-// An event with a duration. start_microseconds: since any common origin.
+// An event with a duration. start_microseconds: since an origin that all events share.
 struct TraceEvent {
   std::string name;
   std::string category;  // "compute", "communication", ...; Perfetto can filter by category
   double start_microseconds = 0;
   double duration_microseconds = 0;
   int rank = 0;        // shown as a process
-  std::string thread;  // row within the rank; events of a row are nested or consecutive
+  std::string thread;  // a row of the rank; its events are nested or consecutive
   std::vector<std::pair<std::string, TraceValue>> arguments;
 };
 
 // Thread-safe, so that ranks that are threads can share a writer.
 class TraceWriter {
  public:
-  explicit TraceWriter(const std::filesystem::path& path);  // throws IoError, as all members do
-  ~TraceWriter();                                           // calls close() and ignores errors
+  // Throws IoError, as write(), flush() and close() do.
+  explicit TraceWriter(const std::filesystem::path& path);
+  ~TraceWriter();  // calls close() and ignores errors
 
   void write(const TraceEvent& event);
-  void flush();  // writes the buffer to the file; also done every 64 KiB
+  void flush();  // writes buffered events to the file; write() does so every 64 KiB
   void close();  // writes the end of the array; no write() may follow
 
  private:

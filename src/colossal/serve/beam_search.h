@@ -14,32 +14,34 @@ namespace colossal::serve {
 // log-probabilities of its tokens.
 class BeamSearch {
  public:
-  // A token that may follow a beam.
+  // A token that may follow a beam. Ignored if its logprob is not finite.
   struct Candidate {
     GeneratedToken token{};
     double logprob = 0;  // added to the score of the beam; may differ from token.logprob
   };
-  // A beam of the next token.
+  // A beam of the next step: a current beam and one more token.
   struct Continuation {
     int64_t parent = 0;  // index of the extended beam
     GeneratedToken token{};
     double score = 0;
   };
-  // Returns whether a beam is complete after the token for reasons other than an end token and the
-  // greatest length.
+  // Returns whether a beam is complete with this token, e.g. because of a stop string. BeamSearch
+  // itself checks end tokens and the greatest length.
   using IsComplete = std::function<bool(const Continuation&)>;
 
-  // most: most tokens after the prompt.
+  // most: the greatest length of a text in tokens, without the prompt.
   BeamSearch(const BeamSearchOptions& options, std::vector<int32_t> end_tokens, int64_t most);
 
-  // Returns how many candidates of each beam advance() needs.
+  // Returns how many candidates of each beam advance() needs. If the vocabulary has fewer tokens,
+  // it needs them all.
   int64_t num_candidates() const;
   int64_t num_beams() const { return std::ssize(beams_); }
-  // Extends the beams by one token. candidates: per beam, most likely first, num_candidates() or as
-  // many as exist. Returns the new beams, best first; empty if the search is over.
+  // Extends the beams by one token. candidates: for each beam, in the order of the last result, its
+  // most likely tokens, most likely first. Returns the new beams, best first; empty if the search
+  // is over.
   std::vector<Continuation> advance(const std::vector<std::vector<Candidate>>& candidates,
                                     const IsComplete& is_complete = {});
-  // The complete texts, best first, at most `width`.
+  // The complete texts found so far, best first, at most `width`.
   const std::vector<BeamText>& finished() const { return finished_; }
 
  private:
@@ -60,7 +62,7 @@ class BeamSearch {
   int64_t most_;
   std::vector<Beam> beams_{Beam()};
   std::vector<BeamText> finished_;
-  int64_t length_ = 0;  // number of tokens of each beam
+  int64_t length_ = 0;  // number of tokens of every beam
 };
 
 }  // namespace colossal::serve

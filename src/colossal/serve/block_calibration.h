@@ -18,16 +18,17 @@
 
 namespace colossal::serve {
 
-// Input statistics of the linear layers of a block. Linear layers with the same input share one
-// entry.
+// Statistics of the inputs of a block's linear layers. Linear layers that read the same input share
+// its statistics.
 class BlockInputs {
  public:
-  // Adds input rows [n, in] of the linear layers `weights`. Signature as nn::TellProductInputs.
+  // Adds the input rows [n, in] that the linear layers `weights` multiply. The arguments are those
+  // of nn::TellProductInputs.
   void add(const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
            const at::Tensor& rows);
 
-  // Returns the statistics of a linear layer's input; null if the layer (or this expert of the
-  // layer) has had no input rows.
+  // Returns the statistics of a linear layer's input; null if the layer, or `expert` of a layer of
+  // experts, has had no input rows.
   const ops::InputStatistics* find(const std::string& parameter,
                                    std::optional<int64_t> expert = {}) const;
 
@@ -37,7 +38,8 @@ class BlockInputs {
   std::map<Key, ops::InputStatistics> statistics_;
 };
 
-// A parameter of a block. numbers: fp32, [out, in] for linear layers.
+// A parameter of a block. numbers: fp32; [out, in] for linear layers, [experts, out, in] for stacks
+// of experts.
 struct BlockParameter {
   nn::ParameterHandle handle;
   at::Tensor numbers;
@@ -46,10 +48,11 @@ struct BlockParameter {
 // key: name within the block, e.g. "mlp_up.weight"
 using BlockParameters = std::map<std::string, BlockParameter>;
 
-// AWQ scaling (ops/awq.h): for each of `places`, multiplies weights by per-input factors that
-// minimize the quantization error and divides the preceding norm or linear layer by them, so that
-// the block computes the same function. how: quantization of a weight. norm_unit_offset: see
-// DecoderConfig.
+// AWQ scaling (ops/awq.h). In each of `places`, multiplies the columns of the linear layers'
+// weights by factors that minimize the quantization error, and divides the outputs of the norm or
+// linear layer before them by the same factors, so that the block computes what it computed before.
+// Experts without input rows are not scaled. how: returns how a weight will be quantized.
+// norm_unit_offset: see DecoderConfig.
 void scale_inputs(const std::vector<models::ScaledInputs>& places, const BlockInputs& inputs,
                   const std::function<ops::Quantization(const nn::Parameter& weight)>& how,
                   bool norm_unit_offset, BlockParameters& block);

@@ -1,8 +1,8 @@
 // Serves many requests at once from one model: continuous batching with chunked prefill over paged
 // keys and values.
 //
-// A step is one forward pass over the tokens of several requests: one token of each request in the
-// decode phase, and chunks of prompts. Requests join and leave between steps.
+// A step is one forward pass over tokens of several requests: for each request in the decode phase
+// its last token, for others a chunk of the prompt. Requests join and leave between steps.
 #pragma once
 
 #include <array>
@@ -36,35 +36,38 @@ struct Speculation {
 };
 
 struct EngineOptions {
-  int64_t page_size = 16;  // tokens per page of keys and values
-  // Bytes of all pages; 0: enough for max_num_seqs sequences of the greatest length, at most a
-  // quarter of the free memory.
+  int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
+  // Bytes of all pages of a rank. 0: enough for max_num_seqs sequences of the greatest length, but
+  // at most a quarter of the free host memory (which ranks that compute on CPUs share); at least
+  // enough for one sequence if max_model_len is given.
   int64_t cache_bytes = 0;
-  int64_t max_num_seqs = 64;       // most requests that run at once
+  int64_t max_num_seqs = 64;  // most requests that run at once; one with beams counts as `width`
   int64_t max_batch_tokens = 512;  // most tokens per step
-  // longest sequence, prompt included; 0: the number of positions of the model
+  // most tokens of a sequence, prompt included; 0: the model's number of positions, or as many as
+  // the draft model's positions and the pages allow
   int64_t max_model_len = 0;
-  int64_t max_queue = 256;   // most waiting requests; further requests throw QueueFull
+  // submit() throws QueueFull while max_num_seqs + max_queue requests have not ended.
+  int64_t max_queue = 256;
   bool prefix_cache = true;  // requests with equal prefixes share pages
-  // Makes the numbers of a request bitwise independent of the other requests of a step and of how
-  // its prompt is cut into chunks: attention and linear layers compute each token separately.
-  // Prefill of long prompts is slower.
+  // Makes a request's numbers bitwise independent of the other requests of a step and of how the
+  // prompt is cut into chunks: attention and linear layers compute each token separately. This
+  // makes prefill of long prompts slower.
   bool batch_invariant = false;
   Speculation speculation{};
-  // Stores keys and values in int8, with one scale per head and token; else in `type`.
+  // True: stores keys and values in int8, with one scale per head and token. False: in `type`.
   bool int8_key_values = false;
   HeartbeatOptions heartbeat{};      // with several ranks: detects hung ranks
   at::ScalarType type = at::kFloat;  // dtype of activations, keys and values
   at::Device device = at::kCPU;      // device of the model's weights
-  // With several ranks: interval of messages to the other ranks while the engine is idle. Must be
-  // shorter than the timeout of the ranks' communication groups.
+  // With several ranks: how often the first rank sends the other ranks a message while the engine
+  // is idle. Must be shorter than the timeout of the ranks' communication groups.
   std::chrono::milliseconds sign_of_life{1000};
-  // With several ranks: called once when a rank is lost, after all requests have ended with
-  // `failed`. Called on the engine's thread.
+  // With several ranks: called when a rank is lost, on the engine's thread, after all requests have
+  // ended with `failed`.
   std::function<void(const std::string& error)> on_lost{};
 };
 
-// Thrown by submit() after a rank was lost.
+// Thrown by submit() after a rank was lost, until resume().
 class EngineLost : public Error {
  public:
   using Error::Error;
@@ -78,7 +81,7 @@ class QueueFull : public Error {
 
 using RequestId = uint64_t;
 
-// Counters since the start, and gauges of the current state.
+// Counters over the engine's lifetime, and gauges of its current state.
 struct EngineStatistics {
   int64_t running = 0, waiting = 0;
   int64_t pages = 0;         // total number of pages
@@ -87,7 +90,7 @@ struct EngineStatistics {
   int64_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache
   int64_t prefix_hits = 0;     // prompt tokens found in the prefix cache
   int64_t preemptions = 0;
-  int64_t drafts = 0;           // number of verified drafts (of one or more tokens)
+  int64_t drafts = 0;           // how many times a sequence's drafts were verified
   int64_t draft_tokens = 0;     // draft tokens that were verified
   int64_t accepted_tokens = 0;  // draft tokens that were accepted
   int64_t prompt_tokens = 0;    // prompt tokens, those found in the prefix cache included
@@ -99,13 +102,13 @@ struct EngineStatistics {
 
 class Engine {
  public:
-  // Starts the thread that runs steps. The model must outlive the engine, and nothing else may use
-  // the model meanwhile. ranks: the ranks that hold the model, this rank being the first; the other
-  // ranks call follow() (forward_pass.h). Null: this rank holds the whole model. Throws ConfigError
-  // for invalid options.
+  // Starts the thread that runs steps. The model and the draft model must outlive the engine, and
+  // nothing else may use them meanwhile. ranks: the ranks that hold the model, this rank being the
+  // first; they must outlive the engine, too. The other ranks call follow() (forward_pass.h). Null:
+  // this rank holds the whole model. Throws ConfigError for invalid options.
   Engine(models::LanguageModel& model, const models::ModelFacts& facts,
          const EngineOptions& options = {}, const ParallelContext* ranks = nullptr);
-  // Cancels all requests that have not ended.
+  // Ends all requests with `cancelled`.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -113,13 +116,13 @@ class Engine {
   // Thread-safe. Throws ConfigError for an invalid request (empty prompt, prompt too long, token
   // outside the vocabulary, bad sampling options), QueueFull and EngineLost.
   RequestId submit(Request request);
-  // Thread-safe. Within a step, the request's pages are freed and its on_finish is called with
-  // `cancelled`. Does nothing if the request has ended or never existed.
+  // Thread-safe. Returns at once; after the current step, the engine frees the request's pages and
+  // calls its on_finish with `cancelled`. Does nothing if the request has ended or never existed.
   void cancel(RequestId request);
-  // Waits until every submitted request has ended.
+  // Thread-safe. Waits until every submitted request has ended.
   void drain();
-  // Accepts requests again after on_lost was called, with the model reopened on `ranks`. Must not
-  // be called from on_lost.
+  // Accepts requests again after on_lost was called, with the model reopened on `ranks`. Waits for
+  // on_lost to return, so it must not be called from on_lost.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
   // Thread-safe.
   EngineStatistics statistics() const;

@@ -1,4 +1,4 @@
-// The steps of the engine, without its thread.
+// The engine's steps, without the engine's thread: the caller runs them. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -18,56 +18,61 @@
 
 namespace colossal::serve {
 
-// Returns the bytes of a page (keys and values of all layers, those of a draft model included) on
-// the rank that has the most.
+// Returns the bytes of one page: the keys and values of page_size tokens in a rank's layers, on the
+// rank with the most layers and heads, and those of the draft model.
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy = {});
 
-// Returns the greatest length of a request's text in tokens, prompt included.
+// Returns the most tokens that a request's text may have, prompt included.
 int64_t longest_text(const Request& request, const EngineOptions& options,
                      const models::ModelFacts& facts);
 
 class EngineCore {
  public:
-  // options: with zeros replaced (Engine::options()). ranks: the ranks that hold the model, this
-  // rank being the first; the other ranks call follow(). Null: this rank holds the whole model.
-  // around_stage: see ForwardPass. before: counters of a previous core, which this core continues.
+  // options: as Engine::options() returns them, with zeros replaced. ranks: the ranks that hold the
+  // model, this rank being the first; the other ranks call follow(). Null: this rank holds the
+  // whole model. around_stage: see ForwardPass. before: counters of a previous core, from which
+  // this core counts on.
   EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
              const EngineOptions& options, const ParallelContext* ranks = nullptr,
              const AroundStage& around_stage = {}, const EngineStatistics& before = {});
-  ~EngineCore();  // ends follow() on the other ranks
+  // Waits for the passes in flight and ends follow() on the other ranks.
+  ~EngineCore();
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
   void add(std::unique_ptr<Sequence> sequence);  // sets Sequence::salt
   void cancel(uint64_t id);
   void end_all(FinishReason reason, const std::string& error);
+  // Whether there are no requests and no passes in flight.
   bool idle() const { return scheduler_.empty() && under_way_.empty(); }
-  // Starts one forward pass and handles the results of passes in flight until another pass can
-  // start: with pipeline parallelism up to one pass per stage remains in flight.
+  // Starts one forward pass, then handles the results of passes in flight, oldest first, until
+  // another pass could start. With pipeline parallelism, up to ForwardPass::most_under_way() - 1
+  // passes remain in flight.
   //
   // An exception of the model ends the requests of that pass with `failed`. With several ranks,
-  // step() throws CommError instead and no further step is possible.
+  // step() throws CommError instead, and no further step is possible.
   //
-  // While idle, call step() more often than the timeout of the ranks' groups: it sends the other
-  // ranks a message that there is nothing to do.
+  // While idle, call step() more often than the timeout of the ranks' groups: it then tells the
+  // other ranks that there is nothing to do, so that their receives do not time out.
   void step();
   EngineStatistics statistics() const;
 
  private:
-  // A wanted row of a pass's logits or states.
+  // A row of logits or of final hidden states that a pass must return.
   struct WantedRow {
     Sequence* sequence;
-    int64_t row;       // index into the tokens of the pass
-    int64_t position;  // position of the token to predict
+    int64_t row;       // index of the token in the pass
+    int64_t position;  // position of the row's token + 1, i.e. of the token it predicts
   };
   struct Wanted {
     std::vector<WantedRow> logits, states;
   };
   struct Choice {
     GeneratedToken token{};
-    std::string error{};
+    std::string error{};  // if not empty, no token could be chosen
   };
+  // What a pass computes: a part of each of its sequences.
   using Works = std::vector<Scheduler::Work>;
   // A pass in flight.
   struct UnderWay {
@@ -76,10 +81,10 @@ class EngineCore {
     bool has_all_states;  // the pass returns the states of all tokens, for HeadDrafter
   };
 
-  void propose();
-  bool drafts_by_states() const;
+  void propose();                 // drafts tokens for the next pass
+  bool drafts_by_states() const;  // whether the drafter reads hidden states
   void give_states(const at::Tensor& states, const Works& works);
-  // Calls run(); after an exception, disables speculative decoding.
+  // Calls run(), which uses the drafter; an exception turns speculative decoding off.
   template <typename Run>
   void guard_drafter(const Run& run);
   void start(const Works& works);
@@ -87,50 +92,51 @@ class EngineCore {
   void finish();
   void finish_all();
   void take_results(const UnderWay& pass);
-  // Called when the step with these works is over.
+  // Called when the step that computed these works is over.
   void leave_step(const Works& works);
-  // Calls run(); an exception ends the requests of these works with `failed`, or is rethrown if a
+  // Calls run(). An exception ends the requests of these works with `failed`; it is rethrown if a
   // rank is lost.
   template <typename Run>
   void guard_works(const Works& works, const Run& run);
-  // Chooses a token from the first row of each sequence, and from each further row as long as the
-  // draft tokens before it are accepted.
+  // Delivers to each sequence the token chosen from its first row, and one more from each further
+  // row as long as the draft tokens before that row are accepted.
   void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                    const Works& works);
   static Wanted wanted_rows(const Works& works);
   StepPlan plan(const Works& works, const Wanted& wanted);
   void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
-  // Chooses a token for each row of logits in `chosen`.
+  // Chooses a token from each of the rows with the indices `chosen`. logits[i] belongs to rows[i].
   std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                              const std::vector<size_t>& chosen) const;
   static Choice choose(const at::Tensor& logits, const Sequence& sequence);
-  // For beams: stores candidates of each beam; extends the beams of a request once all have
-  // candidates.
+  // Stores the candidates of the beams in rows `chosen`, and extends the beams of each request
+  // whose beams all have candidates.
   void continue_beams(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                       const std::vector<size_t>& chosen);
   static std::vector<BeamSearch::Candidate> candidates(const at::Tensor& logits,
                                                        const Sequence& beam);
   void advance(BeamGroup& group);
-  // Replaces the sequences of a group by its new beams: reuses, forks and removes sequences.
+  // Replaces the sequences of a group by its new beams: keeps, forks and removes sequences.
   void rearrange(BeamGroup& group, const std::vector<BeamSearch::Continuation>& goes_on);
   void finish_beams(const BeamGroup& group);
+  // Adds a hidden state to the sequence's embedding; after the last one, ends the request.
   void pool(const at::Tensor& state, const WantedRow& row);
   void finish_prompt(Sequence& sequence);
   void deliver(Sequence& sequence, const Choice& choice);
   void accept(Sequence& sequence, const GeneratedToken& token);
-  // Calls run(); an exception ends the request with `failed`.
+  // Calls run(); an exception ends the request `id` with `failed`.
   template <typename Run>
   void guarded(uint64_t id, const Run& run);
   void end(uint64_t id, FinishReason reason, const std::string& error = "");
   // Keeps a removed sequence until no step in flight includes it.
   void retire(std::unique_ptr<Sequence> sequence);
 
-  // Makes the other ranks load the adapter if they do not have it. Throws Error if one of them
-  // fails.
+  // Makes the other ranks load the adapter unless they have it. Throws Error if one of them fails
+  // to.
   void share(const std::shared_ptr<const nn::AdapterWeights>& adapter);
   void drop_unused_adapters();
   void tell(StepMessage::Kind kind, std::vector<int64_t> numbers = {});
-  // Calls run(); with several ranks, an exception aborts the world and is rethrown as CommError.
+  // Calls run(). With several ranks, an exception aborts the world and is rethrown as CommError.
   template <typename Run>
   auto in_step(const Run& run);
 
@@ -140,14 +146,14 @@ class EngineCore {
   bool lost_ = false;  // a rank is lost: messages no longer arrive
   std::optional<Heartbeat> heartbeat_;
   ForwardPass pass_;
-  // (from, to): to copy before the next pass
+  // page numbers (from, to): pages to copy before the next pass
   std::vector<std::pair<int64_t, int64_t>> copied_pages_;
   std::unique_ptr<Drafter> drafter_;  // null: no speculative decoding
   // Adapters loaded on the other ranks, by AdapterWeights::number.
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   Scheduler scheduler_;
-  std::deque<UnderWay> under_way_;  // oldest first
-  std::vector<std::unique_ptr<Sequence>> retired_;
+  std::deque<UnderWay> under_way_;                  // oldest first
+  std::vector<std::unique_ptr<Sequence>> retired_;  // ended, but in steps in flight
   EngineStatistics counts_;
 };
 

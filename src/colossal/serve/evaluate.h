@@ -27,16 +27,16 @@ struct Evaluation {
 };
 
 // Predicts every token of the corpus once, except the first token. The text is cut into rows of S =
-// sequence_length tokens: row i reads tokens i S .. i S + S - 1 and predicts tokens i S + 1 .. i S
-// + S, each from the preceding tokens of the row. The first prediction of a row therefore has one
-// token of context. The last row holds the remaining tokens and is computed alone, so no row is
-// padded.
+// sequence_length tokens. Row i reads the S tokens from token i * S on, and predicts the S tokens
+// from token i * S + 1 on, each from the preceding tokens of its row; the first prediction of a row
+// therefore has one token of context. The last row has the remaining tokens. It is computed alone,
+// so that no row is padded.
 //
-// Calls `progress` with the totals so far: after every forward pass, or, with pipeline parallelism,
+// Calls `progress` with the sums so far: after every forward pass or, with pipeline parallelism,
 // after every few passes.
 //
-// Law with several ranks: the bytes of the layers; per forward pass 32 bytes and the activation at
-// each pipeline border; one all-reduce of 8 bytes whenever `progress` is called.
+// Law with several ranks: the bytes of the layers; for each forward pass, 32 bytes and the
+// activation at each border between stages; for each call of `progress`, one all-reduce of 8 bytes.
 //
 // Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
 // below 1; Error if the loss is not finite.

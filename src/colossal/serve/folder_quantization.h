@@ -22,20 +22,24 @@ enum class Calibration {
 };
 
 struct FolderQuantization {
-  ops::Quantization how;  // for linear layers; group = 0 if it does not divide their input size
+  // How the weights of linear layers are quantized. A layer whose input size is not a multiple of
+  // how.group gets one scale per output (group 0).
+  ops::Quantization how;
   Calibration calibration = Calibration::none;
-  // Number of calibration rows, spread evenly over the text; fewer if the text is too short.
+  // Number of calibration rows of sequence_length tokens, spread evenly over the text; fewer if the
+  // text is too short.
   int64_t samples = 128;
   int64_t sequence_length = 2048;
   at::ScalarType type = at::kFloat;  // dtype of activations
-  // Called after each block, with the number of blocks done and the total.
+  // Called after each block, with the number of blocks done and the number of all blocks.
   std::function<void(int64_t done, int64_t blocks)> progress = {};
 };
 
-// Writes `folder` in the compressed-tensors format. Blocks are quantized in order, each calibrated
-// on the outputs of the quantized blocks before it (GPTQ, AWQ). Memory holds one block, the
-// statistics of its inputs, and the activations of all calibration rows before the block. Norms,
-// routers, token tables and the head are not quantized.
+// Writes the quantized model to `folder` in the compressed-tensors format. Quantizes block after
+// block; the inputs that calibrate a block (GPTQ, AWQ) are the outputs of the quantized blocks
+// before it. Memory holds one block, the statistics of its inputs, and the activations of all
+// calibration rows at the start of the block. Norms, routers, token tables and the head are not
+// quantized.
 //
 // text: the calibration text; null without calibration. files: name and contents of each further
 // file of the folder, besides config.json and the weights.

@@ -1,5 +1,5 @@
-// Forward passes of the engine's steps on one of the ranks that hold a model: this rank's pipeline
-// stages, shards of weights, and keys and values.
+// The forward passes of the engine's steps, on one of the ranks that hold a model. A rank has its
+// pipeline stages, its shards of their weights, and its part of their keys and values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,7 +18,8 @@
 
 namespace colossal::serve {
 
-// Wraps the computation of a stage on this rank, e.g. to fetch offloaded weights. Must call `run`.
+// Wraps the computation of a stage on this rank, e.g. to fetch offloaded weights. Must call `run`,
+// which computes the stage.
 using AroundStage = std::function<void(int stage, const std::function<void()>& run)>;
 
 struct PassResults {
@@ -28,27 +29,29 @@ struct PassResults {
 
 class ForwardPass {
  public:
-  // ranks: the ranks that hold the model, this rank included; null: this rank holds the whole model
-  // and computes on `device`.
+  // ranks: the ranks that hold the model, this rank included; null: this rank holds the whole
+  // model. device: of the model's weights.
   ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // Most passes that may be started before the first is collected: one per pipeline stage, so that
-  // every stage is busy. 1 with interleaved stages (several per rank), where a pass would wait for
-  // a later stage of the same rank.
+  // Returns how many passes may be started before the first is collected: one per pipeline stage,
+  // so that every stage has work; 1 if a rank holds several stages (interleaved), where a pass
+  // would wait for a later stage of its own rank.
   int64_t most_under_way() const;
-  // Runs this rank's stages of a pass. Collective over the ranks; no rank waits for a later stage.
+  // Runs this rank's stages of a pass. Collective over the ranks. Returns without waiting for later
+  // stages to compute this pass.
   //
-  // An empty plan does nothing except calling around_stage() with an empty `run`. With expert
-  // parallelism, however, the pass runs without tokens, and the experts on this rank compute rows
-  // of other ranks: ranks that share experts run their passes in lockstep.
+  // For an empty plan, only calls around_stage() with a `run` that does nothing. With expert
+  // parallelism, however, the pass then runs without tokens, because the experts on this rank
+  // compute rows of other ranks: ranks that share experts must start equally many passes.
   //
-  // Law: the bytes of the layers; at each pipeline border 32 bytes and the activation; if the last
-  // stage is not on the first rank, 32 bytes and the logits, and 32 bytes and the states if wanted.
+  // Law: the bytes of the layers; at each border between ranks 32 bytes and the activation; if the
+  // last stage is not on the first rank, 32 bytes and the logits, and 32 bytes and the states if
+  // wanted.
   void start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
-  // Called on the first rank: waits for and returns the results of the oldest started, uncollected
-  // pass of a non-empty plan.
+  // Call on the first rank only: waits for the results of the oldest pass that was started with a
+  // non-empty plan and not collected yet, and returns them.
   PassResults collect();
 
  private:
@@ -61,7 +64,7 @@ class ForwardPass {
                        const nn::StepContext& context);
   // Whether the last stage is on a rank other than the first rank.
   bool results_travel() const;
-  void send_results();
+  void send_results();  // to the first rank
 
   models::LanguageModel& model_;
   at::Device device_;
@@ -70,7 +73,7 @@ class ForwardPass {
   Strategy strategy_;
   nn::PagedKeyValueStore store_;
   Stages stages_;
-  PassResults results_;  // of the current pass, on the ranks of the last stage
+  PassResults results_;  // of the pass being run; set on the ranks of the last stage
   struct Started {
     PassResults results;  // undefined if the last stage is on another rank
     bool has_states = false;
@@ -78,18 +81,20 @@ class ForwardPass {
   std::deque<Started> started_;  // on the first rank only: passes not collected yet
 };
 
-// Loads this rank's part of an adapter of the model; see InferenceModel::load_adapter().
+// Loads this rank's part of an adapter for the model; see InferenceModel::load_adapter().
 using LoadAdapter =
     std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
-// Called on the ranks other than the first: executes the first rank's plans until the engine ends.
-// load_adapter: empty if no request has an adapter. Throws CommError if a rank is lost.
+// Call on all ranks but the first: executes the first rank's plans until the first rank's engine
+// ends. load_adapter: may be empty if no request has an adapter. Throws CommError if a rank is
+// lost.
 void follow(models::LanguageModel& model, const models::ModelFacts& facts,
             const ParallelContext& ranks, const AroundStage& around_stage = {},
             const LoadAdapter& load_adapter = {});
 
-// Called on each rank after it has loaded an adapter or failed to: returns the number of ranks that
-// failed. Law: an all-reduce of 8 bytes over all ranks.
+// Collective over all ranks: returns on how many ranks `failed` is true. Used after each rank has
+// tried to load an adapter, and as a barrier before heartbeats start. Law: an all-reduce of 8 bytes
+// over all ranks.
 int64_t count_failures(bool failed, const ParallelContext& ranks);
 
 }  // namespace colossal::serve

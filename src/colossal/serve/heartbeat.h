@@ -1,8 +1,8 @@
-// Detects a hung rank long before the timeout of its communication groups, which must allow for
-// long steps. The first rank sends heartbeats to all other ranks, and a thread of each rank answers
-// them, even while a step runs. The first rank notices a rank that does not answer; the others
-// notice that no heartbeat comes. Heartbeats use World::host_group(), TCP if ranks compute on GPUs,
-// so they wait for no device.
+// Detects a hung rank long before the timeout of the communication groups, which must allow for
+// long steps. The first rank sends heartbeats to all other ranks; a thread of each rank answers
+// them, even while a step runs. The first rank notices a rank that does not answer; the other ranks
+// notice that no heartbeat comes. Heartbeats use World::host_group(), whose messages wait for no
+// device.
 #pragma once
 
 #include <chrono>
@@ -19,15 +19,16 @@ struct HeartbeatOptions {
   // A rank that does not answer a heartbeat within this time counts as lost; 0: no heartbeats.
   std::chrono::milliseconds timeout{10'000};
 
-  // How long the other ranks wait for a heartbeat. It is longer than `timeout`: if one of them
-  // hangs, the first rank waits `timeout` for the answer before it sends the next heartbeat, and
-  // must not be mistaken for the rank that hangs.
+  // How long the other ranks wait for the next heartbeat. Longer than `timeout`: if one rank hangs,
+  // the first rank waits `timeout` for that rank's answer before it sends the next heartbeat, and
+  // the remaining ranks must not take the first rank for hung meanwhile.
   std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 
-// Runs on the first rank: sends heartbeats to all other ranks from a thread. If an answer is late,
-// aborts every collective of the world with a CommError that names the rank. Law: per heartbeat 8
-// bytes to each other rank and 8 bytes back. Collective with HeartbeatAnswers.
+// Runs on the first rank: a thread sends heartbeats to all other ranks. If an answer is late,
+// aborts the world: its collectives throw CommError, which names the late rank. Law: per heartbeat
+// 8 bytes to each other rank and 8 bytes back. Its constructor is collective with that of
+// HeartbeatAnswers on the other ranks.
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);
@@ -37,7 +38,8 @@ class Heartbeat {
 
  private:
   void run();
-  // Sends one heartbeat. Returns whether all ranks answered; aborts the world if not.
+  // Sends one heartbeat to every rank. Returns whether all ranks answered in time; aborts the world
+  // if not.
   bool ask(bool is_last);
 
   comm::World& world_;
@@ -49,13 +51,12 @@ class Heartbeat {
   std::thread thread_;
 };
 
-// Runs on the other ranks: answers heartbeats from a thread until the last one, or until a rank is
-// lost. If no heartbeat comes for `patience`, aborts every collective of the world with a CommError
-// that names the first rank.
+// Runs on the other ranks: a thread answers heartbeats until the last one, or until a rank is lost.
+// If no heartbeat comes for `patience`, aborts the world with an error that names the first rank.
 class HeartbeatAnswers {
  public:
   HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience);
-  ~HeartbeatAnswers();
+  ~HeartbeatAnswers();  // waits for the last heartbeat, or until the world is aborted
   HeartbeatAnswers(const HeartbeatAnswers&) = delete;
   HeartbeatAnswers& operator=(const HeartbeatAnswers&) = delete;
 

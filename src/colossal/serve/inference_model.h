@@ -1,5 +1,5 @@
-// A model for inference. Its weights are read from a Hugging Face folder into their memory tiers
-// and copied to the device when used.
+// A model for inference. Its weights are read from a Hugging Face folder into the tiers that store
+// them. Weights stored off the device are copied to it when they are used.
 #pragma once
 
 #include <filesystem>
@@ -21,34 +21,35 @@ struct InferenceOptions {
   at::Device device = at::kCPU;
   memory::Tiers tiers;     // tiers that store the parameters
   int64_t table_rows = 0;  // most rows of a token table on this rank at once; 0: all
-  // Quantizes the weights of linear layers while reading them, and the table of the head (to at
-  // least 8 bits). Other tables, norms and biases keep `type`. table_rows is then ignored: tables
-  // are whole.
+  // If set, weights of linear layers are quantized while they are read, and so is the table of the
+  // head, to at least 8 bits. Other tables, norms and biases keep `type`. table_rows is then
+  // ignored: all rows are on the device.
   std::optional<ops::Quantization> quantization;
-  // Applies if `quantization` is nullopt. True: linear weights that are quantized in the folder
-  // stay quantized, in the same format, where linear layers support the format. False: such weights
-  // are dequantized to `type`.
+  // Used only if `quantization` is nullopt. True: linear weights that the folder stores quantized
+  // stay so, in the folder's format, if linear layers can compute with that format. False: such
+  // weights are dequantized to `type`.
   bool as_stored = false;
-  // Weights stored off the device (host, NVMe) are in chunks of about this size; a larger tensor is
-  // a chunk by itself. At most window_bytes of chunks, or two chunks if larger, are on the device
-  // at once, and up to half as many bytes are being read from NVMe.
+  // Weights stored off the device (host, NVMe) are moved in chunks of about this size; a larger
+  // tensor is a chunk by itself. The device holds at most window_bytes of chunks at once (two
+  // chunks if these are larger), and at most half as many bytes are being read from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;
   int64_t window_bytes = int64_t{24} << 20;
-  // Called while the weights are read, with the number of tensors read and the total.
+  // Called while the weights are read, with the number of tensors read and of all tensors.
   std::function<void(int64_t done, int64_t total)> progress = {};
-  // How the ranks partition the model, over pp and tp. Sequence parallelism of tp is off by
-  // default: with few tokens per step, sharding activations over tokens gains little.
+  // How the ranks partition the model, over pp and tp. tp_sequence is off by default: with few
+  // tokens per step, sharding activations over tokens gains little.
   Strategy strategy{.tp_sequence = false};
 };
 
 class InferenceModel {
  public:
-  // Reads the weights buffer by buffer; host memory never holds more weights than are stored in it.
-  // Throws ConfigError if the weights do not match the specification, or if weights are to be
-  // quantized and are not stored on the device; IoError for read errors.
+  // Reads the weights piece by piece, so that host memory holds little besides the weights stored
+  // there. Throws ConfigError if the weights do not match the specification, or if weights are to
+  // be quantized and are not stored on the device; IoError for read errors.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
-  // Reads this rank's part of the model, partitioned over the ranks of `world`. Collective. Throws
-  // ConfigError also if the strategy would split quantization groups between ranks.
+  // Reads this rank's part of the model, which options.strategy partitions over the ranks of
+  // `world`. Collective. Throws ConfigError also if the strategy would split quantization groups
+  // between ranks.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
                  comm::World& world);
   ~InferenceModel();
@@ -56,19 +57,19 @@ class InferenceModel {
   // The ranks that hold the model; null: this rank holds the whole model.
   const ParallelContext* ranks() const;
 
-  // The model, for any number of forward passes, one at a time.
+  // The model. It runs one forward pass at a time, any number of times.
   models::LanguageModel& operator*() const;
 
-  // Reads this rank's part of a PEFT adapter from a folder to the device. The returned adapter does
-  // not depend on this object. Not thread-safe against itself; safe while forward passes run.
-  // Throws ConfigError if the folder has no adapter, or an adapter of another model; IoError for
-  // read errors and non-finite values.
+  // Reads this rank's part of a PEFT adapter from a folder to the device. The returned adapter may
+  // outlive this object. May be called while forward passes run on another thread, but not by two
+  // threads at once. Throws ConfigError if the folder has no adapter, or an adapter of another
+  // model; IoError for read errors and non-finite values.
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // dtype of weights and activations
   at::Device device() const;
-  // Describes in which tiers the weights are stored, and how many bytes of them are on the device
-  // at once; empty if all are stored on the device.
+  // Describes in words in which tiers the weights are stored, and how many bytes of them are on the
+  // device at once; empty if all weights are stored on the device.
   std::string describe_offload() const;
 
   // Bytes of all weights of this rank, over all tiers.

@@ -1,4 +1,4 @@
-// Log-probabilities of tokens by a model's unprocessed logits.
+// Log-probabilities of tokens, from logits before the sampling options are applied.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,9 @@
 
 namespace colossal::serve {
 
-// Returns the log-probability of `token`, its rank, the `most_likely` most likely tokens with
-// log-probabilities (ties by token number), and the entropy (nats) of the distribution. logits:
-// [vocabulary], fp64, contiguous.
+// Returns the token with its log-probability and rank, the `most_likely` most likely tokens with
+// their log-probabilities (of equal logits, the lower token first), and the entropy of the
+// distribution in nats. logits: [vocabulary], fp64, contiguous.
 GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t most_likely);
 
 }  // namespace colossal::serve

@@ -19,9 +19,9 @@ namespace colossal::serve {
 std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
                                 const text::Tokenizer& tokenizer);
 
-// Returns temperature, top_k, top_p, min_p, typical_p and repetition_penalty of
-// generation_config.json; all other options, and missing fields, have their defaults. Throws
-// ConfigError if one of these fields is not a number.
+// Returns sampling options with temperature, top_k, top_p, min_p, typical_p and repetition_penalty
+// of generation_config.json. Fields that the file lacks, and all other options, have the defaults
+// of SamplingOptions. Throws ConfigError if one of these fields is not a number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
 // Returns the pooling (mean or last) of sentence-transformers' 1_Pooling/config.json; Pooling::last

@@ -1,5 +1,5 @@
-// Allocates pages of keys and values, counts their users, and indexes full pages by the text prefix
-// that they hold (prefix cache).
+// Allocates pages of keys and values, counts the users of each page, and finds full pages by the
+// text prefix that they hold (prefix cache).
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ class PagePool {
   // Identifies a prefix of a text that fills whole pages; 0: the empty prefix.
   using Prefix = uint64_t;
 
+  // A cached page.
   struct KeptPage {
     int64_t page = 0;
     Prefix prefix = 0;  // the prefix that ends with this page
@@ -29,20 +30,21 @@ class PagePool {
   int64_t available() const { return std::ssize(free_) + std::ssize(idle_); }
   int64_t in_use() const { return size() - available(); }
 
-  // Returns a page with one user and undefined contents. If no other page is free, evicts the
-  // cached page that has been unused for longest.
+  // Returns a page with one user and undefined contents. If there is no other page without users,
+  // evicts the cached page that has been without users for longest. Requires available() > 0.
   int64_t take();
-  // share() adds a user, release() removes a user. A cached page without users keeps its contents
-  // until take() evicts it.
+  // share() adds a user to a page that has users or is cached; release() removes one. A cached page
+  // without users keeps its contents until take() evicts it.
   void share(int64_t page);
   void release(int64_t page);
 
   // Returns the cached page that holds `tokens` after the prefix `before`; nullopt if there is
-  // none. Texts with different salts never share pages.
+  // none. Does not add a user. Texts with different salts never share pages.
   std::optional<KeptPage> find(Prefix before, const std::string& salt,
                                std::span<const int32_t> tokens) const;
-  // Caches a page in use, which holds `tokens` after the prefix `before`, unless another page with
-  // the same contents is cached. Returns the prefix that ends with the page.
+  // Caches a page in use, which holds `tokens` after the prefix `before`, unless another page is
+  // cached for the same prefix and tokens. Returns the number of the prefix that ends with
+  // `tokens`, which is the same for both pages.
   Prefix keep(int64_t page, Prefix before, const std::string& salt,
               std::span<const int32_t> tokens);
 

@@ -14,7 +14,8 @@
 
 namespace colossal::serve {
 
-// Natural logarithm of a token's probability according to the model, before sampling options apply.
+// Natural logarithm of a token's probability by the model's logits, before sampling options apply.
+// Request::logprobs_temperature divides the logits of generated tokens.
 struct TokenLogprob {
   int32_t token = 0;
   double logprob = 0;
@@ -44,7 +45,7 @@ struct Usage {
   double decode_seconds = 0;      // from the first token to the end
 };
 
-// Restricts the next token depending on the generated text (a grammar, a schema). Called on the
+// Restricts each next token by the text generated so far (a grammar, a schema). Called on the
 // engine's thread.
 class LogitsConstraint {
  public:
@@ -52,26 +53,26 @@ class LogitsConstraint {
   // Sets the logits of forbidden tokens to -infinity. logits: [vocabulary], fp64, contiguous,
   // changed in place.
   virtual void apply(at::Tensor& logits) = 0;
-  // Advances the constraint by the chosen token.
+  // Advances the constraint by the chosen token. Not called for end tokens.
   virtual void accept(int32_t token) = 0;
   // Whether the text is complete; the request then ends with `stop`.
   virtual bool finished() const { return false; }
-  // Returns a copy with the same state, e.g. for forked beams.
+  // Returns an independent copy in the same state, e.g. for a forked beam.
   virtual std::shared_ptr<LogitsConstraint> clone() const = 0;
 };
 
-// How the final hidden states of a prompt's tokens are pooled to one embedding.
+// How the final hidden states of a prompt's tokens become one embedding.
 enum class Pooling {
-  none,
+  none,  // no embedding
   last,  // state of the last token
   // mean of the states of all tokens
   mean
 };
 
-// When beam search ends although beams can still be extended.
+// Decides when beam search ends although its beams could still be extended.
 enum class EarlyStopping {
-  // when `width` texts are found and no beam, ended at its current length, would score better than
-  // the worst of these texts
+  // when `width` texts are found and no beam, if it ended at its current length, would score better
+  // than the worst of these texts
   by_length,
   at_width,  // when `width` texts are found
   never      // as by_length, but if length_penalty > 0, beams are scored at the greatest length
@@ -95,13 +96,15 @@ struct Request {
   SamplingOptions sampling{};
   int64_t max_new_tokens = 16;        // 0: prefill only, for on_prompt or on_embedding
   std::vector<int32_t> end_tokens{};  // end the text with `stop`; not passed to on_token
-  // log-probabilities of each generated token and of this many most likely tokens; -1: none
+  // Requests log-probabilities of each generated token and, at its position, of this many most
+  // likely tokens; -1: none.
   int64_t logprobs = -1;
-  double logprobs_temperature = 1;  // divides logits before the softmax of log-probabilities
+  // Divides the logits from which log-probabilities of generated tokens are computed.
+  double logprobs_temperature = 1;
   int64_t prompt_logprobs = -1;  // as `logprobs`, for the tokens of the prompt; passed to on_prompt
   Pooling pooling = Pooling::none;  // result passed to on_embedding; requires max_new_tokens = 0
-  // If width > 1, beam search instead of sampling. `sampling` must then have temperature 0 or 1 and
-  // the default top_k, top_p, min_p and typical_p.
+  // If width > 1, beam search in place of sampling. `sampling` must then have temperature 0 or 1
+  // and the default top_k, top_p, min_p and typical_p.
   BeamSearchOptions beams{};
   int priority = 0;  // lower values are scheduled first; equal values in order of arrival
   // The adapter to apply; null: none. Keys and values are shared only between requests with the
@@ -110,19 +113,21 @@ struct Request {
   std::string cache_salt{};  // only requests with equal salts share keys and values
   std::shared_ptr<LogitsConstraint> constraint{};  // null: no constraint
 
-  // The callbacks below are called on the engine's thread. They must not block, and may call only
-  // submit() and cancel() of the engine. If a callback throws, the request ends with `failed`.
+  // The callbacks below are called on the engine's thread. They must not block; of the engine's
+  // functions, they may call only submit() and cancel(). If a callback throws, the request ends
+  // with `failed`.
 
-  // Called once, before the first token, if prompt_logprobs >= 0. One entry per token of the
-  // prompt; nullopt for the first token.
+  // Called once, before the first token, if prompt_logprobs >= 0: one entry for each token of the
+  // prompt, nullopt for the first.
   std::function<void(const std::vector<std::optional<GeneratedToken>>&)> on_prompt{};
-  // Called once if pooling is not `none`: [hidden].
+  // Called once, with the embedding [hidden], if pooling is not `none`.
   std::function<void(const std::vector<double>&)> on_embedding{};
-  // Called for each generated token; false ends the request with `stop`. Not called in beam search.
+  // Called for each generated token except end tokens; a false result ends the request with `stop`.
+  // Not called in beam search.
   std::function<bool(const GeneratedToken&)> on_token{};
-  // In beam search: returns whether a text of these generated tokens is complete.
+  // In beam search: returns whether a text with these generated tokens is complete.
   std::function<bool(std::span<const int32_t>)> ends_beam{};
-  // Called once, in beam search: the texts, best first, at most `width`.
+  // In beam search: called once with the complete texts, best first, at most `width`.
   std::function<void(const std::vector<BeamText>&)> on_beams{};
   // Called exactly once, after all other callbacks. `error` is empty unless the reason is `failed`.
   std::function<void(FinishReason, const Usage&, const std::string& error)> on_finish{};

@@ -10,19 +10,21 @@
 
 namespace colossal::serve {
 
-// Processing of logits, in this order: masks of tokens, logit biases, penalties, division by the
-// temperature, then top_k, top_p, min_p and typical_p, each applied to the tokens that the previous
-// one kept. Definitions are those of Hugging Face transformers, except that presence and frequency
-// penalties are those of vLLM.
+// How a token is chosen from logits. Applied in this order: masks of tokens, logit biases,
+// penalties, division by the temperature, then top_k, top_p, min_p and typical_p, each to the
+// tokens that the one before has kept. Definitions are those of Hugging Face transformers; presence
+// and frequency penalties are those of vLLM.
 struct SamplingOptions {
   double temperature = 1;  // 0: greedy, the most likely token
   int64_t top_k = 0;       // keeps the k most likely tokens; 0: all
   // nucleus: keeps the fewest tokens whose total probability reaches p (Holtzman et al. 2020)
   double top_p = 1;
-  double min_p = 0;      // keeps tokens with probability >= min_p * that of the most likely token
-  double typical_p = 1;  // locally typical sampling (Meister et al. 2022), of total probability p
-  double repetition_penalty = 1;  // divides positive and multiplies negative logits of tokens seen
-  double presence_penalty = 0;    // subtracted from the logits of generated tokens
+  double min_p = 0;  // keeps tokens with probability >= min_p * that of the most likely token
+  // locally typical sampling: keeps the most typical tokens whose total probability reaches p
+  // (Meister et al. 2022)
+  double typical_p = 1;
+  double repetition_penalty = 1;  // of seen tokens: divides logits > 0, multiplies others
+  double presence_penalty = 0;    // subtracted once from the logit of each generated token
   // subtracted from a token's logit once per occurrence in the generated text
   double frequency_penalty = 0;
   // (token, bias): added to the token's logit
@@ -30,20 +32,20 @@ struct SamplingOptions {
   std::vector<int32_t> allowed_tokens{};  // only these tokens may be chosen; empty: all
   std::vector<int32_t> bad_tokens{};      // these tokens are never chosen
   int64_t min_tokens = 0;  // end tokens are masked until this many tokens were generated
-  uint64_t seed = 0;       // a draw is a pure function of seed and position
+  uint64_t seed = 0;       // with the position, determines the random number of a draw
 };
 
-// Throws ConfigError if a value is out of range (the message names the flag), or if a token is
-// outside the vocabulary.
+// Throws ConfigError if a value is out of range (the message names the option's flag), or if a
+// token is not in the vocabulary.
 void validate(const SamplingOptions& options, int64_t vocabulary);
 
-// The tokens before the token to choose.
+// The tokens before the token that is chosen.
 struct SeenTokens {
   std::span<const int32_t> prompt, generated;
 };
 
-// Applies masks, biases and penalties to logits in place. logits: [vocabulary], fp64, contiguous,
-// before the temperature. end_tokens: masked as min_tokens requires.
+// Applies masks, biases and penalties to logits in place; does not divide by the temperature.
+// logits: [vocabulary], fp64, contiguous. end_tokens: masked until min_tokens are generated.
 void process_logits(const at::Tensor& logits, const SamplingOptions& options,
                     const SeenTokens& seen, std::span<const int32_t> end_tokens);
 
@@ -52,9 +54,9 @@ struct TokenProbability {
   double probability = 0;
 };
 
-// Returns the tokens that may be drawn, in ascending order of token number, with their
-// probabilities. logits: [vocabulary], fp64, contiguous, after process_logits(). Throws Error if
-// logits are not finite or all tokens are masked.
+// Returns the tokens that may be drawn, ascending by token number, with their probabilities.
+// logits: [vocabulary], fp64, contiguous, after process_logits(). Throws Error if logits are not
+// finite or all tokens are masked.
 std::vector<TokenProbability> distribution(const at::Tensor& logits,
                                            const SamplingOptions& options);
 

@@ -2,12 +2,13 @@
 //
 // Order within a step: sequences in the decode phase (one token each), then chunks of running
 // sequences in prefill, then waiting sequences, until the step's tokens or the pages are used up;
-// within each of these, by priority and arrival. If a running sequence gets no pages, the last
-// running sequence is preempted: it releases its pages and waits at its place in the order. Its
-// keys and values are then recomputed, except in pages that the prefix cache still has.
+// within each of these three, by priority and arrival. If a running sequence needs a page and none
+// is free, the last running sequence that is in no step in flight is preempted: it releases its
+// pages and waits again, at its place in the order. Later its keys and values are recomputed,
+// except in pages that the prefix cache still has.
 //
-// In beam search, a request counts as `width` sequences from its start; its beams run whenever
-// there are pages. Beams that wait for the logits of other beams are not scheduled.
+// A request with beam search counts as `width` sequences once it has started, and its beams run
+// whenever there are pages. A beam that waits for the logits of other beams is not scheduled.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct SchedulerOptions {
   // most tokens per chunk if prompt log-probabilities are requested
   int64_t max_scored_tokens = 512;
   bool prefix_cache = true;
-  // Most steps in flight. A step takes at most its share of the sequences, so that the other steps
-  // have work too.
+  // Most steps in flight. A step takes at most its share of the sequences (their number divided by
+  // steps_under_way, rounded up), so that work is left for the other steps.
   int64_t steps_under_way = 1;
 };
 
@@ -45,36 +46,38 @@ class Scheduler {
     bool generates() const { return count - drafts == 1; }
   };
 
-  // pages: total number of pages. copy_page(from, to): copies the keys and values of a page.
+  // pages: total number of pages. copy_page(from, to): called when the keys and values of a page
+  // must be copied before the next step.
   Scheduler(const SchedulerOptions& options, int64_t pages,
             std::function<void(int64_t, int64_t)> copy_page);
 
   void add(std::unique_ptr<Sequence> sequence);
-  // Returns the running sequences that the next step may decode (one token each), in order.
+  // Returns the running sequences from which the next step may generate, in order: each has one
+  // token to compute.
   std::vector<Sequence*> generating() const;
-  // Whether another step may have work.
+  // Whether another step could have work.
   bool has_more();
-  // Reserves free pages for draft tokens of a sequence from generating(). Returns the number of
-  // draft tokens that have room, at most `most`.
+  // Reserves pages for draft tokens of a sequence from generating(), but leaves one free page for
+  // each running sequence. Returns how many draft tokens have room, at most `most`.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
-  // Returns the work of a step: sequences in the decode phase first; within decode and within
-  // prefill, sequences of the same adapter are adjacent. Several steps in flight may each have a
-  // chunk of the same prompt. Increments Sequence::steps; a sequence with steps in flight is not
-  // preempted. Returns an empty list if there is nothing to compute besides the steps in flight, or
-  // if these hold all pages.
+  // Returns the work of a step, sequences in the decode phase first. Within the decode phase, and
+  // within prefill, sequences with the same adapter are adjacent. Several steps in flight may each
+  // have a chunk of the same prompt. Increments Sequence::steps; while that is above 0, the
+  // sequence is not preempted. Returns an empty list if steps in flight compute all there is to
+  // compute, or hold all pages.
   std::vector<Work> schedule();
-  // Called with the results of a step, for each work whose sequence has not ended: the keys and
-  // values of its tokens, draft tokens excepted, are now in the pages.
+  // Call with each work of a step whose results have arrived, if its sequence has not ended: the
+  // keys and values of its tokens, except draft tokens, are now in the pages.
   void finish(const Work& work);
-  // Called when the first draft of a sequence was accepted: the draft is now the last token, and
-  // its keys and values are in the pages.
+  // Call when the first draft token of a sequence was accepted and appended to its tokens: the
+  // draft token's keys and values are in the pages.
   void accept_draft(Sequence& sequence);
   bool has(uint64_t id) const;
-  // Adds a beam with a copy of the text of `from`. Shares its full pages; a partly filled last page
-  // is copied.
+  // Adds a beam with a copy of the text of `from`, and returns it. The two share their full pages.
+  // A partly filled last page is copied, or computed again if no page is free.
   Sequence& fork(const Sequence& from, int64_t beam);
-  // Removes a sequence and releases its pages; null if there is no such sequence. For beam search,
-  // remove(id) must be called once per beam, since all beams of a request have its id.
+  // Remove a sequence, release its pages and return it; null if there is no such sequence. All
+  // beams of a request have its id, so remove(id) removes one of them at each call.
   std::unique_ptr<Sequence> remove(uint64_t id);
   std::unique_ptr<Sequence> remove(const Sequence& sequence);
   std::vector<uint64_t> ids() const;  // of all running and waiting sequences
@@ -92,33 +95,34 @@ class Scheduler {
   using Works = std::map<Sequence::Order, Work>;  // key: Sequence::order()
 
   int64_t pages_for(int64_t tokens) const;
-  // Allocates pages for the first `tokens` tokens of a sequence; false if there are too few free
-  // pages.
+  // Gives a sequence pages for its first `tokens` tokens; false if there are too few free pages.
   bool reserve(Sequence& sequence, int64_t tokens);
   void release(Sequence& sequence);
   std::unique_ptr<Sequence> take_out(Sequences& sequences, Sequences::iterator found);
   void preempt(Sequence& sequence, Works& works);
-  // Most sequences per step.
+  // Returns the most sequences that a step may take.
   size_t share_of_step() const;
-  // Schedules the next tokens of a running sequence, at most `budget`.
+  // Schedules the next tokens of a running sequence, at most `budget`, and subtracts them from
+  // `budget`.
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
   // Returns the first waiting sequence that may start running now; waiting_.end() if there is none.
   Sequences::iterator next_to_admit();
-  // Moves a waiting sequence to the running ones and schedules its first chunk; false if there are
-  // too few pages.
+  // Makes a waiting sequence run and schedules its first chunk; false if there are too few pages.
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
-  // Returns the last running sequence that may be preempted in favor of `sequence`, possibly
-  // `sequence` itself; null if all later sequences have steps in flight.
+  // Returns the last running sequence, possibly `sequence` itself, that may be preempted for pages
+  // of `sequence`; null if all sequences from `sequence` on have steps in flight.
   Sequence* preemption_victim(const Sequence& sequence) const;
-  // Number of the max_num_seqs slots in use; a started beam search uses `width` slots.
+  // Returns how many of the max_num_seqs slots are in use; a started beam search uses `width`
+  // slots.
   int64_t slots_in_use() const;
   void keep_full_pages(Sequence& sequence);
   void find_prefix(Sequence& sequence);
-  // Called when the prefix cache holds the whole text. The last token must be computed again for
-  // its logits, so the last page, which other sequences may share, is copied.
+  // Called when the prefix cache holds the sequence's whole text. The last token must be computed
+  // again for its logits. Because other sequences may share the last page, the sequence gets a copy
+  // of it.
   void own_last_page(Sequence& sequence);
-  // Called for a fork: replaces a partly filled last page by a copy, because the next token is
-  // written to it.
+  // Called for a fork: replaces a partly filled last page by a copy, because the fork's next token
+  // is written to it.
   void own_open_page(Sequence& sequence);
   int64_t chunk_of(const Sequence& sequence, int64_t budget) const;
 

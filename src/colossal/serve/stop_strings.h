@@ -14,15 +14,16 @@ namespace colossal::serve {
 
 class StopStrings {
  public:
-  // Ignores empty strings. include: whether the returned text includes the stop string.
+  // Empty strings are ignored. include: whether the returned text ends with the stop string or
+  // before it.
   explicit StopStrings(std::vector<std::string> strings, bool include = false);
 
-  // Adds a piece and returns the text that may be emitted now: everything before the first stop
-  // string and before a suffix that may become a stop string. Returns an empty string after a stop
-  // string was found.
+  // Adds a piece of text and returns the text that is now certain: all up to the first stop string
+  // or, if none is found, up to a suffix that may be the beginning of one. The suffix is held back.
+  // Returns an empty string if a stop string was found before.
   std::string push(std::string_view text);
   bool found() const { return found_; }
-  // Ends the text and returns the text held back so far.
+  // Ends the text and returns what was held back.
   std::string flush();
 
  private:
@@ -32,8 +33,8 @@ class StopStrings {
   bool found_ = false;
 };
 
-// Returns a Request::ends_beam function that ends texts containing one of the strings; an empty
-// function if `strings` is empty. The tokenizer must outlive the returned function.
+// Returns a function for Request::ends_beam that ends texts with one of the strings in them; an
+// empty function if `strings` is empty. The tokenizer must outlive the returned function.
 std::function<bool(std::span<const int32_t>)> ends_beam_at(std::vector<std::string> strings,
                                                            const text::Tokenizer& tokenizer);
 

@@ -30,12 +30,12 @@ class AdapterRegistry {
       std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
   AdapterRegistry() = default;  // an empty registry that accepts no adapters
-  // most: most adapters that may be loaded at once.
+  // load: reads an adapter. most: how many adapters may be loaded at once.
   AdapterRegistry(Load load, size_t most) : load_(std::move(load)), most_(most) {}
 
-  // Loads an adapter. replace: an adapter with this name may be replaced. Throws ApiError 400 if
-  // the name is in use (unless `replace`), if the most adapters are loaded already, or if the
-  // folder cannot be read.
+  // Reads an adapter and adds it. replace: an adapter with this name may exist and is then
+  // replaced. Throws ApiError 400 if the name is in use (unless `replace`), if `most` adapters are
+  // loaded already, or if the folder cannot be read.
   void load(const std::string& name, const std::filesystem::path& folder, bool replace = false);
   // Throws ApiError 404 if no adapter has this name.
   void unload(const std::string& name);
@@ -44,8 +44,8 @@ class AdapterRegistry {
   std::vector<ServedAdapter> all() const;  // in order of loading
 
  private:
-  // Requires mutex_ to be locked. Returns whether the adapter replaces an existing one; throws
-  // ApiError 400 like load().
+  // Requires mutex_ to be locked. Returns whether the name is in use, so that the adapter replaces
+  // another; throws ApiError 400 as load() does.
   bool check_place(const std::string& name, bool replace) const;
 
   const Load load_;

@@ -1,5 +1,5 @@
-// One answer to a prompt during generation: converts tokens to text, up to a stop string, and finds
-// tool calls.
+// One answer to a prompt while it is generated: converts tokens to text, ends it at a stop string,
+// and finds tool calls.
 #pragma once
 
 #include <optional>
@@ -15,36 +15,37 @@ namespace colossal::server {
 
 // A token with its log-probability, the most likely alternatives, and the position of its text.
 struct LoggedToken {
-  std::optional<serve::GeneratedToken>
-      token;  // nullopt for the first token of a prompt, which has no log-probability
+  // nullopt for the first token of a prompt, which has no log-probability
+  std::optional<serve::GeneratedToken> token;
   int32_t id = 0;
-  int64_t offset = 0;  // in characters from the start of the answer's text
+  int64_t offset = 0;  // where its text begins, in characters of the answer
 };
 
-// A streamed part of a tool call.
+// What a stream adds to a tool call.
 struct CallDelta {
-  size_t index = 0;
+  size_t index = 0;                 // number of the call in the answer
   std::string id;                   // set only in the first part of a call
   std::optional<std::string> name;  // set only in the first part of a call
   std::string arguments;
 };
 
-// Output added since the last take_delta().
+// What was added to an answer since the last take_delta().
 struct AnswerDelta {
   std::string text;
   std::vector<CallDelta> calls;
   std::vector<LoggedToken> logged;  // only if log-probabilities are requested
-  std::vector<int32_t> tokens;
+  std::vector<int32_t> tokens;      // only if token ids are requested
   bool empty() const { return text.empty() && calls.empty() && logged.empty() && tokens.empty(); }
 };
 
+// Not thread-safe. The arguments of the constructor must outlive it.
 class Answer {
  public:
   Answer(const GenerationRequest& request, const GenerationRequest::Prompt& prompt,
          const ServedModel& model);
 
-  // Prepends the prompt to the answer, for `echo`. tokens: log-probabilities of the prompt's tokens
-  // (serve::Request::on_prompt), or empty if none are requested.
+  // Begins the answer with its prompt, for the option `echo`. tokens: log-probabilities of the
+  // prompt's tokens (from serve::Request::on_prompt), or empty if none are requested.
   void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
   // Stores the log-probabilities of the prompt's tokens, if requested.
   void take_prompt(std::vector<std::optional<serve::GeneratedToken>> tokens) {
@@ -54,26 +55,28 @@ class Answer {
     return prompt_logprobs_;
   }
   const GenerationRequest::Prompt& prompt() const { return prompt_; }
-  // Mean log-probability of the generated tokens, if requested; used to rank `best_of` answers.
+  // Mean log-probability of the generated tokens, if requested: the score by which `best_of`
+  // chooses.
   double mean_logprob() const {
     return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
   }
-  // Adds a generated token. Returns false if the answer is complete: a stop string was found, or a
-  // tool call ended and parallel calls are off.
+  // Adds a generated token. Returns false if the answer is complete, because a stop string was
+  // found, or because a tool call ended and the request allows only one.
   bool take(const serve::GeneratedToken& token);
-  // Ends the answer and emits text that was held back for stop strings.
+  // Ends the answer. Text that was held back because a stop string might follow becomes part of it.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
-  const char* finish_reason() const;  // "stop", "length", "tool_calls"
+  // "stop", "length" or "tool_calls"; valid after finish().
+  const char* finish_reason() const;
   const serve::Usage& usage() const { return usage_; }
   int64_t num_tokens() const { return num_tokens_; }
   AnswerDelta take_delta();
-  // For streams: returns an empty delta until there is text, a tool call or the end, so that
-  // log-probabilities are sent together with their text.
+  // For streams: like take_delta(), but returns an empty delta until there is text, a tool call or
+  // the end, so that log-probabilities are sent with the text they belong to.
   AnswerDelta take_delta_if_text();
 
-  bool introduced = false;  // in a chat stream: the event with the role has been sent
+  bool introduced = false;  // in a chat stream: first_event() has been sent
 
  private:
   void append(std::string_view text);

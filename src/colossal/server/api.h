@@ -19,10 +19,10 @@
 namespace colossal::server {
 
 struct ApiOptions {
-  // Clients must send "Authorization: Bearer KEY" with this key on all routes except /health and
-  // the chat page; empty: no key.
+  // If not empty, clients must send "Authorization: Bearer KEY" with this key on all routes except
+  // /health and the chat page.
   std::string key;
-  // Allows clients to load adapters from folders of this machine and to unload adapters.
+  // Whether clients may load adapters from folders of this machine, and unload adapters.
   bool adapter_loading = false;
 };
 
@@ -30,18 +30,19 @@ class Api {
  public:
   explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
-  // Starts answering requests; before this call, requests get status 503 with Retry-After. The
-  // arguments must outlive all answers.
+  // Starts answering requests; before this call, requests for anything but the chat page get status
+  // 503 with Retry-After. The arguments must outlive all answers.
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
-  // New requests get status 503 from now on; running requests continue.
+  // From now on, new requests get status 503; running requests continue.
   void begin_draining() { draining_ = true; }
-  // While paused (the engine restarts), new requests get status 503.
+  // While paused (the engine is being restarted), new requests get status 503.
   void pause(bool paused) { paused_ = paused; }
-  // Waits until adapters being loaded are loaded. Call on the server's thread, or after that thread
-  // has ended.
+  // Waits until all adapter loads that have begun are over. Call on the server's thread, or after
+  // that thread has ended.
   void finish_loading() { loads_.clear(); }
 
-  // Called on the server's thread. Sends ApiErrors to the client.
+  // Handles a request. Called on the server's thread. An ApiError is sent to the client, not
+  // thrown.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
 
  private:

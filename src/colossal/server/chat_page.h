@@ -4,8 +4,8 @@
 
 namespace colossal::server {
 
-// Returns a self-contained HTML page (with inline CSS and JavaScript) to chat with the model. The
-// page sends requests to this server only.
+// Returns an HTML page for chatting with the model. The page is self-contained (inline CSS and
+// JavaScript) and sends requests to this server only.
 std::string chat_page();
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// Runs a completion request from submission to the last byte of the response.
+// Runs a completion or chat request from its submission to the last byte of its response.
 #pragma once
 
 #include <chrono>
@@ -16,8 +16,8 @@
 
 namespace colossal::server {
 
-// busy(): error 429 for a full queue. failure(): error 503 if the engine cancelled a request
-// because the server stops, 500 if the request failed.
+// Return errors to send. busy(): status 429, for a full queue. failure(): status 503 if the engine
+// cancelled a request because the server stops, 500 if the request failed.
 ApiError busy();
 ApiError failure(serve::FinishReason reason, const std::string& message);
 
@@ -26,17 +26,18 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
              Metrics& metrics, std::shared_ptr<Reply> reply);
 
-  // Submits all prompts to the engine, which then calls back on its own thread. Throws ApiError 429
-  // if the queue is full, 503 if the engine has lost a rank, 400 if the engine rejects a prompt; in
-  // these cases, all prompts are cancelled.
+  // Submits all prompts to the engine. The engine calls back on its own thread, and the callbacks
+  // keep this object alive. Throws ApiError 429 if the queue is full, 503 if the engine has lost a
+  // rank, 400 if the engine rejects a prompt; in these cases, cancels all prompts.
   void start();
-  // Called when the client disconnects: cancels all prompts, which frees their pages within a step.
+  // Called when the client has disconnected: cancels all prompts.
   void abandon();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Callbacks on the engine's thread. which: index into answers_.
+  // Called on the engine's thread. which: index of the answer in answers_; in beam search, of the
+  // prompt's first answer.
   void take_prompt(size_t which, const std::vector<std::optional<serve::GeneratedToken>>& tokens);
   bool take_token(size_t which, const serve::GeneratedToken& token);
   // The n best texts become answers_[first] to answers_[first + n - 1].
@@ -73,9 +74,10 @@ class Completion : public std::enable_shared_from_this<Completion> {
   std::mutex mutex_;
   std::vector<serve::RequestId> ids_;
   size_t num_finished_ = 0;
-  // false: events are held back, since a failing start() sends an error, not a stream
+  // False: events are held back, because an exception in start() becomes an error response, which
+  // cannot follow events of a stream.
   bool submitted_ = false;
-  bool over_ = false;  // completed, rejected, failed or abandoned: sends nothing more
+  bool over_ = false;  // completed, rejected, failed or abandoned: nothing more is sent
   std::vector<std::string> held_events_;  // events held back until submitted_
 };
 

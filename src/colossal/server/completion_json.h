@@ -5,23 +5,27 @@
 
 namespace colossal::server {
 
+// Number of tokens in a response: of all prompts, of the parts of prompts found in the prefix
+// cache, and of all answers.
 struct TokenCounts {
   int64_t prompt = 0, cached = 0, completion = 0;
 };
 
+// The request and the model must outlive it.
 class CompletionJson {
  public:
   CompletionJson(const GenerationRequest& request, const ServedModel& model);
 
   const std::string& id() const { return id_; }
-  // choice(): an answer in a response that is not streamed. whole(): the response.
+  // choice(): returns one answer of a response that is not streamed. whole(): returns such a
+  // response with its choices.
   Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
-  // Returns, per token of the answer's prompt, the log-probability and rank of the token and of the
-  // most likely tokens; null for the first token.
+  // Returns a list with one entry for each token of the answer's prompt: log-probability, rank and
+  // text of this token and of the most likely tokens; null for the first token.
   Json prompt_logprobs(const Answer& answer) const;
   Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
 
-  // Events of a stream. finish_reason: null until the answer ends.
+  // Events of a streamed response. finish_reason: null until the answer ends.
   Json first_event(int64_t index) const;  // in a chat: the role
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
   Json usage_event(const TokenCounts& counts) const;

@@ -14,9 +14,9 @@
 namespace colossal::server {
 
 struct EmbeddingRequest {
-  std::string model;                                  // name in the request
+  std::string model;                                  // the name in the request
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: no adapter
-  std::vector<std::vector<int32_t>> inputs;
+  std::vector<std::vector<int32_t>> inputs;           // tokens of each text
   serve::Pooling pooling = serve::Pooling::last;
   bool normalize = true;  // scales the embedding to L2 norm 1
   bool base64 = false;    // response format: base64 of little-endian fp32; false: a JSON array

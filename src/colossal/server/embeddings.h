@@ -1,4 +1,4 @@
-// Runs an embeddings request from submission to the response.
+// Runs an embeddings request from its submission to its response.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@
 
 namespace colossal::server {
 
-// Returns the base64 encoding of the numbers as little-endian fp32.
+// Returns the numbers, rounded to fp32, as base64 of their little-endian bytes.
 std::string base64_of(const std::vector<double>& numbers);
 
 class Embeddings : public std::enable_shared_from_this<Embeddings> {
@@ -21,9 +21,9 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
   Embeddings(EmbeddingRequest request, serve::Engine& engine, Metrics& metrics,
              std::shared_ptr<Reply> reply);
 
-  // Submits texts to the engine, a limited number at a time; the engine then calls back on its own
+  // Submits the texts to the engine, a limited number at a time. The engine calls back on its own
   // thread. Throws ApiError 429 if the queue is full, 400 if the engine rejects a text; in these
-  // cases, all texts are cancelled.
+  // cases, cancels all texts. Throws serve::EngineLost if the engine has lost a rank.
   void start();
 
  private:

@@ -20,11 +20,11 @@ struct GenerationRequest {
   };
 
   Kind kind = Kind::text;
-  std::string model;                                  // name in the request
+  std::string model;                                  // the name in the request
   std::shared_ptr<const nn::AdapterWeights> adapter;  // adapter with that name; null: no adapter
   std::vector<Prompt> prompts;
   int64_t n = 1;  // answers per prompt
-  // answers sampled per prompt; the n with the highest mean log-probability are returned
+  // answers generated per prompt; the n with the highest mean log-probability are returned
   int64_t best_of = 1;
   serve::BeamSearchOptions beams;  // if width > 1: the answers are the n best beams
   serve::SamplingOptions sampling;
@@ -35,9 +35,9 @@ struct GenerationRequest {
   bool include_stop = false;
   bool skip_special_tokens = true;
   bool echo = false;
-  int64_t logprobs = -1;         // number of most likely tokens per token; -1: no log-probabilities
-  int64_t prompt_logprobs = -1;  // likewise, for the tokens of the prompt
-  // formats tokens of log-probabilities as "token_id:17" instead of text
+  int64_t logprobs = -1;         // see serve::Request
+  int64_t prompt_logprobs = -1;  // see serve::Request
+  // shows tokens with log-probabilities as "token_id:17" in place of their text
   bool tokens_as_ids = false;
   bool return_token_ids = false;
   int priority = 0;
@@ -55,14 +55,15 @@ GenerationRequest read_completion_request(const Json& body, const ServedModel& m
                                           RuleCache& rules);
 GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules);
 
-// Reads the chat template options of a request, for chat completions and /tokenize.
+// Reads the options for the chat template from a chat or /tokenize request.
 text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools);
-// Reads prompts: a string, a list of strings, a list of tokens, or a list of lists of tokens.
+// Reads the prompts in `field`: a string, a list of strings, a list of tokens, or a list of lists
+// of tokens.
 std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
                                                     const char* field);
 std::string read_cache_salt(Fields& fields);
 
-// The result of the field `model`: the base model (also if the field is missing) or an adapter.
+// What the field `model` chooses: an adapter, or the base model (also if the field is missing).
 struct ModelChoice {
   std::string name;
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: none

@@ -15,14 +15,15 @@
 
 namespace colossal::server {
 
-// State shared by the connections of a server. Used on the server's thread only, except the
-// counters: the last owner of a connection may be an answer on another thread.
+// State shared by the connections of a server. Used on the server's thread only; the counters are
+// atomic, because the destructor of a connection, which changes them, may run on another thread, if
+// an answer holds the connection last.
 struct ConnectionHost {
   HttpLimits limits;
   HttpServer::Handler handler;
   std::atomic<size_t> open_connections = 0;
   std::atomic<size_t> open_requests = 0;
-  // sum of the announced sizes of the large bodies being read
+  // sum of the announced sizes of the bodies above 64 KiB that are being read
   std::atomic<uint64_t> body_bytes = 0;
 };
 
@@ -33,12 +34,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void start() { wait_for_request(); }
 
-  // Thread-safe. Writes bytes of a response. answer: number of the request; the bytes are dropped
-  // if that request is not the current one. last: the response is complete.
+  // Thread-safe. Writes bytes of the response to request number `answer`; drops them if that
+  // request is not the current one. last: these bytes complete the response.
   void write(int64_t answer, std::string bytes, bool last);
+  // Call on the server's thread. action: see Reply::on_abandoned().
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
   // Whether the client supports chunked transfer encoding (HTTP/1.1).
   bool speaks_chunks() const { return speaks_chunks_; }
+  // Whether the connection stays open after the current response.
   bool keeps_alive() const { return keeps_alive_; }
 
  private:

@@ -1,4 +1,4 @@
-// Formats the response to a request of a connection as HTTP.
+// Formats the response to one request of a connection as HTTP, and writes it to the connection.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// The metrics of /metrics in the Prometheus text format 0.0.4, named as vLLM's metrics, with the
-// prefix "colossal:".
+// The metrics of the route /metrics, in the Prometheus text format 0.0.4. A metric that vLLM has,
+// too, has vLLM's name, with the prefix "colossal:".
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ class Histogram {
   explicit Histogram(std::vector<double> bounds)
       : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
   void add(double value);
+  // Appends the histogram to `text`. label: e.g. `model_name="a"`.
   void write(std::string& text, const std::string& name, const std::string& help,
              const std::string& label) const;
 
  private:
-  std::vector<double> bounds_;  // upper bounds, ascending
-  std::vector<int64_t> counts_;
+  std::vector<double> bounds_;   // upper bounds, ascending
+  std::vector<int64_t> counts_;  // of values up to each bound, and above the last
   double sum_ = 0;
 };
 
@@ -33,15 +34,18 @@ class Metrics {
   explicit Metrics(std::string model_name);
 
   void answered(int status);  // counts a response, of any route
-  // seconds: time since the previous token, or since the request arrived for the first token.
+  // Counts a generated token. seconds: since the token before or, for the first token, since the
+  // request arrived.
   void token(double seconds, bool first);
+  // Counts an ended engine request. seconds: since the client's request arrived.
   void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds);
 
+  // Returns all metrics as the text of /metrics.
   std::string text(const serve::EngineStatistics& engine) const;
 
  private:
   mutable std::mutex mutex_;
-  std::string label_;  // {model_name="..."}
+  std::string label_;  // model_name="..."
   std::map<int, int64_t> statuses_;
   std::map<std::string, int64_t> finished_;
   Histogram first_token_, next_token_, whole_, queue_, prefill_, decode_;

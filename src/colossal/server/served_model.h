@@ -19,9 +19,9 @@ namespace colossal::server {
 
 class ServedModel {
  public:
-  // name: name of the model in requests. max_length: most tokens of prompt and answer together.
-  // Reads the tokenizer, chat template, sampling defaults and end tokens from the folder. Throws
-  // ConfigError, IoError.
+  // Reads the tokenizer, the chat template, sampling defaults and end tokens from the folder. name:
+  // the model's name in requests. max_length: most tokens of a prompt and its answer together.
+  // Throws ConfigError, IoError.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
               int64_t vocabulary);
 
@@ -33,10 +33,11 @@ class ServedModel {
   void set_max_length(int64_t length) { max_length_ = length; }
 
   const std::string& name() const { return name_; }
-  // Names of the model and its adapters for messages: "a", "b".
+  // The names of the model and its adapters, quoted, for messages: "a", "b".
   std::string quoted_names() const;
   int64_t max_length() const { return max_length_; }
   int64_t vocabulary() const { return vocabulary_; }
+  // Time of construction, in seconds since 1970.
   int64_t created() const { return created_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   const text::ChatTemplate* chat_template() const {
@@ -52,15 +53,15 @@ class ServedModel {
   // Whether the token is a special token that marks tool calls in that format.
   bool is_call_marker(int32_t token) const { return call_markers_.contains(token); }
 
-  // Returns the bytes of a token within a text.
+  // Returns the bytes that a token stands for inside a text, i.e. after other tokens.
   std::string bytes_of(int32_t token) const;
 
-  // Returns the tokens of a prompt. Throws ApiError 400 if the text is not UTF-8, or is longer in
-  // bytes than any prompt of max_length tokens (checked before tokenization).
+  // Returns the tokens of a prompt. Throws ApiError 400 if the text is not UTF-8, or has more than
+  // 8 * max_length bytes (checked before tokenization, to bound its cost).
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  // Applies the chat template and returns the tokens. Text of special tokens inside messages is
-  // tokenized as ordinary text. Throws ApiError 400 if the model has no chat template or the
-  // template rejects the messages.
+  // Applies the chat template and returns the tokens. Special tokens that users write in messages
+  // are tokenized as ordinary text. Throws ApiError 400 if the model has no chat template, if the
+  // template rejects the messages, or as encode() does.
   std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
                                    const text::ChatOptions& options) const;
 

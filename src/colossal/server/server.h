@@ -22,14 +22,16 @@ struct ServerOptions {
   std::chrono::milliseconds drain_timeout{30'000};
 };
 
-// Listens from construction on; requests before begin() get status 503 with Retry-After. Handles
-// the stop signals of this process, so it must be constructed before other threads start:
+// Listens from construction on; before begin(), requests get status 503 with Retry-After
+// (Api::begin_serving()). Handles the stop signals of this process, so it must be constructed
+// before other threads start:
 //
 //   A signal before begin() ends the process with exit code 0.
 //   The first signal after begin() starts draining: running requests continue, new requests get
 //     status 503, and wait() returns `stopping`. finish() cancels requests that are not done within
 //     drain_timeout.
-//   A further signal ends the process at once with exit code 128 + signal.
+//   A further signal that insists (cluster::StopRequests) ends the process at once, with exit code
+//     128 + signal.
 class Server {
  public:
   // Throws ConfigError if the address is not available.
@@ -40,15 +42,16 @@ class Server {
 
   // Starts answering requests. The model must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // Waits until the process receives a stop signal or engine_lost() is called.
+  // wait() blocks until the process receives a stop signal (`stopping`) or engine_lost() is called
+  // (`lost`), and returns which of these happened.
   enum class Event { none, lost, stopping };
   Event wait();
-  // Thread-safe. Called when a rank of the engine is lost and the engine has ended all requests.
-  // New requests get status 503 with Retry-After.
+  // Thread-safe. Call when a rank of the engine is lost and the engine has ended all requests.
+  // Until resume(), new requests get status 503 with Retry-After.
   void engine_lost();
   // Resumes the engine after engine_lost(), with the model reopened on `ranks`.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
-  // Called after wait() returned `stopping`: returns when all requests are answered or cancelled.
+  // Call after wait() returned `stopping`: returns when all requests are answered or cancelled.
   void finish();
 
  private:

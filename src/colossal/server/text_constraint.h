@@ -1,5 +1,5 @@
-// Constrained decoding: restricts answers to the texts of a grammar, with a token mask per state of
-// its automaton.
+// Constrained decoding: restricts answers to the texts of a grammar. The grammar becomes an
+// automaton, and each state of the automaton has a mask of forbidden tokens.
 #pragma once
 
 #include <list>
@@ -26,15 +26,17 @@ struct TextRule {
 // (bytes, token) pairs sorted by bytes, without special tokens.
 using SortedTokens = std::vector<std::pair<std::string, int32_t>>;
 
-// A rule compiled for a vocabulary. Creates states and masks lazily, on the engine's thread.
+// A rule compiled for a vocabulary. Computes states and masks when they are first needed, on the
+// engine's thread. Not thread-safe.
 class CompiledRule {
  public:
   CompiledRule(const TextRule& rule, std::shared_ptr<const SortedTokens> tokens,
                int64_t vocabulary);
 
   text::grammar::Automaton& automaton() { return automaton_; }
-  // Returns a mask [vocabulary], bool: true for tokens that are forbidden in this state. Entries of
-  // end tokens are meaningless.
+  // Returns a mask [vocabulary], bool: true for tokens that are forbidden in this state, and for
+  // all special tokens. The caller must decide about end tokens itself. The reference is valid
+  // until the next call.
   const at::Tensor& forbidden(text::grammar::Automaton::State state);
 
  private:
@@ -46,7 +48,7 @@ class CompiledRule {
   std::map<text::grammar::Automaton::State, at::Tensor> masks_;
 };
 
-// The state of one answer in a rule.
+// Where one answer stands in its rule's automaton.
 class TextConstraint : public serve::LogitsConstraint {
  public:
   TextConstraint(std::shared_ptr<CompiledRule> rule, const ServedModel& model,
@@ -67,17 +69,18 @@ class TextConstraint : public serve::LogitsConstraint {
   bool over_ = false;
 };
 
-// LRU cache of compiled rules.
+// LRU cache of the compiled rules of one model.
 class RuleCache {
  public:
-  // Throws ApiError 400, naming the field, if the schema, expression or grammar is invalid or uses
-  // unsupported features.
+  // Returns the compiled rule, from the cache or new. Throws ApiError 400, which names the field,
+  // if the schema, expression or grammar is invalid or uses unsupported features.
   std::shared_ptr<CompiledRule> compile(const TextRule& rule, const ServedModel& model,
                                         const char* field);
 
  private:
   std::shared_ptr<const SortedTokens> tokens_;
-  std::list<std::pair<std::string, std::shared_ptr<CompiledRule>>> recent_;  // newest first
+  std::list<std::pair<std::string, std::shared_ptr<CompiledRule>>>
+      recent_;  // most recently used first
 };
 
 }  // namespace colossal::server

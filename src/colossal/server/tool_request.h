@@ -18,23 +18,24 @@ struct ToolRequest {
     named       // the tool `name` is called
   };
 
-  Json tools = nullptr;  // passed to the chat template; null: no tools
+  Json tools = nullptr;  // for the chat template; null: no tools, or none may be called
   Choice choice = Choice::none;
-  std::string name;      // tool to call if choice is `named`
+  std::string name;      // the tool to call if `choice` is `named`
   bool parallel = true;  // allows several calls in an answer
 
-  // Returns the constraint on the answer; nullopt if the answer is free.
+  // Returns the constraint on the answer; nullopt if there is none.
   std::optional<TextRule> rule() const;
-  // Returns the format in which the answer contains tool calls. of_model: the format of the model's
-  // chat template.
+  // Returns the format of tool calls in the answer. of_model: the format that the model's chat
+  // template teaches; used if the choice is `automatic`.
   text::ToolCallForm form(text::ToolCallForm of_model) const;
 };
 
 // Throws ApiError 400 if `tools` or `tool_choice` is invalid.
 ToolRequest read_tools(Fields& fields);
 
-// Returns the messages of a request for the chat template. Arguments of tool calls, which are
-// strings of JSON, are parsed to objects. Throws ApiError 400 if the messages are invalid.
+// Returns the messages of a request, for the chat template. The arguments of a tool call, which are
+// a string, are parsed if the string is a JSON object. Throws ApiError 400 if the messages are
+// invalid.
 Json read_messages(Fields& fields);
 
 }  // namespace colossal::server

@@ -17,7 +17,8 @@ namespace colossal::memory {
 // Which activations are recomputed. The results, including dropout, are bitwise equal to those
 // without recomputation.
 struct Recompute {
-  // In the other blocks, recompute the results of norms and activation functions from their inputs.
+  // In the blocks that full_blocks does not cover, recompute the results of norms and activation
+  // functions from their inputs.
   bool selective = false;
   // Of the first full_blocks blocks of each pipeline stage, keep only the input; in the backward
   // pass, run the block's forward pass again (T. Chen et al. 2016).

@@ -83,10 +83,10 @@ class ChunkEngine : private nn::Residency {
   // parameters too. Each rank initialises its shards; ranks that hold whole chunks then gather
   // them. Collective.
   void initialise(uint64_t seed, bool also_frozen = true);
-  // Writes `values` (flat, any floating-point dtype) to the elements [begin, begin + size) of a
-  // parameter, as far as this rank holds them: to working weights, and to masters. [begin, begin +
-  // size) counts in the flattened global parameter. A packed weight must be given whole, and is
-  // collective as in store_packed().
+  // Writes `values` (n numbers, flat, any floating-point dtype) to elements [begin, begin + n) of
+  // the flattened global parameter, as far as this rank holds them: to working weights, and to
+  // masters. A packed weight must be given whole, in host memory; the call is then collective as
+  // store_packed() is.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
   // For values read from files. kept_weights() and kept_state() return which elements of a
@@ -116,9 +116,9 @@ class ChunkEngine : private nn::Residency {
   void begin_backward(bool last, int stage = 0);
   void end_backward();
   // For a backward pass in two halves (ops/deferred_gradients.h), with other passes between them.
-  // First half: begin_backward_input, the pass, end_backward_input; weight gradients that it
-  // computes are held back in HeldGradients. Second half: begin_backward_weight, take(held), the
-  // deferred weight gradients, end_backward.
+  // First half: begin_backward_input, the pass, end_backward_input; the weight gradients that it
+  // computes are held back in `held`. Second half: begin_backward_weight, take(held), the
+  // computation of the deferred weight gradients, end_backward.
   class HeldGradients {
    private:
     friend class ChunkEngine;

@@ -2,13 +2,15 @@
 // order in which they were begun, so none is lost or used twice, and short completions are not
 // preferred.
 //
-// With max_staleness = s, a completion is begun s generations before the one that trains on it, and
-// is continued during each of the s * updates updates in between, with the weights from before that
-// update. After i of these n updates, a completion may have max_length * i / n tokens. So sampling
-// needs at most max_length / n forward passes per update, instead of max_length, and the result
-// does not depend on how fast a rank samples. If rewards come from outside this process
-// (waits_for_rewards) and n > 1, completions are finished one update earlier, so that their rewards
-// are computed during the last update.
+// A completion belongs to the generation (generation.h) with which it is trained on. With
+// max_staleness = s, it is begun at the first update on the generation s places before its own, and
+// is continued during each of the n = s * updates updates on the generations before its own, with
+// the weights from before that update. After i of these n updates it may have max_length * i / n
+// tokens. So sampling needs at most max_length / n forward passes per update, instead of
+// max_length, and the result does not depend on how fast a rank samples. With s = 0, a completion
+// is begun and finished just before its generation is trained on. If rewards come from outside this
+// process (waits_for_rewards) and n > 1, completions are finished one update earlier, so that their
+// rewards are computed during the last update.
 #pragma once
 
 #include <cstdint>

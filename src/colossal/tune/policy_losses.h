@@ -102,9 +102,8 @@ at::Tensor log_ratios(const PolicyScores& scores);
 // Parameters of token_weights(). The loss of a step is the mean over its completions of the sum
 // over each completion's tokens of weight times loss.
 struct TokenWeights {
-  double mean_length =
-      1;  // mean trained tokens per completion: of the generation; for bnpo: of the step
-  double max_length = 1;  // most tokens that a completion may have
+  double mean_length = 1;  // mean trained tokens of the generation's completions; bnpo: the step's
+  double max_length = 1;   // most tokens that a completion may have
 };
 // Returns, for completions with these lengths, [rows], the weight of each of their tokens, [rows]:
 //   grpo, sapo       1 / length

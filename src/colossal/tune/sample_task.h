@@ -76,7 +76,8 @@ class SampleTask : public TrainingTask {
                               int64_t steps_done) const;
 
   // collate_samples(): make_batches() for samples that have one row each. collate_rows(): collate()
-  // with the run's padding token and length; ids: one per row.
+  // with the end-of-text token as padding and a length of at least one token per rank of sp; ids:
+  // one per row.
   std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 

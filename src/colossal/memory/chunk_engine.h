@@ -150,8 +150,8 @@ class ChunkEngine : private nn::Residency {
   // weight whose memory is released between uses.
   bool is_weight(const at::Tensor& tensor) const;
   bool is_transient(const at::Tensor& tensor) const;
-  // before_use() keeps the weight on the device until after_use(), use_in_node() until the running
-  // autograd node has ended.
+  // before_use() fetches the weight if necessary and keeps it on the device until after_use();
+  // use_in_node() likewise, at least until the running autograd node has ended.
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
   void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }

@@ -47,7 +47,8 @@ class ChunkFetcher {
   // fetches all experts, because most have rows in a micro-batch.
   void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
-  // As before_use(); the use lasts until the running autograd node has ended.
+  // As before_use(); the use lasts at least until the running autograd node has ended. No
+  // after_use().
   void use_in_node(int chunk);
 
   // Whether any chunk is transient.

@@ -41,7 +41,7 @@ std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 class SavedTensorPolicy {
  public:
   virtual ~SavedTensorPolicy() = default;
-  // Called in the forward pass with each tensor that autograd saves.
+  // Called with each tensor when autograd saves it.
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 

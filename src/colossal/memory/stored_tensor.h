@@ -18,8 +18,8 @@ namespace colossal::memory {
 // divided into spans of this length; only the last span may be shorter.
 inline constexpr int64_t kSpan = int64_t{1} << 20;
 
-// Elements have the indices of the owner, such as a chunk: a StoredTensor holds the elements
-// covers() of it. `pools` must outlive this. Not thread-safe.
+// Holds the range covers() of the elements of its owner, such as a chunk. All element indices count
+// in the owner. `pools` must outlive this. Not thread-safe.
 class StoredTensor {
  public:
   // Allocates memory of the device or the host, filled with zeros, or reserves a region of the NVMe

@@ -12,8 +12,8 @@ struct Failure {
   std::string who = {};    // "rank 1 (pid 123, host node7)"
   std::string event = {};  // "was killed by signal 9 (SIGKILL)", "exited with code 1"
   std::string text = {};   // the rank's message from send_error(), or ""
-  // That of the rank; 3 if a signal ended it or its host was lost. If this failure is the cause,
-  // the launcher exits with it.
+  // That of the rank; 3 if a signal ended it or its host was lost; 2 if its program did not start.
+  // If this failure is the cause, the launcher exits with this code.
   int exit_code = 3;
   // Whether a signal ended the rank, its host was lost, or its program did not start: events that
   // no other failure causes.

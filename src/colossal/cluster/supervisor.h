@@ -44,9 +44,12 @@ class Supervisor {
   //   0            all ranks of this host exited with 0, and no other host reported a failure
   //   3            a signal that we did not send killed a rank, or a host was lost
   //   c            a rank exited with c and is the cause, see JobOutcome
-  //   75           a stop was requested, and ranks exited with kStoppedExitCode (errors of ranks
-  //                that lost these ranks do not count) or a program of ours had not begun
-  //   128 + signal a signal that asked to stop, or insisted, made us end the ranks
+  //   75           ranks exited with kStoppedExitCode (exits of other ranks with 3 do not count),
+  //   or
+  //                the stop signal ended ranks of a program of ours that had no StopListener yet
+  //   128 + signal ranks of another program ended by the stop signal, or we killed the ranks
+  //   because
+  //                a stop signal insisted
   int run();
 
  private:

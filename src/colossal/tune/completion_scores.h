@@ -26,13 +26,14 @@ CompletionScores score_completions(models::LanguageModel& model, const at::Tenso
                                    const ParallelContext& context);
 
 // Returns the sums [rows] of per-token values [rows, tokens on this rank] over the whole rows,
-// equal on all ranks of sp. Use it if every rank of sp computes the whole loss from the sums: the
-// backward pass passes the gradient of a sum on to this rank's tokens, unsummed. Law: an all-reduce
-// of one number per row over sp, in the forward pass only.
+// equal on all ranks of sp. Use it if every rank of sp computes the whole loss from the sums: each
+// then has the whole gradient of a sum, which the backward pass passes on to this rank's tokens
+// without communication. Law: an all-reduce of one number per row over sp, in the forward pass
+// only.
 at::Tensor sum_of_rows(const at::Tensor& of_tokens, const ParallelContext& context);
 // As sum_of_rows(), but for use if each rank of sp computes only its own tokens' part of the loss
-// from the sums: the backward pass first sums the gradients of the sums over sp. Law: as
-// sum_of_rows(), and an equal all-reduce in backward.
+// from the sums: each then has only a part of a sum's gradient, so the backward pass first adds up
+// these parts over sp. Law: as sum_of_rows(), and an equal all-reduce in backward.
 at::Tensor shared_sum_of_rows(const at::Tensor& of_tokens, const ParallelContext& context);
 // Gathers per-token values [rows, tokens on this rank] of all ranks of sp: returns [rows, all
 // tokens] in the order of the sequence, without gradient. Law: an all-reduce of the result over sp.

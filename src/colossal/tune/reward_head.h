@@ -13,8 +13,8 @@
 
 namespace colossal::tune {
 
-// Appends the token `padding` unless the row ends with it: collate() excludes a row's last token
-// from the inputs, and no other token must be lost.
+// Returns the row with the token `padding` appended unless it ends with it. collate() excludes a
+// row's last token from the inputs; so this excludes only padding.
 Row ended_row(Row row, int32_t padding);
 
 // Adds a batch field, [rows, tokens], that is 1 at the position whose score is the row's reward and

@@ -48,7 +48,7 @@ struct SampleOptions {
   bool assistant_only = false;  // trains only on text inside {% generation %} of the chat template
   // null: lines with messages are invalid
   std::shared_ptr<const text::ChatTemplate> chat_template = {};
-  data::InvalidFiles invalid = data::InvalidFiles::error;
+  data::InvalidFiles invalid = data::InvalidFiles::error;  // what to do with invalid lines
   std::function<void()> progress = [] {};  // called regularly while reading; may throw
 };
 

@@ -21,9 +21,9 @@ bool samples_beside_updates(Method method, const TuneConfig& config, const Job& 
                             c10::Device device);
 
 // Returns the most bytes of tensors that a rank's sampler holds at once: pages of keys and values,
-// and the tensors of its largest forward pass, with scratch for at::get_num_threads() threads.
-// Measures that pass in a dry run. job: the run's job; its sequence_length is the most tokens of a
-// prompt and its completion together.
+// and the tensors of its largest forward pass, with scratch for at::get_num_threads() threads. They
+// are counted in a dry run of that pass. job: the run's job; its sequence_length is the most tokens
+// of a prompt and its completion together.
 int64_t sampler_bytes(const TuneConfig& config, const Job& job);
 
 }  // namespace colossal::tune

@@ -1,9 +1,11 @@
-// Connects the launchers of a job on several hosts. Each launcher has a TCP connection to the
-// launcher on the first host, which forwards messages. Through this channel the launchers start
-// together, learn where the store is, report a rank that died on any host, and stop together.
+// Connects the launchers of a job on several hosts, one launcher on each host. Each has a TCP
+// connection to the launcher on the first host, which forwards messages between the others. Through
+// this channel the launchers start together, learn where the store is, report a rank that died on
+// any host, and stop together.
 //
 // Messages are lines of JSON. A connection is accepted only from the address of a listed host. Like
-// all traffic between ranks, it is neither encrypted nor protected against users of these hosts.
+// all traffic between ranks, connections are neither encrypted nor protected against users of these
+// hosts.
 #pragma once
 
 #include <poll.h>
@@ -32,12 +34,14 @@ struct HostTable {
   std::string describe(int index) const;  // "host node7 (ranks 4 to 7)"
 };
 
-// Sent by the first host's launcher to the others when all have connected.
+// Sent by the first host's launcher to all others once all have connected.
 struct JobStart {
-  int store_port = 0;
-  std::string job;  // name of the job, see kJobVariable
+  int store_port = 0;  // of rank 0's store, on the first host
+  std::string job;     // name of the job, see kJobVariable
 };
 
+// What a launcher tells the others: a rank of its host failed; all ranks should stop after saving
+// their state; all ranks must be killed.
 struct HostMessage {
   enum class Kind { failed, stop, kill };
   Kind kind;
@@ -53,19 +57,20 @@ class ControlChannel {
 
   // gather(), on the first host: waits at own_address():port for the launchers of all other hosts,
   // then sends them `start`. join(), on another host: connects to the first host and waits for its
-  // start message. Both throw ConfigError if a launcher has other hosts or another number of ranks
-  // than the first host's launcher, and CommError naming the missing hosts if the deadline passes.
-  // Both return nullopt if one of `signals` asks to stop.
+  // start message. Both throw ConfigError if a launcher was given other hosts or another number of
+  // ranks than the first host's launcher, and CommError naming the missing hosts if the deadline
+  // passes. Both return nullopt if `signals` receives a stop signal (stop_request.h).
   static std::optional<ControlChannel> gather(const HostTable& hosts, int port,
                                               const JobStart& start, Deadline deadline,
                                               SignalQueue& signals);
   static std::optional<ControlChannel> join(const HostTable& hosts, int port, JobStart* start,
                                             Deadline deadline, SignalQueue& signals);
 
+  // Appends the open connections, to wait for messages with poll().
   void add_to(std::vector<pollfd>& polled) const;
 
-  // Returns the messages of the other hosts since the last call. A host whose connection breaks
-  // before its done message counts as a failure.
+  // Returns the messages received from other hosts since the last call, without waiting. For a host
+  // whose connection breaks before its done message, returns a message with kind `failed`.
   std::vector<HostMessage> receive();
 
   void send(const HostMessage& message);  // to all other hosts
@@ -73,8 +78,8 @@ class ControlChannel {
   // Call when all ranks of this host have ended. The loss of this host's connection is then no
   // failure.
   void send_done();
-  // Whether this launcher may end: always, except on the first host, which forwards messages and
-  // must wait until all other hosts are done.
+  // Whether this launcher may end. On the first host, which forwards messages: only when all other
+  // hosts are done or lost; on the others: always.
   bool may_leave() const;
 
  private:

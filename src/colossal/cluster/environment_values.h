@@ -1,4 +1,4 @@
-// Reads and checks numbers and texts in environment variables.
+// Reads and checks numbers and strings in environment variables.
 #pragma once
 
 #include <initializer_list>
@@ -15,16 +15,18 @@ class EnvironmentValues {
   // Whether the variable is set and not empty.
   bool has(const char* name) const { return !text(name).empty(); }
   std::string text(const char* name) const;  // "" if it is not set
+  // Returns the value of the first of these variables that is set and not empty, else "".
   std::string first_text(std::initializer_list<const char*> names) const;
-  std::string required_text(const char* name) const;  // throws ConfigError if it is not set
+  std::string required_text(const char* name) const;  // throws ConfigError unless has(name)
 
-  // Return an integer. Throw ConfigError, naming the variable, if the value is not an integer in
-  // [low, high]. If the variable is not set, number() throws ConfigError too, and number_or()
-  // returns `otherwise`.
+  // Return the value as an integer. Throw ConfigError, naming the variable, if the value is not an
+  // integer in [low, high]. If the variable is not set or empty, number() throws ConfigError too,
+  // but number_or() returns `otherwise`.
   int number(const char* name, int low, int high) const;
   int number_or(const char* name, int low, int high, int otherwise) const;
 
-  // Reads *rank and *size. Throws ConfigError, naming both variables, unless rank < size.
+  // Reads two variables into *rank and *size. Throws ConfigError, naming both, unless 0 <= *rank <
+  // *size.
   void read_rank(const char* rank_name, const char* size_name, int* rank, int* size) const;
 
  private:

@@ -12,18 +12,22 @@ struct Failure {
   std::string who = {};    // "rank 1 (pid 123, host node7)"
   std::string event = {};  // "was killed by signal 9 (SIGKILL)", "exited with code 1"
   std::string text = {};   // the rank's message from send_error(), or ""
-  int exit_code = 3;       // exit code of the launcher if this is the cause: that of the rank, or 3
-  bool sudden = false;     // a signal or a lost host, which another failure cannot have caused
+  // That of the rank; 3 if a signal ended it or its host was lost; 2 if its program did not start.
+  // If this failure is the cause, the launcher exits with this code.
+  int exit_code = 3;
+  // Whether a signal ended the rank, its host was lost, or its program did not start: events that
+  // no other failure causes.
+  bool sudden = false;
 
   std::string describe() const;  // "rank 1 (...) exited with code 1: no such file"
 };
 
-// Returns "SIGKILL", for example; "" if no signal has this number.
+// Returns the name of a signal, such as "SIGKILL"; "" if no signal has this number.
 std::string signal_name(int signal);
 
-// Collects the failures of a job, of this host and of other hosts, and determines the cause: the
-// first sudden failure; else the first whose exit code is not 3 (3 means that another rank died);
-// else the first.
+// Collects the failures of a job, on this host and on others, and determines the cause: the first
+// sudden failure; else the first whose exit code is not 3 (a rank of ours exits with 3 because
+// another rank died or did not connect); else the first.
 class JobOutcome {
  public:
   explicit JobOutcome(int num_local_ranks) : num_local_ranks_(num_local_ranks) {}
@@ -31,27 +35,27 @@ class JobOutcome {
   void add_local(Failure failure);
   void add_remote(Failure failure);
 
-  // Call when a rank ended on request. Failures of other ranks that only report a dead rank then do
-  // not count.
+  // Call when a rank has exited with kStoppedExitCode. Exits of other ranks with code 3 then do not
+  // count as failures: they only report that this rank is gone.
   void note_stopped() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
   bool failed() const;
   const Failure& cause() const;  // only if failed()
 
-  // Whether all ranks of this host failed with the same exit code, which blames no other rank, and
-  // no other host reported a different failure. The cause is then the job, such as a wrong
-  // configuration, and not one rank.
+  // Whether all ranks of this host failed with one exit code other than 3, none of them suddenly,
+  // and the failures reported by other hosts are like that too. The cause is then common to all
+  // ranks, such as a wrong configuration.
   bool all_failed_alike() const;
 
-  // Returns the text for people: cause().describe(), or, if all_failed_alike(), the ranks' message
-  // without a rank.
+  // Returns the message to show: cause().describe(), or, if all_failed_alike(), the first message
+  // of a rank without naming the rank.
   std::string message() const;
 
-  // Whether every failure only reports that another rank died or did not connect.
+  // Whether every failure has exit code 3 and is not sudden.
   bool all_blame_another_rank() const;
 
-  // Returns the last messages of the ranks, as describe() formats them; at most the first 16.
+  // Returns describe() of each failure with a message; at most the first 16.
   std::vector<std::string> said_by_ranks() const;
 
  private:

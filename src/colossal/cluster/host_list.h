@@ -1,4 +1,4 @@
-// Parses Slurm's short forms of host lists and of counts per host.
+// Parses Slurm's abbreviated lists of hosts and of task counts per host.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace colossal::cluster {
 
-// Expands "host[01-03,7],login" to host01, host02, host03, host7, login. Several brackets in a name
-// give all combinations; the last bracket varies fastest. Throws ConfigError with the list and what
-// is wrong in it.
+// Expands "host[01-03,7],login" to host01, host02, host03, host7, login. Several brackets in one
+// name give all combinations; the last bracket varies fastest. Throws ConfigError, quoting the list
+// and naming the problem.
 std::vector<std::string> expand_host_list(std::string_view list);
 
 // Expands "4(x2),3" to 4, 4, 3. Throws ConfigError as expand_host_list() does.

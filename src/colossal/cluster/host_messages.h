@@ -1,4 +1,4 @@
-// Converts messages of launchers to lines of text and back.
+// Converts the messages between launchers (control_channel.h) to lines of JSON and back.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,10 @@
 
 namespace colossal::cluster {
 
-// The first line that a joining launcher sends: its host, and the job that it was started with.
+// The first message of a launcher that joins: its host, and the options with which it was started,
+// which must be those of the first host's launcher.
 struct Hello {
-  int index = 0;  // index of its host
+  int index = 0;  // index of the launcher's host in `hosts`
   std::vector<std::string> hosts;
   int ranks_per_host = 0;
 };
@@ -22,7 +23,7 @@ std::string to_line(const HostMessage& message);
 std::string refusal_line(const std::string& reason);
 std::string done_line();
 
-// Return nullopt if the line is another message.
+// Return nullopt if the line is no message of that type.
 std::optional<Hello> parse_hello(const std::string& line);
 std::optional<JobStart> parse_start(const std::string& line);
 std::optional<std::string> parse_refusal(const std::string& line);

@@ -1,6 +1,6 @@
-// If the launcher is killed with SIGKILL, kills all processes that the ranks started. The kernel
-// kills the ranks themselves (RankProcess), but a rank may be a shell script whose program would go
-// on.
+// Kills all processes that the ranks started if the launcher dies without doing so, e.g. by
+// SIGKILL. The kernel kills the ranks themselves (RankProcess), but a rank may be a shell script
+// whose program would go on.
 #pragma once
 
 #include <sys/types.h>
@@ -9,8 +9,8 @@
 
 namespace colossal::cluster {
 
-// A process that waits for the launcher's end and then kills the registered process groups. Create
-// it before sockets and pipes that it should not inherit. The destructor ends the process.
+// Starts a guard process that waits until the launcher, which constructs this, ends, and then kills
+// the registered process groups. The destructor ends the guard process, without killing the groups.
 class OrphanGuard {
  public:
   OrphanGuard();  // throws IoError
@@ -18,7 +18,7 @@ class OrphanGuard {
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;
 
-  void add(pid_t group);     // only a system call, so a forked child may register itself
+  void add(pid_t group);     // a single system call, so a forked child may register its own group
   void remove(pid_t group);  // call before the group's number can be reused
 
  private:

@@ -1,5 +1,6 @@
-// Receives signals through a file descriptor to poll, so that none of our code runs in a signal
-// handler. The launcher's single thread polls for signals, ranks and sockets together.
+// Receives signals through a file descriptor that can be polled, so that none of our code runs in a
+// signal handler. The launcher's only thread polls signals and sockets together; the end of a rank
+// arrives as SIGCHLD.
 #pragma once
 
 #include <csignal>
@@ -10,9 +11,10 @@
 
 namespace colossal::cluster {
 
-// While this exists, the given signals of this process are queued here. Signals that the process
-// already ignored stay ignored, except SIGCHLD. Create this before other threads start: a thread
-// that does not block these signals would receive them.
+// While this exists, the given signals are queued here instead of being delivered. Signals that the
+// process already ignored stay ignored, except SIGCHLD. Create this before other threads start, so
+// that they inherit the blocked signals: a thread that does not block them would receive them.
+// Destroy it on the constructing thread.
 class SignalQueue {
  public:
   explicit SignalQueue(std::span<const int> signals);
@@ -21,7 +23,7 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
 
   int fd() const { return fd_.get(); }
-  std::vector<int> take();  // the signals received since the last call
+  std::vector<int> take();  // the signals received since the last call; does not wait
 
  private:
   sigset_t mask_before_;

@@ -1,4 +1,4 @@
-// Receives stop requests (stop_request.h) in a rank.
+// Receives stop requests (stop_request.h) in a rank's process.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace colossal::cluster {
 
-// Thrown when a run ends because it was asked to stop before its first step.
+// Thrown by end_set_up() if a run was asked to stop before its first step.
 class StoppedInSetUp : public Error {
  public:
   StoppedInSetUp() : Error("asked to stop before the first step") {}
@@ -21,8 +21,9 @@ class StoppedInSetUp : public Error {
 
 // While this exists, its thread receives the stop signals of this process and answers them on
 // stderr:
-//   during set-up, when no work can be lost: the process exits with kStoppedExitCode after half a
-//     second, in which code that checks requested() can clean up;
+//   before end_set_up(), when no work can be lost: the process exits with kStoppedExitCode after
+//     half a second, in which code that checks requested() can clean up. Destroying this meanwhile
+//     prevents that exit;
 //   after end_set_up(): requested() returns true, and the run should end when it is ready;
 //   a repeated request that insists (StopRequests): the process exits with 128 + signal at once.
 // SIGHUP (the terminal is gone) is logged, and the process goes on. Signals that the process was
@@ -37,10 +38,11 @@ class StopListener {
   StopListener(const StopListener&) = delete;
   StopListener& operator=(const StopListener&) = delete;
 
-  // Ends the set-up. From now on, a stop request is answered with "SIGTERM: {answer}". Throws
-  // StoppedInSetUp if a request has already arrived.
+  // Ends the set-up. From now on, a stop request is answered with "SIGTERM: {answer}"; `answer`
+  // must not be empty. Throws StoppedInSetUp if a request has already arrived.
   void end_set_up(std::string answer);
 
+  // Whether a request has arrived, and whether it arrived during set-up. Thread-safe.
   bool requested() const noexcept { return requested_; }
   bool requested_in_set_up() const;
 

@@ -1,4 +1,4 @@
-// Orderly stop on request. On SIGINT (Ctrl-C), SIGTERM (a launcher or scheduler) or SIGUSR1 (a
+// Stop requests. On SIGINT (Ctrl-C), SIGTERM (from a launcher or scheduler) or SIGUSR1 (a
 // scheduler's notice before its time limit), a run finishes its step, saves a checkpoint and ends.
 //
 // SIGHUP is not a stop request: a run outlives the terminal in which it was started.
@@ -12,25 +12,27 @@
 
 namespace colossal::cluster {
 
-// From now on, SIGPIPE does not end this process. Output to a closed pipe is lost, like messages to
-// a closed terminal.
+// From now on, this process ignores SIGPIPE: output to a pipe whose reader is gone is lost, and the
+// process goes on.
 void outlive_lost_readers();
 
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGUSR1};
 
 bool any_stop_signal(const std::vector<int>& signals);
 
-// Exit code of a run that stopped on request; the same command resumes the run. EX_TEMPFAIL of
-// sysexits.h, on which schedulers can be configured to restart a job (Slurm: RequeueExit=75).
+// Exit code of a run that stopped on request; starting the same command again resumes the run. It
+// is EX_TEMPFAIL of sysexits.h; schedulers can be configured to restart a job that exits with it
+// (Slurm: RequeueExit=75).
 inline constexpr int kStoppedExitCode = 75;
 
-// Classifies each stop signal by the signals before it. Some senders signal a process and its group
-// (GNU timeout), and a terminal signals a launcher and its ranks at once, so all signals within a
-// second are one request. A later SIGINT or SIGTERM insists. SIGUSR1 never insists, and the first
-// signal after SIGUSR1 does not insist either.
+// Classifies each stop signal by those before it. One request may arrive as several signals: GNU
+// timeout signals a process and then its group, and a terminal signals a launcher and its ranks at
+// once. So a SIGINT or SIGTERM insists, i.e. demands an end at once, only if it arrives a second or
+// more after the first SIGINT or SIGTERM. SIGUSR1 never insists.
 class StopRequests {
  public:
   using Clock = std::chrono::steady_clock;
+  // first: no signal was taken before. repeated: to be ignored.
   enum class Meaning { first, repeated, insists };
 
   Meaning take(int signal, Clock::time_point now = Clock::now());

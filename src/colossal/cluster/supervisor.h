@@ -1,4 +1,4 @@
-// Supervises the ranks of one host until the last rank has ended.
+// Supervises the ranks of one host until the last one has ended.
 #pragma once
 
 #include <array>
@@ -14,37 +14,42 @@
 
 namespace colossal::cluster {
 
-// Time for the other ranks to end after one has failed. 3.5 s in total, so that no rank is left
-// after 5 s.
+// How long the other ranks may take to end after one has failed: by default 3.5 s in total, so that
+// no rank is left after 5 s.
 struct Grace {
   std::chrono::milliseconds by_themselves{1500};  // until SIGTERM
   std::chrono::milliseconds after_sigterm{2000};  // until SIGKILL
 };
 
-// Waits, and reacts to these events:
-//   a rank fails, on this or another host: reports the rank on stderr, gives the other ranks the
-//     grace time to end by themselves, then sends SIGTERM, then SIGKILL;
-//   the first stop signal (stop_request.h): sends it to all ranks of all hosts (as SIGTERM if the
-//     program is not ours). They finish their step and save, without a time limit;
-//   a stop signal that insists: sends SIGKILL to all ranks of all hosts;
-//   a rank exits with kStoppedExitCode without a request: asks the other ranks to stop;
-//   SIGHUP: logs it and goes on;
-//   SIGTSTP (Ctrl-Z): suspends and resumes the ranks of this host with the launcher.
 inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP, SIGCHLD};
 
+// Waits for the ranks of this host and reacts to these events:
+//   a rank fails, on this or another host: reports the rank on stderr, gives the other ranks the
+//     grace time to end by themselves, then sends SIGTERM, then SIGKILL;
+//   the first stop signal (stop_request.h): passes it on to the ranks of this host (as SIGTERM if
+//     the program is not ours), and as SIGTERM to those of other hosts. They finish their step and
+//     save, without a time limit;
+//   a stop signal that insists: sends SIGKILL to all ranks of all hosts;
+//   a rank exits with kStoppedExitCode without a request: asks all other ranks to stop;
+//   SIGHUP: logs it and goes on;
+//   SIGTSTP (Ctrl-Z): suspends and resumes the ranks of this host with the launcher.
 class Supervisor {
  public:
-  // signals: kSupervisedSignals. program_is_ours: see LaunchOptions.
+  // signals: a queue of kSupervisedSignals; must outlive this. program_is_ours: see LaunchOptions.
   Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
              const Grace& grace, bool program_is_ours);
 
-  // Returns the exit code of the job:
+  // Waits until all ranks of this host have ended, and on the first host until all other hosts are
+  // done. Returns the exit code of the job:
   //   0            all ranks of this host exited with 0, and no other host reported a failure
-  //   3            a rank was killed by a signal, or a host was lost
+  //   3            a signal that we did not send killed a rank, or a host was lost
   //   c            a rank exited with c and is the cause, see JobOutcome
-  //   75           a stop was requested, and ranks exited with kStoppedExitCode (errors of ranks
-  //                that lost these ranks do not count) or a program of ours had not begun
-  //   128 + signal a signal that asked to stop, or insisted, made us end the ranks
+  //   75           ranks exited with kStoppedExitCode (exits of other ranks with 3 do not count),
+  //   or
+  //                the stop signal ended ranks of a program of ours that had no StopListener yet
+  //   128 + signal ranks of another program ended by the stop signal, or we killed the ranks
+  //   because
+  //                a stop signal insisted
   int run();
 
  private:
@@ -82,7 +87,7 @@ class Supervisor {
   bool done_sent_ = false;
   bool program_is_ours_;
   StopRequests stop_requests_;
-  bool stop_sent_ = false;     // to the ranks of this host
+  bool stop_sent_ = false;     // whether a stop signal was sent to the ranks of this host
   int stop_signal_ = SIGTERM;  // the last stop signal that this launcher received
 };
 

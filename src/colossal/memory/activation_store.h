@@ -15,13 +15,15 @@ namespace colossal::memory {
 
 class ActivationStore {
  public:
-  // shares: the share of a forward pass's bytes that is stored in each tier, as closely as whole
-  // tensors allow.
+  // shares: the fraction of a forward pass's activation bytes that is stored in each tier, as
+  // closely as whole tensors allow. `pools` must outlive this and all saved tensors.
   ActivationStore(TierPools& pools, const TierShares& shares);
   ~ActivationStore();
 
-  // Keeps a tensor on the device, or moves its memory to a tier. Tensors that share memory move
-  // together. The traffic counts as MemoryKind::activations.
+  // Keeps a floating-point tensor on the device or copies its memory to a tier, as `shares`
+  // demands; keeps any other tensor on the device. Tensors that share memory and have one dtype are
+  // stored once. The traffic counts as MemoryKind::activations. SavedTensor::restore() throws
+  // IoError if the disk fails.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
   // Called before each forward pass. Activations of earlier forward passes are kept until their
   // backward passes.
@@ -30,7 +32,8 @@ class ActivationStore {
  private:
   class Stored;
   class StoredView;
-  // The activations of a forward pass that are on NVMe. Backward needs the last one first.
+  // The activations of a forward pass that are on NVMe, in the order in which they were saved. The
+  // backward pass needs the last one first.
   using OnDisk = std::vector<std::weak_ptr<Stored>>;
 
   Tier choose(int64_t bytes);
@@ -39,7 +42,7 @@ class ActivationStore {
   TierPools& pools_;
   TierShares shares_;
   double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
-  // Activations by their storage, while a tensor on the device still uses the storage.
+  // By original storage; an entry is valid only while that storage still exists.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
   std::shared_ptr<OnDisk> on_disk_ = std::make_shared<OnDisk>();  // of this forward pass
 };

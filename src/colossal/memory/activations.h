@@ -1,4 +1,5 @@
-// Decides which activations the forward pass keeps for the backward pass, and which are recomputed.
+// Decides for each activation that autograd saves: keep it on the device, offload it, or recompute
+// it in the backward pass.
 #pragma once
 
 #include <memory>
@@ -16,27 +17,30 @@ namespace colossal::memory {
 // Which activations are recomputed. The results, including dropout, are bitwise equal to those
 // without recomputation.
 struct Recompute {
-  // Recompute the results of norms and activation functions from their inputs.
+  // In the blocks that full_blocks does not cover, recompute the results of norms and activation
+  // functions from their inputs.
   bool selective = false;
-  // Recompute the first full_blocks blocks of each pipeline stage from their inputs (T. Chen et al.
-  // 2016).
+  // Of the first full_blocks blocks of each pipeline stage, keep only the input; in the backward
+  // pass, run the block's forward pass again (T. Chen et al. 2016).
   int64_t full_blocks = 0;
 
   static constexpr int64_t kAllBlocks = int64_t{1} << 40;
   bool operator==(const Recompute&) const = default;
 };
 
-// Decides how the tensors that autograd saves on a rank are kept. Weights are neither copied nor
-// offloaded: weights that `chunks` releases between uses are fetched again.
+// The policy for the tensors that autograd saves on a rank. A saved weight is never copied: if
+// `chunks` releases it between uses, it is fetched again for the backward pass. A recomputed block
+// runs in the thread of the backward pass.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::RecomputableResultListener {
  public:
   // `chunks` must outlive this. This must outlive the autograd graphs made within its scopes.
-  // offload: the tiers of kept activations.
+  // offload: the tiers of the activations that are not recomputed.
   Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
-  // A scope around a forward pass of a stage. first_block: index of the stage's first block.
+  // A scope around a forward pass of a stage, on the thread that runs it. first_block: index in the
+  // model of the stage's first block.
   class Scope {
    public:
     explicit Scope(Activations& activations, int64_t first_block = 0)
@@ -50,7 +54,7 @@ class Activations final : public nn::BlockRunner,
     ops::RecomputableResultScope cheap_;
   };
 
-  // Runs a block. Called by the model through its context.
+  // Runs a block's forward pass on x, the block's input. The model calls this through StepContext.
   at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
                  const nn::StepContext& context) override;
 
@@ -60,7 +64,7 @@ class Activations final : public nn::BlockRunner,
   class ReplayedTensor;
   class CheapTensor;
 
-  // How to recompute a result.
+  // How to recompute a result: `result` is its storage.
   struct Recipe {
     c10::weak_intrusive_ptr<c10::StorageImpl> result;
     std::vector<at::Tensor> inputs;

@@ -10,17 +10,17 @@
 //   stage 3   weights are sharded too, and gathered ahead of their uses in forward and backward
 //             passes: see fetch_plan.h
 //
-// With Strategy::zero_group, shards are divided over the ranks of such a group, and weights are
-// gathered within it. Gradients are reduce-scattered within the group and then all-reduced over the
-// groups.
+// With Strategy::zero_group, shards are divided only over the ranks of a smaller group, and weights
+// are gathered within it. Gradients are reduce-scattered within the group, and the shards are then
+// all-reduced with the ranks that hold the same shard in other groups.
 //
 // A step is: begin_step; for each micro-batch and each of this rank's pipeline stages a forward and
 // a backward pass, in the order of the pipeline's schedule; finish_reduction; then an update, or
-// none. In each backward pass, the chunks are reduced in reverse order of use, which is the same on
-// all ranks of a stage. If transient gradients belong to row blocks of a tied table, their chunks
-// are reduced twice: after the last layer's gradients and after the first layer's. parameters()
-// also lists the parameters of stages on other ranks, so that the list is the same on all ranks;
-// this rank stores nothing for them.
+// none. A backward pass reduces chunks in reverse order of use, which is the same on all ranks of a
+// stage. Chunks with row blocks of a tied table are reduced twice if their gradients are transient:
+// first the head's gradients, then the embedding's. parameters() also lists the parameters of
+// stages on other ranks, so that the list is the same on all ranks; this rank stores nothing for
+// them. Not thread-safe. The passes, finish_reduction and update are collective.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -44,8 +44,8 @@
 namespace colossal::memory {
 
 // A contiguous range of one parameter's elements that this rank holds; the unit that checkpoints
-// write. All tensors are one-dimensional and of equal length: views if stored in memory, copies if
-// stored on NVMe.
+// write. The tensors returned are one-dimensional with elements.size() elements: views if stored in
+// memory, copies if stored on NVMe.
 struct OwnedShard {
   const nn::Parameter* parameter = nullptr;
   Range elements;  // elements of the flattened global parameter
@@ -53,20 +53,22 @@ struct OwnedShard {
   Range in_chunk;  // the same elements, by position in the chunk
 
   at::Tensor working() const { return chunk->weights().read(in_chunk); }  // in the compute dtype
-  // The working weights if they are their own masters.
+  // In the masters' dtype. For a frozen parameter, working().
   at::Tensor master() const;
-  // Summed over ranks. Valid from finish_reduction until the next step begins; not for a frozen
-  // parameter.
+  // Summed over ranks. Valid from finish_reduction until the next step begins. Undefined for a
+  // frozen parameter.
   at::Tensor gradient() const;
-  // The optimizer's states, in the order of Optimizer::state_names().
+  // The optimizer's state tensors, in the order of Optimizer::state_names().
   size_t num_states() const { return chunk->state().size(); }
   at::Tensor state(size_t index) const { return chunk->state()[index]->read(in_chunk); }
 };
 
 class ChunkEngine : private nn::Residency {
  public:
-  // Takes over the parameters and allocates their storage. Calls install_allocators(). `context`
-  // and `optimizer` must outlive this. order: see ChunkFetcher.
+  // Takes over the parameters and allocates their storage: each Parameter::tensor becomes a view of
+  // its chunk. Values of tensors that were already defined are kept, all others are to be set by
+  // initialise(), load() or store_weights(). Calls install_allocators(). `context` and `optimizer`
+  // must outlive this. order: see ChunkFetcher.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
               const OrderOfStages& order = {});
@@ -78,38 +80,45 @@ class ChunkEngine : private nn::Residency {
   ChunkEngine& operator=(const ChunkEngine&) = delete;
 
   // Initialises masters and working weights with the parameters' initializers. also_frozen: frozen
-  // parameters too. Each rank initialises its shard; then the shards are gathered.
+  // parameters too. Each rank initialises its shards; ranks that hold whole chunks then gather
+  // them. Collective.
   void initialise(uint64_t seed, bool also_frozen = true);
-  // Writes `values` (flat, any floating-point dtype) to the elements [begin, begin + size) of a
-  // parameter, as far as this rank holds them: to working weights, and to masters.
+  // Writes `values` (n numbers, flat, any floating-point dtype) to elements [begin, begin + n) of
+  // the flattened global parameter, as far as this rank holds them: to working weights, and to
+  // masters. A packed weight must be given whole, in host memory; the call is then collective as
+  // store_packed() is.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
-  // For values read from files. kept_weights() and kept_state() return the elements that this rank
-  // keeps; store_weights() and store_state() store flat values of any floating-point dtype from
-  // `begin` on. Elements are counted in this rank's shard of the tensor (Parameter::for_each_run).
+  // For values read from files. kept_weights() and kept_state() return which elements of a
+  // parameter this rank stores; store_weights() and store_state() write flat values of any
+  // floating-point dtype from element `begin` on. store_weights() writes working weights and
+  // masters. Elements are counted in this rank's tensor-parallel shard (Parameter::for_each_run).
+  // state: index in Optimizer::state_names().
   Range kept_weights(const nn::Parameter& parameter) const;
   Range kept_state(const nn::Parameter& parameter) const;
   void store_weights(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
   void store_state(const nn::Parameter& parameter, size_t state, int64_t begin,
                    const at::Tensor& values);
-  // Packs a packed weight. values: this rank's whole shard, [local_shape()], of any floating-point
-  // dtype, on the host. Collective over the ranks of tp; for a stack of experts, over the ranks
-  // that share the experts. Law: an all-reduce of one number for each block of the weight.
+  // Packs and stores the values of a packed weight. values: this rank's whole tensor-parallel
+  // shard, [local_shape()], of any floating-point dtype, in host memory. Collective over the ranks
+  // of tp; for a stack of experts, over the ranks that share the experts. Law: an all-reduce of one
+  // number for each block of the weight.
   void store_packed(const nn::Parameter& parameter, const at::Tensor& values);
 
   void begin_step();
-  // Passes of a stage over a micro-batch, one pass at a time. If the backward pass directly follows
-  // the forward pass: begin_micro_batch, forward, begin_backward, backward, end_backward.
-  // Otherwise: begin_forward, forward, end_forward, and later begin_backward, backward,
-  // end_backward. last: true for the step's last backward pass of this stage.
+  // Called around the passes of a stage over a micro-batch; passes do not overlap. If the backward
+  // pass directly follows the forward pass: begin_micro_batch, forward, begin_backward, backward,
+  // end_backward. Otherwise: begin_forward, forward, end_forward, and later begin_backward,
+  // backward, end_backward. last: true for this stage's last backward pass of the step.
   void begin_micro_batch(int stage = 0) { fetcher_->begin_training(stage); }
   void begin_forward(int stage) { fetcher_->begin_forward(stage); }
   void end_forward() { fetcher_->end(); }
   void begin_backward(bool last, int stage = 0);
   void end_backward();
-  // A backward pass in two halves (ops/deferred_gradients.h), with other passes between them. The
-  // weight gradients of the first half are held back. The second half accepts them with take(), and
-  // computes the gradients that were put off.
+  // For a backward pass in two halves (ops/deferred_gradients.h), with other passes between them.
+  // First half: begin_backward_input, the pass, end_backward_input; the weight gradients that it
+  // computes are held back in `held`. Second half: begin_backward_weight, take(held), the
+  // computation of the deferred weight gradients, end_backward.
   class HeldGradients {
    private:
     friend class ChunkEngine;
@@ -128,30 +137,31 @@ class ChunkEngine : private nn::Residency {
   // Around a forward pass without a backward pass.
   void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
-  // From now on the model only runs forward, any number of times, and its weights do not change.
-  // The weights of the next pass are fetched before the current pass ends.
+  // From now on the model only runs forward passes, any number of them, and its weights do not
+  // change. The first weights of the next pass are fetched before the current pass ends. The order
+  // of use must be known.
   void begin_inference() { fetcher_->begin_inference(); }
 
-  // Whether any weights are transient, that is, on the device only during their uses.
+  // Whether any weights are transient, i.e. whole on the device only around their uses.
   bool weights_are_transient() const { return fetcher_->any_transient(); }
-  // Most bytes of transient weights that inference has on the device at once.
+  // Most bytes of transient weights on the device at once during inference.
   int64_t fetched_peak_bytes() const { return fetcher_->inference_peak_bytes(); }
-  // is_weight(): whether a tensor is a weight or a view of one. is_transient(): whether also its
-  // memory may be released between uses.
+  // is_weight(): whether a tensor is a weight or a view of one. is_transient(): whether it is a
+  // weight whose memory is released between uses.
   bool is_weight(const at::Tensor& tensor) const;
   bool is_transient(const at::Tensor& tensor) const;
-  // before_use() keeps the weight on the device until after_use(), use_in_node() until the running
-  // autograd node has ended.
+  // before_use() fetches the weight if necessary and keeps it on the device until after_use();
+  // use_in_node() likewise, at least until the running autograd node has ended.
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
   void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
-  // The order in the last passes.
+  // The order in which each stage's last passes used transient chunks.
   const OrderOfStages& order_of_use() const { return fetcher_->recorded(); }
   void finish_reduction();  // waits until gradients are summed over the ranks that share them
 
   // Call after finish_reduction. Returns the sum of squares, unscaled, of this rank's part of the
-  // gradients; each element of the model is in exactly one rank's part. Not finite if any gradient
-  // is not finite.
+  // gradients; each trained element of the model is in exactly one rank's part. Not finite if any
+  // gradient in the part is not finite.
   double squared_gradient_norm() const;
   // For each parameter, in the order of parameters(): 1 if it has a gradient on this rank in this
   // step, else 0.
@@ -166,10 +176,12 @@ class ChunkEngine : private nn::Residency {
     double gradient_scale = 1;
   };
   // Updates the parameters that had a gradient on any rank; all others are unchanged.
+  // used_anywhere: the maximum of used() over ranks. Weight decay applies only to parameters of two
+  // or more dimensions. Throws IoError if the disk fails. Collective.
   void update(const Update& update, const std::vector<bool>& used_anywhere);
 
-  // Waits for all operations in progress. Afterwards every working weight is current, and whole
-  // unless weights are sharded.
+  // Waits for all communication and writes in progress. Afterwards every working weight is up to
+  // date, and whole unless weights are sharded.
   void synchronize();
 
   // parameters(): those of all stages. is_here(): whether this rank holds any part of a parameter.
@@ -179,12 +191,13 @@ class ChunkEngine : private nn::Residency {
   // Only for a model that is trained.
   const optim::Optimizer& optimizer() const { return *optimizer_; }
 
-  // How often each tensor was updated, in the order of parameters(). Part of the optimizer state.
+  // How often each tensor was updated, in the order of parameters(); the row blocks of a table have
+  // one count. Part of the optimizer state.
   std::vector<int64_t> update_counts() const;
   void set_update_counts(const std::vector<int64_t>& counts);
 
-  // Visits every range of elements that only this rank writes to a checkpoint. Over all ranks, the
-  // ranges cover the model exactly once.
+  // Visits every range of elements that this rank writes to a checkpoint. Over all ranks, the
+  // ranges cover the model exactly once, except packed weights, which are not written.
   void for_each_checkpoint_shard(const std::function<void(const OwnedShard&)>& visit) const;
   void for_each_checkpoint_shard(const nn::Parameter& parameter,
                                  const std::function<void(const OwnedShard&)>& visit) const;
@@ -195,12 +208,13 @@ class ChunkEngine : private nn::Residency {
     int64_t optimizer = 0;
     int64_t total() const { return parameters + gradients + optimizer; }
   };
-  // Returns the bytes that are stored in a tier.
+  // Returns the bytes of this rank that are stored in a tier. Whole gradients on the device count
+  // even while they have no memory.
   StateBytes state_bytes(Tier tier) const;
 
-  // Bytes moved to and from tiers other than the device.
+  // Bytes moved to and from tiers other than the device since construction.
   const TierPools::Traffic& tier_traffic() const { return memory_.pools.traffic(); }
-  // Bytes stored in a tier at their peak since the step began.
+  // Bytes stored in a tier other than the device, at the peak of their total since the step began.
   const BytesByKind& at_rest(Tier tier) const { return memory_.pools.at_rest(tier); }
   TierPools& tier_pools() { return memory_.pools; }
 
@@ -228,7 +242,7 @@ class ChunkEngine : private nn::Residency {
   void launch_ready_chunks();
   struct Launch {
     Chunk* chunk;
-    bool tied;  // only the tied layer's gradients; others follow
+    bool tied;  // reduces only the tied layer's gradients; another launch reduces the others
     bool ready() const { return (tied ? chunk->pending_tied : chunk->pending) == 0; }
   };
   void launch(const Launch& next);
@@ -245,17 +259,18 @@ class ChunkEngine : private nn::Residency {
   ChunkMemory memory_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> trained_;  // the chunk used last is first
-  // By stage: the launches of tied gradients first, then the others, each in the order of trained_.
+  // By stage, the reductions of a backward pass in their order: first those of tied gradients, then
+  // all others, both in the order of trained_.
   std::map<int, std::vector<Launch>> launch_orders_;
   const std::vector<Launch>* launch_order_ = nullptr;  // of the running backward pass
   size_t launched_ = 0;                                // number of launches so far
   int stage_ = 0;                                      // of the running backward pass
   Chunk* launched_last_ = nullptr;                     // its reduction may have to be continued
-  std::deque<Launch> reducing_;  // launches whose whole gradients wait to be released, oldest first
+  std::deque<Launch> reducing_;  // launched, transient gradients not released yet; oldest first
   std::unique_ptr<ChunkFetcher> fetcher_;
   bool last_pass_ = false;
-  HeldGradients* held_ = nullptr;  // where the gradients of this pass are held back; null: nowhere
-  std::unordered_map<const nn::Parameter*, int64_t> updates_;
+  HeldGradients* held_ = nullptr;  // where this pass holds back gradients; null: it does not
+  std::unordered_map<const nn::Parameter*, int64_t> updates_;  // number of updates so far
 
   struct Place {
     Chunk* chunk;

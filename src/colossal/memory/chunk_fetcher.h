@@ -1,8 +1,9 @@
-// Fetches sharded or offloaded weights, whole, to the device before their uses, and releases them,
-// as planned by a fetch plan.
+// Fetches the whole weights of sharded or offloaded (transient) chunks to the device before they
+// are used, and releases them afterwards, by a fetch plan (fetch_plan.h).
 //
-// All ranks of a job fetch the same chunks in the same order, whichever weights each rank uses. A
-// rank that does not use some weights still takes part in the all-gathers of the others.
+// Ranks that hold the same pipeline stages fetch the same chunks in the same order, whichever
+// weights each rank uses: a rank that does not use some weights still takes part in all-gathering
+// them.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,21 @@ namespace colossal::memory {
 class ChunkFetcher {
  public:
   // chunks: all chunks of a rank, identified by index; only the transient ones are fetched. ranks:
-  // the ranks that hold the same pipeline stages. order: of a micro-batch, by stage, the same on
-  // all of `ranks`. If a stage has no order, its first micro-batch gathers all weights and records
-  // the order. tensor_parts: as in plan_chunks().
+  // the ranks that hold the same pipeline stages. order: the order of use in a micro-batch, by
+  // stage, the same on all of `ranks`. If it lacks a stage, that stage's first micro-batch fetches
+  // all chunks at once and records the order, on which `ranks` then agree. If their orders
+  // contradict each other, every micro-batch fetches all chunks at once. tensor_parts: as in
+  // plan_chunks(). window_bytes: see ChunkOptions.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
                int64_t window_bytes, const OrderOfStages& order);
 
-  // Passes of a stage over a micro-batch, one after the other: begin_forward, the pass, end;
-  // begin_backward, the pass, end. If a micro-batch's backward pass directly follows its forward
-  // pass: begin_training, the forward pass, begin_backward, the backward pass, end; weights are
-  // then kept or fetched across the border of the passes. An evaluation is begin_evaluation, a
-  // forward pass, end. Inference is begin_inference and forward passes without end; its order must
-  // be known. Outside these passes, only chunks that are not transient may be used.
+  // Called around the passes of a stage over a micro-batch, which do not overlap: begin_forward,
+  // the pass, end; begin_backward, the pass, end. If a micro-batch's backward pass directly follows
+  // its forward pass: begin_training, the forward pass, begin_backward, the backward pass, end; the
+  // backward pass's first weights are then kept or fetched before the forward pass ends. An
+  // evaluation is begin_evaluation, a forward pass, end. Inference is begin_inference, then any
+  // number of forward passes of stage 0; its order of use must be known. Outside these passes, only
+  // chunks that are not transient may be used.
   void begin_training(int stage);
   void begin_forward(int stage);
   void begin_backward(int stage);
@@ -43,22 +47,23 @@ class ChunkFetcher {
   // fetches all experts, because most have rows in a micro-batch.
   void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
-  // As before_use(); the use lasts until the running autograd node has ended.
+  // As before_use(); the use lasts at least until the running autograd node has ended. No
+  // after_use().
   void use_in_node(int chunk);
 
   // Whether any chunk is transient.
   bool any_transient() const { return any_transient_; }
-  // Most bytes of fetched weights that inference has at once.
+  // Most bytes of fetched weights on the device at once during inference.
   int64_t inference_peak_bytes() const;
-  // The order of use in the last passes, by stage.
+  // By stage, the order in which its last passes used transient chunks.
   const OrderOfStages& recorded() const { return recorded_; }
 
  private:
   // The fetches during the passes of a stage.
   struct StagePlans {
-    bool order_known = false, order_asked = false;
+    bool order_known = false, order_asked = false;  // asked: ranks compared their orders
     FetchPlan training, forward, backward;
-    size_t forward_steps = 0;  // of training, including releases after the last use
+    size_t forward_steps = 0;  // number of steps of `training` up to and including kNoUse
   };
   enum class Pass { training, forward, backward, evaluation, inference };
 
@@ -86,7 +91,7 @@ class ChunkFetcher {
   const FetchPlan* running_ = nullptr;  // null outside a pass
   int stage_ = 0;                       // of the running pass
   Pass pass_ = Pass::training;
-  size_t entered_ = 0;  // number of steps of running_ so far
+  size_t entered_ = 0;  // number of steps of running_ carried out so far
   bool in_backward_ = false;
   OrderOfStages recorded_;
   const void* node_ = nullptr;  // autograd node that uses the chunks in node_uses_

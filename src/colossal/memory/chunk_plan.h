@@ -1,4 +1,4 @@
-// Assigns parameters to chunks: flat buffers that are communicated and updated as a whole.
+// Assigns parameters to chunks: flat buffers that are communicated as a whole.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -20,24 +20,26 @@ struct Slot {
 struct ChunkPlan {
   std::vector<Slot> slots;  // in order of use
   int64_t numel = 0;        // of the buffer; slots are aligned to 64 bytes
-  nn::Placement placement;  // shared by its parameters, except `held`
+  nn::Placement placement;  // that of each of its parameters; `held` is empty
   // Frozen parameters have chunks of their own, without gradients, state or gradient traffic.
   bool trainable = true;
   // Dtype of the elements. Packed weights have chunks of their own.
   at::ScalarType type = at::kFloat;
   int64_t first_use = 0;  // of the first slot, as an index in order of use
-  // Elements of its parameters, summed over the tensor-parallel ranks: the same on all ranks.
+  // Elements of its parameters, summed over the tensor-parallel ranks; without gaps. Equal on all
+  // ranks.
   int64_t global_numel = 0;
 
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type)); }
   int64_t global_bytes() const { return global_numel * element_bytes(); }
 };
 
-// Packs `parameters`, given in order of use, into chunks of about `chunk_bytes`. A parameter is
-// never divided; a larger parameter has a chunk of its own. All parameters of a chunk are reduced
-// over the same ranks. working: dtype in which the model computes. tensor_parts: number of ranks
-// over which tensors are divided. All ranks make the same chunks, even if their shards of tensors
-// are uneven.
+// Packs `parameters`, given in order of use, into chunks of at most `chunk_bytes` per rank, on
+// average over the tensor-parallel ranks. A parameter is never divided between chunks; a parameter
+// larger than `chunk_bytes` has a chunk of its own. All parameters of a chunk have one placement
+// and dtype, and are all trainable or all frozen. working: dtype in which the model computes.
+// tensor_parts: number of ranks over which tensors are divided. All ranks that hold the same
+// parameters assign them to the same chunks, even if their shards of tensors differ in size.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::ScalarType working,
                                    int64_t chunk_bytes, int tensor_parts);
 

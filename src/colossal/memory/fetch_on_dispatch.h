@@ -8,9 +8,9 @@
 
 namespace colossal::memory {
 
-// While this exists, the weights that an operator of this thread receives are on the device until
-// the operator returns. Code that reads a weight's memory without an operator is not detected. At
-// most one instance per thread.
+// While this exists, the transient weights among the arguments of each operator that this thread
+// calls are whole on the device until the operator returns. Code that reads a weight's memory
+// without an operator is not detected. At most one instance per thread. `chunks` must outlive this.
 class FetchOnDispatch {
  public:
   explicit FetchOnDispatch(ChunkEngine& chunks);

@@ -1,6 +1,6 @@
 // Plans when chunks with sharded or offloaded weights are fetched, ahead of their use, and when
-// they are released. The plan is a pure function of the order of use, so all ranks make the same
-// plan.
+// they are released. The plan is a pure function of the order of use, the chunks' sizes and the
+// limit, so ranks that agree on these make the same plan.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,12 @@ using OrderOfStages = std::map<int, OrderOfUse>;
 // Whether `shorter` results from `longer` by removing entries.
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
 
-// A mark in an order of use, between the forward and the backward pass: a chunk that is not used
-// soon is released. Without it, the head's table would be kept until the last layer's weights are
-// used in the backward pass.
+// A mark in an order of use, between the forward and the backward pass. At the mark, every chunk
+// outside the window of the next uses is released. Without it, the head's table would be kept until
+// the backward pass uses the last layer's weights.
 inline constexpr int kNoUse = -1;
 
-// What happens before a use, in this order: chunks are released, then others are fetched.
+// What is done before a use: first chunks `release` are released, then chunks `fetch` are fetched.
 struct FetchStep {
   int chunk = 0;  // the chunk that is used, or kNoUse
   std::vector<int> release;
@@ -42,28 +42,28 @@ struct FetchStep {
 struct FetchPlan {
   std::vector<FetchStep> steps;
   std::vector<int> release_at_end;
-  std::optional<size_t> repeat_from;  // the step after the last; nullopt: the plan ends
+  std::optional<size_t> repeat_from;  // index of the step that follows the last; nullopt: none
 
   // Returns step `number`, counted from 0 through all repetitions; null after the end.
   const FetchStep* step(size_t number) const;
 };
 
-// Plans fetches so that, at each use, the used chunk is whole, and so are the chunks used next, as
-// far as all together have at most `window_bytes`. The next chunk is whole even if it exceeds
-// `window_bytes`. At kNoUse, chunks are only released. bytes: of each chunk.
+// Plans fetches so that, at each use, the used chunk and the chunks used next have been fetched, as
+// many as together have at most `window_bytes`, but at least the used chunk and the next one. At
+// kNoUse, chunks are only released. bytes: size of each chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes);
 
-// As plan_fetches(), for an order that repeats without end: the first chunks of the next round are
-// fetched while the last chunks of this round are used.
+// As plan_fetches(), for an order that repeats without end: the first chunks of the next repetition
+// are fetched while the last chunks of the current one are used.
 FetchPlan plan_repeated_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                                 int64_t window_bytes);
 
-// Returns the most bytes that are fetched at the same time.
+// Returns the most bytes of chunks that are on the device at the same time under the plan.
 int64_t peak_bytes(const FetchPlan& plan, const std::vector<int64_t>& bytes);
 
-// Fetches all chunks of the order at its beginning and releases them at its end. For an unknown
-// order.
+// Fetches all chunks in `order` before the first use and releases them at the end. For chunks whose
+// order of use is unknown.
 FetchPlan plan_all_at_once(const std::vector<int>& order);
 
 }  // namespace colossal::memory

@@ -1,6 +1,6 @@
-// Counts the memory of a rank's program while this exists: the tensors that this thread allocates,
-// by kind. Tensors that autograd saves count as activations, buffers of collectives as
-// communication.
+// Counts the memory of the tensors that this thread allocates while a MemoryCount exists, by kind.
+// Tensors that autograd keeps for the backward pass count as activations, buffers of communication
+// calls as communication, unless they already count as another kind (MemoryLedger::mark()).
 #pragma once
 
 #include <utility>
@@ -14,8 +14,10 @@ namespace colossal::memory {
 
 class MemoryCount final : private comm::CallListener {
  public:
-  // calls: that of the rank's world; must outlive this. device: the device type whose memory is
-  // counted, CPU or meta. next: called after this with each collective; may be null.
+  // calls: the ledger of the rank's world, whose only listener this becomes; must outlive this.
+  // device: the device type whose memory is counted, CPU or meta. next: a listener whose issued()
+  // is called after this one's; may be null. Calls install_allocators(). Destroy on the
+  // constructing thread.
   MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::CallListener* next = nullptr);
   ~MemoryCount() override;
   MemoryCount(const MemoryCount&) = delete;

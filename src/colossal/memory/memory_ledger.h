@@ -1,5 +1,5 @@
-// Counts the memory of a rank's tensors by kind, when LibTorch allocates and releases it. The count
-// is exact, on the CPU and, for dry runs, on meta.
+// Counts the bytes of a rank's tensors by kind, as LibTorch allocates and releases them. The count
+// is exact: on the CPU, and for dry runs on the meta device.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -19,7 +19,7 @@ enum class MemoryKind : uint8_t {
   gradients,
   optimizer,      // masters and optimizer states
   activations,    // kept for the backward pass
-  gathered,       // whole weights of which the rank stores only a shard, or which are offloaded
+  gathered,       // temporary whole copies of weights that are sharded or offloaded
   communication,  // buffers of collectives
   other,  // everything else, mostly short-lived: intermediate results, workspaces of kernels
 };
@@ -35,15 +35,15 @@ struct BytesByKind {
   bool operator==(const BytesByKind&) const = default;
 };
 
-// A block was allocated (bytes > 0) or released (bytes < 0). A block that changes its kind is
-// released from the old kind and allocated in the new kind at the same time.
+// The allocation (bytes > 0) or release (bytes < 0) of a tensor's memory. A change of kind is
+// recorded as a release of the old kind and an allocation of the new kind, with equal times.
 struct MemoryChange {
   MemoryKind kind = MemoryKind::other;
   int64_t bytes = 0;
   std::chrono::steady_clock::time_point time;
 };
 
-// Thread-safe. Blocks may be released on any thread, even after the ledger is destroyed.
+// Thread-safe. Counted memory may be released on any thread, even after the ledger is destroyed.
 class MemoryLedger {
  public:
   MemoryLedger();
@@ -51,20 +51,21 @@ class MemoryLedger {
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
   BytesByKind live() const;
-  BytesByKind at_peak() const;  // at the first moment when the total was largest
-  void reset_peak();            // the peak becomes the live bytes
+  BytesByKind at_peak() const;  // at the first moment when their total was largest
+  void reset_peak();            // forgets the peak: at_peak() begins anew from live()
 
-  // Keeps every change from now on, until take_timeline() returns them.
+  // keep_timeline() begins to record every change; take_timeline() ends this and returns the
+  // changes.
   void keep_timeline();
   std::vector<MemoryChange> take_timeline();
-  int64_t num_changes() const;  // number of changes kept so far
+  int64_t num_changes() const;  // number of changes recorded so far
 
-  // Counts a tensor's memory as `kind` from now on if it counts as `other`, or if it counts as
-  // communication and `kind` is activations. Does nothing for other kinds, or if this ledger does
-  // not count the memory.
+  // Counts a tensor's memory as `kind` from now on if it counts as MemoryKind::other, or if it
+  // counts as communication and `kind` is activations. Otherwise, or if this ledger does not count
+  // the memory, does nothing.
   void mark(const c10::Storage& storage, MemoryKind kind);
 
-  // The counts of one ledger; its blocks share them.
+  // The counts of one ledger, shared with the memory that it counts.
   struct Books;
 
  private:
@@ -72,8 +73,8 @@ class MemoryLedger {
   std::shared_ptr<Books> books_;
 };
 
-// Which ledger counts the allocations of the constructing thread. For a worker thread that
-// allocates on its behalf.
+// Captures which ledger counts the constructing thread's allocations, and of which device type, so
+// that a MemoryScope on a worker thread can count in the same ledger.
 class CountingThread {
  public:
   CountingThread();
@@ -84,13 +85,14 @@ class CountingThread {
   c10::DeviceType device_;
 };
 
-// While this exists, the ledger counts this thread's allocations on one device type, CPU or meta.
-// If scopes are nested, only the innermost one counts.
+// While this exists, a ledger counts this thread's allocations on one device type, CPU or meta. If
+// scopes are nested, only the innermost one counts. Needs install_allocators(). Destroy on the
+// constructing thread.
 class MemoryScope {
  public:
   MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
-  explicit MemoryScope(const CountingThread& as);  // counted as on that thread
-  MemoryScope();                                   // not counted
+  explicit MemoryScope(const CountingThread& as);  // as on the thread that constructed `as`
+  MemoryScope();                                   // counts nothing
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;
@@ -100,7 +102,7 @@ class MemoryScope {
   c10::DeviceType device_before_;
 };
 
-// While this exists, this thread's allocations count as `kind`. Has no cost if nothing is counted.
+// While this exists, what a ledger counts of this thread's allocations counts as `kind`.
 class MemoryKindScope {
  public:
   explicit MemoryKindScope(MemoryKind kind);
@@ -112,16 +114,19 @@ class MemoryKindScope {
   MemoryKind before_;
 };
 
-// Counts a tensor's memory as `kind` from now on. Does nothing if no ledger counts the memory.
+// Counts a tensor's memory as `kind` from now on, whatever its kind was. Does nothing if no ledger
+// counts the memory.
 void count_as(const c10::DataPtr& memory, MemoryKind kind);
 
-// Wraps `memory`, which was not allocated by LibTorch's allocators, for a tensor of `bytes` bytes.
-// Until its release, the memory counts as if this thread had allocated it here.
+// For memory that was not allocated by LibTorch's allocators, of a tensor of `bytes` bytes. Returns
+// it wrapped, so that until its release it counts like an allocation that this thread makes now;
+// unwrapped if nothing counts this thread's allocations on its device.
 c10::DataPtr counted(c10::DataPtr memory, int64_t bytes);
 
-// Installs allocators in front of LibTorch's own for CPU and meta, for the whole process. They
-// count within a MemoryScope, and allocate large CPU blocks with own_pages.h, whether counted or
-// not. Call before other threads allocate; later calls have no effect.
+// Replaces LibTorch's allocators for CPU and meta, for the whole process, by allocators that count
+// within a MemoryScope, allocate large CPU blocks with own_pages.h, whether counted or not, and
+// pass all other allocations on to LibTorch's. Call before other threads allocate; later calls have
+// no effect.
 void install_allocators();
 
 }  // namespace colossal::memory

@@ -1,4 +1,4 @@
-// Controls how tensors are kept that autograd and our autograd functions save for the backward
+// Controls how autograd keeps the tensors that operators, ours included, save for the backward
 // pass.
 #pragma once
 
@@ -15,10 +15,11 @@ namespace colossal::memory {
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
+  // Returns a tensor with the saved values and shape. May throw IoError.
   virtual at::Tensor restore() = 0;
 };
 
-// Sizes, strides and offset of a view, to make the same view of a copy of its memory.
+// Sizes, strides and offset of a view, to make an equal view of a copy of the view's storage.
 class ViewPlace {
  public:
   explicit ViewPlace(const at::Tensor& view)
@@ -34,19 +35,21 @@ class ViewPlace {
   int64_t offset_;
 };
 
-// Keeps the tensor unchanged.
+// Keeps the tensor as it is, on the device, without its autograd graph. Notifies the observer.
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 
 class SavedTensorPolicy {
  public:
   virtual ~SavedTensorPolicy() = default;
+  // Called with each tensor when autograd saves it.
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 
-// While this exists, `policy` decides how this thread's tensors are saved. If scopes are nested,
-// the innermost one decides. The policy must outlive the graph. LibTorch asks its autograd engine
-// for default hooks. The first scope therefore installs, for the whole process, an engine that asks
-// this thread's scope and otherwise behaves as LibTorch's own.
+// While this exists, `policy` decides how the tensors that this thread's forward passes save are
+// kept. If scopes are nested, the innermost one decides. The policy must outlive the autograd
+// graphs made meanwhile. Destroy on the constructing thread. LibTorch asks its autograd engine for
+// default hooks. The first scope or observer therefore installs, for the whole process, an engine
+// that asks the calling thread's scope and otherwise behaves as LibTorch's own.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);
@@ -58,8 +61,9 @@ class SavedTensorScope {
   SavedTensorPolicy* before_;
 };
 
-// While this exists, `see` is called with each tensor that this thread keeps for the backward pass,
-// after the policy if there is one. If observers are nested, only the innermost one is called.
+// While this exists, `see` is called with each tensor that this thread keeps on the device for the
+// backward pass: each that autograd saves, or, within a SavedTensorScope, each for which the policy
+// calls keep() or note_saved_tensor(). If observers are nested, only the innermost one is called.
 class SavedTensorObserver {
  public:
   using See = std::function<void(const at::Tensor&)>;

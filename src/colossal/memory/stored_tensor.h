@@ -1,4 +1,4 @@
-// A flat tensor that is stored in a tier, and transfers of spans of it to where they are used.
+// A flat tensor that is stored in a tier, and transfers of its elements to where they are used.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,17 +14,19 @@
 
 namespace colossal::memory {
 
-// Length of a span, in elements: the unit of transfers (4 MiB of fp32). Spans begin at multiples of
-// it from the beginning of a tensor; only the last span may be shorter.
+// Length in elements of a span, the unit of transfers (4 MiB in fp32). A tensor's elements are
+// divided into spans of this length; only the last span may be shorter.
 inline constexpr int64_t kSpan = int64_t{1} << 20;
 
-// Elements have the indices of the owner, such as a chunk. A tensor covers a range of them.
+// Holds the range covers() of the elements of its owner, such as a chunk. All element indices count
+// in the owner. `pools` must outlive this. Not thread-safe.
 class StoredTensor {
  public:
-  // Allocates memory of the device or the host, filled with zeros, or a region of the NVMe file of
-  // `pools`, which reads as zeros until written.
+  // Allocates memory of the device or the host, filled with zeros, or reserves a region of the NVMe
+  // file of `pools`, which reads as zeros until written. Call before TierPools::open_swap() for
+  // NVMe.
   StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind, TierPools& pools);
-  // Takes over `memory`, which is on the device.
+  // Uses `memory`, [covers], which is on the device.
   StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind, TierPools& pools);
   ~StoredTensor();
   StoredTensor(const StoredTensor&) = delete;
@@ -38,11 +40,12 @@ class StoredTensor {
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type_)); }
   int64_t bytes() const { return covers_.size() * element_bytes(); }
 
-  // Returns a view of the elements `range`. Not for tensors on NVMe.
+  // Returns a view of the elements `range`, where they are stored. Not for tensors on NVMe.
   at::Tensor memory(Range range) const;
 
   // Read and write elements, waiting for the disk. For initial values, checkpoints and error
-  // messages. read() returns a view if the tensor is in memory. The traffic is not counted.
+  // messages. read() returns a view if the tensor is in memory, else a copy on the device. write()
+  // converts to the tensor's dtype. The traffic is not counted. Throw IoError.
   at::Tensor read(Range range) const;
   void write(int64_t begin, const at::Tensor& values);
 
@@ -63,17 +66,18 @@ class StoredTensor {
   std::vector<bool> written_;  // for NVMe: whether each span was written
 };
 
-// Divides `range` at the span borders of a tensor that begins at `origin`.
+// Divides `range` at the span borders of a tensor whose covers() begin at `origin`.
 std::vector<Range> spans_of(Range range, int64_t origin);
 
-// Transfers elements `range` of a tensor to `place`, the device or the host: a view if the tensor
-// is stored there, else a copy. For tensors on NVMe, `range` must consist of whole spans.
+// A transfer of the elements `range` of a tensor to `place`, the device or the host, and back.
+// tensor() is a view if the tensor is stored at `place`, else a copy. For tensors on NVMe, `range`
+// must consist of whole spans. The tensor must outlive this.
 class TierTransfer {
  public:
-  // write: the initial contents are arbitrary.
+  // read: never moved back. write: not read first, so tensor() begins with arbitrary contents.
+  // update: read, then moved back.
   enum class Access { read, write, update };
-  // Whether this counts the traffic between the tensor's tier and another place. no: the caller
-  // counts it.
+  // Whether this counts its bytes in TierPools::traffic(). no: the caller counts them, if at all.
   enum class Counted { yes, no };
   // Begins the transfer.
   TierTransfer(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);
@@ -86,9 +90,11 @@ class TierTransfer {
   // Waits for the elements and returns them, [range]. Throws IoError if the disk fails or returns
   // other bytes than were written.
   const at::Tensor& tensor();
-  // Begins to move changed elements back. tensor() must not be used afterwards.
+  // Begins to move the elements back, unless they were only read. tensor() must not be used
+  // afterwards.
   void leave();
-  // Waits for all transfers in progress. Throws IoError.
+  // Waits for what is in progress in either direction. Throws IoError. The destructor waits too,
+  // but ignores errors.
   void finish();
 
  private:
@@ -108,14 +114,14 @@ class TierTransfer {
   std::vector<io::SwapFile::Transfer> transfers_;
 };
 
-// Writes of spans to NVMe in progress that the caller does not wait for. At most 8: each keeps its
-// elements in memory until it is finished.
+// Writes to NVMe in progress that the caller does not wait for. At most 8 transfers, because each
+// keeps its elements in memory until it is finished.
 class WritesUnderWay {
  public:
-  // Adds a transfer after its leave(). If there are too many, waits for the oldest. Throws IoError
-  // if it failed.
+  // Adds a transfer after its leave(). If there are then more than 8, waits for the oldest; throws
+  // IoError if that one failed.
   void add(TierTransfer write);
-  void finish();
+  void finish();  // waits for all; throws IoError
 
  private:
   std::deque<TierTransfer> writes_;

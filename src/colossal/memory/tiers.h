@@ -21,14 +21,15 @@ namespace colossal::memory {
 enum class Tier : uint8_t { device, host, nvme };
 const char* tier_name(Tier tier);
 
-// The share of the bytes of a kind that is stored in each tier; the rest is on the device.
+// The fraction of the bytes of one kind of tensors that is stored in each tier; the rest is on the
+// device.
 struct TierShares {
   double host = 0;
   double nvme = 0;
 
   bool all_on_device() const { return host == 0 && nvme == 0; }
-  // Returns the tier of bytes [begin, end) of a kind with `total` bytes. The bytes are not divided
-  // between tiers. The first bytes of a kind are on the device, the last on NVMe.
+  // Returns the one tier that stores bytes [begin, end) of a kind with `total` bytes. The first
+  // bytes of a kind are on the device, the next on the host, the last on NVMe.
   Tier tier_of(int64_t begin, int64_t end, int64_t total) const;
 };
 
@@ -37,7 +38,7 @@ struct Tiers {
   std::string nvme_path;  // a folder
 
   bool uses(Tier tier) const;
-  // Returns the shares of parameters, gradients, optimizer or activations.
+  // Returns the shares of a kind, which must be in kTieredKinds.
   TierShares& of(MemoryKind kind);
   const TierShares& of(MemoryKind kind) const;
 };
@@ -48,31 +49,34 @@ inline constexpr MemoryKind kTieredKinds[] = {MemoryKind::parameters, MemoryKind
 // The tiers other than the device.
 inline constexpr Tier kTiersOffDevice[] = {Tier::host, Tier::nvme};
 
-// Bytes moved to and from a tier other than the device.
+// Bytes moved into (to) and out of (from) a tier other than the device.
 struct TierTraffic {
   int64_t to = 0;
   int64_t from = 0;
   bool operator==(const TierTraffic&) const = default;
 };
 
-// A rank's memory off the device.
+// A rank's memory off the device. Not thread-safe, except that host tensors may be released on any
+// thread, even after this is destroyed.
 class TierPools {
  public:
   TierPools(at::Device device, std::string nvme_path);
 
   at::Device device() const { return device_; }
 
-  // Returns host memory, [numel], with arbitrary contents. Its address and size are multiples of
-  // io::kSwapBlock. Returns a meta tensor if the device is meta.
+  // Returns a tensor in host memory, [numel], with arbitrary contents. The address and the size of
+  // its memory are multiples of io::kSwapBlock. Returns a meta tensor if the device is meta. Throws
+  // IoError if the memory cannot be allocated.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
-  int64_t host_peak_bytes() const;  // peak of the host memory taken
+  // Peak of the host memory taken, including released memory that is kept for reuse.
+  int64_t host_peak_bytes() const;
 
-  // Reserves a region of the NVMe file and returns its offset. All regions must be reserved before
-  // open_swap().
+  // Reserves a region of the NVMe file and returns its offset in bytes. All regions must be
+  // reserved before open_swap(), which creates the file if any is (none if the device is meta).
   int64_t reserve_swap(int64_t bytes);
   void open_swap();
   io::SwapFile& swap() { return *swap_; }
-  // For regions whose sizes are not known before open_swap().
+  // For regions whose sizes are not known before open_swap(); in files of its own.
   io::SwapSpace& swap_space() { return swap_space_; }
 
   using Traffic = std::map<std::pair<Tier, MemoryKind>, TierTraffic>;
@@ -82,10 +86,11 @@ class TierPools {
   }
   const Traffic& traffic() const { return traffic_; }
 
-  // Counts bytes that are stored in a tier off the device (bytes > 0), or no longer stored there
-  // (bytes < 0). Bytes in transfer, and bytes on the host only for an update, do not count.
+  // Adds to the count of bytes stored in a tier off the device; bytes < 0: they are no longer
+  // stored there. Not for temporary copies on the host, during a transfer or an update.
   void count_at_rest(Tier tier, MemoryKind kind, int64_t bytes);
-  // Bytes stored in a tier at their peak since the last reset_peaks().
+  // Bytes stored in a tier off the device when their total was largest since the last
+  // reset_peaks().
   const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }
   void reset_peaks();
 

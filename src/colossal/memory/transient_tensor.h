@@ -9,8 +9,8 @@
 
 namespace colossal::memory {
 
-// A tensor that has memory only between take() and give(). Views of its storage have memory at the
-// same times. The allocators keep the pages for the next take() (install_allocators()).
+// A tensor that has memory only between take() and give(); so have views of its storage. On the
+// CPU, large blocks are kept for the next take() (own_pages.h).
 class TransientTensor {
  public:
   // Constructed without memory; views can already be made.
@@ -18,12 +18,12 @@ class TransientTensor {
 
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }
-  void take();  // contents are arbitrary; no effect if it has memory
+  void take();  // allocates, with arbitrary contents; no effect if this has memory
   // Moves the memory of `storage`, with its contents, into this tensor. `storage`, whose owner is
   // about to release it, becomes empty. Returns false and does nothing if this tensor has memory
   // already or the sizes differ.
   bool take_from(const c10::Storage& storage);
-  void give();
+  void give();  // releases the memory; no effect if this has none
 
  private:
   void hold(c10::DataPtr memory);

@@ -8,14 +8,14 @@
 
 namespace colossal::tune {
 
-// A field of batches, [rows, tokens]: the weight of each label's log-probability in the sum of its
-// row. Without this field all weights are 1.
+// Name of an optional batch field, [rows, tokens]: the weight of each label's log-probability in
+// the sum over its row. Without this field all weights are 1.
 inline constexpr const char* kLabelWeights = "label_weights";
 
-// Scores of a micro-batch's rows, in fp32 (fp64 for an fp64 model), differentiable, equal on all
-// ranks that share the rows' tokens.
+// Scores of a micro-batch's rows, in fp32 (fp64 for an fp64 model), differentiable. Equal on all
+// ranks of sp, each of which has a part of every row's tokens.
 struct CompletionScores {
-  at::Tensor log_probability;  // [rows]: sum of log-probabilities, each times its label's weight
+  at::Tensor log_probability;  // [rows]: sum of log-probabilities times the labels' weights
   at::Tensor of_all_labels;    // [rows]: sum of log-probabilities with all weights 1
 };
 
@@ -25,16 +25,18 @@ CompletionScores score_completions(models::LanguageModel& model, const at::Tenso
                                    const data::Batch& batch, const nn::StepContext& step,
                                    const ParallelContext& context);
 
-// Returns row sums [rows] of per-token values [rows, tokens on this rank], over all ranks of sp,
-// equal on all of them. The gradient flows to the tokens of this rank. For losses that every rank
-// of sp computes from whole rows. Law: an all-reduce of one number per row over sp, in the forward
-// pass only.
+// Returns the sums [rows] of per-token values [rows, tokens on this rank] over the whole rows,
+// equal on all ranks of sp. Use it if every rank of sp computes the whole loss from the sums: each
+// then has the whole gradient of a sum, which the backward pass passes on to this rank's tokens
+// without communication. Law: an all-reduce of one number per row over sp, in the forward pass
+// only.
 at::Tensor sum_of_rows(const at::Tensor& of_tokens, const ParallelContext& context);
-// As sum_of_rows(), for losses that each rank of sp computes from its own tokens: the backward pass
-// sums the gradient over sp as well. Law: as sum_of_rows(), and the same all-reduce in backward.
+// As sum_of_rows(), but for use if each rank of sp computes only its own tokens' part of the loss
+// from the sums: each then has only a part of a sum's gradient, so the backward pass first adds up
+// these parts over sp. Law: as sum_of_rows(), and an equal all-reduce in backward.
 at::Tensor shared_sum_of_rows(const at::Tensor& of_tokens, const ParallelContext& context);
-// Gathers per-token values of all ranks of sp: returns [rows, all tokens], without gradient. Law:
-// an all-reduce of the result over sp.
+// Gathers per-token values [rows, tokens on this rank] of all ranks of sp: returns [rows, all
+// tokens] in the order of the sequence, without gradient. Law: an all-reduce of the result over sp.
 at::Tensor whole_rows(const at::Tensor& of_tokens, const nn::StepContext& step,
                       const ParallelContext& context);
 

@@ -17,9 +17,10 @@ namespace colossal::tune {
 struct PairScores {
   at::Tensor chosen, rejected;                      // log pi(y_w | x), log pi(y_l | x)
   at::Tensor reference_chosen, reference_rejected;  // likewise for ref; undefined: no reference
-  at::Tensor chosen_tokens, rejected_tokens;        // lengths of the completions
+  at::Tensor chosen_tokens, rejected_tokens;  // numbers of tokens of the completions, at least 1
 };
 
+// The f-divergence from the reference that DPO penalizes: f in dpo_loss().
 enum class Divergence { reverse_kl, forward_kl, js_divergence, alpha_divergence };
 inline std::vector<std::pair<std::string, Divergence>> config_names(Divergence) {
   return {{"reverse_kl", Divergence::reverse_kl},
@@ -32,20 +33,20 @@ struct DpoOptions {
   double beta = 0.1;  // strength of the penalty on deviating from the reference
   double label_smoothing = 0;
   Divergence divergence = Divergence::reverse_kl;
-  double alpha = 0.5;          // for alpha_divergence
-  double discopop_tau = 0.05;  // for discopop
+  double alpha = 0.5;          // for Divergence::alpha_divergence
+  double discopop_tau = 0.05;  // for loss type "discopop"
   // Mean number of tokens of a chosen completion over the global batch. Loss type "sft" divides by
-  // it to become a mean over tokens.
+  // it, so that the batch's mean loss is a mean over tokens.
   double mean_chosen_tokens = 1;
 };
 
-// Returns the loss types of dpo_loss().
+// Returns the names of all types of dpo_loss().
 std::vector<std::string> dpo_loss_types();
 
-// Returns the loss of each pair, [pairs]. For a completion, r = log pi - log ref and n is its
-// number of tokens. f(r) = r for reverse_kl, 1 - e^-r for forward_kl, log 2 + log s(r) for
-// js_divergence, (e^((alpha-1) r) - 1) / (alpha - 1) for alpha_divergence. d = f(r_w) - f(r_l), b =
-// beta, e = label_smoothing.
+// Returns the loss of each pair, [pairs]; type: one of dpo_loss_types(). For a completion, r = log
+// pi - log ref and n is its number of tokens. f(r) = r for reverse_kl, 1 - e^-r for forward_kl, log
+// 2 + log s(r) for js_divergence, (e^((alpha-1) r) - 1) / (alpha - 1) for alpha_divergence. d =
+// f(r_w) - f(r_l), b = beta, e = label_smoothing.
 //   sigmoid       -log s(b d)                                        (Rafailov et al. 2023, eq. 7)
 //   hinge         max(0, 1 - b d)                                    (Zhao et al. 2023)
 //   ipo           (f(r_w)/n_w - f(r_l)/n_l - 1/(2b))^2               (Azar et al. 2023, eq. 17)
@@ -73,11 +74,12 @@ struct CpoOptions {
   double alpha = 0;  // alpha of AlphaPO's reward; 0: the reward is the log-probability
 };
 
-std::vector<std::string> cpo_loss_types();
+std::vector<std::string> cpo_loss_types();  // names of all types of cpo_loss()
 
-// Whether a loss type uses log-probabilities averaged over tokens (means_of()) instead of summed.
+// Whether a type of cpo_loss() must be given means_of() the scores: log-probabilities averaged over
+// tokens instead of summed.
 bool is_by_token(const std::string& cpo_loss_type);
-// Returns the scores divided by the number of tokens of each completion.
+// Returns the scores with `chosen` and `rejected` divided by the completions' numbers of tokens.
 PairScores means_of(const PairScores& scores);
 
 // The reward R of each completion: log pi if alpha is 0, else (1 - e^(-alpha log pi)) / alpha
@@ -87,33 +89,35 @@ struct CpoRewards {
 };
 CpoRewards cpo_rewards(const PairScores& scores, const CpoOptions& options);
 
-// Returns the loss of each pair, [pairs], without a reference. d = R_w - R_l:
+// Returns the loss of each pair, [pairs], without a reference; type: one of cpo_loss_types(). R:
+// see cpo_rewards(). d = R_w - R_l, b = beta, e = label_smoothing, gamma = simpo_gamma:
 //   sigmoid  -(1-e) log s(b d) - e log s(-b d)      (CPO, Xu et al. 2024, eq. 3)
 //   hinge    max(0, 1 - b d)
 //   ipo      (d - 1/(2b))^2
 //   simpo    as sigmoid, with d - gamma/b for d     (SimPO, Meng et al. 2024, eq. 6)
 at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const CpoOptions& options);
 
-// Returns ORPO's log odds ratio of each pair, [pairs]: m_w - m_l - (log(1 - e^m_w) - log(1 -
-// e^m_l)), where m are the scores of means_of(). ORPO adds -b log s(log odds ratio) to the chosen
-// completion's loss (Hong et al. 2024, eqs. 4 and 7).
+// Returns ORPO's log odds ratio of each pair, [pairs]: m_w - m_l - (log(1 - exp(m_w)) - log(1 -
+// exp(m_l))), where m_w and m_l are the chosen and rejected scores of means_of(). ORPO adds -beta
+// log s(log odds ratio) to the chosen completion's cross-entropy (Hong et al. 2024, eqs. 4 and 7).
 at::Tensor log_odds(const PairScores& means);
 
-// kto_loss() returns the loss of each completion, [rows]: w_d (1 - s(b (r - z))) if it is
-// desirable, else w_u (1 - s(b (z - r))) (Ethayarajh et al. 2024, eq. 7). With "apo_zero_unpaired"
-// z = 0.
-//   ratio      r = log pi - log ref, [rows]
-//   desirable  [rows], bool
-//   kl         z, a scalar
 struct KtoOptions {
   double beta = 0.1;
   double desirable_weight = 1, undesirable_weight = 1;
 };
+// Returns the loss of each completion, [rows]: w_d (1 - s(b (r - z))) if it is desirable, else
+// w_u (1 - s(b (z - r))) (Ethayarajh et al. 2024, eq. 7). b = beta; w_d, w_u: the weights.
+//   ratio      r = log pi - log ref, [rows]
+//   desirable  [rows], bool
+//   kl         z, a scalar: an estimate of KL(pi || ref); 0 for loss type "apo_zero_unpaired"
 at::Tensor kto_loss(const at::Tensor& ratio, const at::Tensor& desirable, const at::Tensor& kl,
                     const KtoOptions& options);
 
-// Returns a reward model's loss of each pair, [pairs]: -log s(r_w - r_l - margin) + c (r_w + r_l)^2
-// (Bradley and Terry 1952; the second term: Eisenstein et al. 2023). margin may be undefined.
+// Returns a reward model's loss of each pair, [pairs]: -log s(r_w - r_l - margin) + c (r_w +
+// r_l)^2, where r_w and r_l are the rewards of the chosen and the rejected completion and c =
+// center_coefficient (Bradley and Terry 1952; the second term: Eisenstein et al. 2023). chosen,
+// rejected, margin: [pairs]; an undefined margin counts as 0.
 at::Tensor reward_loss(const at::Tensor& chosen, const at::Tensor& rejected,
                        const at::Tensor& margin, double center_coefficient);
 

@@ -1,6 +1,6 @@
-// A reward model as a reward: a Hugging Face folder of a ...ForSequenceClassification with one
-// label, such as `colossal tune reward` writes. The model is frozen, uses the run's layout, and
-// scores prompts with completions.
+// The reward "model:DIR" of a run: the score of a reward model, read from a Hugging Face folder of
+// a ...ForSequenceClassification with one label, such as `colossal tune reward` writes. The model
+// is frozen, has the run's layout, and scores each prompt together with its completion.
 #pragma once
 
 #include <memory>
@@ -19,20 +19,23 @@ namespace colossal::tune {
 
 class ModelReward {
  public:
-  // Reads the folder's configuration and tokenizer; load() reads the weights. run: the training
-  // job. `run` and `context` must outlive this object. Throws ConfigError if the model is no reward
-  // model, and whatever job_of_folder() throws.
+  // Reads the folder's configuration, tokenizer and chat template; load() reads the weights. run:
+  // the training job. `run` and `context` must outlive this object. Throws ConfigError if the
+  // folder's model is not a reward model, and whatever job_of_folder() throws.
   ModelReward(const std::string& folder, const Job& run, const ParallelContext& context);
   void load();  // loads the weights. Collective.
 
-  // Scores texts. All ranks pass the same texts and get all scores; NaN for a text that cannot be
-  // scored. Prompt and completion are joined to one text; messages are rendered by the folder's
-  // chat template. Uses the folder's tokenizer, which may differ from the run's. Each replica
-  // scores its share. Collective.
+  // Returns one score per text. All ranks pass the same texts and get all scores. A text that is
+  // too long or cannot be tokenized has the score NaN; a score of the model that is not finite is
+  // returned as it is. Both are logged. Prompt and completion are joined to one text; a prompt of
+  // messages is rendered, with the completion, by the folder's chat template. Uses the folder's
+  // tokenizer, which may differ from the run's. Each replica scores its share. Call load() first.
+  // Collective.
   std::vector<double> score(const std::vector<ScoredText>& texts);
-  // number of calls in which a text could not be scored
+  // Number of score() calls so far with unscorable texts, plus those with scores that are not
+  // finite.
   int64_t failures() const { return failures_; }
-  // Whether the folder has a chat template, which prompts of messages require.
+  // Whether the folder has a chat template, without which prompts of messages cannot be scored.
   bool reads_messages() const { return chat_template_.has_value(); }
 
  private:

@@ -1,4 +1,4 @@
-// Base class of preference methods, which compare a chosen with a rejected completion.
+// Base class of methods that compare a chosen with a rejected completion of the same prompt.
 #pragma once
 
 #include <string>
@@ -19,27 +19,31 @@ class PairTask : public SampleTask {
 
  protected:
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override;
-  // Adds batch fields that a method needs.
+  // Adds the batch fields that a method needs. rows: the batch's rows.
   virtual void add_fields(data::Batch&, const std::vector<const Row*>&) const {}
 
-  // Splits scores [2 n] of the policy or the reference into chosen and rejected scores, [n] each.
+  // Splits scores [2 n] of the policy or the reference into chosen and rejected scores, [n] each,
+  // and sets the token counts; reference scores are left undefined.
   static PairScores pairs_of(const at::Tensor& scores, const data::Batch& batch);
 
-  // Fields of a batch. kCompletionLabels: number of labels of each row's completion, [rows].
-  // kMeanChosenLabels: mean number of labels of a chosen row over the global batch.
+  // Names of batch fields. kCompletionLabels: number of labels of each row, i.e. of trained tokens,
+  // [rows]. kMeanChosenLabels: mean number of labels of a chosen row over the global batch, a
+  // scalar.
   static constexpr const char* kCompletionLabels = "completion_labels";
   static constexpr const char* kMeanChosenLabels = "mean_chosen_labels";
-  // Sets the field kMeanChosenLabels. Each label counts as 1, regardless of kLabelWeights.
-  // Collective.
+  // Sets the field kMeanChosenLabels of a step's batches. Each label counts as 1, regardless of
+  // kLabelWeights. Collective over all ranks.
   void add_mean_chosen_labels(std::vector<data::Batch>& batches) const;
-  static double mean_chosen_labels(const data::Batch& batch);
+  static double mean_chosen_labels(const data::Batch& batch);  // reads that field
 
-  // Metrics rewards/chosen, rewards/rejected, rewards/accuracies, rewards/margins, logps/chosen and
-  // logps/rejected, named and defined as in TRL. Rewards are [pairs].
+  // pair_metrics(): the names rewards/chosen, rewards/rejected, rewards/accuracies,
+  // rewards/margins, logps/chosen and logps/rejected; measure(): these metrics, defined as in TRL.
+  // Rewards are [pairs].
   static std::vector<std::string> pair_metrics();
   static std::map<std::string, LossSum::Metric> measure(const at::Tensor& chosen_rewards,
                                                         const at::Tensor& rejected_rewards,
                                                         const PairScores& scores);
+  // losses: [pairs], equal on all ranks of sp.
   LossSum loss_of(const at::Tensor& losses, std::map<std::string, LossSum::Metric> metrics) const;
 };
 

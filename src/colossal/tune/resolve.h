@@ -1,4 +1,5 @@
-// Sets defaults of a tuning run that depend on the model and the files, before its job is resolved.
+// Sets defaults of a tuning run that depend on the model and the data files, before the run's job
+// is resolved.
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -7,18 +8,19 @@
 namespace colossal::tune {
 
 // Sets data.sequence_length, if unset, to 1024, or to 512 + tune.max_completion_length if all
-// completions are sampled, at most the model's positions. Unless `has_steps`, sets train.steps from
-// tune.epochs and the number of samples in the files. Throws what reading the files throws, and
-// ConfigError if there is no room for a prompt.
+// completions are sampled; at most the model's positions less the virtual tokens of a prefix.
+// Unless `has_steps`, sets train.steps from tune.epochs and the number of samples in the files.
+// Throws what reading the files throws, and ConfigError if there is no room for a prompt.
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
-// Returns an upper bound of the bytes that a rank holds beside the model in training and its
-// activations: weights of frozen models (reference, reward models, teacher), a teacher's logits,
-// and the memory of a sampler that runs beside the passes of updates.
+// Estimates the bytes that a rank holds in addition to the trained model and its activations:
+// weights of frozen models (reference, reward models, teacher), which are assumed to be evenly
+// divided over ranks; a teacher's logits; and the memory of a sampler that generates while updates
+// run.
 int64_t bytes_beside_updates(const Tuning& tuning, const Job& job);
 
-// Returns the job for dry runs: with twice the rows if samples are pairs, and with memory budgets
-// reduced by bytes_beside_updates().
+// Returns the job to use in dry runs: with twice the rows if samples are pairs, and with memory
+// budgets reduced by bytes_beside_updates().
 Job job_of_rows(const Tuning& tuning, const Job& job);
 
 }  // namespace colossal::tune

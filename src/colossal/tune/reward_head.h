@@ -1,4 +1,4 @@
-// Rewards of whole rows by the score head of a reward model.
+// Rewards of whole rows, computed by the score head of a reward model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +13,19 @@
 
 namespace colossal::tune {
 
-// Returns the row with `padding` as its last token, which collate() excludes from the inputs.
+// Returns the row with the token `padding` appended unless it ends with it. collate() excludes a
+// row's last token from the inputs; so this excludes only padding.
 Row ended_row(Row row, int32_t padding);
 
-// Adds a batch field that is 1 at the position whose score is the reward of its row: the last token
-// that is not `padding`, as in Hugging Face transformers. [rows, tokens]
+// Adds a batch field, [rows, tokens], that is 1 at the position whose score is the row's reward and
+// 0 elsewhere. The position is that of the last token that is not `padding`, as in Hugging Face
+// transformers.
 void add_reward_positions(const std::vector<const Row*>& rows, int32_t padding, data::Batch& batch);
 
-// Returns the rewards [rows] of a batch with that field, in fp32 (fp64 for an fp64 model), equal on
-// all ranks that share the rows. x: the residual stream after the last block. Law with sp > 1: an
-// all-reduce of one number per row, in the forward pass only.
+// Returns the rewards [rows] of a batch with the field of add_reward_positions(), in fp32 (fp64 for
+// an fp64 model), differentiable, equal on all ranks of sp. x: the residual stream after the last
+// block, [rows, tokens on this rank, hidden]. Law with sp > 1: an all-reduce of one number per row
+// over sp, in the forward pass only.
 at::Tensor rewards_of_rows(models::LanguageModel& model, const at::Tensor& x,
                            const data::Batch& batch, const nn::StepContext& step,
                            const ParallelContext& context);

@@ -1,5 +1,5 @@
 // Samples completions of prompts from the model in training, with its current weights. The serving
-// engine runs in the training process, so there is no second copy of the weights.
+// engine runs in the training process and reads the trained weights, without a second copy.
 #pragma once
 
 #include <cstdint>
@@ -29,17 +29,19 @@ uint64_t seed_of_completion(uint64_t run_seed, int64_t number);
 
 struct Completion {
   std::vector<int32_t> tokens;  // generated tokens, end token included
-  // of each token, by the sampling model, at the sampling temperature
+  // Of each token, by the model at the sampling temperature, before the repetition penalty, top_k,
+  // top_p and min_p are applied.
   std::vector<double> log_probabilities;
-  double entropy = 0;  // sum over tokens of the entropy (nats) of the distribution sampled from
-  bool ended = false;  // whether there is an end token; false: cut off
+  // Sum over tokens of the entropy (nats) of that distribution.
+  double entropy = 0;
+  bool ended = false;  // whether the last token is an end token; false: cut off at max_new_tokens
   bool operator==(const Completion&) const = default;
 };
 
 struct RolloutOptions {
-  serve::SamplingOptions sampling;  // the seed is unused: prompts have seeds
-  std::vector<int32_t> end_tokens;
-  int64_t max_num_seqs = 64;  // most completions sampled at once
+  serve::SamplingOptions sampling;  // `seed` is unused: each Prompt has its own
+  std::vector<int32_t> end_tokens;  // each of them ends a completion
+  int64_t max_num_seqs = 64;        // most completions sampled at once
   // Makes a completion bitwise independent of the other completions sampled at the same time (see
   // serve::EngineOptions).
   bool batch_invariant = false;
@@ -49,17 +51,17 @@ struct RolloutOptions {
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
                                const text::Tokenizer& tokenizer);
 
-// What the sampler's memory depends on.
+// What the sampler's options and memory depend on.
 struct Sampled {
   const models::ModelFacts& facts;
   const Strategy& strategy;
   at::ScalarType type;  // compute type of the model
   int64_t prompts = 0;  // on this rank
-  int64_t longest = 1;  // most tokens of a prompt with its completion
+  int64_t longest = 1;  // most tokens of a prompt and its completion together
   at::Device device = at::kCPU;
 };
-// Returns the options of an engine with pages for all sequences that are sampled at once, so that
-// none is preempted and recomputed.
+// Returns the options of a serving engine that has pages of keys and values for all sequences
+// sampled at once, so that none is preempted and recomputed.
 serve::EngineOptions sampler_options(const Sampled& what, const RolloutOptions& options);
 
 // The model to sample from.
@@ -68,38 +70,38 @@ struct SampledModel {
   const models::ModelFacts& facts;
   const ParallelContext& context;  // communication groups of the model
   at::ScalarType type;             // dtype of activations
-  // fetches weights of a stage; empty: all weights are on the device
+  // Runs a pass of a stage with the stage's weights fetched; empty: all weights are on the device.
   serve::AroundStage around_stage = {};
 };
-// Returns the model in training, after waiting for pending transfers of weights. All arguments must
-// outlive the returned value.
+// Returns the model in training as a SampledModel, after waiting for pending transfers of weights.
+// engine: the training engine. All arguments must outlive the returned value.
 SampledModel sampled_model(models::LanguageModel& model, const models::ModelFacts& facts,
                            Engine& engine);
 
 // Returns the completions of the prompts, in order.
 //
-// Collective over the pp x tp ranks that hold the model: the first of them (serve::leads) passes
-// the prompts and gets the completions; the others get an empty vector. With ZeRO stage 3 or expert
-// parallelism, collective over the data group too, also for a rank without prompts: these ranks run
-// each forward pass together. Law in that case: per pass, an all-reduce of 8 bytes, and the
-// gathered weights or the rows of experts.
+// Collective over the pp x tp ranks that together hold the model: the first of them (serve::leads)
+// passes the prompts and gets the completions; the others get an empty vector. With ZeRO stage 3 or
+// expert parallelism, the ranks of the data group run each forward pass together, so the call is
+// collective over them too, also for a rank without prompts. Law in that case: per forward pass, an
+// all-reduce of 8 bytes, and the traffic of gathering weights or of exchanging the experts' rows.
 //
-// Throws Error if logits are not finite.
+// Throws Error if a completion cannot be sampled, e.g. because logits are not finite.
 std::vector<Completion> roll_out(const SampledModel& from, const std::vector<Prompt>& prompts,
                                  const RolloutOptions& options);
 
-// Returns the range of `count` items that belongs to rank `rank` of `ranks`; sizes differ by at
-// most 1.
+// Divides `count` items over `ranks` ranks, and returns the range of rank number `rank`; the
+// ranges' sizes differ by at most 1.
 Range share_of(int64_t count, int rank, int ranks);
 
-// As roll_out(), with prompts that all ranks pass: they are divided over the ranks of the data
-// group, and all ranks get all completions. Law: also that of gather_parts(). Collective over all
-// ranks.
+// As roll_out(), but all ranks pass the same prompts, which are divided over the ranks of the data
+// group, and get all completions. Law: that of roll_out() and that of gather_parts(). Collective
+// over all ranks.
 std::vector<Completion> roll_out_together(const SampledModel& from,
                                           const std::vector<Prompt>& prompts,
                                           const RolloutOptions& options);
 
-// JSON preserves numbers bit for bit.
+// Convert to JSON and back; numbers are preserved bit for bit.
 nlohmann::json to_json(const Completion& completion);
 Completion completion_from_json(const nlohmann::json& json);
 

@@ -1,4 +1,5 @@
-// Base class of all tuning methods: reads samples from files and makes batches in the run's order.
+// Base class of all tuning methods: reads samples from files and makes batches of them in the run's
+// order, which is a new permutation of the samples in each epoch.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,9 @@ struct Tuning {
   TuneConfig config;
 };
 
-// Returns the options to read the run's files as language modeling samples. Throws IoError, and
-// ConfigError if the chat template is invalid.
+// Returns the options to read data.train as language-modeling samples; for other files and kinds,
+// change the fields that differ. Throws IoError if the chat template cannot be read, and
+// ConfigError if it is invalid.
 SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
 
 class SampleTask : public TrainingTask {
@@ -38,30 +40,32 @@ class SampleTask : public TrainingTask {
   int64_t num_validation_steps() const override;
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
-  // Returns a loss that reads the head's weights in the same order as log-probability losses, for
-  // recording that order: log-probabilities (whose backward pass reads the head's table again), and
+  // Returns a loss that uses the head's weights in the order in which losses of log-probabilities
+  // use them: the sum of log-probabilities, whose backward pass uses the head's table again, and of
   // values if the model has a value head.
   HeadLoss loss_to_record() const override;
 
  protected:
-  // Reads the files of data.train and data.validation. Collective: throws ConfigError on all ranks
-  // if the contents differ between ranks.
+  // Reads the files of data.train and data.validation, calling `reading` regularly. `job` and
+  // `context` must outlive this. Collective: throws ConfigError on all ranks if the tokenizer or
+  // the samples differ between ranks.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 
   // A sample of a micro-batch.
   struct Drawn {
     const Sample* sample;
-    const Sample* previous;  // the preceding sample of the step; for the first, the last one
+    const Sample* previous;  // the one before it in the step's order; before the first: the last
     int64_t id;              // position in the run's order, or index of the validation sample
   };
   using MicroBatch = std::vector<Drawn>;
-  // Makes the batches of this replica's micro-batches of a step. Called from loader threads, so it
-  // must be thread-safe.
+  // Makes a batch of each micro-batch; `drawn` has this replica's micro-batches of a step. Called
+  // from loader threads, so it must be thread-safe.
   virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
 
   const std::vector<Sample>& samples() const { return train_.samples; }
-  // Returns the sample at a position (from 0) in the run's order, across epochs.
+  // Returns the training sample at a position in the run's order, counted from 0 through all
+  // epochs.
   const Sample& sample_at(int64_t position) const;
   const data::BatchShape& shape() const { return shape_; }
 
@@ -71,14 +75,17 @@ class SampleTask : public TrainingTask {
   data::BatchLoader loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
                               int64_t steps_done) const;
 
-  // Makes batches of samples that have one row each.
+  // collate_samples(): make_batches() for samples that have one row each. collate_rows(): collate()
+  // with the end-of-text token as padding and a length of at least one token per rank of sp; ids:
+  // one per row.
   std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
   const Job& job() const { return job_; }
   const ParallelContext& context() const { return context_; }
   const TuneConfig& config() const { return tuning_.config; }
-  // Returns the mean over all ranks; each rank passes a sum and a count. Collective.
+  // Returns the sum of all ranks' sums, divided by the sum of their counts; 0 if that is 0.
+  // Collective.
   double mean_over_ranks(double sum, double count) const;
 
  private:
@@ -90,7 +97,8 @@ class SampleTask : public TrainingTask {
   const ParallelContext& context_;
   Tuning tuning_;
   data::BatchShape shape_;
-  // digests of the run's other model folders, by configuration key
+  // Digests of the folders of other models that the run reads, by the setting that names the
+  // folder.
   std::map<std::string, std::string> models_beside_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   Samples train_;

@@ -1,5 +1,6 @@
-// The thread in which a run samples beside the passes of its updates. It lives as long as the run:
-// so the threads that its operators use, which are its own, start once.
+// The thread in which a run samples while its updates run. Operators that this thread calls use
+// worker threads of its own (OpenMP); they start only once, because the thread lives as long as the
+// run.
 #pragma once
 
 #include <condition_variable>
@@ -12,13 +13,15 @@ namespace colossal::tune {
 
 class SamplerThread {
  public:
-  // num_threads: that its operators use.
+  // num_threads: number of threads that operators called by this thread use.
   explicit SamplerThread(int num_threads);
-  ~SamplerThread();  // waits for the work under way
+  ~SamplerThread();  // waits for all work that was started
   SamplerThread(const SamplerThread&) = delete;
   SamplerThread& operator=(const SamplerThread&) = delete;
 
-  // Starts work, once all before has ended. Returns how many seconds it takes, or what it throws.
+  // Runs `work` in the thread, after the work of the call before. Returns a future of the seconds
+  // that `work` takes, or of the exception that it throws. At most one piece of work may wait for
+  // an earlier one to end.
   std::future<double> start(std::function<void()> work);
 
  private:
@@ -26,9 +29,9 @@ class SamplerThread {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::packaged_task<double()> next_;  // invalid: there is none
+  std::packaged_task<double()> next_;  // work that has not begun; invalid: none
   bool ending_ = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last: it uses the other members
 };
 
 }  // namespace colossal::tune

@@ -16,14 +16,15 @@
 
 namespace colossal::tune {
 
-// A sequence of tokens. The loss includes only predictions of tokens with `learned` = 1.
+// A sequence of tokens: a prompt and its completion, or several of them (packed). The loss includes
+// only predictions of tokens with `learned` = 1.
 struct Row {
   std::vector<int32_t> tokens;
   std::vector<uint8_t> learned;  // per token, 1 or 0
   int64_t prompt_tokens = 0;     // number of tokens before the completion
-  // document of each token in a packed row; empty: one document
+  // Number of each token's document in a packed row, from 0; empty: one document.
   std::vector<int64_t> documents = {};
-  std::vector<int64_t> positions = {};  // position of each token in its document; empty: not packed
+  std::vector<int64_t> positions = {};  // of each token in its document; empty: one document
   bool operator==(const Row&) const = default;
 };
 
@@ -38,31 +39,32 @@ struct Sample {
 struct SampleOptions {
   std::string setting;  // configuration key of the files, for messages
   SampleKind kind = SampleKind::language_modeling;
-  // Most tokens of a row. A longer row is truncated at its end; a line with a longer prompt is
-  // invalid.
+  // Most tokens of a row. A longer row is truncated at its end; a line whose prompt leaves no room
+  // for its completion is invalid.
   int64_t max_length = 1024;
-  // True: only completions are trained on; false: prompts too (language modeling only).
+  // true: only completions are trained on; false: prompts too (for SampleKind::language_modeling).
   bool completion_only = true;
   bool needs_prompt = false;    // lines whose prompt has no tokens are invalid
   bool assistant_only = false;  // trains only on text inside {% generation %} of the chat template
   // null: lines with messages are invalid
   std::shared_ptr<const text::ChatTemplate> chat_template = {};
-  data::InvalidFiles invalid = data::InvalidFiles::error;
+  data::InvalidFiles invalid = data::InvalidFiles::error;  // what to do with invalid lines
   std::function<void()> progress = [] {};  // called regularly while reading; may throw
 };
 
 struct Samples {
   std::vector<Sample> samples;
-  std::string fingerprint;  // hash of all tokens
+  std::string fingerprint;  // hash of all samples
   int64_t skipped = 0;      // invalid lines, which were skipped
   int64_t truncated = 0;    // rows that were truncated
 };
 
-// Reads all lines of the files that match the patterns (jsonl, also .gz and .zst), in order. An
-// end-of-text token is appended to each text and completion unless a chat template rendered the
-// text. A completion begins at the first token in which prompt + completion differs from the prompt
-// alone. Throws ConfigError, naming file and line, for an invalid line (or counts it, depending on
-// options.invalid); ConfigError if there are no samples; IoError if a file cannot be read.
+// Reads all non-blank lines of the files that match the patterns (jsonl, also .gz and .zst), in
+// order. An end-of-text token is appended to each text and completion, unless it is there already
+// or a chat template rendered the text. A completion begins at the first token at which the tokens
+// of prompt and completion together differ from those of the prompt alone. Throws ConfigError,
+// naming file and line, for an invalid line (or counts it, depending on options.invalid);
+// ConfigError if there are no samples; IoError if a file cannot be read.
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options);
 
@@ -70,8 +72,9 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
 // messages.
 int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting);
 
-// Packs the samples' rows into rows of at most max_length tokens. bfd, bfd_split: attention and
-// positions are confined to each sample. wrapped: attention and positions span the whole row.
+// Packs samples of one row each into rows of at most max_length tokens. Packing::bfd, bfd_split:
+// each sample in a row, or part of one, is a document: attention and positions are confined to it.
+// Packing::wrapped: attention and positions span the whole row.
 std::vector<Sample> pack_samples(const std::vector<Sample>& samples, int64_t max_length,
                                  data::Packing packing);
 

@@ -1,4 +1,4 @@
-// Sampling beside the passes of updates: whether a run does so, and what it takes of a rank.
+// Sampling while updates run (online_task.h): whether a run does so, and how much memory it takes.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -11,17 +11,19 @@
 
 namespace colossal::tune {
 
-// Returns why sampling waits for updates on this device although a staleness lets it go on beside
-// them; empty where nothing forbids it.
+// Returns why sampling and updates cannot run at the same time on this device, for a message; "" if
+// they can.
 std::string reason_to_take_turns(const Job& job, c10::Device device);
 
-// Returns whether a run samples beside the passes of its updates.
+// Returns whether a run samples while its updates run: the method is online, max_staleness and
+// overlap_sampling demand it, and there is no reason_to_take_turns().
 bool samples_beside_updates(Method method, const TuneConfig& config, const Job& job,
                             c10::Device device);
 
-// Returns the most bytes of tensors that a rank's sampler holds, by a dry run of its fullest
-// forward pass: pages of keys and values, and what the pass makes, with scratch for
-// at::get_num_threads() threads. job: of the run, with the longest rows.
+// Returns the most bytes of tensors that a rank's sampler holds at once: pages of keys and values,
+// and the tensors of its largest forward pass, with scratch for at::get_num_threads() threads. They
+// are counted in a dry run of that pass. job: the run's job; its sequence_length is the most tokens
+// of a prompt and its completion together.
 int64_t sampler_bytes(const TuneConfig& config, const Job& job);
 
 }  // namespace colossal::tune

@@ -19,7 +19,7 @@ std::unique_ptr<TrainingTask> make_sft(const Job& job, const ParallelContext& co
 std::unique_ptr<TrainingTask> make_dpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// CPO, SimPO and ORPO: preference pairs, without a reference.
+// Preference pairs, without a reference: make_cpo() for CPO and SimPO, make_orpo() for ORPO.
 std::unique_ptr<TrainingTask> make_cpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& context,
@@ -46,12 +46,12 @@ std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& co
 std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
                                            const Tuning& tuning, const Reading& reading);
 
-// Trains a draft head for speculative decoding (EAGLE): from the model's hidden states, the head
-// learns the model's distribution over the token after the next one.
+// Trains a draft head for speculative decoding (EAGLE): from the model's hidden states and the next
+// token, the head learns the model's distribution over the token after the next one.
 std::unique_ptr<TrainingTask> make_draft_head(const Job& job, const ParallelContext& context,
                                               const Tuning& tuning, const Reading& reading);
 
-// Returns the factory of the method's task.
+// Returns a function that makes the task of tuning.method.
 MakeTask make_task(const Tuning& tuning);
 
 }  // namespace colossal::tune

@@ -23,11 +23,13 @@ std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
 const char* describe_method(Method method);  // one line, for --help
 
+// The values of the keys, each named like its key in [tune] unless said otherwise. describe() gives
+// each key's meaning and range.
 struct TuneConfig {
   double epochs = 3;
   std::optional<data::Packing> packing;  // data.packing; nullopt: one sample per row
   std::vector<std::string> loss_type;    // empty: default of the method
-  std::vector<double> loss_weights;      // one per loss; empty: all 1
+  std::vector<double> loss_weights;      // one per loss type; empty: all 1
   std::string chat_template = "model";   // data.chat_template, or a path
   bool completion_only_loss = true;
   bool assistant_only_loss = false;
@@ -85,11 +87,12 @@ struct TuneConfig {
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
 
-// Whether a run uses a reference model.
+// Whether a run uses a reference model (reference.h).
 bool has_reference(Method method, const TuneConfig& config);
 
-// set_defaults() sets the method's defaults, including those of other sections ([optimizer],
-// [train], ...). describe() then declares the method's keys; call set_defaults() first.
+// First call set_defaults(), which sets the method's defaults, also of keys in other sections
+// ([optimizer], [train], ...); then describe(), which declares the method's keys, to be read into
+// `config`.
 void set_defaults(Method method, RunConfig& run, TuneConfig& config);
 void describe(ConfigSchema& schema, Method method, TuneConfig& config);
 

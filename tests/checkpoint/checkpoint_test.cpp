@@ -39,8 +39,8 @@ nn::Placement placement_of(const std::string& name, const ParallelContext& conte
   const int tp = context.strategy().tp, here = context.coordinate(Axis::tp);
   if (tp == 1) return {};
   const std::vector<Segment> rows{{13}}, columns{{9, 3}, {6, 3}, {6, 3}};
-  if (name == "table") return {.held = {held_of_segments(rows, tp, here), {{0, 8}}}};
-  if (name == "up") return {.held = {{{0, 8}}, held_of_segments(columns, tp, here)}};
+  if (name == "table") return {.held = {indices_of_part(rows, tp, here), {{0, 8}}}};
+  if (name == "up") return {.held = {{{0, 8}}, indices_of_part(columns, tp, here)}};
   return {.num_replicas = tp, .replica = here};
 }
 

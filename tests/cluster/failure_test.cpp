@@ -53,11 +53,11 @@ TEST(JobOutcome, knows_whether_all_wait_for_another) {
   outcome.add_local(exited(0, 3, "rank 2 did not come"));
   outcome.add_local(exited(1, 3));
   EXPECT_TRUE(outcome.all_blame_another_rank());
-  EXPECT_EQ(outcome.said_by_ranks(),
+  EXPECT_EQ(outcome.messages_of_ranks(),
             std::vector<std::string>{"rank 0 exited with code 3: rank 2 did not come"});
   outcome.add_local(exited(2, 1, "disk full"));
   EXPECT_FALSE(outcome.all_blame_another_rank());
-  EXPECT_EQ(outcome.said_by_ranks().size(), 2U);
+  EXPECT_EQ(outcome.messages_of_ranks().size(), 2U);
 }
 
 TEST(JobOutcome, says_once_what_all_ranks_found) {

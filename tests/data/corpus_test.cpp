@@ -208,10 +208,10 @@ TEST_F(CorpusFiles, ACorpusOfInvalidLinesIsRefusedWithTheirCount) {
 // In memory; a cache may be as large as it likes.
 TEST_F(CorpusFiles, WhatMemoryDoesNotHoldIsRefused) {
   CorpusOptions in_memory = options(""), in_cache = options();
-  in_memory.most_memory = in_cache.most_memory = 11;  // six tokens of two bytes
+  in_memory.memory_limit = in_cache.memory_limit = 11;  // six tokens of two bytes
   EXPECT_THAT(message_of<ConfigError>([&] { open(in_memory); }),
               AllOf(HasSubstr("data.train"), HasSubstr("11 B"), HasSubstr("set data.cache")));
-  in_memory.most_memory = 12;
+  in_memory.memory_limit = 12;
   EXPECT_EQ(all_tokens(open(in_memory)), all_tokens(open(in_cache)));
 }
 

@@ -83,12 +83,12 @@ class Nvme(EndToEndTest):
         """State is given its space before the first step; activations take theirs as they come."""
         full = self.mount_small("no-state", "64k")
         log = self.train(*self.nvme_flags("run", 4), f"--memory.nvme_path={full}", expect=1)
-        for text in (str(full), "bytes free, fewer than"):
+        for text in (str(full), "bytes free, and the swap file needs"):
             self.assertIn(text, log)
         self.train(*self.nvme_flags("run", 5))
         full = self.mount_small("no-activations", "2m")
         log = self.train(*self.nvme_flags("run", 8), f"--memory.nvme_path={full}", expect=1)
-        for text in (str(full), "step 6", "bytes free, fewer than"):
+        for text in (str(full), "step 6", "bytes free, and the swap file needs"):
             self.assertIn(text, log)
         self.train(*self.nvme_flags("run", 8))
         self.train(*self.nvme_flags("whole", 8))

@@ -45,14 +45,14 @@ uint64_t hash_of(const std::vector<float>& numbers) {
 std::vector<std::byte> blocks_of(GgufType type, const std::vector<float>& numbers) {
   const auto count = static_cast<int64_t>(numbers.size());
   std::vector<std::byte> blocks(
-      static_cast<size_t>(count / block_numbers(type) * block_bytes(type)));
+      static_cast<size_t>(count / elements_per_block(type) * bytes_per_block(type)));
   write_blocks(type, numbers, blocks);
   return blocks;
 }
 
 std::vector<float> numbers_of(GgufType type, const std::vector<std::byte>& blocks) {
-  std::vector<float> numbers(blocks.size() / static_cast<size_t>(block_bytes(type)) *
-                             static_cast<size_t>(block_numbers(type)));
+  std::vector<float> numbers(blocks.size() / static_cast<size_t>(bytes_per_block(type)) *
+                             static_cast<size_t>(elements_per_block(type)));
   read_blocks(type, blocks, numbers);
   return numbers;
 }
@@ -79,7 +79,7 @@ TEST(GgufBlocks, AreByteForByteThoseOfThePackage) {
 
 // Bytes that every part of a block depends on, with finite scales where the type has its own.
 std::vector<std::byte> some_blocks(GgufType type, const std::vector<size_t>& half_places) {
-  const auto size = static_cast<size_t>(block_bytes(type));
+  const auto size = static_cast<size_t>(bytes_per_block(type));
   std::vector<std::byte> blocks(3 * size);
   for (size_t k = 0; k < blocks.size(); ++k)
     blocks[k] = std::byte(((k * 73 + 11) ^ (k >> 3)) & 255);

@@ -40,23 +40,23 @@ TEST(ManifestTest, TheRanksPartsAddUp) {
   second.files = {{"w", 30, {{20, 10, 3}, {10, 10, 4}}}};
   second.add(first);
   second.sort();
-  EXPECT_EQ(second.incomplete(), "");
+  EXPECT_EQ(second.coverage_error(), "");
   ASSERT_EQ(second.files.size(), 2U);
   EXPECT_EQ(second.files[1], (ManifestFile{"w", 30, {{0, 10, 1}, {10, 10, 4}, {20, 10, 3}}}));
 }
 
 TEST(ManifestTest, SaysWhichBytesAreMissing) {
-  const auto incomplete = [](std::vector<ManifestRange> ranges, int64_t size) {
+  const auto coverage_error = [](std::vector<ManifestRange> ranges, int64_t size) {
     Manifest manifest;
     manifest.files = {{"w", size, std::move(ranges)}};
-    return manifest.incomplete();
+    return manifest.coverage_error();
   };
-  EXPECT_EQ(incomplete({{0, 4, 0}, {6, 2, 0}}, 8), "bytes 4 to 6 of w were written by no rank");
-  EXPECT_EQ(incomplete({{0, 4, 0}, {2, 6, 0}}, 8), "bytes 2 to 4 of w were written twice");
-  EXPECT_EQ(incomplete({{0, 4, 0}}, 8), "bytes 4 to 8 of w were written by no rank");
-  EXPECT_EQ(incomplete({{0, 9, 0}}, 8), "9 bytes were written at 0 into w of 8 bytes");
+  EXPECT_EQ(coverage_error({{0, 4, 0}, {6, 2, 0}}, 8), "bytes 4 to 6 of w were written by no rank");
+  EXPECT_EQ(coverage_error({{0, 4, 0}, {2, 6, 0}}, 8), "bytes 2 to 4 of w were written twice");
+  EXPECT_EQ(coverage_error({{0, 4, 0}}, 8), "bytes 4 to 8 of w were written by no rank");
+  EXPECT_EQ(coverage_error({{0, 9, 0}}, 8), "9 bytes were written at 0 into w of 8 bytes");
   constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
-  EXPECT_NE(incomplete({{0, kLargest, 0}, {kLargest, kLargest, 0}}, kLargest), "");
+  EXPECT_NE(coverage_error({{0, kLargest, 0}, {kLargest, kLargest, 0}}, kLargest), "");
 }
 
 TEST(ManifestTest, RefusesOtherDocuments) {

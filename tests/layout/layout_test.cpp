@@ -105,7 +105,7 @@ TEST(Layout, SegmentsAreCutAsHeldOfSegmentsDoes) {
   for (int parts = 1; parts <= 7; ++parts) {
     const Layout layout(RankGrid({{"tp", parts}}), {{qkv, {{0}}}});
     for (int rank = 0; rank < parts; ++rank) {
-      EXPECT_EQ(layout.held(rank, 0), held_of_segments(qkv, parts, rank));
+      EXPECT_EQ(layout.held(rank, 0), indices_of_part(qkv, parts, rank));
     }
   }
 }
@@ -149,11 +149,11 @@ TEST(Layout, OwnersAndOffsetsAgreeWithWhatIsHeld) {
           if (!here) continue;
           EXPECT_EQ(*offset, next[rank]++);
           holders.push_back(rank);
-          replicas.push_back(layout.replica(rank));
+          replicas.push_back(layout.copy_index(rank));
         }
         ASSERT_FALSE(holders.empty());
         EXPECT_EQ(layout.owner(index), holders.front());
-        std::vector<int> numbered(layout.num_replicas());
+        std::vector<int> numbered(layout.num_copies());
         std::iota(numbered.begin(), numbered.end(), 0);
         EXPECT_EQ(replicas, numbered);
       }
@@ -186,11 +186,11 @@ TEST(Layout, GradientsAreSummedOverReplicasThatSeeDifferentData) {
   EXPECT_THAT(norm.reduction_axes({dp, sp}), ElementsAre(dp, sp));
   EXPECT_THAT(norm.reduction_axes({dp, sp, tp}), ElementsAre(dp, sp, tp));  // tp_sequence
   const int last = grid.num_ranks() - 1;
-  EXPECT_EQ(norm.num_replicas(), 8);
-  EXPECT_EQ(norm.num_replicas({dp, sp}), 2);
-  EXPECT_EQ(norm.replica(last, {dp, sp}), 1);
-  EXPECT_EQ(weight.num_replicas({dp, sp}), 1);
-  EXPECT_EQ(weight.replica(last, {dp, sp}), 0);
+  EXPECT_EQ(norm.num_copies(), 8);
+  EXPECT_EQ(norm.num_copies({dp, sp}), 2);
+  EXPECT_EQ(norm.copy_index(last, {dp, sp}), 1);
+  EXPECT_EQ(weight.num_copies({dp, sp}), 1);
+  EXPECT_EQ(weight.copy_index(last, {dp, sp}), 0);
   const Layout gradient = weight.conjugate();
   EXPECT_THAT(gradient.partial_axes(), ElementsAre(dp, sp));
   EXPECT_EQ(gradient.dims(), weight.dims());
@@ -214,8 +214,8 @@ TEST(Layout, FactorsOfTp) {
   const Layout weight(grid, {{{{10}}, {{row}}}, {{{7}}, {{column}}}});
   const int rank = 8 + 4 + 2 + 1;  // the last one of all
   EXPECT_THAT(weight.held(rank), ElementsAre(ElementsAre(Range{5, 10}), ElementsAre(Range{4, 7})));
-  EXPECT_EQ(weight.num_replicas(), 4);
-  EXPECT_EQ(weight.replica(rank), 3);
+  EXPECT_EQ(weight.num_copies(), 4);
+  EXPECT_EQ(weight.copy_index(rank), 3);
   EXPECT_THAT(weight.reduction_axes({grid.axis("dp"), grid.axis("depth")}),
               ElementsAre(grid.axis("dp"), grid.axis("depth")));
 }
@@ -242,14 +242,14 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
         }
         EXPECT_EQ(all, heads);
         for (int rank = 0; rank < ranks && heads >= ranks; ++rank) {
-          const nn::LocalHeads share = share_heads(heads, key_value_heads, ranks, rank);
+          const nn::LocalHeads share = local_heads_of(heads, key_value_heads, ranks, rank);
           EXPECT_THAT(queries.held(rank, 0), ElementsAre(share.queries));
           EXPECT_THAT(keys.held(rank, 0), ElementsAre(share.keys));
         }
         if (group == 1) continue;
         const int parts = static_cast<int>(std::gcd(key_value_heads, ranks));
         EXPECT_EQ(key_value_replicas(heads, key_value_heads, ranks), ranks / parts);
-        EXPECT_EQ(keys.num_replicas(), 2 * ranks / parts);
+        EXPECT_EQ(keys.num_copies(), 2 * ranks / parts);
         EXPECT_EQ(keys.local_numel(0), key_value_heads / parts);
         if (heads % ranks != 0) ++uneven;
       }
@@ -261,7 +261,7 @@ TEST(Heads, EveryRankHasTheKeysAndValuesOfItsQueries) {
 TEST(Heads, AsManyKeysAsQueriesAreCutAlike) {
   EXPECT_EQ(key_value_replicas(6, 6, 4), 1);
   for (int rank = 0; rank < 4; ++rank) {
-    const nn::LocalHeads share = share_heads(6, 6, 4, rank);
+    const nn::LocalHeads share = local_heads_of(6, 6, 4, rank);
     EXPECT_EQ(share.queries, share.keys);
     EXPECT_EQ(share.queries.size(), rank < 2 ? 2 : 1);
   }

@@ -56,7 +56,7 @@ TEST_P(MemoryLedgerTest, CountsAThreadThatWorksForItsOwn) {
   MemoryLedger ledger;
   const MemoryScope scope(ledger, GetParam());
   at::Tensor of_another_thread;
-  std::thread([&, counting = CountingThread()] {
+  std::thread([&, counting = CountingContext()] {
     const MemoryScope counted(counting);
     of_another_thread = bytes(100);
   }).join();

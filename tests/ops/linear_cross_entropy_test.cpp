@@ -242,8 +242,8 @@ TEST(LinearCrossEntropy, TakesABiasAScaleAndACap) {
       }
     }
     const at::Tensor logits =
-        finish_logits(at::linear(problem.x, problem.weight),
-                      {finish.bias ? bias : at::Tensor(), finish.scale, finish.soft_cap});
+        logits_from_products(at::linear(problem.x, problem.weight),
+                             {finish.bias ? bias : at::Tensor(), finish.scale, finish.soft_cap});
     expect_near(
         at::cross_entropy_loss(logits, problem.labels, {}, at::Reduction::Sum, kIgnoredLabel),
         expected.back(), 1e-13);

@@ -109,7 +109,7 @@ TEST(PackedWeight, APartHasTheNumbersOfTheWhole) {
       if (rows == 0 || layout.columns() == 0) continue;
       for (const at::ScalarType made : {at::kDouble, at::kFloat, at::kBFloat16}) {
         EXPECT_TRUE(unpacked_rows(bytes, layout, rows / 2, rows, made)
-                        .equal(unpacked_rows_composite(bytes, layout, rows / 2, rows, made)));
+                        .equal(unpacked_rows_fallback(bytes, layout, rows / 2, rows, made)));
       }
     }
   }

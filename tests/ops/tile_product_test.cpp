@@ -25,7 +25,7 @@ at::Tensor wide(int64_t rows, int64_t columns, uint64_t seed) {
 void expect_product(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor expected = a.to(at::kDouble).mm(b.to(at::kDouble));
   const at::Tensor to = wide(a.size(0), b.size(1), 9), before = to.to(at::kDouble);
-  ASSERT_TRUE(fits_tiles(a, b, to));
+  ASSERT_TRUE(supports_tile_product(a, b, to));
   tile_product(a, b, to, /*add=*/true);
   EXPECT_LE((to.to(at::kDouble) - before - expected).norm().item<double>(),
             4e-3 * (before.norm() + expected.norm()).item<double>());
@@ -108,7 +108,7 @@ TEST_F(TileProduct, IsNotForOtherShapesOrTypes) {
   EXPECT_FALSE(fits(bf16({4, 40}, 1), bf16({40, 32}, 2)));
   EXPECT_FALSE(fits(bf16({4, 64}, 1).to(at::kFloat), bf16({64, 32}, 2).to(at::kFloat)));
   EXPECT_FALSE(fits(bf16({129, 64}, 1), bf16({64, 32}, 2)));
-  EXPECT_TRUE(fits_tiles(bf16({129, 64}, 1), bf16({64, 32}, 2), bf16({129, 32}, 3)));
+  EXPECT_TRUE(supports_tile_product(bf16({129, 64}, 1), bf16({64, 32}, 2), bf16({129, 32}, 3)));
   EXPECT_FALSE(fits(bf16({0, 64}, 1), bf16({64, 32}, 2)));
 }
 

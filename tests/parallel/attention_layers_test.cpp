@@ -129,7 +129,7 @@ void expect_equal_to_serial(const Strategy& given, Kind kind) {
                                       .head_size = kHeadSize};
     const auto builder = parallel::make_builder(context, sharding);
     const nn::LocalHeads here =
-        share_heads(kHeads, kKeyHeads, strategy.head_ranks(), heads_coordinate(context));
+        local_heads_of(kHeads, kKeyHeads, strategy.head_ranks(), heads_coordinate(context));
     std::vector<at::Tensor> runs;
     for (const Range& run : parallel::positions_of_rank(
              strategy.sequence_mode, kSequence, strategy.sp, context.coordinate(Axis::sp))) {

@@ -142,7 +142,7 @@ void expect_close(const at::Tensor& a, const at::Tensor& b, const char* what) {
 void expect_law(const Entries& entries, const Rows& rows, const ExpertRanks& ranks,
                 const std::vector<int64_t>& received, int64_t here_of_all_parts) {
   const int64_t num_experts = std::ssize(rows.counts), row = kHidden * kWidth;
-  const Range mine = ranks.share_out(num_experts).range(ranks.experts.rank());
+  const Range mine = ranks.divide_experts(num_experts).range(ranks.experts.rank());
   const int64_t kept =
       std::accumulate(rows.counts.begin() + mine.begin, rows.counts.begin() + mine.end, int64_t{0});
   const int64_t here = std::accumulate(received.begin(), received.end(), int64_t{0});
@@ -177,7 +177,7 @@ void expect_serial(const Layout& layout, const Routing& routing) {
   run_ranks(layout.strategy.world_size(), [&](comm::World& world) {
     const ParallelContext context(world, layout.strategy);
     const ExpertRanks ranks{context.expert_group(), context.expert_parts_group()};
-    const Range mine = ranks.share_out(layout.num_experts).range(ranks.experts.rank());
+    const Range mine = ranks.divide_experts(layout.num_experts).range(ranks.experts.rank());
     const Range inner = Partition(kInner, ranks.parts.size()).range(ranks.parts.rank());
     const Experts experts = Experts::of(layout.num_experts).part(mine, inner);
     const Rows rows = Rows::of(routing, layout.num_experts, world.rank(), world.rank() + 1);
@@ -199,7 +199,7 @@ void expect_serial(const Layout& layout, const Routing& routing) {
     // Rows that came here before the parts put theirs together.
     std::vector<int64_t> received;
     for (const auto& of_rank : parallel::exchange_counts(
-             rows.counts, ranks.share_out(layout.num_experts), ranks.experts, at::kCPU)) {
+             rows.counts, ranks.divide_experts(layout.num_experts), ranks.experts, at::kCPU)) {
       received.push_back(std::accumulate(of_rank.begin(), of_rank.end(), int64_t{0}));
     }
     // Each expert's gradient, over all ranks that hold it: they saw other rows.
@@ -256,7 +256,7 @@ TEST(RoutedRows, RowsThatRanksHaveInCommonAreSentOnce) {
     run_ranks(dp * tp, [&, dp = dp, tp = tp, ep = ep](comm::World& world) {
       const ParallelContext context(world, Strategy{.dp = dp, .tp = tp, .ep = ep});
       const ExpertRanks ranks{context.expert_group(), context.expert_parts_group()};
-      const Range mine = ranks.share_out(kExperts).range(ranks.experts.rank());
+      const Range mine = ranks.divide_experts(kExperts).range(ranks.experts.rank());
       const Experts experts = Experts::of(kExperts).part(mine, {0, kInner});
       const int replica = context.coordinate(Axis::dp);
       const Rows rows = Rows::of(routing, kExperts, replica, replica + 1);
@@ -301,7 +301,7 @@ TEST(RoutedRows, TwoRunsGiveTheSameBits) {
       const ParallelContext context(world, Strategy{.dp = 4, .ep = 2, .expert_tp = 2});
       const ExpertRanks ranks{context.expert_group(), context.expert_parts_group()};
       const Experts experts =
-          Experts::of(6).part(ranks.share_out(6).range(ranks.experts.rank()), {0, kInner});
+          Experts::of(6).part(ranks.divide_experts(6).range(ranks.experts.rank()), {0, kInner});
       const Rows rows = Rows::of(routing, 6, world.rank(), world.rank() + 1);
       const at::Tensor y = RoutedRows(rows.x, rows.counts, ranks)
                                .through([&](const at::Tensor& x, const std::vector<int64_t>& n) {

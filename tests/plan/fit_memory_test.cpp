@@ -30,7 +30,7 @@ int64_t need(Job job, const Recompute& recompute) {
 }
 
 Job automatic(Job job, int64_t budget) {
-  job.recompute_open = true;
+  job.recompute_undecided = true;
   job.device_budget = budget;
   return job;
 }
@@ -172,8 +172,8 @@ Job wide_job() {
 }
 
 Job automatic_tiers(Job job, int64_t device_budget, int64_t host_budget = 0) {
-  job.tiers_open = {MemoryKind::optimizer, MemoryKind::gradients, MemoryKind::parameters,
-                    MemoryKind::activations};
+  job.undecided_tiers = {MemoryKind::optimizer, MemoryKind::gradients, MemoryKind::parameters,
+                         MemoryKind::activations};
   job.device_budget = device_budget;
   job.host_budget = host_budget;
   return job;
@@ -254,7 +254,7 @@ TEST(FitMemory, AutoRecomputesSelectivelyThenMovesThenRecomputesLayers) {
   const int64_t selective = need(job, {.selective = true});
   const auto found_with = [&](int64_t budget) {
     Job open = automatic(job, budget);
-    open.tiers_open = {MemoryKind::optimizer};
+    open.undecided_tiers = {MemoryKind::optimizer};
     return plan::fit_memory(open);
   };
   Job found = found_with(selective);

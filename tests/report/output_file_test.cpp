@@ -37,7 +37,7 @@ TEST(OutputFile, GoesOnAfterWhatAFileHolds) {
   write_file(scratch / "log", "one two");
   OutputFile file(scratch / "log", OutputFile::Mode::append);
   EXPECT_EQ(file.size(), 7);
-  file.cut_to(4);
+  file.truncate_to(4);
   file.write("three");
   EXPECT_EQ(file.size(), 9);
   EXPECT_EQ(read_file(scratch / "log"), "one three");

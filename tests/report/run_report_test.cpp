@@ -137,10 +137,10 @@ TEST(RunReport, ShowsSamplingBesideUpdatesAndStaleness) {
   RunReport report = plausible_report();
   EXPECT_THAT(written(report).text, Not(HasSubstr("Staleness")));
   for (StepMetrics& step : report.metrics) {
-    step.of_task = {{"sampling/seconds", 0.5},
-                    {"sampling/overlapped_seconds", 0.4},
-                    {"staleness/0", 0.25},
-                    {"staleness/1", 0.75}};
+    step.task_metrics = {{"sampling/seconds", 0.5},
+                         {"sampling/overlapped_seconds", 0.4},
+                         {"staleness/0", 0.25},
+                         {"staleness/1", 0.75}};
   }
   const WrittenPage page = written(report);
   for (const char* expected :

@@ -296,7 +296,7 @@ TEST_F(ShardedPipeline, SignsOfLifeSendWhatTheLawSays) {
             *model, specification_.facts,
             {.heartbeat = {.interval = std::chrono::milliseconds(10), .timeout = timeout},
              .type = at::kDouble,
-             .sign_of_life = std::chrono::minutes(1)},
+             .idle_message_interval = std::chrono::minutes(1)},
             model.ranks());
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
       } else {

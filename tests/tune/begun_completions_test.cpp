@@ -63,7 +63,7 @@ TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
     }
     for (int64_t update = 0; staleness > 0 && update < updates; ++update) {
       begin_until(begun, staleness * kCount, next);
-      const int64_t passes = go_on(begun.beside_update(update, kCount), version);
+      const int64_t passes = go_on(begun.to_continue_during(update, kCount), version);
       // Those that were begun with the run had less time.
       const int64_t all = staleness * updates;
       const int64_t parts = waits && all > 1 ? all - 1 : all;
@@ -87,7 +87,7 @@ TEST(Staleness, GoesOnFromItsState) {
   BegunCompletions begun(options);
   int64_t next = 0;
   begin_until(begun, 2 * kCount, next);
-  go_on(begun.beside_update(0, kCount), 0);
+  go_on(begun.to_continue_during(0, kCount), 0);
   begun.unrewarded().front()->rewards = {0.5};
   BegunCompletions restored(options);
   restored.restore(nlohmann::json::parse(begun.state().dump()));

@@ -197,9 +197,9 @@ void expect_same(const Case& given) {
     expect_near(found[step].loss, expected[step].loss, "loss");
     expect_near(found[step].grad_norm, expected[step].grad_norm, "grad_norm");
     EXPECT_EQ(found[step].tokens, expected[step].tokens);
-    ASSERT_EQ(found[step].of_task.size(), expected[step].of_task.size());
-    for (const auto& [name, value] : expected[step].of_task) {
-      expect_near(found[step].of_task.at(name), value, name);
+    ASSERT_EQ(found[step].task_metrics.size(), expected[step].task_metrics.size());
+    for (const auto& [name, value] : expected[step].task_metrics) {
+      expect_near(found[step].task_metrics.at(name), value, name);
     }
   }
 }
@@ -243,10 +243,10 @@ INSTANTIATE_TEST_SUITE_P(SlowAll, SlowTuneLayouts, testing::ValuesIn(all_cases()
 // The metrics say something: they are those of the method, and move.
 TEST(TuneMetrics, OfAPairwiseMethodAreTold) {
   const auto& steps = alone(3);
-  EXPECT_EQ(steps[0].of_task.at("rewards/margins"), 0);
-  EXPECT_NE(steps[3].of_task.at("rewards/margins"), 0);
-  EXPECT_LT(steps[3].of_task.at("logps/chosen"), 0);
-  EXPECT_THAT(alone(4)[0].of_task, testing::Contains(testing::Key("kl")));
+  EXPECT_EQ(steps[0].task_metrics.at("rewards/margins"), 0);
+  EXPECT_NE(steps[3].task_metrics.at("rewards/margins"), 0);
+  EXPECT_LT(steps[3].task_metrics.at("logps/chosen"), 0);
+  EXPECT_THAT(alone(4)[0].task_metrics, testing::Contains(testing::Key("kl")));
 }
 
 class SlowDpoLearns : public testing::TestWithParam<int64_t> {};
@@ -258,10 +258,10 @@ TEST_P(SlowDpoLearns, WhichCompletionIsBetterFromEachSeed) {
                                    config.precision.compute = "fp32";
                                    config.scheduler.name = "constant";
                                  }});
-  EXPECT_EQ(steps.front().of_task.at("rewards/accuracies"), 0);
+  EXPECT_EQ(steps.front().task_metrics.at("rewards/accuracies"), 0);
   double last = 0;
   for (auto step = steps.end() - 10; step != steps.end(); ++step) {
-    last += step->of_task.at("rewards/accuracies") / 10;
+    last += step->task_metrics.at("rewards/accuracies") / 10;
   }
   EXPECT_GE(last, 0.95);
 }
@@ -292,9 +292,9 @@ TEST(TuneMetrics, OfDistillationSayWhatWasLearnedFrom) {
   const auto& own = alone(10);
   std::set<double> kinds;
   for (const report::StepMetrics& step : own) {
-    const double on_policy = step.of_task.at("on_policy");
+    const double on_policy = step.task_metrics.at("on_policy");
     kinds.insert(on_policy);
-    EXPECT_EQ(step.of_task.contains("completions/mean_length"), on_policy == 1);
+    EXPECT_EQ(step.task_metrics.contains("completions/mean_length"), on_policy == 1);
   }
   EXPECT_EQ(kinds.size(), 2u);
   EXPECT_LT(alone(9).back().loss, alone(9).front().loss);

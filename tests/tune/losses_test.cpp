@@ -95,7 +95,7 @@ TEST(Losses, OfCpoAreThoseOfTrl) {
     for (const auto& [alpha, name] : {std::pair{0.0, "0.0"}, std::pair{0.7, "0.7"}}) {
       SCOPED_TRACE(type + "/" + name);
       const Given given;
-      const PairScores scores = is_by_token(type) ? means_of(given.pairs()) : given.pairs();
+      const PairScores scores = uses_token_means(type) ? means_of(given.pairs()) : given.pairs();
       given.expect(cpo_loss(type, scores,
                             {.beta = golden().at("beta"),
                              .label_smoothing = golden().at("label_smoothing"),

@@ -162,12 +162,12 @@ TEST_P(SamplerIsTrainer, InLogProbabilities) {
     }});
     ASSERT_EQ(steps.size(), 4u);
     for (const report::StepMetrics& step : steps) {
-      EXPECT_LE(step.of_task.at(kSamplerDifference), tolerance);
-      EXPECT_GE(step.of_task.at("sampling/sampling_logp_difference/max"),
-                step.of_task.at(kSamplerDifference));
-      EXPECT_LE(step.of_task.at("sampling/sampling_logp_difference/max"), 10 * tolerance);
-      EXPECT_GT(step.of_task.at("entropy"), 1);
-      EXPECT_EQ(step.of_task.at("clip_ratio/region_mean"), 0);  // on policy
+      EXPECT_LE(step.task_metrics.at(kSamplerDifference), tolerance);
+      EXPECT_GE(step.task_metrics.at("sampling/sampling_logp_difference/max"),
+                step.task_metrics.at(kSamplerDifference));
+      EXPECT_LE(step.task_metrics.at("sampling/sampling_logp_difference/max"), 10 * tolerance);
+      EXPECT_GT(step.task_metrics.at("entropy"), 1);
+      EXPECT_EQ(step.task_metrics.at("clip_ratio/region_mean"), 0);  // on policy
     }
   }
 }
@@ -188,9 +188,9 @@ TEST(SamplerEqualsTrainer, WhateverPartOfTheVocabularyIsSampled) {
   }});
   ASSERT_EQ(steps.size(), 4u);
   for (const report::StepMetrics& step : steps) {
-    EXPECT_LE(step.of_task.at("sampling/sampling_logp_difference/max"), 1e-11);
-    EXPECT_EQ(step.of_task.at("clip_ratio/region_mean"), 0);
-    EXPECT_NEAR(step.of_task.at("sampling/importance_sampling_ratio/mean"), 1, 1e-9);
+    EXPECT_LE(step.task_metrics.at("sampling/sampling_logp_difference/max"), 1e-11);
+    EXPECT_EQ(step.task_metrics.at("clip_ratio/region_mean"), 0);
+    EXPECT_NEAR(step.task_metrics.at("sampling/importance_sampling_ratio/mean"), 1, 1e-9);
     EXPECT_GT(step.grad_norm, 0);
   }
 }
@@ -252,7 +252,7 @@ const std::vector<OnlineLayout>& online_layouts() {
 }
 
 std::map<std::string, double> without_times(const report::StepMetrics& step) {
-  std::map<std::string, double> metrics = step.of_task;
+  std::map<std::string, double> metrics = step.task_metrics;
   std::erase_if(metrics, [](const auto& metric) { return metric.first.ends_with("seconds"); });
   return metrics;
 }
@@ -268,9 +268,9 @@ void expect_same_steps(const Steps& found, const Steps& expected, double toleran
     near(found[i].loss, expected[i].loss, "loss");
     near(found[i].grad_norm, expected[i].grad_norm, "grad_norm");
     EXPECT_EQ(found[i].tokens, expected[i].tokens);
-    const auto of_task = without_times(expected[i]), found_of_task = without_times(found[i]);
-    ASSERT_EQ(found_of_task.size(), of_task.size());
-    for (const auto& [name, value] : of_task) near(found_of_task.at(name), value, name);
+    const auto task_metrics = without_times(expected[i]), found_of_task = without_times(found[i]);
+    ASSERT_EQ(found_of_task.size(), task_metrics.size());
+    for (const auto& [name, value] : task_metrics) near(found_of_task.at(name), value, name);
   }
 }
 
@@ -295,9 +295,9 @@ class OnlineOverlap : public testing::TestWithParam<OnlineLayout> {
 double overlapped_seconds(const Steps& steps) {
   double sum = 0;
   for (const report::StepMetrics& step : steps) {
-    const auto overlapped = step.of_task.find("sampling/overlapped_seconds");
-    if (overlapped == step.of_task.end()) continue;
-    EXPECT_GE(step.of_task.at("sampling/seconds"), overlapped->second);
+    const auto overlapped = step.task_metrics.find("sampling/overlapped_seconds");
+    if (overlapped == step.task_metrics.end()) continue;
+    EXPECT_GE(step.task_metrics.at("sampling/seconds"), overlapped->second);
     sum += overlapped->second;
   }
   return sum;
@@ -312,7 +312,7 @@ TEST_P(OnlineOverlap, ChangesNoBit) {
     EXPECT_EQ(beside[i].bytes_sent, after[i].bytes_sent);
   }
   EXPECT_GT(after.back().grad_norm, 0);
-  EXPECT_GT(after.back().of_task.at("staleness/1"), 0.1);
+  EXPECT_GT(after.back().task_metrics.at("staleness/1"), 0.1);
   EXPECT_EQ(overlapped_seconds(after), 0);
   const bool takes_turns = GetParam().name.ends_with("zero3") || GetParam().name.ends_with("tiers");
   EXPECT_EQ(overlapped_seconds(beside) > 0, !takes_turns);
@@ -383,9 +383,9 @@ TEST(OnlineOverlapTime, IsThatOfThePasses) {
   }});
   double overlapped = 0, all = 0;
   for (const report::StepMetrics& step : steps) {
-    EXPECT_EQ(step.of_task.at("rewards/failures"), 0);
-    overlapped += step.of_task.at("sampling/overlapped_seconds");
-    all += step.of_task.at("sampling/seconds");
+    EXPECT_EQ(step.task_metrics.at("rewards/failures"), 0);
+    overlapped += step.task_metrics.at("sampling/overlapped_seconds");
+    all += step.task_metrics.at("sampling/seconds");
   }
   EXPECT_GT(all, 0.2 * 2);
   EXPECT_GT(overlapped, 0.02);
@@ -414,11 +414,11 @@ TEST(OnlineOverlapTime, OfAnUpdateIsNotThatOfAReward) {
                                     }});
     ASSERT_EQ(steps.size(), 6u);
     for (const report::StepMetrics& step : steps) {
-      EXPECT_EQ(step.of_task.at("rewards/failures"), 0);
-      EXPECT_EQ(step.of_task.at("reward"), 1);
+      EXPECT_EQ(step.task_metrics.at("rewards/failures"), 0);
+      EXPECT_EQ(step.task_metrics.at("reward"), 1);
     }
     EXPECT_GE(std::filesystem::file_size(asked), 6);
-    EXPECT_GT(steps.back().of_task.at("staleness/2"), 0.9);
+    EXPECT_GT(steps.back().task_metrics.at("staleness/2"), 0.9);
   }
 }
 
@@ -457,10 +457,10 @@ TEST_P(SamplerMemory, IsKnownBeforeTheRun) {
     return bytes;
   };
   const Steps alone = run(false);
-  EXPECT_EQ(bytes_beside_updates(tuning, job), 0);
+  EXPECT_EQ(extra_bytes_during_updates(tuning, job), 0);
   const Steps beside = run(true);
   at::set_num_threads(1);  // as the ranks' threads have
-  const auto planned = static_cast<double>(bytes_beside_updates(tuning, job));
+  const auto planned = static_cast<double>(extra_bytes_during_updates(tuning, job));
   EXPECT_LE(most(alone, false), 1.02 * planned);
   EXPECT_GE(most(alone, false), 0.85 * planned);
   EXPECT_GT(most(beside, false), 0.85 * planned);
@@ -516,7 +516,7 @@ TEST_P(OnlineExperts, EqualAlone) {
   ASSERT_EQ(found.size(), alone.size());
   for (size_t i = 0; i < found.size(); ++i) {
     // It counts what fills rows up too, of which each micro-batch has as much as its longest asks.
-    found[i].of_task["router_load"] = alone[i].of_task.at("router_load");
+    found[i].task_metrics["router_load"] = alone[i].task_metrics.at("router_load");
   }
   expect_same_steps(found, alone, kOnlineTolerance);
 }
@@ -637,7 +637,7 @@ TEST(OnlineResumeRewards, AreAskedAnewWhereTheyAreOthers) {
              directory.path());
   const Steps steps =
       run_online({.change = rewarded({"command:sed s/.*/7/", "length"})}, directory.path());
-  EXPECT_EQ(steps.back().of_task.at("rewards/sed/mean"), 7);
+  EXPECT_EQ(steps.back().task_metrics.at("rewards/sed/mean"), 7);
 }
 
 // What a run says when it goes on after a file of a folder beside it has been written anew.
@@ -743,9 +743,9 @@ TEST(OnlineRefusals, OfOtherSettingsThanThoseOfTheCompletionsOfACheckpoint) {
 TEST(OnlineStaleness, IsToldAndCorrected) {
   const Steps steps = run_online({.change = begin_earlier});
   ASSERT_EQ(steps.size(), 5u);
-  EXPECT_EQ(steps[0].of_task.at("staleness/0"), 1);
-  EXPECT_NEAR(steps[0].of_task.at("sampling/importance_sampling_ratio/mean"), 1, 1e-9);
-  const auto& last = steps[4].of_task;
+  EXPECT_EQ(steps[0].task_metrics.at("staleness/0"), 1);
+  EXPECT_NEAR(steps[0].task_metrics.at("sampling/importance_sampling_ratio/mean"), 1, 1e-9);
+  const auto& last = steps[4].task_metrics;
   EXPECT_GT(last.at("staleness/2"), 0.1);
   EXPECT_NEAR(last.at("staleness/0") + last.at("staleness/1") + last.at("staleness/2"), 1, 1e-12);
   EXPECT_GT(std::abs(last.at("sampling/importance_sampling_ratio/mean") - 1), 1e-5);
@@ -766,18 +766,19 @@ TEST(OnlineStaleness, ChangesNoCompletionOfTheSameWeights) {
   ASSERT_EQ(broken_off.size(), at_once.size());
   for (size_t i = 0; i < at_once.size(); ++i) {
     for (const char* name : {"reward", "completions/mean_length", "entropy"}) {
-      EXPECT_NEAR(broken_off[i].of_task.at(name), at_once[i].of_task.at(name), 1e-9) << name;
+      EXPECT_NEAR(broken_off[i].task_metrics.at(name), at_once[i].task_metrics.at(name), 1e-9)
+          << name;
     }
     EXPECT_NEAR(broken_off[i].loss, at_once[i].loss, 1e-9);
-    EXPECT_LE(broken_off[i].of_task.at(kSamplerDifference), 1e-11);
+    EXPECT_LE(broken_off[i].task_metrics.at(kSamplerDifference), 1e-11);
   }
 }
 
 // The base of a new adapter is the reference: nothing has left it before the first update.
 TEST(OnlineReference, OfACopyIsTheModelAsItBegan) {
   const Steps steps = run_online({.change = reuse_completions});
-  EXPECT_EQ(steps[0].of_task.at("kl"), 0);
-  EXPECT_GT(steps[3].of_task.at("kl"), 0);
+  EXPECT_EQ(steps[0].task_metrics.at("kl"), 0);
+  EXPECT_GT(steps[3].task_metrics.at("kl"), 0);
 }
 
 TEST(OnlineRewards, ThatFailEndNoRun) {
@@ -785,8 +786,8 @@ TEST(OnlineRewards, ThatFailEndNoRun) {
     tune.reward = {"length", "command:exit 1"};
   }});
   ASSERT_EQ(steps.size(), 4u);
-  EXPECT_EQ(steps[3].of_task.at("rewards/failures"), 4);
-  EXPECT_FALSE(steps[3].of_task.contains("rewards/exit/mean"));
+  EXPECT_EQ(steps[3].task_metrics.at("rewards/failures"), 4);
+  EXPECT_FALSE(steps[3].task_metrics.contains("rewards/exit/mean"));
 }
 
 Steps learn_letters(Method method, int64_t seed, int64_t steps, int64_t staleness = 0) {
@@ -808,8 +809,8 @@ class OnlineLearns : public testing::TestWithParam<std::tuple<Method, int64_t>> 
 TEST_P(OnlineLearns, WhatIsRewarded) {
   const auto [method, staleness] = GetParam();
   const Steps steps = learn_letters(method, /*seed=*/0, 60, staleness);
-  EXPECT_LT(steps.front().of_task.at("reward"), 0.5);
-  EXPECT_GT(steps.back().of_task.at("reward"), 0.9);
+  EXPECT_LT(steps.front().task_metrics.at("reward"), 0.5);
+  EXPECT_GT(steps.back().task_metrics.at("reward"), 0.9);
 }
 INSTANTIATE_TEST_SUITE_P(Methods, OnlineLearns,
                          testing::Values(std::tuple{Method::grpo, 0}, std::tuple{Method::rloo, 0},
@@ -821,9 +822,9 @@ TEST_P(SlowOnlineLearns, WhatIsRewardedFromEachSeed) {
   const Steps steps = learn_letters(method, seed, 150);
   double last = 0;
   for (auto step = steps.end() - 10; step != steps.end(); ++step) {
-    last += step->of_task.at("reward") / 10;
+    last += step->task_metrics.at("reward") / 10;
   }
-  EXPECT_LT(steps.front().of_task.at("reward"), 0.5);
+  EXPECT_LT(steps.front().task_metrics.at("reward"), 0.5);
   EXPECT_GT(last, 0.95);
 }
 INSTANTIATE_TEST_SUITE_P(SlowMethods, SlowOnlineLearns,
@@ -833,9 +834,9 @@ INSTANTIATE_TEST_SUITE_P(SlowMethods, SlowOnlineLearns,
 TEST(OnlineRewards, OfAModelAreTold) {
   const Steps steps = run_online({.change = reward_by_model});
   ASSERT_EQ(steps.size(), 4u);
-  EXPECT_NE(steps[0].of_task.at("rewards/step-000002/mean"), 0);
-  EXPECT_GT(steps[0].of_task.at("rewards/step-000002/std"), 0);
-  EXPECT_EQ(steps[3].of_task.at("rewards/failures"), 0);
+  EXPECT_NE(steps[0].task_metrics.at("rewards/step-000002/mean"), 0);
+  EXPECT_GT(steps[0].task_metrics.at("rewards/step-000002/std"), 0);
+  EXPECT_EQ(steps[3].task_metrics.at("rewards/failures"), 0);
 }
 
 // An adapter that has the head, and the folder in which it is merged into its model.
@@ -853,7 +854,7 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
                       tune.reward = {"length", "model:" + folder};
                       run.parallel.tp = ranks;
                     }});
-    EXPECT_EQ(steps.back().of_task.at("rewards/failures"), 0);
+    EXPECT_EQ(steps.back().task_metrics.at("rewards/failures"), 0);
     return steps;
   };
   const Steps of_merged = told(merged.string(), 1);
@@ -861,8 +862,9 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   for (const int ranks : {1, 3}) {
     const Steps of_adapter = told(adapter, ranks);
     for (size_t i = 0; i < of_merged.size(); ++i) {
-      EXPECT_NE(of_merged[i].of_task.at(mean), 0);
-      EXPECT_NEAR(of_adapter[i].of_task.at(by_adapter), of_merged[i].of_task.at(mean), 1e-9);
+      EXPECT_NE(of_merged[i].task_metrics.at(mean), 0);
+      EXPECT_NEAR(of_adapter[i].task_metrics.at(by_adapter), of_merged[i].task_metrics.at(mean),
+                  1e-9);
     }
   }
 }

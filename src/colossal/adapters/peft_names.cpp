@@ -40,8 +40,8 @@ std::optional<AdapterParameter> find_adapter_parameter(const std::string& parame
   return std::nullopt;
 }
 
-ParametersApart split_parameters(const nn::ParameterList& parameters) {
-  ParametersApart apart;
+SplitParameters split_parameters(const nn::ParameterList& parameters) {
+  SplitParameters apart;
   for (const nn::ParameterHandle& parameter : parameters) {
     (parameter->of_adapter ? apart.of_adapter : apart.of_model).push_back(parameter);
   }

@@ -17,10 +17,10 @@ struct AdapterParameter {
 std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter);
 
 // Parameters of the base model and of its adapter.
-struct ParametersApart {
+struct SplitParameters {
   nn::ParameterList of_model, of_adapter;
 };
-ParametersApart split_parameters(const nn::ParameterList& parameters);
+SplitParameters split_parameters(const nn::ParameterList& parameters);
 
 // Returns where PEFT files store a parameter that is trained fully (modules_to_save). slice: where
 // the model's files store it.

@@ -25,10 +25,12 @@ std::string help_text(const ConfigSchema::KeyHelp& key) {
   constexpr std::size_t kKeyIndent = 2, kHelpIndent = 6;
   const std::string name = key.key.substr(key.key.find('.') + 1);
   const std::string by_default = key.default_value.empty() ? "" : " = " + key.default_value;
-  const std::string left_out = key.left_out.empty() ? "" : "; left out: " + key.left_out;
+  const std::string computed_default =
+      key.computed_default.empty() ? "" : "; left out: " + key.computed_default;
   const std::string per_rank = key.per_rank ? "; may differ by rank" : "";
-  return wrap(fmt::format("{}{} ({}{}{})", name, by_default, key.values, left_out, per_rank),
-              kKeyIndent, kHelpIndent) +
+  return wrap(
+             fmt::format("{}{} ({}{}{})", name, by_default, key.values, computed_default, per_rank),
+             kKeyIndent, kHelpIndent) +
          wrap(key.text, kHelpIndent, kHelpIndent);
 }
 
@@ -37,7 +39,7 @@ std::string help_text(const ConfigSchema::KeyHelp& key) {
 ConfigSchema::KeyHelp ConfigSchema::help_of(const Key& key) const {
   return {.key = key.name,
           .default_value = key.default_value.is_null() ? "" : display(key, key.default_value),
-          .left_out = key.type.unset,
+          .computed_default = key.type.unset,
           .values = key.type.values(key.options.unit),
           .per_rank = key.options.per_rank,
           .text = key.help};

@@ -71,7 +71,7 @@ class ConfigSchema {
     std::string default_value;  // as TOML; "" if the program computes the default
     // Describes the default that the program computes ("the model's positions"); "" if it computes
     // none for this key.
-    std::string left_out;
+    std::string computed_default;
     std::string values;     // "a whole number of steps from 1"
     bool per_rank = false;  // KeyOptions::per_rank
     std::string text;       // what the key means

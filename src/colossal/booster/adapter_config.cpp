@@ -106,7 +106,7 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
 // What a folder lacks must be trained, or it would keep its random initial values.
 void require_trained(const models::ModelSpecification& model, const models::ModelAdapter& adapter) {
   std::vector<std::string> random;
-  for (const std::string& parameter : model.without_weights) {
+  for (const std::string& parameter : model.newly_initialized) {
     if (std::ranges::count(adapter.trained, parameter) > 0) continue;
     random.push_back(adapters::module_of(models::slice_in_model(model, parameter).name));
   }

@@ -81,8 +81,8 @@ AdapterStart AdapterStart::of_weights(const models::ModelSpecification& specific
     }
     if (all.size() > 1) comm::broadcast(found, owner, all, comm::Reason::parameter);
     const at::Tensor on_host = found.cpu();
-    start.of_modules_[module] = {on_host.narrow(0, 0, rank * in).view({rank, in}),
-                                 on_host.narrow(0, rank * in, out * rank).view({out, rank})};
+    start.initial_by_module_[module] = {on_host.narrow(0, 0, rank * in).view({rank, in}),
+                                        on_host.narrow(0, rank * in, out * rank).view({out, rank})};
   }
   return start;
 }
@@ -103,7 +103,7 @@ AdapterStart AdapterStart::of_checkpoint(const models::ModelSpecification& speci
                       file.path().string(), module, fmt::join(down.sizes(), ", "),
                       fmt::join(up.sizes(), ", "), rank));
     }
-    start.of_modules_[module] = {down.narrow(0, rank, rank), up.narrow(1, rank, rank).neg()};
+    start.initial_by_module_[module] = {down.narrow(0, rank, rank), up.narrow(1, rank, rank).neg()};
   }
   return start;
 }
@@ -121,15 +121,15 @@ at::Tensor AdapterStart::rows_of(const adapters::Product& product, const at::Ten
   return slice.is_whole() ? up : nn::select_runs(up, 0, slice.rows);
 }
 
-checkpoint::ChangedWeights AdapterStart::rest() const {
+checkpoint::ChangedWeights AdapterStart::weight_residual() const {
   return {.applies = [this](const nn::Parameter& weight) { return product_of(weight) != nullptr; },
           .change = [this](const nn::Parameter& weight,
-                           const at::Tensor& here) { return rest_of(weight, here); }};
+                           const at::Tensor& here) { return residual_of(weight, here); }};
 }
 
-at::Tensor AdapterStart::rest_of(const nn::Parameter& weight, const at::Tensor& here) const {
+at::Tensor AdapterStart::residual_of(const nn::Parameter& weight, const at::Tensor& here) const {
   const adapters::Product& product = *product_of(weight);
-  const Pair& pair = of_modules_.at(product.module);
+  const Pair& pair = initial_by_module_.at(product.module);
   const bool in_out = weight.product == nn::WeightOrder::in_out;
   const at::Tensor up =
       nn::select_runs(rows_of(product, pair.up), 0, nn::runs_here(weight, in_out ? 1 : 0))
@@ -147,7 +147,7 @@ void AdapterStart::load(memory::ChunkEngine& chunks) const {
     if (!of_adapter) continue;
     const auto product = std::ranges::find(specification_->adapter->products, of_adapter->product,
                                            &adapters::Product::name);
-    const Pair& pair = of_modules_.at(product->module);
+    const Pair& pair = initial_by_module_.at(product->module);
     at::Tensor values = pair.down;
     if (of_adapter->name == "lora_B") values = rows_of(*product, pair.up);
     if (of_adapter->name == "lora_B_start") values = rows_of(*product, pair.up).neg();

@@ -34,7 +34,7 @@ class AdapterStart {
 
   // Returns a change for checkpoint::read_weights(): it replaces each adapted weight W by
   // W - scale * B A. This object must outlive the result.
-  checkpoint::ChangedWeights rest() const;
+  checkpoint::ChangedWeights weight_residual() const;
   // Stores the initial A and B in the adapters' parameters, and in the parameters that only keep
   // them for checkpoints.
   void load(memory::ChunkEngine& chunks) const;
@@ -51,10 +51,10 @@ class AdapterStart {
   // of several products below each other.
   at::Tensor rows_of(const adapters::Product& product, const at::Tensor& up) const;
   // Returns W - scale * B A on this rank, in fp64. here: this rank's shard of W.
-  at::Tensor rest_of(const nn::Parameter& weight, const at::Tensor& here) const;
+  at::Tensor residual_of(const nn::Parameter& weight, const at::Tensor& here) const;
 
   const models::ModelSpecification* specification_;
-  std::map<std::string, Pair> of_modules_;  // by the module's name in the model's files
+  std::map<std::string, Pair> initial_by_module_;  // by the module's name in the model's files
 };
 
 }  // namespace colossal

@@ -85,12 +85,12 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
       config.data.tokenizer = run.tokenizer;
     }
     Job job = resolve_job(config, {.ranks = ranks, .local_ranks = ranks});
-    if (job.model.weights.empty() || !job.model.without_weights.empty()) {
+    if (job.model.weights.empty() || !job.model.newly_initialized.empty()) {
       throw ConfigError(
           fmt::format("the folder has no weights{}; give one that a run or transformers has saved",
                       job.model.weights.empty()
                           ? ""
-                          : fmt::format(" of {}", fmt::join(job.model.without_weights, ", "))));
+                          : fmt::format(" of {}", fmt::join(job.model.newly_initialized, ", "))));
     }
     job.precision = run.precision;
     job.tiers = run.tiers;

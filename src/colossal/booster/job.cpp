@@ -182,8 +182,8 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
   job.strategy.table_rows = config.memory.table_rows;
   job.recompute = resolve_recompute(config.memory, job.model.facts);
   job.tiers = resolve_tiers(config.memory);
-  job.recompute_open = config.memory.recompute == decltype(config.memory.recompute)("auto");
-  job.tiers_open = open_tiers(config.memory);
+  job.recompute_undecided = config.memory.recompute == decltype(config.memory.recompute)("auto");
+  job.undecided_tiers = open_tiers(config.memory);
   resolve_budgets(config.memory, machine, job);
   job.threads = static_cast<int>(config.train.threads.value_or(
       std::clamp(machine.cores / std::max(1, machine.local_ranks), 1, machine.max_threads)));

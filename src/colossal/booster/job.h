@@ -35,10 +35,10 @@ struct Job {
   }
   // True if memory.recompute = "auto": plan/fit_memory.h decides, and sets recompute_reason to a
   // text with the decision, its saving and its cost.
-  bool recompute_open = false;
+  bool recompute_undecided = false;
   std::string recompute_reason;
   // The kinds with memory.offload_* = "auto": plan/fit_memory.h decides, and sets tiers_reason.
-  std::vector<memory::MemoryKind> tiers_open;
+  std::vector<memory::MemoryKind> undecided_tiers;
   std::string tiers_reason;
   // Limits for a rank's tensors in bytes: for their peak on the device, for what is stored on the
   // host, and for the sum of both. memory_budget is set if the device is a CPU and device_budget or

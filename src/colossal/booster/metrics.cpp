@@ -49,7 +49,7 @@ nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
     line["device_peak_bytes"] = static_cast<int64_t>(metrics.device_peak_bytes);
   }
   if (!std::isnan(metrics.validation_loss)) line["validation_loss"] = metrics.validation_loss;
-  for (const auto& [name, value] : metrics.of_task) line[name] = value;
+  for (const auto& [name, value] : metrics.task_metrics) line[name] = value;
   return line;
 }
 
@@ -74,7 +74,7 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
   for (const auto& [kind, bytes] : metrics.memory_by_kind) {
     scalars.push_back({"memory_by_kind/" + kind, bytes});
   }
-  for (const auto& [name, value] : metrics.of_task) {
+  for (const auto& [name, value] : metrics.task_metrics) {
     const bool of_experts = name == "router_load" || name == "router_dropped" ||
                             name == "expert_copies" || name == "auxiliary_loss";
     scalars.push_back({(of_experts ? "experts/" : "tune/") + name, value});
@@ -99,7 +99,7 @@ void end_last_line(report::OutputFile& file) {
     return;
   }
   log::warn("{} ended in the middle of a line, which is removed", file.path().string());
-  file.cut_to(file.size() - std::ssize(line));
+  file.truncate_to(file.size() - std::ssize(line));
 }
 
 }  // namespace

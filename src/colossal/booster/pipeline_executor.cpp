@@ -380,7 +380,7 @@ class PipelineExecutor::Run {
         const at::Tensor& sum = flight.loss.sum;
         torch::autograd::backward({sum}, {at::full({}, upstream_, sum.options())});
       } else {
-        ops::run_graph(flight.roots, gradients_of_outputs(action), /*keep_graph=*/false);
+        ops::run_backward(flight.roots, gradients_of_outputs(action), /*keep_graph=*/false);
       }
     }
     if (is_last(action.stage)) count(flight.loss);

@@ -73,7 +73,7 @@ void RunFolders::lock(const char* setting, const std::string& folder) {
   }
 }
 
-void prove_swap_folder(const Job& job, const ParallelContext& context) {
+void check_nvme_folder(const Job& job, const ParallelContext& context) {
   checkpoint::check_writable("memory.nvme_path", job.tiers.nvme_path,
                              job.tiers.uses(memory::Tier::nvme), context.world_group());
 }

@@ -38,6 +38,6 @@ class RunFolders {
 
 // Checks that each rank can write to memory.nvme_path, if job.tiers uses it: so all "auto" tiers
 // must be decided. Throws IoError on all ranks. Collective.
-void prove_swap_folder(const Job& job, const ParallelContext& context);
+void check_nvme_folder(const Job& job, const ParallelContext& context);
 
 }  // namespace colossal

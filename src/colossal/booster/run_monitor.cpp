@@ -158,7 +158,7 @@ void RunMonitor::end_step(const StepResult& result, std::optional<double> valida
   pending_->model_flops_utilization = flops / seconds / gemm_flops_;
   pending_->memory_peak_bytes = 0;
   pending_->skipped = result.skipped;
-  pending_->of_task = result.metrics;
+  pending_->task_metrics = result.metrics;
   count_rows(result.expert_rows);
   if (validation_loss) pending_->validation_loss = *validation_loss;
   exchange();
@@ -266,18 +266,18 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
   const std::string validation = std::isnan(metrics.validation_loss)
                                      ? ""
                                      : fmt::format(" (validation {:.4f})", metrics.validation_loss);
-  std::string of_task;
+  std::string task_metrics;
   for (const std::string& name : shown_metrics_) {
-    const auto found = metrics.of_task.find(name);
-    if (found == metrics.of_task.end()) continue;
-    of_task += fmt::format(" | {} {:.4g}", name, found->second);
+    const auto found = metrics.task_metrics.find(name);
+    if (found == metrics.task_metrics.end()) continue;
+    task_metrics += fmt::format(" | {} {:.4g}", name, found->second);
   }
   const double tokens = metrics.tokens;
   const double gemm_share =
       tokens * job_.model.facts.flops_per_token(job_.sequence_length) / gemm_flops_;
   progress_->update(metrics.step, [=, loss = metrics.loss](double steps_per_second) {
-    return fmt::format("loss {:.4f}{}{} | {} | {:.0f} % of GEMM | {}", loss, validation, of_task,
-                       format_rate(steps_per_second * tokens, "tokens"),
+    return fmt::format("loss {:.4f}{}{} | {} | {:.0f} % of GEMM | {}", loss, validation,
+                       task_metrics, format_rate(steps_per_second * tokens, "tokens"),
                        100 * steps_per_second * gemm_share,
                        format_bytes(machine::peak_resident_bytes()));
   });

@@ -154,7 +154,7 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(whole && job.strategy.zero >= 2 && job.num_micro_batches() == 1,
          "parallel.accumulate = \"full\"", "train.micro_batch makes one micro-batch of a step");
   add_if(!config.memory.nvme_path.empty() && !job.tiers.uses(memory::Tier::nvme) &&
-             job.tiers_open.empty(),
+             job.undecided_tiers.empty(),
          "memory.nvme_path", "no memory.offload_* puts anything there");
   const std::optional<int64_t> micro_batch = config.train.micro_batch;
   add_if(micro_batch.value_or(0) > job.share,

@@ -50,7 +50,7 @@ Job settle_precision(Job job, const ParallelContext& context,
 // the host with the least memory.
 Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& hooks) {
   if (!hooks.fit_memory) {
-    COLOSSAL_CHECK(!job.recompute_open && job.tiers_open.empty(),
+    COLOSSAL_CHECK(!job.recompute_undecided && job.undecided_tiers.empty(),
                    "memory.* = \"{}\" without fit_memory in TrainingHooks", "auto");
     return job;
   }
@@ -70,7 +70,7 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
     try {
       job = hooks.fit_memory(job);
       found = {{"selective", job.recompute.selective}, {"full", job.recompute.full_blocks}};
-      for (const memory::MemoryKind kind : job.tiers_open) {
+      for (const memory::MemoryKind kind : job.undecided_tiers) {
         const memory::TierShares& shares = job.tiers.of(kind);
         found["tiers"].push_back({shares.host, shares.nvme});
       }
@@ -81,8 +81,8 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
   found = nlohmann::json::parse(tell(found.dump()).front());
   if (found.contains("error")) throw ConfigError(found["error"].get<std::string>());
   job.recompute = {found.at("selective"), found.at("full")};
-  for (size_t i = 0; i < job.tiers_open.size(); ++i) {
-    job.tiers.of(job.tiers_open[i]) = {found["tiers"][i][0], found["tiers"][i][1]};
+  for (size_t i = 0; i < job.undecided_tiers.size(); ++i) {
+    job.tiers.of(job.undecided_tiers[i]) = {found["tiers"][i][0], found["tiers"][i][1]};
   }
   for (const std::string& reason : {job.recompute_reason, job.tiers_reason}) {
     if (!reason.empty()) log::info("{}", reason);
@@ -145,14 +145,14 @@ class Trainer {
       chunks.initialise(engine_.config().seed);
       return;
     }
-    if (!job_.model.without_weights.empty()) {
+    if (!job_.model.newly_initialized.empty()) {
       chunks.initialise(engine_.config().seed);
       log::info("random initial weights of {}, which {} does not have",
-                fmt::join(job_.model.without_weights, ", "), job_.model.weights.string());
+                fmt::join(job_.model.newly_initialized, ", "), job_.model.weights.string());
     }
     if (job_.model.adapter) chunks.initialise(engine_.config().seed, /*also_frozen=*/false);
     checkpoint::read_model(job_.model, chunks, {}, {},
-                           begin ? begin->rest() : checkpoint::ChangedWeights());
+                           begin ? begin->weight_residual() : checkpoint::ChangedWeights());
     log::info("weights from {}", job_.model.weights.string());
     if (job_.model.adapter) tell_adapter();
     if (job_.model.adapter && job_.model.adapter->weights.empty()) {
@@ -233,7 +233,7 @@ class Trainer {
     if (save_ && save_->done()) finish_save();
     monitor_.begin_step();
     std::vector<data::Batch> micro_batches = loader.next();
-    TrainingTask::BesidePasses beside = task_->begin_step(engine_);
+    TrainingTask::ConcurrentWork beside = task_->begin_step(engine_);
     StepResult result;
     try {
       try {
@@ -274,7 +274,7 @@ class Trainer {
 
   // Returns this rank's metrics of the work: how long it took, and for how much of that the step's
   // passes went on.
-  static std::map<std::string, double> wait_for(TrainingTask::BesidePasses& work) {
+  static std::map<std::string, double> wait_for(TrainingTask::ConcurrentWork& work) {
     if (!work.seconds.valid()) return {};
     const auto begin = std::chrono::steady_clock::now();
     const double took = work.seconds.get();
@@ -397,7 +397,7 @@ TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& h
   RunFolders folders(job, context);
   const Job settled =
       settle_memory(settle_precision(job, context, folders.start()), context, hooks);
-  prove_swap_folder(settled, context);
+  check_nvme_folder(settled, context);
   return Trainer(settled, context, hooks, make_task, folders).run();
 }
 

@@ -13,7 +13,7 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const std
                                 const std::function<void()>& tokenizing) {
   data::CorpusOptions options = corpus_options(job.config.data);
   options.setting = setting;
-  options.most_memory = job.memory_budget;
+  options.memory_limit = job.memory_budget;
   options.num_threads = job.threads;
   options.progress = [&](const data::TokenizeProgress&) { tokenizing(); };
   const data::Corpus corpus = open_corpus(files, tokenizer, options);

@@ -55,12 +55,12 @@ class TrainingTask {
   virtual void begin(models::LanguageModel&, Engine&) {}
   // Work in another thread that reads the weights while the step's forward and backward passes run.
   // The step's update waits for its end.
-  struct BesidePasses {
+  struct ConcurrentWork {
     std::string name = {};             // prefix of its metrics: NAME/seconds
     std::future<double> seconds = {};  // the work's duration, at its end; invalid: there is no work
   };
   // Called when a training step begins. Collective.
-  virtual BesidePasses begin_step(Engine&) { return {}; }
+  virtual ConcurrentWork begin_step(Engine&) { return {}; }
   // Called with the micro-batches of a training or evaluation step before the engine receives them.
   // Fills in fields that need a forward pass of a model, such as the log-probabilities of a
   // reference model. Collective.

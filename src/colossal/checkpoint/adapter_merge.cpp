@@ -39,12 +39,12 @@ AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
     }
     if (product.is_of_experts()) {
       const TensorSlice weight = models::slice_in_model(specification, product.name + ".weight");
-      const OfExperts of_all{
+      const ExpertWeight of_all{
           &product, std::nullopt,
           models::slice_in_files(specification, product.name + ".lora_A.weight"),
           models::slice_in_files(specification, product.name + ".lora_B.weight")};
       for (size_t expert = 0; expert < weight.names().size(); ++expert) {
-        OfExperts& of_tensor = experts_[weight.names()[expert]] = of_all;
+        ExpertWeight& of_tensor = experts_[weight.names()[expert]] = of_all;
         if (!weight.stacked.empty()) of_tensor.expert = static_cast<int64_t>(expert);
       }
       continue;
@@ -62,7 +62,7 @@ at::Tensor AdapterMerge::read(const std::string& module, const char* name) const
   return read(adapters::slice_in_files({"", name}, {module + ".weight"}).name);
 }
 
-at::Tensor AdapterMerge::replaced(const std::string& name) const {
+at::Tensor AdapterMerge::replacement(const std::string& name) const {
   const std::string tensor = adapters::slice_of_trained({name}).name;
   return file_.find(tensor) ? read(tensor) : at::Tensor();
 }
@@ -78,18 +78,18 @@ at::Tensor AdapterMerge::read(const std::string& tensor) const {
 }
 
 at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weight) const {
-  if (const at::Tensor own = replaced(name); own.defined()) {
+  if (const at::Tensor own = replacement(name); own.defined()) {
     if (own.sizes() == weight.sizes()) return own.to(weight.scalar_type());
     throw ConfigError(fmt::format("{}: {} is [{}], the model's is [{}]", file_.path().string(),
                                   name, fmt::join(own.sizes(), ", "),
                                   fmt::join(weight.sizes(), ", ")));
   }
-  if (experts_.contains(name)) return changed_experts(name, weight);
+  if (experts_.contains(name)) return merged_experts(name, weight);
   const auto found = std::ranges::find_if(adapter_.products, [&](const adapters::Product& product) {
     return product.module + ".weight" == name;
   });
   if (found == adapter_.products.end()) return weight;
-  if (is_looked_up(*found)) return changed_table(found->module, weight);
+  if (is_looked_up(*found)) return merged_table(found->module, weight);
   const bool in_out = stored_in_out_ && found->is_of_blocks();
   at::Tensor sum = changed(found->module, in_out ? weight.t() : weight);
   if (adapter_.settings.dora) sum = sum * factors_of(found->module, sum).unsqueeze(1);
@@ -97,7 +97,7 @@ at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weigh
   return in_out ? sum.t().contiguous() : sum;
 }
 
-at::Tensor AdapterMerge::changed_table(const std::string& module, const at::Tensor& table) const {
+at::Tensor AdapterMerge::merged_table(const std::string& module, const at::Tensor& table) const {
   const at::Tensor down = read(module, "lora_embedding_A"), up = read(module, "lora_embedding_B");
   if (down.dim() != 2 || up.dim() != 2 || up.size(1) != down.size(0) ||
       table.size(0) != down.size(1) || table.size(1) != up.size(0)) {
@@ -112,8 +112,8 @@ at::Tensor AdapterMerge::changed_table(const std::string& module, const at::Tens
       .to(table.scalar_type());
 }
 
-at::Tensor AdapterMerge::changed_experts(const std::string& name, const at::Tensor& weight) const {
-  const OfExperts& of_tensor = experts_.at(name);
+at::Tensor AdapterMerge::merged_experts(const std::string& name, const at::Tensor& weight) const {
+  const ExpertWeight& of_tensor = experts_.at(name);
   const std::string& module = of_tensor.product->module;
   const int64_t rank = adapter_.settings.rank_of(module);
   at::Tensor down = read(of_tensor.down.name), up = read(of_tensor.up.name);

@@ -27,7 +27,7 @@ std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine
     const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
     for (const std::string& name : slice.names()) {
       if (!planned.insert(name).second) continue;  // with another parameter of the tensor
-      if (filled > 0 && filled + bytes > weights.shard_bytes && !weights.only_adapter) {
+      if (filled > 0 && filled + bytes > weights.max_file_bytes && !weights.only_adapter) {
         shards.emplace_back();
         filled = 0;
       }

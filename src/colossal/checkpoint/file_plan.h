@@ -22,7 +22,7 @@ struct WeightFiles {
   std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
   bool only_adapter = false;   // only the adapter, in one file: NAME.safetensors
   // The most bytes of tensors in one file. A tensor that is larger has a file of its own.
-  int64_t shard_bytes = int64_t{4} << 30;
+  int64_t max_file_bytes = int64_t{4} << 30;
 };
 
 class FilePlan {

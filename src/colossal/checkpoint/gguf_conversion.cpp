@@ -94,13 +94,13 @@ std::vector<std::byte> to_blocks(GgufType type, std::span<const float> numbers,
   }
   const auto count = static_cast<int64_t>(numbers.size());
   std::vector<std::byte> blocks(
-      static_cast<size_t>(count / io::block_numbers(type) * io::block_bytes(type)));
+      static_cast<size_t>(count / io::elements_per_block(type) * io::bytes_per_block(type)));
   io::write_blocks(type, numbers, blocks);
   return blocks;
 }
 
 int64_t place_of(GgufType type, int64_t first) {
-  return first / io::block_numbers(type) * io::block_bytes(type);
+  return first / io::elements_per_block(type) * io::bytes_per_block(type);
 }
 
 // "general.file_type": what most of the matrices are.
@@ -126,10 +126,10 @@ uint32_t file_type(GgufType type) {
 
 GgufType type_of(const std::string& name, const std::vector<int64_t>& shape, GgufType wanted,
                  bool tied) {
-  if (shape.size() < 2 || stays_whole(name)) return GgufType::f32;
+  if (shape.size() < 2 || stays_fp32(name)) return GgufType::f32;
   const bool head = name == (tied ? "token_embd.weight" : "output.weight");
   const GgufType type = wanted == GgufType::q4_k && head ? GgufType::q6_k : wanted;
-  return shape.back() % io::block_numbers(type) == 0 ? type : GgufType::f16;
+  return shape.back() % io::elements_per_block(type) == 0 ? type : GgufType::f16;
 }
 
 // A tensor of GGUF, and those of a folder that it is made of: one, or one for each expert.
@@ -152,7 +152,7 @@ std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const Gguf
   const bool tied = specification.decoder.tied_head;
   const int64_t experts = specification.decoder.router.experts;
   for (const std::string& name : directory.names()) {
-    if (models::spare_tensor(specification, name)) continue;
+    if (models::explain_unmapped_tensor(specification, name)) continue;
     const auto to = gguf_name(family, name);
     if (!to || to->expert.value_or(0) >= std::max<int64_t>(1, experts)) {
       throw ConfigError(fmt::format("{}: tensor \"{}\" has no name in GGUF files of {}",
@@ -197,7 +197,7 @@ void write_tensor(const io::TensorDirectory::Tensor& from, int64_t part, const G
   convert_numbers(
       family, config, to.name, entry->shape, Direction::to_gguf,
       [&](int64_t first, std::span<float> numbers) {
-        const int64_t bytes = io::block_bytes(plain);
+        const int64_t bytes = io::bytes_per_block(plain);
         std::vector<std::byte> read(numbers.size() * static_cast<size_t>(bytes));
         source->read(*entry, first * bytes, read);
         io::read_blocks(plain, read, numbers);
@@ -298,7 +298,7 @@ GgufType type_in(const io::GgufReader& file) {
   GgufType type = GgufType::f32;
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.shape.size() < 2) continue;
-    if (io::block_numbers(tensor.type) > 1) return GgufType::f32;
+    if (io::elements_per_block(tensor.type) > 1) return GgufType::f32;
     type = tensor.type;
   }
   return type;
@@ -326,7 +326,7 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
   for (auto& field : tokenizer_fields(folder, config.vocabulary))
     fields.push_back(std::move(field));
   const WeightFolder directory(folder);
-  directory.require_numbers("convert");
+  directory.require_unquantized("convert");
   const std::vector<Renamed> tensors = tensors_of(directory, family, specification, type);
   std::vector<GgufTensor> listed;
   for (const Renamed& tensor : tensors) listed.push_back(tensor.to);
@@ -348,7 +348,7 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
   const io::GgufReader reader(file);
   const GgufFamily& family = find_gguf_family(reader);
   const GgufType as = type.value_or(type_in(reader));
-  if (io::block_numbers(as) > 1) {
+  if (io::elements_per_block(as) > 1) {
     throw ConfigError(fmt::format("--type={}: a Hugging Face folder has f32, f16 or bf16",
                                   io::gguf_type_name(as)));
   }

@@ -58,38 +58,38 @@ const Layers kOtherLayers{
 const std::vector<GgufFamily>& families() {
   static const std::vector<GgufFamily> all{
       {.name = "llama",
-       .file_name = "llama",
+       .gguf_architecture = "llama",
        .architecture = "LlamaForCausalLM",
        .layers = kLlamaLayers,
        .rotates_adjacent_channels = true},
       {.name = "mixtral",
-       .file_name = "llama",
+       .gguf_architecture = "llama",
        .architecture = "MixtralForCausalLM",
        .layers = with_experts("block_sparse_moe.gate", "block_sparse_moe.experts.*.w1",
                               "block_sparse_moe.experts.*.w3", "block_sparse_moe.experts.*.w2"),
        .rotates_adjacent_channels = true,
        .has_experts = true},
       {.name = "qwen2",
-       .file_name = "qwen2",
+       .gguf_architecture = "qwen2",
        .architecture = "Qwen2ForCausalLM",
        .layers = kLlamaLayers},
       {.name = "qwen3",
-       .file_name = "qwen3",
+       .gguf_architecture = "qwen3",
        .architecture = "Qwen3ForCausalLM",
        .layers = kLlamaLayers},
       {.name = "qwen3_moe",
-       .file_name = "qwen3moe",
+       .gguf_architecture = "qwen3moe",
        .architecture = "Qwen3MoeForCausalLM",
        .layers = with_experts("mlp.gate", "mlp.experts.*.gate_proj", "mlp.experts.*.up_proj",
                               "mlp.experts.*.down_proj"),
        .has_experts = true},
       {.name = "gemma2",
-       .file_name = "gemma2",
+       .gguf_architecture = "gemma2",
        .architecture = "Gemma2ForCausalLM",
        .layers = kGemma2Layers,
        .norms_add_one = true},
       {.name = "phi3",
-       .file_name = "phi3",
+       .gguf_architecture = "phi3",
        .architecture = "Phi3ForCausalLM",
        .layers = kPhi3Layers}};
   return all;
@@ -140,7 +140,7 @@ std::optional<std::string> renamed(const GgufFamily& family, const std::string& 
 }
 
 std::string key(const GgufFamily& family, std::string_view name) {
-  return fmt::format("{}.{}", family.file_name, name);
+  return fmt::format("{}.{}", family.gguf_architecture, name);
 }
 
 [[noreturn]] void refuse_family(std::string_view name, const std::string& where) {
@@ -188,7 +188,7 @@ void check(const GgufFamily& family, const DecoderConfig& config) {
   const models::LayerAttention& attention = config.attention_of(0);
   const ops::RotaryOptions& rotary = attention.rotary;
   const bool is_linear = rotary.scaling == Scaling::linear;
-  if (!is_linear && !(family.file_name == "llama" && rotary.scaling == Scaling::llama3)) {
+  if (!is_linear && !(family.gguf_architecture == "llama" && rotary.scaling == Scaling::llama3)) {
     refuse(family, "this scaling of rotary frequencies; \"linear\" works, and Llama's \"llama3\"");
   }
   if (family.has_experts) check_experts(family, config);
@@ -303,7 +303,7 @@ const GgufFamily& find_gguf_family(const io::GgufReader& file) {
   }
   const bool has_experts = file.integer(*name + ".expert_count").value_or(0) > 0;
   for (const GgufFamily& family : families()) {
-    if (family.file_name == *name && family.has_experts == has_experts) return family;
+    if (family.gguf_architecture == *name && family.has_experts == has_experts) return family;
   }
   refuse_family(has_experts ? *name + " with experts" : *name, file.path().string());
 }
@@ -339,7 +339,7 @@ std::vector<std::string> hf_names(const GgufFamily& family, const std::string& g
   return names;
 }
 
-bool stays_whole(std::string_view gguf_name) {
+bool stays_fp32(std::string_view gguf_name) {
   return parts_of(gguf_name, kGgufBlocks).layer == "ffn_gate_inp";
 }
 
@@ -383,7 +383,7 @@ std::vector<float> frequency_divisors(const DecoderConfig& config) {
 GgufFields model_fields(const GgufFamily& family, const DecoderConfig& config) {
   check(family, config);
   const ops::RotaryOptions& rotary = config.attention_of(0).rotary;
-  GgufFields fields{{"general.architecture", io::GgufValue::of(family.file_name)},
+  GgufFields fields{{"general.architecture", io::GgufValue::of(family.gguf_architecture)},
                     {"general.quantization_version", count(2)},
                     {key(family, "vocab_size"), count(config.vocabulary)},
                     {key(family, "context_length"), count(config.positions)},

@@ -17,9 +17,9 @@ namespace colossal::checkpoint {
 using GgufFields = std::vector<std::pair<std::string, io::GgufValue>>;
 
 struct GgufFamily {
-  std::string_view name;          // value of "model_type"
-  std::string_view file_name;     // value of "general.architecture"
-  std::string_view architecture;  // name of the class in transformers
+  std::string_view name;               // value of "model_type"
+  std::string_view gguf_architecture;  // value of "general.architecture"
+  std::string_view architecture;       // name of the class in transformers
   // The layers of a block: the name in GGUF, and the name in Hugging Face files. GGUF stores the
   // weights of all experts as one tensor, [experts, .., ..]. Hugging Face files store one tensor
   // per expert; `*` in the name stands for the expert's index.
@@ -58,7 +58,7 @@ int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name
 // Whether GGUF stores the tensor's values plus 1 (norms_add_one).
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);
 // Whether GGUF files store the matrix as f32 whatever type was chosen: true for routers.
-bool stays_whole(std::string_view gguf_name);
+bool stays_fp32(std::string_view gguf_name);
 
 // Returns the GGUF fields of the model. Throws ConfigError if GGUF cannot describe the model in
 // this family.

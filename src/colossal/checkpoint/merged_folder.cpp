@@ -91,7 +91,7 @@ void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& 
   at::Tensor scores;
   if (head.file == path.filename()) {
     const io::TensorEntry& any = from.entries().front();
-    scores = merge.replaced(kScoreHead).to(tensor_type(any, from.path()));
+    scores = merge.replacement(kScoreHead).to(tensor_type(any, from.path()));
     specs.push_back({kScoreHead, any.type, scores.sizes().vec()});
   }
   const io::SafetensorsPlan plan = io::plan_safetensors(specs, from.metadata());
@@ -140,11 +140,11 @@ void write_merged_folder(const models::ModelSpecification& specification,
                          const std::vector<std::pair<std::string, std::string>>& files) {
   require_new(folder);
   const WeightFolder directory(specification.weights);
-  directory.require_numbers("merge an adapter into");
+  directory.require_unquantized("merge an adapter into");
   const AdaptedWeights adapted = find_adapted(directory, specification);
   const AdapterMerge merge(specification);
   const ChangedHead head = find_changed_head(directory, specification);
-  if (head.is_new() && !merge.replaced(kScoreHead).defined()) {
+  if (head.is_new() && !merge.replacement(kScoreHead).defined()) {
     throw ConfigError(fmt::format(
         "{}: it is of a model that scores texts (task_type = \"SEQ_CLS\"), and neither it nor {} "
         "has "

@@ -23,7 +23,7 @@ void check_copies(const models::ModelSpecification& adapted, const std::filesyst
     if (!module) continue;
     const WeightFolder model(adapted.weights);
     const std::string weight = *module + ".weight";
-    const std::string twin = models::spare_tensor(adapted, weight).value_or("");
+    const std::string twin = models::explain_unmapped_tensor(adapted, weight).value_or("");
     const at::Tensor own = read_weight(model, twin.empty() ? weight : twin);
     const at::Tensor copy = at::empty(entry.shape, tensor_type(entry, path));
     file.read(entry, 0, writable_bytes_of(copy));
@@ -40,10 +40,10 @@ void check_copies(const models::ModelSpecification& adapted, const std::filesyst
 }  // namespace
 
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const UnchunkedParameters& apart, const std::function<void()>& asked,
+                const UnchunkedParameters& apart, const std::function<void()>& on_lookup,
                 const ChangedWeights& changed) {
   const auto slice_of = [&](const std::string& name) {
-    if (asked) asked();
+    if (on_lookup) on_lookup();
     return models::slice_in_model(specification, name);
   };
   auto [of_model, of_adapter] = adapters::split_parameters(chunks.parameters());
@@ -56,12 +56,12 @@ void read_model(const models::ModelSpecification& specification, memory::ChunkEn
                          });
   }
   std::erase_if(of_model, [&](const nn::ParameterHandle& parameter) {
-    return std::ranges::count(specification.without_weights, parameter->name) > 0;
+    return std::ranges::count(specification.newly_initialized, parameter->name) > 0;
   });
   read_weights(
       specification.weights, of_model, chunks, slice_of,
-      [&](const std::string& name) { return models::spare_tensor(specification, name); }, apart,
-      changed);
+      [&](const std::string& name) { return models::explain_unmapped_tensor(specification, name); },
+      apart, changed);
   if (from_folder) read_adapter(specification, of_adapter, chunks);
 }
 

@@ -15,7 +15,7 @@ namespace colossal::checkpoint {
 // model's weights. asked: called whenever a parameter of the model is looked up, for progress.
 // Throws as read_weights() does.
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
-                const UnchunkedParameters& apart = {}, const std::function<void()>& asked = {},
+                const UnchunkedParameters& apart = {}, const std::function<void()>& on_lookup = {},
                 const ChangedWeights& changed = {});
 
 // Reads the weights of an adapter, `parameters`, from its folder into `chunks`. adapted: the model

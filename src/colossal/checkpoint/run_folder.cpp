@@ -103,7 +103,7 @@ void RunFolder::look(const std::string& resume) {
     if (start_) continue;
     start_ = it->path;
     run_ = run;
-    whole_.insert(name);
+    intact_.insert(name);
   }
   if (!start_ && !all.empty()) refuse_none_whole(directory_, all);
   if (!start_ && resume == "must") {
@@ -125,14 +125,14 @@ void RunFolder::set_aside_existing(const fs::path& checkpoint) {
   std::error_code ignored;
   // DirectoryWriter replaces an empty folder, and refuses a file.
   if (!fs::is_directory(checkpoint, ignored) || fs::is_empty(checkpoint, ignored)) return;
-  if (whole_.contains(checkpoint.filename()) && counts(checkpoint)) return;
+  if (intact_.contains(checkpoint.filename()) && counts(checkpoint)) return;
   const fs::path aside = io::set_aside(checkpoint);
   log::warn("{} is damaged or not of this run, and stays as {}", checkpoint.string(),
             aside.string());
 }
 
 void RunFolder::add_saved(const fs::path& checkpoint) {
-  whole_.insert(checkpoint.filename());
+  intact_.insert(checkpoint.filename());
   damaged_.erase(checkpoint.filename());
   try {
     io::prune(directory_, keep_,

@@ -45,15 +45,14 @@ class RunFolder {
   void look(const std::string& resume);
   // Whether `checkpoint` is an intact checkpoint of this run.
   bool counts(const std::filesystem::path& checkpoint) const;
-  void note_damage(const std::filesystem::path& checkpoint, const std::string& what);
 
   std::filesystem::path directory_;
   int64_t keep_;
   std::string run_;
   std::optional<std::filesystem::path> start_;
-  // Names of checkpoints, on rank 0. whole_: those that were intact when they were read at the
+  // Names of checkpoints, on rank 0. intact_: those that were intact when they were read at the
   // start, or that this run has saved. damaged_: those that were damaged when they were read.
-  std::set<std::string> whole_, damaged_;
+  std::set<std::string> intact_, damaged_;
 };
 
 }  // namespace colossal::checkpoint

@@ -244,7 +244,7 @@ const models::StoredForm& WeightFolder::form() const {
   return *form_;
 }
 
-void WeightFolder::require_numbers(const std::string& what) const {
+void WeightFolder::require_unquantized(const std::string& what) const {
   if (form().method.empty()) return;
   throw ConfigError(fmt::format(
       "{}: its weights are in few bits (quant_method = \"{}\"), and there are no numbers to {}: "

@@ -45,7 +45,7 @@ class WeightFolder : public io::TensorDirectory {
   const models::StoredForm& form() const;
   // Throws ConfigError if the folder has quantized weights. what: the operation that needs plain
   // values; the message says "there are no numbers to WHAT" ("merge an adapter into").
-  void require_numbers(const std::string& what) const;
+  void require_unquantized(const std::string& what) const;
 
  private:
   mutable std::optional<models::StoredForm> form_;

@@ -44,7 +44,7 @@ std::string name_of(const KeyHelp& key) {
 }
 
 std::string default_of(const KeyHelp& key) {
-  return key.default_value.empty() ? key.left_out : fmt::format("`{}`", key.default_value);
+  return key.default_value.empty() ? key.computed_default : fmt::format("`{}`", key.default_value);
 }
 
 std::string row(const KeyHelp& key, const std::string& name) {
@@ -83,7 +83,7 @@ std::vector<KeyHelp> helps_of(tune::Method method) {
 
 bool same_key(const KeyHelp& a, const KeyHelp& b) {
   return a.key == b.key && a.text == b.text && a.values == b.values &&
-         a.default_value == b.default_value && a.left_out == b.left_out;
+         a.default_value == b.default_value && a.computed_default == b.computed_default;
 }
 
 const KeyHelp* find(const std::vector<KeyHelp>& keys, const std::string& name) {

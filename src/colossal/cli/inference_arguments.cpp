@@ -105,14 +105,14 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks, const std::s
 }
 
 models::ModelSpecification resolve_trained_model(const std::string& folder,
-                                                 const std::string& to_do,
+                                                 const std::string& purpose,
                                                  const std::string& adapter) {
   models::ModelRequest request{.path = folder};
   // The adapter of a reward model may have the head that its model lacks.
   if (const auto adapted = adapters::adapted_model(adapter)) request.score_head = adapted->scores;
   models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} holds no weights to {} with", folder, to_do));
+    throw ConfigError(fmt::format("{} holds no weights to {} with", folder, purpose));
   }
   if (adapter.empty()) return specification;
   return models::with_adapter(std::move(specification), adapter);
@@ -195,7 +195,7 @@ serve::Speculation::Kind resolve_kind(const SpeculationArguments& arguments) {
 models::ModelSpecification resolve_draft(const std::string& folder, serve::Speculation::Kind kind) {
   if (kind != serve::Speculation::Kind::head) return resolve_trained_model(folder, "guess tokens");
   models::ModelSpecification head = models::resolve_model({.path = folder, .draft_head = true});
-  if (!head.weights.empty() && head.without_weights.empty()) return head;
+  if (!head.weights.empty() && head.newly_initialized.empty()) return head;
   throw ConfigError(fmt::format(
       "--speculate=eagle --draft={}: it has no weights of a head that reads another model's "
       "states; "
@@ -324,7 +324,8 @@ serve::EngineOptions engine_options(const serve::InferenceModel& model,
   options.type = model.type();
   options.device = model.device();
   // Several signs within the time after which a rank would be taken for lost.
-  options.sign_of_life = std::min(options.sign_of_life, config.parallel.timeout / 4);
+  options.idle_message_interval =
+      std::min(options.idle_message_interval, config.parallel.timeout / 4);
   return options;
 }
 

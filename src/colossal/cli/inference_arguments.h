@@ -121,11 +121,11 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
                           "Hold the model on this many ranks of this machine, "
                           "parallel.tp x parallel.pp [1]");
 
-// Returns the specification of the model in a folder, with an adapter. to_do: for the error
+// Returns the specification of the model in a folder, with an adapter. purpose: for the error
 // message, what the weights are needed for ("generate"). adapter: folder of an adapter, or empty.
 // Throws ConfigError if the folder is no model folder or has no weights.
 models::ModelSpecification resolve_trained_model(const std::string& folder,
-                                                 const std::string& to_do,
+                                                 const std::string& purpose,
                                                  const std::string& adapter = "");
 
 // Returns the folder of the tokenizer: the adapter's folder if it has a tokenizer, else the
@@ -153,8 +153,8 @@ std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-// Returns `options` with the type and device of the model, and with a sign_of_life that suits
-// parallel.timeout.
+// Returns `options` with the type and device of the model, and with a idle_message_interval that
+// suits parallel.timeout.
 serve::EngineOptions engine_options(const serve::InferenceModel& model,
                                     const ModelRanksConfig& config,
                                     serve::EngineOptions options = {});

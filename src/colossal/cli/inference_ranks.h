@@ -28,11 +28,11 @@ class InferenceRanks {
   int local_size() const { return launch_ ? launch_->local_size : num_ranks_; }
   bool is_first() const { return !launch_ || launch_->rendezvous.rank == 0; }
   // Whether the other ranks can be restarted, because they are child processes of this one.
-  bool can_start_again() const { return !launch_ && num_ranks_ > 1; }
+  bool can_restart_ranks() const { return !launch_ && num_ranks_ > 1; }
 
   // Starts the other ranks (unless a launcher did) and connects all ranks. `settings` must be equal
-  // on all ranks. May be called again after disconnect(), if can_start_again(). Throws ConfigError,
-  // CommError.
+  // on all ranks. May be called again after disconnect(), if can_restart_ranks(). Throws
+  // ConfigError, CommError.
   comm::World& connect(const std::string& backend, std::chrono::milliseconds timeout,
                        const comm::Settings& settings);
   // Ends the child ranks and destroys the world, which must no longer be in use.

@@ -173,7 +173,7 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
                                                    const std::string& error) {
   const Clock::time_point start = Clock::now();
   const std::string cause = ranks.child_rank_failure().value_or(error);
-  if (!ranks.can_start_again()) throw CommError(cause);
+  if (!ranks.can_restart_ranks()) throw CommError(cause);
   log::warn("{}: all requests have ended with an error; the engine starts again", cause);
   ranks.disconnect();
   auto model = loading.load(ranks);
@@ -196,7 +196,7 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   opened.model = loading.load(ranks);
   // All of it has been read, but for what adapters with magnitudes need of it.
   const bool takes_adapters = !loading.adapters.empty() || arguments.server.api.adapter_loading;
-  if (!ranks.can_start_again() && !takes_adapters) loading.source.reset();
+  if (!ranks.can_restart_ranks() && !takes_adapters) loading.source.reset();
   load_adapters(served, opened, loading.adapters, arguments.max_adapters);
   serve::EngineOptions options = engine_options(*model, loading.config, arguments.engine);
   draft.emplace(

@@ -112,7 +112,7 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
   }
   const TrainingRun run = read(arguments);
   const Job job = resolve(run.given, rendezvous.size, launch.local_size);
-  const std::string beside = run.beside_updates(job);
+  const std::string beside = run.concurrent_work(job);
   require_open_files(rendezvous.size, beside);
   require_threads(job, launch.local_size, beside);
   comm::Settings settings = common_settings(job);
@@ -147,7 +147,7 @@ int train_launched_and_report(const RunArguments& arguments, const ReadRun& read
 int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
   const TrainingRun run = read(arguments);
   const Job job = resolve(run.given, ranks, ranks);  // refuses before any rank starts
-  const std::string beside = run.beside_updates(job);
+  const std::string beside = run.concurrent_work(job);
   require_open_files(ranks, beside);
   if (ranks == 1) {
     cluster::StopListener stop;

@@ -24,7 +24,7 @@ struct TrainingRun {
   // Returns, for messages, the name of what computes while a job's updates run (a sampler) and the
   // setting that turns it off; empty if nothing does. Such work takes as many threads as the
   // updates, and groups of its own.
-  std::function<std::string(const Job&)> beside_updates = [](const Job&) { return ""; };
+  std::function<std::string(const Job&)> concurrent_work = [](const Job&) { return ""; };
 };
 
 // Reads the run's configuration. Called once in each process of the run.

@@ -61,14 +61,14 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
   }
   tune::resolve(tuning, run.given.keys.contains("train.steps"), keys.run);
   run.given.config = keys.run;
-  run.beside_updates = [tuning](const Job& job) -> std::string {
+  run.concurrent_work = [tuning](const Job& job) -> std::string {
     const auto device = comm::device_alone(job.config.parallel.backend);
-    const bool samples = tune::samples_beside_updates(tuning.method, tuning.config, job, device);
+    const bool samples = tune::samples_during_updates(tuning.method, tuning.config, job, device);
     return samples ? "the sampler (tune.overlap_sampling)" : "";
   };
   run.fit_memory = [tuning](const Job& job) {
     const Job fitted =
-        fit_beside(tune::bytes_beside_updates(tuning, job), tune::job_of_rows(tuning, job));
+        fit_beside(tune::extra_bytes_during_updates(tuning, job), tune::dry_run_job(tuning, job));
     Job result = job;
     result.recompute = fitted.recompute;
     result.recompute_reason = fitted.recompute_reason;

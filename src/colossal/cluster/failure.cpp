@@ -75,7 +75,7 @@ bool JobOutcome::all_blame_another_rank() const {
                      [](const Failure& f) { return !f.sudden && f.exit_code == kAnotherRankDied; });
 }
 
-std::vector<std::string> JobOutcome::said_by_ranks() const {
+std::vector<std::string> JobOutcome::messages_of_ranks() const {
   std::vector<std::string> said;
   for (const Failure& failure : failures_) {
     if (failure.text.empty()) continue;

@@ -56,7 +56,7 @@ class JobOutcome {
   bool all_blame_another_rank() const;
 
   // Returns describe() of each failure with a message; at most the first 16.
-  std::vector<std::string> said_by_ranks() const;
+  std::vector<std::string> messages_of_ranks() const;
 
  private:
   int num_local_ranks_;

@@ -29,8 +29,8 @@ int Supervisor::run() {
     wait();
   }
   if (outcome_.failed()) {
-    if (!cause_named_) name_cause();
-    tell_of_others();
+    if (!cause_named_) log_cause();
+    log_other_ranks();
   }
   return exit_code();
 }
@@ -118,7 +118,7 @@ void Supervisor::handle_ends() {
 void Supervisor::begin_failing() {
   // An exit code alone may be what all ranks end with in a moment, so it is named later.
   if (!outcome_.failed()) return;
-  if (outcome_.cause().sudden && !cause_named_) name_cause();
+  if (outcome_.cause().sudden && !cause_named_) log_cause();
   if (stage_ != Stage::running) return;
   stage_ = Stage::failing;
   deadline_ = Clock::now() + grace_.by_themselves;
@@ -127,7 +127,7 @@ void Supervisor::begin_failing() {
 void Supervisor::handle_deadline() {
   if (!deadline_ || Clock::now() < *deadline_) return;
   if (stage_ == Stage::failing) {
-    if (!cause_named_) name_cause();
+    if (!cause_named_) log_cause();
     stage_ = Stage::terminated;
     deadline_ = Clock::now() + grace_.after_sigterm;
     send_to_ranks(SIGTERM);
@@ -136,7 +136,7 @@ void Supervisor::handle_deadline() {
   }
 }
 
-void Supervisor::name_cause() {
+void Supervisor::log_cause() {
   cause_named_ = true;
   named_ = message_of_silent_rank().value_or(outcome_.message());
   if (!named_.empty()) log::error("{}", named_);
@@ -153,9 +153,9 @@ std::optional<std::string> Supervisor::message_of_silent_rank() const {
 }
 
 // What each of them waited for.
-void Supervisor::tell_of_others() const {
+void Supervisor::log_other_ranks() const {
   if (outcome_.all_failed_alike()) return;
-  std::vector<std::string> lines = outcome_.said_by_ranks();
+  std::vector<std::string> lines = outcome_.messages_of_ranks();
   std::erase(lines, named_);
   for (const RankProcess& rank : ranks_) {
     if (rank.killed_by_us()) lines.push_back(fmt::format("{} did not end by itself", rank.who()));

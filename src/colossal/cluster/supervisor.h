@@ -64,9 +64,9 @@ class Supervisor {
   void handle_ends();
   void handle_deadline();
   void begin_failing();
-  void name_cause();
+  void log_cause();
   std::optional<std::string> message_of_silent_rank() const;
-  void tell_of_others() const;
+  void log_other_ranks() const;
   void request_stop(int signal);
   void kill_all();
   void send_to_ranks(int signal);

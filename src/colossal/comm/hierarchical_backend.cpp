@@ -257,12 +257,12 @@ void HierarchicalBackend::gather(Exchange& exchange, const Call& call, const at:
   exchange.check_headers();
   for (int64_t round = 0; round < buffers.rounds; ++round) {
     exchange.wait(receives[round]);
-    if (within_) hand_on(call, full, buffers, round);
+    if (within_) distribute_within_host(call, full, buffers, round);
   }
 }
 
-void HierarchicalBackend::hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers,
-                                  int64_t round) {
+void HierarchicalBackend::distribute_within_host(const Call& call, const at::Tensor& full,
+                                                 const Buffers& buffers, int64_t round) {
   const int own_place = hosts_.place[rank()];
   for (int row = 0; row < num_rows(); ++row) {
     const at::Tensor staged =

@@ -79,7 +79,8 @@ class HierarchicalBackend final : public PointToPointBackend {
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
-  void hand_on(const Call& call, const at::Tensor& full, const Buffers& buffers, int64_t round);
+  void distribute_within_host(const Call& call, const at::Tensor& full, const Buffers& buffers,
+                              int64_t round);
   // Returns, for each rank of this host, the size in elements of its client number `row`'s buffer.
   // Each count belongs to one part only, so the ranks of a host notice if they disagree on the
   // parts.

@@ -19,13 +19,13 @@ StoredTokens tokenize_to_memory(std::span<const SourceFile> files, const text::T
   std::vector<std::byte> bytes;
   const TokenCounts counts =
       tokenize_files(files, tokenizer, options, [&](std::span<const std::byte> packed) {
-        if (options.most_memory > 0 &&
-            std::ssize(bytes) + std::ssize(packed) > options.most_memory) {
+        if (options.memory_limit > 0 &&
+            std::ssize(bytes) + std::ssize(packed) > options.memory_limit) {
           throw ConfigError(
               fmt::format("{}: its tokens take more than {}, which each rank has of memory; set "
                           "data.cache to a "
                           "folder, from which all ranks map them",
-                          options.setting, format_bytes(options.most_memory)));
+                          options.setting, format_bytes(options.memory_limit)));
         }
         bytes.insert(bytes.end(), packed.begin(), packed.end());
       });

@@ -15,7 +15,7 @@ namespace colossal::data {
 
 struct CorpusOptions : TokenizeOptions {
   std::filesystem::path cache;  // cache folder; empty: tokens are held in memory
-  int64_t most_memory = 0;      // limit in bytes on tokens held in memory; 0: no limit
+  int64_t memory_limit = 0;     // limit in bytes on tokens held in memory; 0: no limit
 };
 
 // Immutable and thread-safe. Copies of a corpus share its tokens.
@@ -27,7 +27,7 @@ class Corpus {
   // read_token_cache() finds damaged is rebuilt. All ranks of a host can call open() at once: one
   // rank tokenizes while the others wait for its cache. Without a cache folder, each caller
   // tokenizes and holds its own copy. Throws ConfigError for globs that match no files, for tokens
-  // beyond most_memory, for a corpus without text, and like tokenize_files(); IoError for files
+  // beyond memory_limit, for a corpus without text, and like tokenize_files(); IoError for files
   // that cannot be read or written.
   static Corpus open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
                      const CorpusOptions& options = {});

@@ -38,22 +38,22 @@ std::string decompress_whole(const SourceFile& file, const TokenizeOptions& opti
 
 PieceReader::PieceReader(std::span<const SourceFile> files, bool is_concatenative,
                          const TokenizeOptions& options)
-    : files_(files), takes_pieces_(is_concatenative), options_(options) {
+    : files_(files), is_concatenative_(is_concatenative), options_(options) {
   for (const SourceFile& file : files) {
-    if (!cuts(file) && file.size > kLargestWholeText) {
+    if (!is_cut(file) && file.size > kLargestWholeText) {
       raise_too_large(fmt::format("'{}'", file.path), file.size, options);
     }
   }
 }
 
-bool PieceReader::cuts(const SourceFile& file) const {
-  return takes_pieces_ || holds_lines(file.path, options_.format);
+bool PieceReader::is_cut(const SourceFile& file) const {
+  return is_concatenative_ || holds_lines(file.path, options_.format);
 }
 
 std::optional<TextPiece> PieceReader::next() {
   while (file_ < std::ssize(files_)) {
     const SourceFile& file = files_[file_];
-    const bool streams = cuts(file) && compression_of(file.path) != Compression::none;
+    const bool streams = is_cut(file) && compression_of(file.path) != Compression::none;
     if (!streams) return next_of_plain(file);
     if (auto piece = next_of_stream(file)) return piece;
     stream_.reset();
@@ -64,7 +64,7 @@ std::optional<TextPiece> PieceReader::next() {
 }
 
 TextPiece PieceReader::next_of_plain(const SourceFile& file) {
-  const int64_t most = !cuts(file)                               ? file.size
+  const int64_t most = !is_cut(file)                             ? file.size
                        : holds_lines(file.path, options_.format) ? kPieceOfLinesBytes
                                                                  : kPieceBytes;
   const int64_t end = std::min(position_ + std::max<int64_t>(most, 1), file.size);

@@ -54,13 +54,13 @@ class PieceReader {
     bool ended = false;  // the last piece has been returned
   };
   // Whether the file is cut into pieces; otherwise it is one piece.
-  bool cuts(const SourceFile& file) const;
+  bool is_cut(const SourceFile& file) const;
   TextPiece next_of_plain(const SourceFile& file);
   std::optional<TextPiece> next_of_stream(const SourceFile& file);
   std::string read_stream(const SourceFile& file);
 
   std::span<const SourceFile> files_;
-  bool takes_pieces_;
+  bool is_concatenative_;
   const TokenizeOptions& options_;
   int64_t file_ = 0;      // index of the file being read
   int64_t position_ = 0;  // where the next piece begins in the file on disk

@@ -79,7 +79,7 @@ io::File open_locked(const fs::path& path) {
     io::File file = io::File::open_or_create(path);
     lock(file);
     // Its last writer may have renamed or removed it while we waited for the lock.
-    if (!file.has_its_name()) continue;
+    if (!file.is_still_at_path()) continue;
     file.reserve(0);
     return file;
   }

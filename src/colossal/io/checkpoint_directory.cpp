@@ -42,8 +42,8 @@ std::vector<fs::path> folders_of(const fs::path& root, const Manifest& manifest)
 
 // A rank's part that was never written, or never told, must not become a checkpoint.
 void check_covers(const fs::path& root, const Manifest& manifest) {
-  const std::string incomplete = manifest.incomplete();
-  COLOSSAL_CHECK(incomplete.empty(), "{}: {}", root.string(), incomplete);
+  const std::string coverage_error = manifest.coverage_error();
+  COLOSSAL_CHECK(coverage_error.empty(), "{}: {}", root.string(), coverage_error);
   std::map<std::string, int64_t> missing;
   for (const ManifestFile& file : manifest.files) missing.emplace(file.name, file.size);
   std::error_code error;

@@ -101,8 +101,9 @@ std::vector<Damage> verify_directory(const fs::path& path, Verify how) {
   try {
     const fs::path file = path / kManifestFile;
     manifest = Manifest::parse(read_file(file), file.string());
-    const std::string incomplete = manifest.incomplete();
-    if (!incomplete.empty()) throw IoError(fmt::format("{}: {}", file.string(), incomplete));
+    const std::string coverage_error = manifest.coverage_error();
+    if (!coverage_error.empty())
+      throw IoError(fmt::format("{}: {}", file.string(), coverage_error));
   } catch (const IoError& error) {
     return {{kManifestFile, 0, error.what()}};
   }

@@ -124,7 +124,7 @@ int64_t File::size() const {
   return status.st_size;
 }
 
-bool File::has_its_name() const {
+bool File::is_still_at_path() const {
   struct stat opened {};
   struct stat named {};
   return ::fstat(descriptor_.get(), &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&

@@ -41,7 +41,7 @@ class File {
   int64_t size() const;
   // Returns true if path() still refers to this file, false if the file has been removed, renamed
   // or replaced.
-  bool has_its_name() const;
+  bool is_still_at_path() const;
 
   // Fills all of `destination`; throws IoError if the file ends earlier.
   void read_at(std::span<std::byte> destination, int64_t offset) const;

@@ -56,7 +56,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
     File file = File::open_or_create(path);
     const Attempt attempt = try_lock(file);
     // Who had it before removes it.
-    if (attempt == Attempt::locked && !file.has_its_name()) continue;
+    if (attempt == Attempt::locked && !file.is_still_at_path()) continue;
     if (attempt != Attempt::busy) {
       holds_ = attempt == Attempt::locked;
       file_ = std::move(file);

@@ -318,12 +318,12 @@ class GgufHeaderParser {
         refuse("tensor {} is larger than any memory", quote_text(tensor.name));
       }
     }
-    const int64_t numbers = block_numbers(tensor.type);
+    const int64_t numbers = elements_per_block(tensor.type);
     if (tensor.shape.back() % numbers != 0) {
       refuse("tensor {}: rows of {} are no whole blocks of {} ({})", quote_text(tensor.name),
              tensor.shape.back(), numbers, gguf_type_name(tensor.type));
     }
-    if (__builtin_mul_overflow(numel / numbers, block_bytes(tensor.type), &bytes)) {
+    if (__builtin_mul_overflow(numel / numbers, bytes_per_block(tensor.type), &bytes)) {
       refuse("tensor {} is larger than any memory", quote_text(tensor.name));
     }
     return bytes;
@@ -453,7 +453,7 @@ std::optional<std::vector<double>> GgufReader::numbers(const std::string& key) c
 }
 
 void GgufReader::read(const GgufTensor& tensor, int64_t begin, std::span<float> numbers) const {
-  const int64_t of_block = block_numbers(tensor.type), bytes = block_bytes(tensor.type);
+  const int64_t of_block = elements_per_block(tensor.type), bytes = bytes_per_block(tensor.type);
   const auto count = static_cast<int64_t>(numbers.size());
   COLOSSAL_CHECK(begin % of_block == 0 && count % of_block == 0 && begin >= 0 &&
                      begin + count <= tensor.numel(),
@@ -478,13 +478,13 @@ GgufPlan plan_gguf(const std::vector<std::pair<std::string, GgufValue>>& fields,
   }
   int64_t begin = 0;
   for (GgufTensor& tensor : plan.tensors) {
-    const int64_t numbers = block_numbers(tensor.type);
+    const int64_t numbers = elements_per_block(tensor.type);
     const auto rank = static_cast<int64_t>(tensor.shape.size());
     COLOSSAL_CHECK(rank >= 1 && rank <= kMaxGgufRank && tensor.shape.back() % numbers == 0,
                    "{}: {} dims, rows of {} in blocks of {}", tensor.name, rank,
                    tensor.shape.empty() ? 0 : tensor.shape.back(), numbers);
     tensor.begin = begin;
-    tensor.bytes = tensor.numel() / numbers * block_bytes(tensor.type);
+    tensor.bytes = tensor.numel() / numbers * bytes_per_block(tensor.type);
     begin = padded(begin + tensor.bytes, kDefaultAlignment);
     append_text(plan.header, tensor.name);
     append(plan.header, static_cast<uint32_t>(rank));

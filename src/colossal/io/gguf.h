@@ -92,8 +92,8 @@ class GgufReader {
   std::optional<std::vector<double>> numbers(const std::string& key) const;
 
   // Reads and dequantizes the elements [begin, begin + numbers.size()) of a tensor, in row-major
-  // order; both bounds must be multiples of block_numbers(). Throws IoError if the file has been
-  // truncated.
+  // order; both bounds must be multiples of elements_per_block(). Throws IoError if the file has
+  // been truncated.
   void read(const GgufTensor& tensor, int64_t begin, std::span<float> numbers) const;
 
  private:

@@ -406,11 +406,11 @@ std::string gguf_type_names() {
   return names;
 }
 
-int64_t block_numbers(GgufType type) {
+int64_t elements_per_block(GgufType type) {
   return format_of(type).numbers;
 }
 
-int64_t block_bytes(GgufType type) {
+int64_t bytes_per_block(GgufType type) {
   return format_of(type).bytes;
 }
 

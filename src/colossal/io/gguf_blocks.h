@@ -31,8 +31,8 @@ std::optional<GgufType> find_gguf_type(std::string_view name);
 const char* gguf_type_name(GgufType type);
 std::string gguf_type_names();  // all of them, for error messages
 
-int64_t block_numbers(GgufType type);  // elements per block; 1 if unquantized
-int64_t block_bytes(GgufType type);    // bytes per block
+int64_t elements_per_block(GgufType type);  // elements per block; 1 if unquantized
+int64_t bytes_per_block(GgufType type);     // bytes per block
 
 // Dequantizes whole blocks. Throws InternalError if the sizes of the spans do not match.
 void read_blocks(GgufType type, std::span<const std::byte> blocks, std::span<float> numbers);

@@ -135,7 +135,7 @@ void Manifest::sort() {
   }
 }
 
-std::string Manifest::incomplete() const {
+std::string Manifest::coverage_error() const {
   for (const ManifestFile& file : files) {
     int64_t position = 0;
     for (const ManifestRange& range : file.ranges) {

@@ -36,7 +36,7 @@ struct Manifest {
 
   // After sort(): returns "" if the ranges of each file cover every byte from 0 to its size exactly
   // once, otherwise a message that says what is wrong.
-  std::string incomplete() const;
+  std::string coverage_error() const;
 
   // The text includes a checksum of the manifest itself: parse() throws if a value has changed.
   std::string to_json() const;

@@ -120,7 +120,7 @@ void SwapFile::remember(Pieces pieces, int64_t begin, int64_t end) {
   pieces_.merge(pieces);
 }
 
-SwapFile::Pieces SwapFile::checkpoint_shards(int64_t begin, int64_t end) const {
+SwapFile::Pieces SwapFile::expected_pieces(int64_t begin, int64_t end) const {
   const std::lock_guard lock(mutex_);
   Pieces found;
   int64_t position = begin;
@@ -141,7 +141,7 @@ SwapFile::Transfer SwapFile::read(int64_t offset, std::span<std::byte> into) {
   check_region(offset, into);
   if (into.empty()) return {};
   const auto state = std::make_shared<Transfer::State>(
-      Direction::read, offset, into, checkpoint_shards(offset, offset + std::ssize(into)));
+      Direction::read, offset, into, expected_pieces(offset, offset + std::ssize(into)));
   queue_->add({state, &state->transfer});
   return Transfer(state);
 }

@@ -87,7 +87,7 @@ class SwapFile {
   // Replaces the pieces that overlap [begin, end) with `pieces`.
   void remember(Pieces pieces, int64_t begin, int64_t end);
   // Returns the pieces that make up [begin, end). Throws InternalError if pieces do not fill it.
-  Pieces checkpoint_shards(int64_t begin, int64_t end) const;
+  Pieces expected_pieces(int64_t begin, int64_t end) const;
   // Returns "" if the data read has the expected checksums, otherwise an error message.
   std::string damage(const Pieces& expected, const FileTransfer& transfer) const;
 

@@ -38,7 +38,7 @@ std::optional<TransferBlock> BlockList::take_locked() {
   const auto memory = transfer.waiting_.first(
       std::min(transfer.waiting_.size(), static_cast<size_t>(kTransferBlock)));
   transfer.waiting_ = transfer.waiting_.subspan(memory.size());
-  ++transfer.num_under_way_;
+  ++transfer.num_in_flight_;
   return TransferBlock{ready_.front(), offset, memory};
 }
 
@@ -60,12 +60,12 @@ std::optional<TransferBlock> BlockList::wait_and_take() {
 void BlockList::finish(const TransferBlock& block, const std::string& error) {
   const std::lock_guard lock(mutex_);
   FileTransfer& transfer = *block.transfer;
-  --transfer.num_under_way_;
+  --transfer.num_in_flight_;
   if (!error.empty() && transfer.error_.empty()) {
     transfer.error_ = error;
     transfer.waiting_ = {};
   }
-  if (transfer.waiting_.empty() && transfer.num_under_way_ == 0) finish_transfer(block.transfer);
+  if (transfer.waiting_.empty() && transfer.num_in_flight_ == 0) finish_transfer(block.transfer);
 }
 
 void BlockList::finish_transfer(const std::shared_ptr<FileTransfer>& transfer) {

@@ -52,7 +52,7 @@ class FileTransfer {
   std::atomic<bool> finished_ = false;
   // The BlockList guards these with its mutex.
   std::span<std::byte> waiting_;  // the rest of `memory`: blocks that have not started
-  int64_t num_under_way_ = 0;     // blocks in flight
+  int64_t num_in_flight_ = 0;     // blocks in flight
   int64_t num_blockers_ = 0;      // earlier overlapping transfers that are not finished
   std::vector<std::shared_ptr<FileTransfer>> followers_;  // that wait until this one is finished
   std::string error_;

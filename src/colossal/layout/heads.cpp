@@ -25,7 +25,7 @@ HeadSharding shard_heads(const RankGrid& grid, std::string_view axis, int64_t qu
       .keys_values = {.segments = {{key_value_heads * head_size, head_size}}, .shards = {{index}}}};
 }
 
-nn::LocalHeads share_heads(int64_t query_heads, int64_t key_value_heads, int ranks, int rank) {
+nn::LocalHeads local_heads_of(int64_t query_heads, int64_t key_value_heads, int ranks, int rank) {
   const HeadSharding sharding =
       shard_heads(RankGrid({{"heads", ranks}}), "heads", query_heads, key_value_heads);
   const auto range_of = [&](const Layout::Dim& dim) {

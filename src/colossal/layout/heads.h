@@ -34,6 +34,6 @@ HeadSharding shard_heads(const RankGrid& grid, std::string_view axis, int64_t qu
 // Returns the query heads and the K/V heads that one rank holds: rank number `rank` along an axis
 // of `ranks` ranks. If there are at least as many query heads as ranks, each rank holds at least
 // one query head.
-nn::LocalHeads share_heads(int64_t query_heads, int64_t key_value_heads, int ranks, int rank);
+nn::LocalHeads local_heads_of(int64_t query_heads, int64_t key_value_heads, int ranks, int rank);
 
 }  // namespace colossal

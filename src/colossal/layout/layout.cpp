@@ -154,17 +154,17 @@ AxisSet Layout::replicated_axes() const {
   return axes;
 }
 
-int Layout::replica(int rank, const AxisSet& summed) const {
-  int replica = 0;
+int Layout::copy_index(int rank, const AxisSet& summed) const {
+  int copy_index = 0;
   for (int axis = 0; axis < grid_.num_axes(); ++axis) {
     if (contains(sharded_axes_, axis) || contains(summed, axis)) continue;
-    replica = replica * grid_.size(axis) + grid_.coordinate(rank, axis);
+    copy_index = copy_index * grid_.size(axis) + grid_.coordinate(rank, axis);
   }
-  return replica;
+  return copy_index;
 }
 
-int Layout::num_replicas(const AxisSet& summed) const {
-  return replica(grid_.num_ranks() - 1, summed) + 1;
+int Layout::num_copies(const AxisSet& summed) const {
+  return copy_index(grid_.num_ranks() - 1, summed) + 1;
 }
 
 Layout Layout::conjugate() const {

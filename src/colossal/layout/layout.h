@@ -73,11 +73,11 @@ class Layout {
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // without axes with one rank
   // Ranks that hold the same indices differ only along replicated and partial axes. Among those
-  // that also agree along the axes in `summed`, replica() returns the index of `rank`, and
-  // num_replicas() their number. For nn::Placement, `summed` is reduction_axes(), and only copy 0
+  // that also agree along the axes in `summed`, copy_index() returns the index of `rank`, and
+  // num_copies() their number. For nn::Placement, `summed` is reduction_axes(), and only copy 0
   // counts in norms and is written to checkpoints.
-  int replica(int rank, const AxisSet& summed = {}) const;
-  int num_replicas(const AxisSet& summed = {}) const;
+  int copy_index(int rank, const AxisSet& summed = {}) const;
+  int num_copies(const AxisSet& summed = {}) const;
 
   // Returns the layout of the tensor's gradient before any reduction. The gradient is sharded as
   // the tensor is; partial along axes where the tensor is replicated, since each rank has the term

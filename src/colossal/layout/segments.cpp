@@ -5,7 +5,7 @@
 
 namespace colossal {
 
-std::vector<Range> held_of_segments(std::span<const Segment> segments, int parts, int part) {
+std::vector<Range> indices_of_part(std::span<const Segment> segments, int parts, int part) {
   std::vector<Range> held;
   int64_t offset = 0;
   for (const Segment& segment : segments) {

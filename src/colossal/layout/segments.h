@@ -20,6 +20,6 @@ struct Segment {
 
 // Cuts every segment of a dim into `parts` parts (see Partition). Returns the indices in part
 // number `part` of all segments, as ascending runs; adjacent runs are merged.
-std::vector<Range> held_of_segments(std::span<const Segment> segments, int parts, int part);
+std::vector<Range> indices_of_part(std::span<const Segment> segments, int parts, int part);
 
 }  // namespace colossal

@@ -133,7 +133,7 @@ class ActivationStore::StoredView final : public SavedTensor {
  private:
   std::shared_ptr<OnDisk> on_disk_;
   std::shared_ptr<Stored> stored_;
-  ViewPlace place_;
+  ViewGeometry place_;
 };
 
 ActivationStore::ActivationStore(TierPools& pools, const TierShares& shares)

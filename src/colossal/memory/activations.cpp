@@ -100,10 +100,10 @@ std::unique_ptr<SavedTensor> Activations::Replay::save(const at::Tensor& tensor)
 }
 
 // A view of a result that is computed again.
-class Activations::CheapTensor final : public SavedTensor {
+class Activations::RecomputableTensor final : public SavedTensor {
  public:
-  CheapTensor(const at::Tensor& view, std::vector<std::unique_ptr<SavedTensor>> inputs,
-              ops::ComputeAgain compute)
+  RecomputableTensor(const at::Tensor& view, std::vector<std::unique_ptr<SavedTensor>> inputs,
+                     ops::ComputeAgain compute)
       : place_(view), inputs_(std::move(inputs)), compute_(std::move(compute)) {}
 
   at::Tensor restore() override {
@@ -114,7 +114,7 @@ class Activations::CheapTensor final : public SavedTensor {
   }
 
  private:
-  ViewPlace place_;
+  ViewGeometry place_;
   std::vector<std::unique_ptr<SavedTensor>> inputs_;
   ops::ComputeAgain compute_;
 };
@@ -140,7 +140,7 @@ at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x
 std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {
   if (chunks_.is_transient(tensor)) return std::make_unique<WeightReference>(chunks_, tensor);
   if (replay_) return replay_->save(tensor);
-  if (auto cheap = save_cheap(tensor)) return cheap;
+  if (auto cheap = save_recomputable(tensor)) return cheap;
   return chunks_.is_weight(tensor) ? keep(tensor) : store_.save(tensor);
 }
 
@@ -153,7 +153,7 @@ void Activations::made(const at::Tensor& result, const std::vector<at::Tensor>& 
   recipes_.insert_or_assign(result.storage().unsafeGetStorageImpl(), std::move(recipe));
 }
 
-std::unique_ptr<SavedTensor> Activations::save_cheap(const at::Tensor& tensor) {
+std::unique_ptr<SavedTensor> Activations::save_recomputable(const at::Tensor& tensor) {
   if (!tensor.has_storage()) return nullptr;
   const auto found = recipes_.find(tensor.storage().unsafeGetStorageImpl());
   if (found == recipes_.end() || found->second.result.expired()) return nullptr;
@@ -163,7 +163,7 @@ std::unique_ptr<SavedTensor> Activations::save_cheap(const at::Tensor& tensor) {
   for (const at::Tensor& input : recipe.inputs) {
     inputs.push_back(input.defined() ? save(input) : nullptr);
   }
-  return std::make_unique<CheapTensor>(tensor, std::move(inputs), recipe.compute);
+  return std::make_unique<RecomputableTensor>(tensor, std::move(inputs), recipe.compute);
 }
 
 }  // namespace colossal::memory

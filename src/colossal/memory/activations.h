@@ -44,14 +44,15 @@ class Activations final : public nn::BlockRunner,
   class Scope {
    public:
     explicit Scope(Activations& activations, int64_t first_block = 0)
-        : saving_(activations), cheap_(activations.recompute_.selective ? &activations : nullptr) {
+        : saving_(activations),
+          recomputable_(activations.recompute_.selective ? &activations : nullptr) {
       activations.store_.begin_forward();
       activations.first_block_ = first_block;
     }
 
    private:
     SavedTensorScope saving_;
-    ops::RecomputableResultScope cheap_;
+    ops::RecomputableResultScope recomputable_;
   };
 
   // Runs a block's forward pass on x, the block's input. The model calls this through StepContext.
@@ -62,7 +63,7 @@ class Activations final : public nn::BlockRunner,
   class Replay;
   class WeightReference;
   class ReplayedTensor;
-  class CheapTensor;
+  class RecomputableTensor;
 
   // How to recompute a result: `result` is its storage.
   struct Recipe {
@@ -74,7 +75,7 @@ class Activations final : public nn::BlockRunner,
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override;
   void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
             ops::ComputeAgain compute) override;
-  std::unique_ptr<SavedTensor> save_cheap(const at::Tensor& tensor);
+  std::unique_ptr<SavedTensor> save_recomputable(const at::Tensor& tensor);
 
   ChunkEngine& chunks_;
   Recompute recompute_;

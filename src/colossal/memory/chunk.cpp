@@ -145,7 +145,7 @@ int64_t Chunk::loading_bytes() const {
 
 void Chunk::fetch(const std::function<void()>& arrived) {
   wanted_ = true;
-  brought_.clear();
+  experts_on_device_.clear();
   // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
   // other ranks may not have it, so that all gather once more, the same bits.
   whole_weights_->take();
@@ -181,13 +181,14 @@ void Chunk::fetch_when_used() {
   const bool is_here = std::exchange(wanted_, true) || uses_ > 0;
   whole_weights_->take();
   if (is_here) return;
-  brought_.clear();
-  for (const Slot& slot : plan.slots) brought_.emplace_back(slot.parameter->local_shape()[0]);
+  experts_on_device_.clear();
+  for (const Slot& slot : plan.slots)
+    experts_on_device_.emplace_back(slot.parameter->local_shape()[0]);
 }
 
 void Chunk::fetch_experts(size_t slot, const std::vector<int64_t>& counts) {
-  if (brought_.empty()) return;
-  std::vector<bool>& here = brought_[slot];
+  if (experts_on_device_.empty()) return;
+  std::vector<bool>& here = experts_on_device_[slot];
   const int64_t of_expert = plan.slots[slot].numel / std::ssize(here);
   COLOSSAL_CHECK(of_expert * std::ssize(here) == plan.slots[slot].numel,
                  "{}: {} elements of {} experts", plan.slots[slot].parameter->name,
@@ -201,8 +202,8 @@ void Chunk::fetch_experts(size_t slot, const std::vector<int64_t>& counts) {
 }
 
 void Chunk::fetch_all() {
-  for (size_t slot = 0; slot < brought_.size(); ++slot) {
-    fetch_experts(slot, std::vector<int64_t>(brought_[slot].size(), 1));
+  for (size_t slot = 0; slot < experts_on_device_.size(); ++slot) {
+    fetch_experts(slot, std::vector<int64_t>(experts_on_device_[slot].size(), 1));
   }
 }
 

@@ -220,7 +220,7 @@ class Chunk {
   std::deque<TierTransfer> loads_;  // of the next or current fetch, in order
   int64_t load_begun_ = 0;  // number of elements of weights() whose reading began for that fetch
   // After fetch_when_used(): for each slot, which experts are on the device. Empty after a fetch().
-  std::vector<std::vector<bool>> brought_;
+  std::vector<std::vector<bool>> experts_on_device_;
   comm::Work gather_;  // of weights
   int uses_ = 0;       // number of current uses
   bool wanted_ = false;

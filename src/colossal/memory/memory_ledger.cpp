@@ -294,9 +294,9 @@ MemoryScope::MemoryScope(const MemoryLedger& ledger, c10::DeviceType device)
     : books_before_(std::exchange(counting_books, ledger.books_)),
       device_before_(std::exchange(counted_device, device)) {}
 
-CountingThread::CountingThread() : books_(counting_books), device_(counted_device) {}
+CountingContext::CountingContext() : books_(counting_books), device_(counted_device) {}
 
-MemoryScope::MemoryScope(const CountingThread& as)
+MemoryScope::MemoryScope(const CountingContext& as)
     : books_before_(std::exchange(counting_books, as.books_)),
       device_before_(std::exchange(counted_device, as.device_)) {}
 

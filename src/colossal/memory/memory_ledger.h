@@ -75,9 +75,9 @@ class MemoryLedger {
 
 // Captures which ledger counts the constructing thread's allocations, and of which device type, so
 // that a MemoryScope on a worker thread can count in the same ledger.
-class CountingThread {
+class CountingContext {
  public:
-  CountingThread();
+  CountingContext();
 
  private:
   friend class MemoryScope;
@@ -91,8 +91,8 @@ class CountingThread {
 class MemoryScope {
  public:
   MemoryScope(const MemoryLedger& ledger, c10::DeviceType device);
-  explicit MemoryScope(const CountingThread& as);  // as on the thread that constructed `as`
-  MemoryScope();                                   // counts nothing
+  explicit MemoryScope(const CountingContext& as);  // as on the thread that constructed `as`
+  MemoryScope();                                    // counts nothing
   ~MemoryScope();
   MemoryScope(const MemoryScope&) = delete;
   MemoryScope& operator=(const MemoryScope&) = delete;

@@ -20,9 +20,9 @@ class SavedTensor {
 };
 
 // Sizes, strides and offset of a view, to make an equal view of a copy of the view's storage.
-class ViewPlace {
+class ViewGeometry {
  public:
-  explicit ViewPlace(const at::Tensor& view)
+  explicit ViewGeometry(const at::Tensor& view)
       : sizes_(view.sizes().vec()),
         strides_(view.strides().vec()),
         offset_(view.storage_offset()) {}

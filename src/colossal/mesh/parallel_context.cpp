@@ -176,8 +176,8 @@ void ParallelContext::make_pipeline_groups() {
   const int last = strategy_.num_stages() - 1;
   const int first_end = rank_at_stage(0), last_end = rank_at_stage(last);
   const bool holds_one_end = first_end != last_end && (holds_stage(0) || holds_stage(last));
-  ends_ = world_.group(kEndsAxis,
-                       holds_one_end ? std::vector{first_end, last_end} : std::vector{rank()});
+  tied_table_group_ = world_.group(
+      kEndsAxis, holds_one_end ? std::vector{first_end, last_end} : std::vector{rank()});
   for (int stage = 0; stage < last; ++stage) {
     const int from = rank_at_stage(stage), to = rank_at_stage(stage + 1);
     if (from == to || !(holds_stage(stage) || holds_stage(stage + 1))) continue;

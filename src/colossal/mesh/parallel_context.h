@@ -70,7 +70,7 @@ class ParallelContext {
   // The ranks that hold the first and the last stage of this rank's pipeline, if these are two
   // ranks and this rank is one of them; else this rank alone. If the head is tied, both hold its
   // table.
-  const comm::Group& tied_table_group() const { return ends_; }
+  const comm::Group& tied_table_group() const { return tied_table_group_; }
   // Returns the group of two ranks that carries activations from `stage` to the next stage
   // (forward), or gradients from the next stage to `stage` (backward). The two stages must be on
   // different ranks of pp, and this rank must hold one of them; else throws InternalError. The
@@ -111,7 +111,7 @@ class ParallelContext {
   comm::Group alone_;
   comm::Group background_;
   comm::Group mirror_;
-  comm::Group ends_;
+  comm::Group tied_table_group_;
   std::map<std::pair<int, Way>, comm::Group> channels_;
 };
 

@@ -53,8 +53,8 @@ std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig&
   return sliding;
 }
 
-std::vector<bool> read_pattern_of_windows(ConfigFields& fields, DecoderConfig& config,
-                                          int64_t pattern) {
+std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& config,
+                                      int64_t pattern) {
   pattern = fields.size("sliding_window_pattern", pattern, kMaximumLayers);
   fields.ignore("_sliding_window_pattern");  // layer_types stands beside it
   std::vector<bool> sliding = read_sliding_layers(

@@ -41,8 +41,7 @@ std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig&
 // Sets a sliding window for all layers except every `pattern`-th one. In config.json,
 // sliding_window_pattern overrides `pattern`, and layer_types overrides both. Returns, for each
 // layer, whether it has a window.
-std::vector<bool> read_pattern_of_windows(ConfigFields& fields, DecoderConfig& config,
-                                          int64_t pattern);
+std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& config, int64_t pattern);
 
 // Sets the window of the layers whose entry in `sliding` is true. Before the call, config.attention
 // must have a single entry.

@@ -45,7 +45,7 @@ const Family& family_of(const nlohmann::json& config) {
 nlohmann::json text_config(nlohmann::json config) {
   const nlohmann::json type = config.value("model_type", nlohmann::json());
   for (const Family& family : families()) {
-    if (!family.with_images || type != family.with_images) continue;
+    if (!family.multimodal_model_type || type != family.multimodal_model_type) continue;
     nlohmann::json text = ConfigFields(config).object("text_config");
     if (!text.is_object()) {
       throw FieldError({"text_config"}, "",
@@ -143,7 +143,7 @@ void add_value_head(ModelSpecification& specification) {
   if (specification.weights.empty()) return;
   const io::TensorDirectory folder(specification.weights);
   if (!folder.contains(std::string(kValueHead) + ".weight")) {
-    specification.without_weights = {"value.weight"};
+    specification.newly_initialized = {"value.weight"};
   }
 }
 
@@ -254,7 +254,7 @@ void find_new_parts_of_draft_head(ModelSpecification& specification) {
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     const std::string& name = parameter->name;
     if (name.starts_with("blocks.") || name.find("_product.") != name.npos) {
-      specification.without_weights.push_back(name);
+      specification.newly_initialized.push_back(name);
     }
   }
 }
@@ -302,7 +302,7 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.score_head && !specification.decoder.score_head) {
     make_score_head(family_of(specification.config), specification);
     specification.facts = facts(specification.decoder);
-    if (!specification.weights.empty()) specification.without_weights = {"score.weight"};
+    if (!specification.weights.empty()) specification.newly_initialized = {"score.weight"};
   }
   if (request.value_head) add_value_head(specification);
   if (request.draft_head) {
@@ -517,7 +517,7 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
   specification.facts.key_value_cache_features =
       specification.decoder.key_value_cache_features(keeps_latents);
   if (adapter && !adapter->weights.empty()) {  // whose folder has what it trains as it is
-    std::erase_if(specification.without_weights, [&](const std::string& parameter) {
+    std::erase_if(specification.newly_initialized, [&](const std::string& parameter) {
       return std::ranges::count(adapter->trained, parameter) > 0;
     });
   }
@@ -569,8 +569,8 @@ ModelSpecification with_adapter(ModelSpecification specification,
   return specification;
 }
 
-std::optional<std::string> spare_tensor(const ModelSpecification& specification,
-                                        const std::string& name) {
+std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& specification,
+                                                   const std::string& name) {
   const WeightNames names = names_of(specification);
   for (std::string_view end : names.computed) {
     if (name.ends_with(end)) return "";
@@ -578,15 +578,15 @@ std::optional<std::string> spare_tensor(const ModelSpecification& specification,
   for (const std::string& begin : names.unused) {
     if (name.starts_with(begin)) return "";
   }
-  if (family_of(specification.config).with_images && is_for_images(name)) return "";
+  if (family_of(specification.config).multimodal_model_type && is_for_images(name)) return "";
   if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
-  if (specification.decoder.is_draft_head && !specification.without_weights.empty() &&
+  if (specification.decoder.is_draft_head && !specification.newly_initialized.empty() &&
       name.starts_with(names.blocks)) {
     return "";  // of the blocks of the model that is guessed for
   }
   const bool predicts = !specification.decoder.score_head;
   const bool has_new_head =
-      !specification.without_weights.empty() ||
+      !specification.newly_initialized.empty() ||
       (specification.adapter && std::ranges::count(specification.adapter->trained, "score.weight"));
   if (!predicts && has_new_head &&
       (name == slice_in_files(specification, "head.weight").name ||

@@ -48,7 +48,7 @@ struct ModelSpecification {
   ModelFacts facts;
   std::filesystem::path weights;  // folder of the weights; empty: random weights
   // Parameters that are not in the folder and are newly initialized, such as a new head.
-  std::vector<std::string> without_weights = {};
+  std::vector<std::string> newly_initialized = {};
   std::optional<ModelAdapter> adapter = std::nullopt;
 };
 
@@ -122,7 +122,7 @@ TensorSlice slice_in_model(const ModelSpecification& specification, const std::s
 // For a tensor of a Hugging Face file to which no parameter maps: returns "" if the model ignores
 // the tensor or computes its values itself; the name of the original if the tensor is a copy (the
 // head of a model with tied embeddings); and nullopt if the tensor is unknown.
-std::optional<std::string> spare_tensor(const ModelSpecification& specification,
-                                        const std::string& name);
+std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& specification,
+                                                   const std::string& name);
 
 }  // namespace colossal::models

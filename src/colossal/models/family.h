@@ -29,7 +29,7 @@ struct Family {
   std::vector<Preset> presets;
   // model_type of the multimodal models whose text_config describes a model of this family; of
   // these models' folders only the text model is read. Null: there are none.
-  const char* with_images = nullptr;
+  const char* multimodal_model_type = nullptr;
 };
 
 // All supported families.

@@ -18,12 +18,14 @@ void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInp
     if (!mlp || !attention) return;
     std::vector<std::string> all = kQkv;
     for (const std::string& product : mlp_products(config)) all.push_back(product);
-    found.push_back({.products = all, .maker = "attention_norm", .by_norm = true});
+    found.push_back({.products = all, .producer = "attention_norm", .producer_is_norm = true});
     return;
   }
-  if (attention) found.push_back({.products = kQkv, .maker = "attention_norm", .by_norm = true});
+  if (attention)
+    found.push_back({.products = kQkv, .producer = "attention_norm", .producer_is_norm = true});
   if (!mlp) return;
-  found.push_back({.products = mlp_products(config), .maker = "mlp_norm", .by_norm = true});
+  found.push_back(
+      {.products = mlp_products(config), .producer = "mlp_norm", .producer_is_norm = true});
 }
 
 }  // namespace
@@ -34,15 +36,15 @@ std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t lay
   add_norms(config, layer, found);
   // What attention weighs are values, each head's for itself.
   if (!config.has_latents() && config.heads == config.kv_heads) {
-    found.push_back({.products = {"attention_output"}, .maker = "value"});
+    found.push_back({.products = {"attention_output"}, .producer = "value"});
   }
   if (config.has_experts(layer)) {
     if (!config.clamped_gate) {
-      found.push_back({.products = {"experts.down"}, .maker = "experts.up", .of_experts = true});
+      found.push_back({.products = {"experts.down"}, .producer = "experts.up", .of_experts = true});
     }
     return found;
   }
-  if (config.gated) found.push_back({.products = {"mlp_down"}, .maker = "mlp_up"});
+  if (config.gated) found.push_back({.products = {"mlp_down"}, .producer = "mlp_up"});
   return found;
 }
 

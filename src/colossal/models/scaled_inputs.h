@@ -14,8 +14,8 @@ namespace colossal::models {
 // the rows of another linear layer's weight. Names are relative to the block: "attention_norm".
 struct ScaledInputs {
   std::vector<std::string> products;
-  std::string maker;
-  bool by_norm = false;
+  std::string producer;
+  bool producer_is_norm = false;
   bool of_experts = false;  // each expert has its own input and factors
 };
 

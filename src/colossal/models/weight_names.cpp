@@ -9,19 +9,19 @@ namespace {
 
 // The layer of ours and, where it is not one that files name by itself, its parameter's last name.
 struct Found {
-  const LayerName& layer;
+  const LayerMapping& layer;
   std::string kind;  // ".weight", ".bias"; empty: part of the file's name
 };
 
 // local: the parameter's name without its block.
-Found find_layer(const std::vector<LayerName>& names, std::string_view local,
+Found find_layer(const std::vector<LayerMapping>& names, std::string_view local,
                  const std::string& parameter) {
-  for (const LayerName& name : names) {
+  for (const LayerMapping& name : names) {
     if (name.ours == local) return {name, ""};
   }
   const size_t last = local.rfind('.');
   COLOSSAL_CHECK(last != std::string_view::npos, "no parameter {} in this family", parameter);
-  for (const LayerName& name : names) {
+  for (const LayerMapping& name : names) {
     if (name.ours == local.substr(0, last)) return {name, std::string(local.substr(last))};
   }
   COLOSSAL_CHECK(false, "no parameter {} in this family", parameter);
@@ -29,9 +29,9 @@ Found find_layer(const std::vector<LayerName>& names, std::string_view local,
 
 // `count` features from `begin` on in each of the groups that the heads of keys make, which have
 // `size` features.
-LayerName::Rows rows_of_groups(const DecoderConfig& config, int64_t begin, int64_t count,
-                               int64_t size) {
-  LayerName::Rows rows{{}, config.kv_heads * size};
+LayerMapping::Rows rows_of_groups(const DecoderConfig& config, int64_t begin, int64_t count,
+                                  int64_t size) {
+  LayerMapping::Rows rows{{}, config.kv_heads * size};
   for (int64_t group = 0; group < config.kv_heads; ++group) {
     rows.runs.push_back({group * size + begin, group * size + begin + count});
   }
@@ -48,8 +48,8 @@ int64_t stacked_size(const DecoderConfig& config) {
 
 }  // namespace
 
-void WeightNames::set(std::string_view ours, std::string_view theirs, LayerName::Rows rows) {
-  std::erase_if(of_a_block, [&](const LayerName& name) { return name.ours == ours; });
+void WeightNames::set(std::string_view ours, std::string_view theirs, LayerMapping::Rows rows) {
+  std::erase_if(of_a_block, [&](const LayerMapping& name) { return name.ours == ours; });
   of_a_block.push_back({.ours = ours, .theirs = theirs, .rows = std::move(rows)});
 }
 
@@ -80,40 +80,40 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   return slice;
 }
 
-LayerName::Rows stacked_queries(const DecoderConfig& config) {
+LayerMapping::Rows stacked_queries(const DecoderConfig& config) {
   return {{{0, config.query_features()}}, stacked_size(config)};
 }
 
-LayerName::Rows stacked_keys(const DecoderConfig& config) {
+LayerMapping::Rows stacked_keys(const DecoderConfig& config) {
   const int64_t begin = config.query_features();
   return {{{begin, begin + config.key_features()}}, stacked_size(config)};
 }
 
-LayerName::Rows stacked_values(const DecoderConfig& config) {
+LayerMapping::Rows stacked_values(const DecoderConfig& config) {
   const int64_t begin = config.query_features() + config.key_features();
   return {{{begin, begin + config.key_features()}}, stacked_size(config)};
 }
 
-LayerName::Rows grouped_queries(const DecoderConfig& config) {
+LayerMapping::Rows grouped_queries(const DecoderConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, 0, queries, queries + 2 * config.head_size);
 }
 
-LayerName::Rows grouped_keys(const DecoderConfig& config) {
+LayerMapping::Rows grouped_keys(const DecoderConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, queries, config.head_size, queries + 2 * config.head_size);
 }
 
-LayerName::Rows grouped_values(const DecoderConfig& config) {
+LayerMapping::Rows grouped_values(const DecoderConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, queries + config.head_size, config.head_size,
                         queries + 2 * config.head_size);
 }
 
-LayerName::Rows latent_queries(const DecoderConfig& config) {
+LayerMapping::Rows latent_queries(const DecoderConfig& config) {
   const int64_t size = config.head_size;
   const int64_t plain = size - config.attention.front().rotary.channels;
-  LayerName::Rows rows{{}, config.query_features()};
+  LayerMapping::Rows rows{{}, config.query_features()};
   for (int64_t begin = 0; begin < rows.total; begin += size) {
     rows.runs.push_back({begin + plain, begin + size});
     rows.runs.push_back({begin, begin + plain});
@@ -121,11 +121,11 @@ LayerName::Rows latent_queries(const DecoderConfig& config) {
   return rows;
 }
 
-LayerName::Rows stacked_gate(const DecoderConfig& config) {
+LayerMapping::Rows stacked_gate(const DecoderConfig& config) {
   return {{{0, config.inner}}, 2 * config.inner};
 }
 
-LayerName::Rows stacked_up(const DecoderConfig& config) {
+LayerMapping::Rows stacked_up(const DecoderConfig& config) {
   return {{{config.inner, 2 * config.inner}}, 2 * config.inner};
 }
 

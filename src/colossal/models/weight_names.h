@@ -13,7 +13,7 @@ namespace colossal::models {
 // Maps one layer of the model to the layer of the file that holds it. The last component of a
 // parameter's name ("weight", "bias") is the same in both. A parameter for which it is not has an
 // entry with its full name, before the entry of its layer.
-struct LayerName {
+struct LayerMapping {
   // The rows of the file's layer that belong to the model's layer.
   struct Rows {
     std::vector<Range> runs;
@@ -32,16 +32,16 @@ struct LayerName {
 };
 
 struct WeightNames {
-  std::string_view blocks;            // what precedes a block's number in files: "transformer.h."
-  std::vector<LayerName> of_a_block;  // layers of a block, named relative to it
-  std::vector<LayerName> others;      // all other layers
+  std::string_view blocks;  // what precedes a block's number in files: "transformer.h."
+  std::vector<LayerMapping> of_a_block;  // layers of a block, named relative to it
+  std::vector<LayerMapping> others;      // all other layers
   // Suffixes of tensors in older files that the model does not read because it computes them.
   std::vector<std::string_view> computed = {};
   // Prefixes of other tensors in files that the model does not use.
   std::vector<std::string> unused = {};
 
   // Adds or replaces the entry of the layer `ours` in of_a_block.
-  void set(std::string_view ours, std::string_view theirs, LayerName::Rows rows = {});
+  void set(std::string_view ours, std::string_view theirs, LayerMapping::Rows rows = {});
 };
 
 // Returns where a parameter is stored. Throws InternalError if `names` has no entry for it.
@@ -49,19 +49,19 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter);
 
 // The rows of queries, keys and values in a fused layer with all queries, then all keys, then all
 // values.
-LayerName::Rows stacked_queries(const DecoderConfig& config);
-LayerName::Rows stacked_keys(const DecoderConfig& config);
-LayerName::Rows stacked_values(const DecoderConfig& config);
+LayerMapping::Rows stacked_queries(const DecoderConfig& config);
+LayerMapping::Rows stacked_keys(const DecoderConfig& config);
+LayerMapping::Rows stacked_values(const DecoderConfig& config);
 // The same in a fused layer that is grouped by key head: query heads of the first group, its key
 // head, its value head, then the next group.
-LayerName::Rows grouped_queries(const DecoderConfig& config);
-LayerName::Rows grouped_keys(const DecoderConfig& config);
-LayerName::Rows grouped_values(const DecoderConfig& config);
+LayerMapping::Rows grouped_queries(const DecoderConfig& config);
+LayerMapping::Rows grouped_keys(const DecoderConfig& config);
+LayerMapping::Rows grouped_values(const DecoderConfig& config);
 // The rows in files of latent attention's queries, in the model's order: the rotary features of
 // each head are the last in files and the first in the model.
-LayerName::Rows latent_queries(const DecoderConfig& config);
+LayerMapping::Rows latent_queries(const DecoderConfig& config);
 // The rows of the gate and the up projection in a fused layer with all of gate, then all of up.
-LayerName::Rows stacked_gate(const DecoderConfig& config);
-LayerName::Rows stacked_up(const DecoderConfig& config);
+LayerMapping::Rows stacked_gate(const DecoderConfig& config);
+LayerMapping::Rows stacked_up(const DecoderConfig& config);
 
 }  // namespace colossal::models

@@ -283,7 +283,7 @@ std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
   among_heads.head_size = options.head_size();
   among_heads.value_size = options.value;
   parts.attention = attention(name, among_heads);
-  parts.of_latents = attention_of_latents(name, options);
+  parts.absorbed_attention = attention_of_latents(name, options);
   return std::make_unique<LatentAttentionLayer>(options, std::move(parts));
 }
 
@@ -302,7 +302,7 @@ void DenseBuilder::make_down(const LatentAttentionOptions& options,
                              LatentAttentionLayer::Parts& parts) {
   AdaptedInput input = input_of_latents(options.hidden);
   parts.move = std::move(input.way.move);
-  input.way = LowRankAdapter::Way::here(input.way.of_x);
+  input.way = LowRankAdapter::LayoutChange::here(input.way.of_x);
   std::vector<ParameterHandle> weights;
   std::vector<AdaptedProduct> products;
   const auto make = [&](const char* name, int64_t out_features) {
@@ -369,7 +369,7 @@ std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
   Router of_layer = router(options);
   return make_experts({.layer = options.layer,
                        .router = std::move(of_layer),
-                       .share_rows = share_rows(),
+                       .gather_token_rows = gather_token_rows(),
                        .stacks = expert_stacks(name, options),
                        .places = expert_places(options)},
                       options);
@@ -454,7 +454,7 @@ ExpertAdapter DenseBuilder::expert_adapter(const std::vector<AdaptedStack>& stac
 
 std::unique_ptr<Experts> DenseBuilder::make_experts(ExpertsParts parts,
                                                     const ExpertsOptions& /*options*/) {
-  return std::make_unique<DenseExperts>(std::move(parts));
+  return std::make_unique<LocalExperts>(std::move(parts));
 }
 
 std::unique_ptr<GatedActivation> DenseBuilder::gated_activation(const std::string& name,

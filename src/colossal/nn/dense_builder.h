@@ -110,8 +110,8 @@ class DenseBuilder : public Builder {
     int64_t layer = 0;  // index of the block
   };
   virtual Placement of_expert_adapter(const ExpertFactor& /*factor*/) const { return whole(); }
-  // See ExpertsParts::share_rows.
-  virtual ShareRows share_rows() const { return nullptr; }
+  // See ExpertsParts::gather_token_rows.
+  virtual GatherTokenRows gather_token_rows() const { return nullptr; }
   // Number of ranks that divide each expert, whose results are summed.
   virtual int expert_parts() const { return 1; }
   // Makes the layer of these parts.
@@ -175,7 +175,7 @@ class DenseBuilder : public Builder {
     // Makes dropout of this rank's part of the input. Null: dropout() makes it.
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
-    LowRankAdapter::Way way{};
+    LowRankAdapter::LayoutChange way{};
   };
   // Returns the description of the activation that latent attention projects down to latents.
   // `way.move` redistributes the latents: afterwards every rank that has heads of a token has all
@@ -228,7 +228,7 @@ class DenseBuilder : public Builder {
   // These make the parts of latent attention. make_down(): the down-projection and `parts.move`;
   // latent_norm(): a norm of latents; latent_weight() and latent_product(): the weight and the
   // linear layer of an up-projection; attention_of_latents():
-  // LatentAttentionLayer::Parts::of_latents.
+  // LatentAttentionLayer::Parts::absorbed_attention.
   void make_down(const LatentAttentionOptions& options, LatentAttentionLayer::Parts& parts);
   std::unique_ptr<Norm> latent_norm(const std::string& name, int64_t features, double epsilon);
   ParameterHandle latent_weight(const std::string& name, const LinearOptions& options);

@@ -108,7 +108,8 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
     COLOSSAL_CHECK(context.whole_sequence <= context.sequence,
                    "a sequence of {} positions over several ranks with kept keys and values",
                    context.whole_sequence);
-    seen = context.key_values->attend(layer_, queries, keys, values, options, brought(context));
+    seen = context.key_values->attend(layer_, queries, keys, values, options,
+                                      rows_with_virtual_tokens(context));
   } else {
     options.documents = context.documents;
     seen = attend(queries, keys, values, options, context);
@@ -123,8 +124,9 @@ ops::VirtualTokens DenseAttention::seen_by_queries(const ops::VirtualTokens& tok
   return {seen(tokens.keys), seen(tokens.values)};
 }
 
-std::vector<RowsBehindVirtualTokens> DenseAttention::brought(const StepContext& context) const {
-  std::vector<RowsBehindVirtualTokens> rows;
+std::vector<RowsWithVirtualTokens> DenseAttention::rows_with_virtual_tokens(
+    const StepContext& context) const {
+  std::vector<RowsWithVirtualTokens> rows;
   for (const auto& [adapter, begin, count] : context.adapted_rows) {
     const auto found = adapter->virtual_tokens.find(head_options_.stream());
     if (found != adapter->virtual_tokens.end()) {
@@ -182,7 +184,7 @@ at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& 
   const TokenTable& table = parts_.table;
   const at::Tensor tokens = x.flatten(0, 1);
   const ops::LogitOptions options = parts_.logit_options(tokens, context, scope);
-  if (parts_.goes_by_blocks(context)) {
+  if (parts_.computes_by_blocks(context)) {
     return ops::linear_cross_entropy(tokens, table.blocks("vocabulary_head"), labels.flatten(),
                                      table.vocabulary(), {}, nullptr, options);
   }

@@ -128,7 +128,7 @@ class DenseAttention : public Attention {
   // Selects the key heads of `tokens` that this rank's queries attend to.
   ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
   // Returns the step's rows whose per-request adapters have virtual tokens for this layer.
-  std::vector<RowsBehindVirtualTokens> brought(const StepContext& context) const;
+  std::vector<RowsWithVirtualTokens> rows_with_virtual_tokens(const StepContext& context) const;
 
   int64_t layer_;
   AttentionHeads heads_;

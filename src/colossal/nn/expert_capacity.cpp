@@ -47,9 +47,10 @@ int64_t capacity_of(const RouterOptions& options, int64_t positions) {
 
 at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
                            const StepContext& context, int64_t first_token,
-                           const ShareRows& share) {
+                           const GatherTokenRows& share) {
   const at::Tensor own = rows_of(routing, context, first_token);
-  const SharedRows shared = share ? share(own, context.whole_sequence) : SharedRows{own};
+  const GatheredTokenRows shared =
+      share ? share(own, context.whole_sequence) : GatheredTokenRows{own};
   if (own.is_meta()) return routing.experts;
   const int64_t chosen = options.chosen;
   const auto of_choices = [&](int64_t column) {

@@ -14,7 +14,7 @@ namespace colossal::nn {
 
 // The rows of all ranks that route tokens of the same sequences, concatenated; this rank's rows
 // begin at `first`.
-struct SharedRows {
+struct GatheredTokenRows {
   at::Tensor rows;
   int64_t first = 0;
 };
@@ -23,7 +23,7 @@ struct SharedRows {
 // kColumnOfRow is the index of the token's position among this rank's positions of the sequence; in
 // the result it is the position in the whole sequence, which has `positions` tokens. Null: only
 // this rank routes tokens of its sequences.
-using ShareRows = std::function<SharedRows(const at::Tensor& rows, int64_t positions)>;
+using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kColumnOfRow = 1;
 
 // Returns max(1, ceil(capacity_factor * positions * chosen / experts)): the capacity of each expert
@@ -38,6 +38,7 @@ int64_t capacity_of(const RouterOptions& options, int64_t positions);
 // sequence] of this rank, of the first token that this rank routes; its other tokens follow that
 // one. On the meta device nothing is dropped.
 at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
-                           const StepContext& context, int64_t first_token, const ShareRows& share);
+                           const StepContext& context, int64_t first_token,
+                           const GatherTokenRows& share);
 
 }  // namespace colossal::nn

@@ -128,7 +128,7 @@ bool SeparateStacks::can_be_copied() const {
   return is_plain(gate_) && adapters_.none();
 }
 
-DenseExperts::DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {
+LocalExperts::LocalExperts(ExpertsParts parts) : parts_(std::move(parts)) {
   const std::vector<int64_t>& order = parts_.places.order;
   expected_ = parts_.places.expected;
   if (order.empty()) return;
@@ -142,14 +142,14 @@ DenseExperts::DenseExperts(ExpertsParts parts) : parts_(std::move(parts)) {
   }
 }
 
-at::Tensor DenseExperts::places_of(const at::Tensor& experts) {
+at::Tensor LocalExperts::places_of(const at::Tensor& experts) {
   if (!place_of_expert_.defined()) return experts;
   if (experts.is_meta()) return experts;
   place_of_expert_ = place_of_expert_.to(experts.device());
   return place_of_expert_.index_select(0, experts.flatten()).view_as(experts);
 }
 
-std::vector<int64_t> DenseExperts::by_expert(const std::vector<int64_t>& of_places) const {
+std::vector<int64_t> LocalExperts::by_expert(const std::vector<int64_t>& of_places) const {
   const std::vector<int64_t>& order = parts_.places.order;
   if (order.empty()) return of_places;
   std::vector<int64_t> counts(of_places.size());
@@ -157,16 +157,17 @@ std::vector<int64_t> DenseExperts::by_expert(const std::vector<int64_t>& of_plac
   return counts;
 }
 
-at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context,
+at::Tensor LocalExperts::forward(const at::Tensor& x, const StepContext& context,
                                  const std::function<void()>& meanwhile) {
   const at::Tensor tokens = tokens_of(x, context);
   const bool for_losses = context.router_records && context.router_records->for_losses;
   const RouterOptions& options = parts_.router.options();
   const Routing routing = parts_.router.route(tokens, for_losses);
   const bool has_capacity = options.capacity_factor > 0 && context.training;
-  const at::Tensor experts = has_capacity ? within_capacity(routing, options, context,
-                                                            first_token(context), parts_.share_rows)
-                                          : routing.experts;
+  const at::Tensor experts = has_capacity
+                                 ? within_capacity(routing, options, context, first_token(context),
+                                                   parts_.gather_token_rows)
+                                 : routing.experts;
   const ops::ExpertOrder order =
       ops::order_by_expert(places_of(experts), options.experts, expected_);
   if (context.router_records) record(routing, by_expert(order.counts), context);
@@ -176,7 +177,7 @@ at::Tensor DenseExperts::forward(const at::Tensor& x, const StepContext& context
 }
 
 // Sums are products with ones and zeros: in an order that is the same in every run.
-void DenseExperts::record(const Routing& routing, const std::vector<int64_t>& counts,
+void LocalExperts::record(const Routing& routing, const std::vector<int64_t>& counts,
                           const StepContext& context) const {
   RouterRecord& made = context.router_records->layers.emplace_back();
   made.layer = parts_.layer;

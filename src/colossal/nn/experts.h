@@ -114,15 +114,15 @@ struct ExpertsParts {
   Router router;
   // Gathers rows over the ranks that route tokens of the same sequences (expert_capacity.h); null:
   // only this rank routes them.
-  ShareRows share_rows;
+  GatherTokenRows gather_token_rows;
   std::unique_ptr<ExpertStacks> stacks;
   ExpertPlaces places;
 };
 
 // A mixture-of-experts layer with all experts on this rank.
-class DenseExperts : public Experts {
+class LocalExperts : public Experts {
  public:
-  explicit DenseExperts(ExpertsParts parts);
+  explicit LocalExperts(ExpertsParts parts);
   at::Tensor forward(const at::Tensor& x, const StepContext& context,
                      const std::function<void()>& meanwhile) override;
 

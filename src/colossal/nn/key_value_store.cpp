@@ -9,12 +9,13 @@ namespace colossal::nn {
 ContiguousKeyValueStore::ContiguousKeyValueStore(int64_t layers, int64_t capacity)
     : layers_(layers), capacity_(capacity) {}
 
-at::Tensor ContiguousKeyValueStore::attend(int64_t index, const at::Tensor& queries,
-                                           const at::Tensor& keys, const at::Tensor& values,
-                                           const ops::AttentionOptions& options,
-                                           const std::vector<RowsBehindVirtualTokens>& brought) {
-  COLOSSAL_CHECK(brought.empty(), "{} runs of rows with virtual tokens of their own",
-                 brought.size());
+at::Tensor ContiguousKeyValueStore::attend(
+    int64_t index, const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+    const ops::AttentionOptions& options,
+    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) {
+  COLOSSAL_CHECK(rows_with_virtual_tokens.empty(),
+                 "{} runs of rows with virtual tokens of their own",
+                 rows_with_virtual_tokens.size());
   Layer& layer = layers_.at(index);
   if (!layer.keys.defined()) {
     const auto with_capacity = [&](const at::Tensor& like) {

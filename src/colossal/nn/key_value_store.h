@@ -14,7 +14,7 @@ namespace colossal::nn {
 
 // Rows [begin, begin + count) of a step's tokens attend to the virtual tokens `tokens`, which
 // precede the tokens of their sequences.
-struct RowsBehindVirtualTokens {
+struct RowsWithVirtualTokens {
   ops::VirtualTokens tokens;
   int64_t begin = 0;
   int64_t count = 0;
@@ -32,7 +32,7 @@ class KeyValueStore {
   // ascending, disjoint.
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
-                            const std::vector<RowsBehindVirtualTokens>& brought) = 0;
+                            const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) = 0;
 };
 
 // Stores a batch of sequences of equal length, each contiguous in memory. `brought` must be empty.
@@ -44,7 +44,7 @@ class ContiguousKeyValueStore : public KeyValueStore {
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                     const at::Tensor& values, const ops::AttentionOptions& options,
-                    const std::vector<RowsBehindVirtualTokens>& brought) override;
+                    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) override;
 
  private:
   struct Layer {

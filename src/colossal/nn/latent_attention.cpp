@@ -35,8 +35,8 @@ at::Tensor LatentAttentionLayer::latents(const at::Tensor& x, const StepContext&
   return latents + at::cat(used(parts_.down_biases, scope));
 }
 
-LatentAttentionLayer::OfToken LatentAttentionLayer::project(const at::Tensor& x,
-                                                            const StepContext& context) {
+LatentAttentionLayer::TokenProjections LatentAttentionLayer::project(const at::Tensor& x,
+                                                                     const StepContext& context) {
   const std::vector<at::Tensor> parts =
       latents(x, context)
           .split_with_sizes({options_.query_rank, options_.key_value_rank, options_.rotary}, -1);
@@ -47,7 +47,8 @@ LatentAttentionLayer::OfToken LatentAttentionLayer::project(const at::Tensor& x,
           .rotary = parts[2]};
 }
 
-at::Tensor LatentAttentionLayer::attend_by_heads(const OfToken& token, const StepContext& context) {
+at::Tensor LatentAttentionLayer::attend_by_heads(const TokenProjections& token,
+                                                 const StepContext& context) {
   const at::Tensor of_heads = parts_.key_value_up->forward(token.latent, context)
                                   .unflatten(-1, {-1, options_.plain + options_.value});
   const std::vector<at::Tensor> plain_values =
@@ -59,7 +60,8 @@ at::Tensor LatentAttentionLayer::attend_by_heads(const OfToken& token, const Ste
       at::cat({token.queries, keys.flatten(-2), plain_values[1].flatten(-2)}, -1), context);
 }
 
-at::Tensor LatentAttentionLayer::attend_absorbed(const OfToken& token, const StepContext& context) {
+at::Tensor LatentAttentionLayer::attend_absorbed(const TokenProjections& token,
+                                                 const StepContext& context) {
   LayerScope scope = scope_of(parts_.key_value_weight);
   const at::Tensor weights = parts_.key_value_weight.use(scope).view(
       {-1, options_.plain + options_.value, options_.key_value_rank});
@@ -70,19 +72,19 @@ at::Tensor LatentAttentionLayer::attend_absorbed(const OfToken& token, const Ste
           .split_with_sizes({options_.rotary, options_.plain}, -1);
   const at::Tensor absorbed = product_of_each_head(queries[1], to_plain.transpose(1, 2));
   const at::Tensor seen =
-      parts_.of_latents->forward(at::cat({at::cat({queries[0], absorbed}, -1).flatten(-2),
-                                          token.rotary, token.latent, token.latent},
-                                         -1),
-                                 context);
+      parts_.absorbed_attention->forward(at::cat({at::cat({queries[0], absorbed}, -1).flatten(-2),
+                                                  token.rotary, token.latent, token.latent},
+                                                 -1),
+                                         context);
   return product_of_each_head(seen.unflatten(-1, {weights.size(0), options_.key_value_rank}),
                               to_values)
       .flatten(-2);
 }
 
 at::Tensor LatentAttentionLayer::forward(const at::Tensor& x, const StepContext& context) {
-  const OfToken token = project(x, context);
-  return context.key_values && parts_.of_latents ? attend_absorbed(token, context)
-                                                 : attend_by_heads(token, context);
+  const TokenProjections token = project(x, context);
+  return context.key_values && parts_.absorbed_attention ? attend_absorbed(token, context)
+                                                         : attend_by_heads(token, context);
 }
 
 }  // namespace colossal::nn

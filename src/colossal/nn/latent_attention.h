@@ -27,13 +27,13 @@ class LatentAttentionLayer : public LatentAttention {
     std::unique_ptr<Linear> query_up;  // to queries of this rank's heads; null if `query` is set
     std::unique_ptr<Linear> key_value_up;  // to plain keys and values of this rank's heads
     ParameterHandle key_value_weight;      // the weight of key_value_up
-    // Attention over the keys and values of each head: without a key-value store, or if of_latents
-    // is null.
+    // Attention over the keys and values of each head: without a key-value store, or if
+    // absorbed_attention is null.
     std::unique_ptr<Attention> attention;
     // Attention with a key-value store: over latents and rotary features, which are the keys of all
     // heads. Null if key_value_up has an adapter: the store then keeps keys and values of each
     // head.
-    std::unique_ptr<Attention> of_latents;
+    std::unique_ptr<Attention> absorbed_attention;
   };
 
   LatentAttentionLayer(const LatentAttentionOptions& options, Parts parts)
@@ -43,19 +43,19 @@ class LatentAttentionLayer : public LatentAttention {
 
  private:
   // What attention needs of each token.
-  struct OfToken {
+  struct TokenProjections {
     // [.., heads on this rank * head_size]; in each head, rotary features precede plain ones.
     at::Tensor queries;
     at::Tensor latent;  // [.., key_value_rank], after the norm
     at::Tensor rotary;  // [.., rotary], the rotary features of the keys, not yet rotated
   };
-  OfToken project(const at::Tensor& x, const StepContext& context);
+  TokenProjections project(const at::Tensor& x, const StepContext& context);
   // Returns what Parts::down computes, after `move` and with biases.
   at::Tensor latents(const at::Tensor& x, const StepContext& context);
-  at::Tensor attend_by_heads(const OfToken& token, const StepContext& context);
+  at::Tensor attend_by_heads(const TokenProjections& token, const StepContext& context);
   // Mathematically equal to attend_by_heads(), with the up-projection W absorbed into queries and
   // outputs: q (W c) = (q W) c, and sum of p (W c) = W (sum of p c).
-  at::Tensor attend_absorbed(const OfToken& token, const StepContext& context);
+  at::Tensor attend_absorbed(const TokenProjections& token, const StepContext& context);
 
   LatentAttentionOptions options_;
   Parts parts_;

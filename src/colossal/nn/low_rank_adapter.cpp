@@ -75,8 +75,8 @@ at::Tensor LowRankAdapter::scaled(const at::Tensor& x, const std::vector<Paramet
 // [out_features here] of all products side by side, 1 for those that are not adapted.
 at::Tensor LowRankAdapter::factors(const StepContext& context, LayerScope& scope) const {
   // Weights change after training passes only.
-  if (context.training) kept_norms_.clear();
-  std::vector<at::Tensor> norms = kept_norms_;
+  if (context.training) cached_norms_.clear();
+  std::vector<at::Tensor> norms = cached_norms_;
   std::vector<at::Tensor> factors;
   if (norms.empty()) {
     for (const Product& product : products_) {
@@ -84,7 +84,7 @@ at::Tensor LowRankAdapter::factors(const StepContext& context, LayerScope& scope
       norms.push_back(output_norms(
           {product.weight, downs_[product.down], product.up, product.scale}, sum_, scope));
     }
-    if (!context.training) kept_norms_ = norms;
+    if (!context.training) cached_norms_ = norms;
   }
   auto next = norms.begin();
   for (const Product& product : products_) {
@@ -103,29 +103,29 @@ int64_t LowRankAdapter::RequestAdapter::rank() const {
 }
 
 auto LowRankAdapter::request_adapter_in(const AdapterWeights& adapter) const -> RequestAdapter {
-  RequestAdapter brought;
+  RequestAdapter requested;
   for (const Product& product : products_) {
     const auto found = adapter.products.find(product.name);
     if (found == adapter.products.end()) {
-      brought.ups.emplace_back();
+      requested.ups.emplace_back();
       continue;
     }
     const at::Tensor& down = found->second.down;
     const auto same = std::ranges::find_if(
-        brought.downs, [&](const at::Tensor& other) { return other.is_same(down); });
-    brought.ups.push_back({&found->second, static_cast<size_t>(same - brought.downs.begin())});
-    if (same == brought.downs.end()) brought.downs.push_back(down);
+        requested.downs, [&](const at::Tensor& other) { return other.is_same(down); });
+    requested.ups.push_back({&found->second, static_cast<size_t>(same - requested.downs.begin())});
+    if (same == requested.downs.end()) requested.downs.push_back(down);
   }
-  return brought;
+  return requested;
 }
 
 void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& x,
                                           const std::vector<ParameterHandle>& biases,
                                           const StepContext& context, LayerScope& scope) const {
-  std::map<const AdapterWeights*, RequestAdapter> brought;
+  std::map<const AdapterWeights*, RequestAdapter> requested;
   int64_t columns = 0;
   for (const AdaptedRows& rows : context.adapted_rows) {
-    const auto [found, is_new] = brought.try_emplace(rows.adapter);
+    const auto [found, is_new] = requested.try_emplace(rows.adapter);
     if (is_new) found->second = request_adapter_in(*rows.adapter);
     columns = std::max(columns, found->second.rank());
   }
@@ -136,7 +136,7 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
   const at::Tensor x_rows = x.flatten(0, -2);
   at::Tensor z = at::zeros({x_rows.size(0), columns}, x.options());
   for (const auto& [adapter, begin, count] : rows_of(way_.of_x)) {
-    const RequestAdapter& of_rows = brought.at(adapter);
+    const RequestAdapter& of_rows = requested.at(adapter);
     if (of_rows.downs.empty()) continue;
     z.narrow(0, begin, count)
         .narrow(1, 0, of_rows.rank())
@@ -149,7 +149,7 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
   }
   const at::Tensor bias = biases.empty() ? at::Tensor() : at::cat(used(biases, scope));
   for (const auto& [adapter, begin, count] : rows_of(way_.of_y)) {
-    const RequestAdapter& of_rows = brought.at(adapter);
+    const RequestAdapter& of_rows = requested.at(adapter);
     if (of_rows.downs.empty()) continue;
     add_request_adapters(y.flatten(0, -2).narrow(0, begin, count),
                          z.narrow(0, begin, count).narrow(1, 0, of_rows.rank()).contiguous(), bias,
@@ -159,19 +159,19 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
 
 void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor& z,
                                           const at::Tensor& bias,
-                                          const RequestAdapter& brought) const {
-  const std::vector<int64_t> z_offset = first_columns(brought.downs);
+                                          const RequestAdapter& requested) const {
+  const std::vector<int64_t> z_offset = first_columns(requested.downs);
   std::vector<ops::LowRankUp> added;
-  for (size_t i = 0; i < brought.ups.size(); ++i) {
-    const auto& [product, down] = brought.ups[i];
+  for (size_t i = 0; i < requested.ups.size(); ++i) {
+    const auto& [product, down] = requested.ups[i];
     added.push_back({product ? product->up : at::Tensor(), products_[i].out_features,
                      z_offset[down], product ? product->scale : 1});
   }
   ops::add_low_rank(y, z, added);
   int64_t begin = 0;
-  for (size_t i = 0; i < brought.ups.size(); ++i) {
+  for (size_t i = 0; i < requested.ups.size(); ++i) {
     const int64_t count = products_[i].out_features;
-    const AdapterWeights::Product* const product = brought.ups[i].product;
+    const AdapterWeights::Product* const product = requested.ups[i].product;
     if (product && product->factors.defined()) {
       at::Tensor columns = y.narrow(1, begin, count);
       // The bias is not scaled.

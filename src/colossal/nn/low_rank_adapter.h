@@ -42,12 +42,12 @@ class LowRankAdapter {
   // [batch * sequence].
   using Tokens = std::function<Range(const StepContext& context)>;
   // How the layout of y differs from that of x.
-  struct Way {
+  struct LayoutChange {
     Move move = nullptr;
     Tokens of_x = nullptr, of_y = nullptr;  // null: all tokens
 
     // For layers whose y has the layout of x.
-    static Way here(const Tokens& tokens) { return {nullptr, tokens, tokens}; }
+    static LayoutChange here(const Tokens& tokens) { return {nullptr, tokens, tokens}; }
   };
   // Computes the products y [.., sum of out_features on this rank] of x, plus `biases` if not
   // empty. The caller owns the result and may overwrite it.
@@ -58,7 +58,7 @@ class LowRankAdapter {
   // downs: the different A's, [rank, in_features on this rank] each; empty: the model has no
   // adapter for these products. dropout: applied to x; null: none. sum: see output_norms().
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products,
-                 std::unique_ptr<Dropout> dropout, Way way, SumOverRanks sum)
+                 std::unique_ptr<Dropout> dropout, LayoutChange way, SumOverRanks sum)
       : downs_(std::move(downs)),
         products_(std::move(products)),
         dropout_(std::move(dropout)),
@@ -103,7 +103,7 @@ class LowRankAdapter {
   // Adds one per-request adapter's terms to y [rows, sum of out_features on this rank]; z: x A^T of
   // these rows; bias: that of all products, already in y, or undefined.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
-                            const RequestAdapter& brought) const;
+                            const RequestAdapter& requested) const;
   // Returns x A^T for all of `downs`, concatenated, in the layout of y.
   at::Tensor down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
                             const StepContext& context) const;
@@ -111,9 +111,10 @@ class LowRankAdapter {
   std::vector<ParameterHandle> downs_;
   std::vector<Product> products_;
   std::unique_ptr<Dropout> dropout_;
-  Way way_;
+  LayoutChange way_;
   SumOverRanks sum_;
-  mutable std::vector<at::Tensor> kept_norms_;  // norms since the last training pass; may be empty
+  mutable std::vector<at::Tensor>
+      cached_norms_;  // norms since the last training pass; may be empty
 };
 
 }  // namespace colossal::nn

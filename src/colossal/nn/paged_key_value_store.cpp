@@ -11,17 +11,19 @@
 namespace colossal::nn {
 namespace {
 
-ops::VirtualTokens virtual_tokens_of_row(int64_t row, const ops::AttentionOptions& options,
-                                         const std::vector<RowsBehindVirtualTokens>& brought) {
-  for (const RowsBehindVirtualTokens& rows : brought) {
+ops::VirtualTokens virtual_tokens_of_row(
+    int64_t row, const ops::AttentionOptions& options,
+    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) {
+  for (const RowsWithVirtualTokens& rows : rows_with_virtual_tokens) {
     if (row >= rows.begin && row < rows.begin + rows.count) return rows.tokens;
   }
   return options.virtual_tokens;
 }
 
 // Of the rows from this one on that have the same virtual tokens.
-int64_t end_of_rows(int64_t row, const std::vector<RowsBehindVirtualTokens>& brought) {
-  for (const RowsBehindVirtualTokens& rows : brought) {
+int64_t end_of_rows(int64_t row,
+                    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) {
+  for (const RowsWithVirtualTokens& rows : rows_with_virtual_tokens) {
     if (row < rows.begin) return rows.begin;
     if (row < rows.begin + rows.count) return rows.begin + rows.count;
   }
@@ -61,7 +63,7 @@ void PagedKeyValueStore::begin_step(const std::vector<PagedChunk>& chunks) {
     if (alone) alone_ += chunk.positions.size();
   }
   page_of_token_ = at::tensor(pages, at::kLong);
-  place_of_token_ = at::tensor(places, at::kLong);
+  slot_of_token_ = at::tensor(places, at::kLong);
   tokens_alone_ = {tables, at::tensor(sequences, at::kLong), at::tensor(positions, at::kLong)};
 }
 
@@ -78,13 +80,13 @@ void PagedKeyValueStore::copy_page(int64_t from, int64_t to) {
 
 void PagedKeyValueStore::write(const ops::KeyValuePages& layer, const at::Tensor& keys,
                                const at::Tensor& values) {
-  ops::write_to_pages(layer, keys.squeeze(0), values.squeeze(0), page_of_token_, place_of_token_);
+  ops::write_to_pages(layer, keys.squeeze(0), values.squeeze(0), page_of_token_, slot_of_token_);
 }
 
 // scales: [1, kv_heads, tokens]
 void PagedKeyValueStore::write_scales(const at::Tensor& layer, const at::Tensor& scales) {
   at::Tensor rows = layer.permute({0, 2, 1});
-  rows.index_put_({page_of_token_.to(layer.device()), place_of_token_.to(layer.device())},
+  rows.index_put_({page_of_token_.to(layer.device()), slot_of_token_.to(layer.device())},
                   scales.squeeze(0).transpose(0, 1));
 }
 
@@ -105,10 +107,10 @@ ops::KeyValuePages PagedKeyValueStore::make_pages(const at::Tensor& keys,
   return made;
 }
 
-at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
-                                      const at::Tensor& given_keys, const at::Tensor& given_values,
-                                      const ops::AttentionOptions& options,
-                                      const std::vector<RowsBehindVirtualTokens>& brought) {
+at::Tensor PagedKeyValueStore::attend(
+    int64_t index, const at::Tensor& queries, const at::Tensor& given_keys,
+    const at::Tensor& given_values, const ops::AttentionOptions& options,
+    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) {
   ops::KeyValuePages& layer = layers_.at(index);
   if (!layer.keys.defined()) layer = make_pages(given_keys, given_values);
   const int64_t tokens = queries.size(2);
@@ -133,10 +135,12 @@ at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
   }
   const at::Tensor rows = queries.squeeze(0).transpose(0, 1);
   std::vector<at::Tensor> parts;
-  if (alone_ > 0) parts.push_back(attend_alone(layer, rows.narrow(0, 0, alone_), options, brought));
+  if (alone_ > 0)
+    parts.push_back(
+        attend_alone(layer, rows.narrow(0, 0, alone_), options, rows_with_virtual_tokens));
   for (const Together& chunk : together_) {
     ops::AttentionOptions of_chunk = options;
-    of_chunk.virtual_tokens = virtual_tokens_of_row(chunk.row, options, brought);
+    of_chunk.virtual_tokens = virtual_tokens_of_row(chunk.row, options, rows_with_virtual_tokens);
     parts.push_back(attend_together(layer, chunk, queries, keys, values, of_chunk));
   }
   const at::Tensor seen = parts.size() == 1 ? parts.front() : at::cat(parts);
@@ -145,9 +149,9 @@ at::Tensor PagedKeyValueStore::attend(int64_t index, const at::Tensor& queries,
 
 at::Tensor PagedKeyValueStore::attend_alone(
     const ops::KeyValuePages& layer, const at::Tensor& rows, const ops::AttentionOptions& options,
-    const std::vector<RowsBehindVirtualTokens>& brought) const {
+    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) const {
   const ops::AttentionResult seen = ops::paged_attention(rows, layer, tokens_alone_, options);
-  if (options.virtual_tokens.count() == 0 && brought.empty()) return seen.output;
+  if (options.virtual_tokens.count() == 0 && rows_with_virtual_tokens.empty()) return seen.output;
   // [tokens, heads, size] as [1, heads, tokens, size]
   const auto as_sequence = [](const at::Tensor& x) { return x.unsqueeze(0).transpose(1, 2); };
   const ops::AttentionRule rule(options, rows.size(2));
@@ -156,8 +160,8 @@ at::Tensor PagedKeyValueStore::attend_alone(
   const at::Tensor output = seen.output.to(seen.logsumexp.scalar_type());
   const auto* positions = tokens_alone_.positions.const_data_ptr<int64_t>();
   for (int64_t row = 0, count = 0; row < alone_; row += count) {
-    const ops::VirtualTokens tokens = virtual_tokens_of_row(row, options, brought);
-    count = one_by_one ? 1 : std::min(alone_, end_of_rows(row, brought)) - row;
+    const ops::VirtualTokens tokens = virtual_tokens_of_row(row, options, rows_with_virtual_tokens);
+    count = one_by_one ? 1 : std::min(alone_, end_of_rows(row, rows_with_virtual_tokens)) - row;
     if (tokens.count() == 0) continue;
     // All see all virtual tokens, unless each is asked for its own position.
     ops::attend_virtual_tokens(

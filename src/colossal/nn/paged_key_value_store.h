@@ -49,7 +49,7 @@ class PagedKeyValueStore : public KeyValueStore {
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                     const at::Tensor& values, const ops::AttentionOptions& options,
-                    const std::vector<RowsBehindVirtualTokens>& brought) override;
+                    const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) override;
 
  private:
   // A chunk whose tokens attend together.
@@ -65,7 +65,7 @@ class PagedKeyValueStore : public KeyValueStore {
   // rows: queries [tokens, heads, head_size] of the tokens that attend one by one.
   at::Tensor attend_alone(const ops::KeyValuePages& layer, const at::Tensor& rows,
                           const ops::AttentionOptions& options,
-                          const std::vector<RowsBehindVirtualTokens>& brought) const;
+                          const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) const;
   at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
                              const at::Tensor& queries, const at::Tensor& keys,
                              const at::Tensor& values, const ops::AttentionOptions& options) const;
@@ -73,7 +73,7 @@ class PagedKeyValueStore : public KeyValueStore {
   PagedKeyValueOptions options_;
   std::vector<ops::KeyValuePages> layers_;
   // The page of each token of the step, and the slot of the token in that page; int64.
-  at::Tensor page_of_token_, place_of_token_;
+  at::Tensor page_of_token_, slot_of_token_;
   int64_t alone_ = 0;  // number of leading tokens that attend one by one
   ops::PagedTokens tokens_alone_;
   std::vector<Together> together_;

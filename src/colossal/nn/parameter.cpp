@@ -125,7 +125,7 @@ std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerS
   return tensors;
 }
 
-std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
+std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_matrices(
     const std::vector<ParameterHandle>& handles) {
   std::vector<std::shared_ptr<const ops::QuantizedMatrix>> matrices;
   for (const ParameterHandle& handle : handles) matrices.push_back(handle->quantized);

@@ -179,7 +179,7 @@ using ParameterList = std::vector<ParameterHandle>;
 // Returns use() of each handle.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
 // Returns Parameter::quantized of each handle; null for weights that are not quantized.
-std::vector<std::shared_ptr<const ops::QuantizedMatrix>> in_few_bits(
+std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_matrices(
     const std::vector<ParameterHandle>& handles);
 
 }  // namespace colossal::nn

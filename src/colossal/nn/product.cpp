@@ -12,7 +12,7 @@ at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& wei
                     LayerScope& scope) {
   tell_product_inputs(weights, x);
   if (weights.front()->quantized) {
-    return ops::quantized_linear(x, {in_few_bits(weights), used(biases, scope)});
+    return ops::quantized_linear(x, {quantized_matrices(weights), used(biases, scope)});
   }
   if (weights.front()->packed) {
     ops::PackedWeights given{.bytes = used(weights, scope), .layouts = {}, .biases = {}};

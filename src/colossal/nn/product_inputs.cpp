@@ -7,16 +7,16 @@
 namespace colossal::nn {
 namespace {
 
-thread_local const TellProductInputs* listener = nullptr;
+thread_local const ProductInputCallback* listener = nullptr;
 
 }  // namespace
 
-ProductInputs::ProductInputs(TellProductInputs tell) : tell_(std::move(tell)) {
+ProductInputListener::ProductInputListener(ProductInputCallback tell) : tell_(std::move(tell)) {
   COLOSSAL_CHECK(listener == nullptr, "the inputs of products are told already");
   listener = &tell_;
 }
 
-ProductInputs::~ProductInputs() {
+ProductInputListener::~ProductInputListener() {
   listener = nullptr;
 }
 

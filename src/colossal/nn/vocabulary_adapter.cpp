@@ -30,12 +30,12 @@ at::Tensor EmbeddingAdapter::add(const at::Tensor& found, const at::Tensor& toke
                                  Range features, const StepContext& context) const {
   at::Tensor sum = found;
   for (const auto& [adapter, begin, count] : context.adapted_rows) {
-    const auto brought = adapter->products.find(name_);
-    if (brought == adapter->products.end()) continue;
+    const auto requested = adapter->products.find(name_);
+    if (requested == adapter->products.end()) continue;
     if (sum.is_same(found)) sum = found.clone();
-    const at::Tensor added = looked_up(brought->second.down, brought->second.up,
+    const at::Tensor added = looked_up(requested->second.down, requested->second.up,
                                        tokens.flatten().narrow(0, begin, count), rows, features);
-    sum.flatten(0, -2).narrow(0, begin, count).add_(added, brought->second.scale);
+    sum.flatten(0, -2).narrow(0, begin, count).add_(added, requested->second.scale);
   }
   if (!up_ || !context.adapted) return sum;
   LayerScope scope = scope_of(down_);
@@ -60,8 +60,8 @@ at::Tensor HeadAdapter::up(Range rows, LayerScope& scope) const {
 void HeadAdapter::add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
                                        const at::Tensor& wanted, const StepContext& context) const {
   for (const auto& [adapter, begin, count] : context.adapted_rows) {
-    const auto brought = adapter->products.find(name_);
-    if (brought == adapter->products.end()) continue;
+    const auto requested = adapter->products.find(name_);
+    if (requested == adapter->products.end()) continue;
     int64_t first = begin, end = begin + count;
     if (wanted.defined()) {
       const auto* tokens = wanted.const_data_ptr<int64_t>();
@@ -73,10 +73,10 @@ void HeadAdapter::add_request_adapters(const at::Tensor& products, const at::Ten
     }
     if (first == end) continue;
     const at::Tensor z =
-        ops::fused_linear(x.narrow(0, first, end - first), {{brought->second.down}, {}});
+        ops::fused_linear(x.narrow(0, first, end - first), {{requested->second.down}, {}});
     ops::add_low_rank(products.narrow(0, first, end - first), z,
-                      {{brought->second.up.narrow(0, rows.begin, rows.size()), rows.size(), 0,
-                        brought->second.scale}});
+                      {{requested->second.up.narrow(0, rows.begin, rows.size()), rows.size(), 0,
+                        requested->second.scale}});
   }
 }
 

@@ -38,7 +38,7 @@ at::Tensor VocabularyHeadParts::logits_of_wanted(const at::Tensor& x, const at::
   if (!context.adapted_rows.empty()) {
     adapter.add_request_adapters(products.flatten(0, -2), x.flatten(0, -2), rows, wanted, context);
   }
-  return ops::finish_logits(products, logit_options(x, context, scope, temperature));
+  return ops::logits_from_products(products, logit_options(x, context, scope, temperature));
 }
 
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted) {

@@ -24,7 +24,7 @@ struct VocabularyHeadParts {
   ops::LogitOptions logit_options(const at::Tensor& x, const StepContext& context,
                                   LayerScope& scope, double temperature = 1) const;
   // Whether losses must be computed one block of the table after the other.
-  bool goes_by_blocks(const StepContext& context) const {
+  bool computes_by_blocks(const StepContext& context) const {
     return table.is_cut() || table.quantized() || adapter.adapts(context);
   }
 

@@ -448,7 +448,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
                      const AttentionOptions& options) {
   check(query, key, value, options);
   if (sees_virtual_tokens(query, key, options)) {
-    return attention_behind_virtual_tokens(query, key, value, options);
+    return attention_with_virtual_tokens(query, key, value, options);
   }
   const Seen seen = seen_by(query, key, value, options);
   return Attention::apply(with_contiguous_rows(query), with_contiguous_rows(seen.key),

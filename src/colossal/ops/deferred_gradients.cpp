@@ -13,8 +13,8 @@ thread_local DeferredGradients* into_of_thread = nullptr;
 
 }  // namespace
 
-void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
-               bool keep_graph) {
+void run_backward(const std::vector<torch::autograd::Edge>& outputs,
+                  std::vector<at::Tensor> gradients, bool keep_graph) {
   torch::autograd::edge_list roots;
   torch::autograd::variable_list upstream;
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -53,7 +53,7 @@ void DeferredGradients::run() {
       const at::NoGradGuard no_grad;
       return entry.compute();
     }();
-    run_graph(entry.inputs, std::move(gradients), /*keep_graph=*/true);
+    run_backward(entry.inputs, std::move(gradients), /*keep_graph=*/true);
   }
 }
 

@@ -16,8 +16,8 @@ namespace colossal::ops {
 // Leaves accumulate their gradients as usual. gradients[i] belongs to outputs[i]; `gradients` may
 // be shorter. Outputs without a gradient, with an undefined gradient or with an invalid edge are
 // skipped. keep_graph: keeps the graph for another run.
-void run_graph(const std::vector<torch::autograd::Edge>& outputs, std::vector<at::Tensor> gradients,
-               bool keep_graph);
+void run_backward(const std::vector<torch::autograd::Edge>& outputs,
+                  std::vector<at::Tensor> gradients, bool keep_graph);
 
 // Queue of weight gradients that backward passes have deferred. It keeps alive the tensors from
 // which they are computed. Not thread-safe.

@@ -66,7 +66,8 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
       result[0] = fused_input_gradient(y_gradient, weights)
                       .view(context->saved_data["sizes"].toIntVector());
     }
-    FusedGradients made{.out_features = out_features_of(weights), .transposed = {}, .wanted = {}};
+    FusedGradientRequest made{
+        .out_features = out_features_of(weights), .transposed = {}, .wanted = {}};
     for (size_t i = 1; i < result.size(); ++i) made.wanted.push_back(context->needs_input_grad(i));
     if (std::ranges::find(made.wanted, true) == made.wanted.end()) return result;
     // In the order of the weight: a copy would follow.
@@ -127,8 +128,8 @@ at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
   return result;
 }
 
-FusedGradients FusedGradients::all(std::vector<int64_t> out_features, bool with_biases,
-                                   bool transposed) {
+FusedGradientRequest FusedGradientRequest::all(std::vector<int64_t> out_features, bool with_biases,
+                                               bool transposed) {
   const size_t weights = out_features.size();
   return {.out_features = std::move(out_features),
           .transposed = std::vector<bool>(weights, transposed),
@@ -136,7 +137,7 @@ FusedGradients FusedGradients::all(std::vector<int64_t> out_features, bool with_
 }
 
 std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
-                                               const FusedGradients& gradients) {
+                                               const FusedGradientRequest& gradients) {
   const auto& [out_features, transposed, wanted] = gradients;
   std::vector<at::Tensor> made(wanted.size());
   visit_columns(y_gradient, out_features, [&](size_t i, const at::Tensor& columns) {

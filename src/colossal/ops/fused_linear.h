@@ -28,18 +28,19 @@ at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
 bool is_any_trained(at::TensorList weights);
 
 // Says which gradients of fused weights and biases to compute, and in which order of dims.
-struct FusedGradients {
+struct FusedGradientRequest {
   std::vector<int64_t> out_features;  // of each weight
   std::vector<bool> transposed;       // per weight: its gradient is [in, out], not [out, in]
   std::vector<bool> wanted;           // per weight; then per bias, if there are biases
 
   // Selects all gradients.
-  static FusedGradients all(std::vector<int64_t> out_features, bool with_biases, bool transposed);
+  static FusedGradientRequest all(std::vector<int64_t> out_features, bool with_biases,
+                                  bool transposed);
 };
 // Returns a gradient for each element of gradients.wanted; undefined where it is false. y_gradient:
 // [tokens, sum of out]; x: [tokens, in], may be undefined if no weight's gradient is wanted.
 std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
-                                               const FusedGradients& gradients);
+                                               const FusedGradientRequest& gradients);
 
 // Returns the concatenated outputs, [.., sum of out], for x [.., in]. Differentiable. Throws
 // InternalError if there are no weights, or if the number of biases is neither 0 nor that of the

@@ -44,7 +44,7 @@ bool fits_blocks(const at::Tensor& a) {
 // to <- a b, or with `add` to + a b. Groups have other numbers of rows each time, and LibTorch's
 // product in bf16 would compile a kernel for each, and keep a thousand of them.
 void group_product(at::Tensor to, const at::Tensor& a, const at::Tensor& b, bool add = false) {
-  if (fits_tiles(a, b, to)) {
+  if (supports_tile_product(a, b, to)) {
     tile_product(a, b, to, add);
   } else if (fits_blocks(a)) {
     const at::Tensor part = add ? at::empty(to.sizes(), to.options()) : to;

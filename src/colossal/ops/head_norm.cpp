@@ -49,7 +49,7 @@ struct HeadRows {
 ThreeTensors head_norm(const at::Tensor& given, const at::Tensor& weight,
                        const OptionalTensor& given_bias, bool unit_offset, bool centered,
                        double epsilon) {
-  const at::Tensor x = given.contiguous(), bias = contiguous_or_none(given_bias);
+  const at::Tensor x = given.contiguous(), bias = contiguous_or_undefined(given_bias);
   const HeadRows sizes(x, weight);
   const at::Tensor y = at::empty_like(x);
   const auto wide = x.options().dtype(at::kDouble);
@@ -63,7 +63,7 @@ ThreeTensors head_norm(const at::Tensor& given, const at::Tensor& weight,
     double* const means = centered ? mean.mutable_data_ptr<double>() : nullptr;
     double* const inverses = inverse.mutable_data_ptr<double>();
     const auto count = static_cast<double>(sizes.head_size);
-    visit_in_groups(sizes.tokens, [&](int64_t token, int64_t) {
+    visit_rows_in_groups(sizes.tokens, [&](int64_t token, int64_t) {
       for (int64_t head = 0; head < sizes.normed; ++head) {
         const int64_t row = token * sizes.normed + head, place = token * sizes.heads + head;
         kernels::NormRow one{.x = x_rows[place],
@@ -90,7 +90,7 @@ ThreeTensors head_norm_backward(const at::Tensor& given_gradient, const at::Tens
                                 const OptionalTensor& given_mean, const at::Tensor& given_inverse,
                                 const at::Tensor& weight, bool unit_offset, bool has_bias) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
-  const at::Tensor mean = doubles_or_none(given_mean), inverse = given_inverse.to(at::kDouble);
+  const at::Tensor mean = double_or_undefined(given_mean), inverse = given_inverse.to(at::kDouble);
   const HeadRows sizes(x, weight);
   const at::Tensor x_gradient = at::empty_like(x);
   const at::Tensor weight_parts = gradient_parts(x, sizes.tokens, weight.numel());
@@ -111,7 +111,7 @@ ThreeTensors head_norm_backward(const at::Tensor& given_gradient, const at::Tens
                                  .count = sizes.head_size,
                                  .unit_offset = unit_offset};
     const auto count = static_cast<double>(sizes.head_size);
-    visit_in_groups(sizes.tokens, [&](int64_t token, int64_t group) {
+    visit_rows_in_groups(sizes.tokens, [&](int64_t token, int64_t group) {
       for (int64_t head = 0; head < sizes.normed; ++head) {
         const int64_t row = token * sizes.normed + head, place = token * sizes.heads + head;
         kernels::NormRow one = shape;

@@ -687,7 +687,8 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       narrow(bias_gradient);
     }
     if (weight_needs_gradient && place.ranks) {
-      weight_gradient = place.ranks->give_back(weight_gradient, part.sizes(), place.index);
+      weight_gradient =
+          place.ranks->reduce_scatter_gradient(weight_gradient, part.sizes(), place.index);
     }
     if (bias_gradient.defined()) bias_gradient = bias_gradient.to(x.scalar_type());
     const auto rounded = [&](const at::Tensor& gradient) {
@@ -740,7 +741,7 @@ at::Tensor rows_among(const at::Tensor& all, const std::vector<Range>& runs, int
 
 }  // namespace
 
-at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options) {
+at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& options) {
   at::Tensor logits = options.bias.defined() ? products + options.bias : products;
   if (options.up.defined()) logits = logits + at::matmul(options.z, options.up.t());
   logits = times(logits, options.scale);

@@ -23,7 +23,7 @@ struct LogitOptions {
 };
 
 // Returns the logits, [.., rows of `weight`]. products: x weight^T.
-at::Tensor finish_logits(const at::Tensor& products, const LogitOptions& options);
+at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& options);
 
 // Returns the sum of the tokens' cross-entropies, a scalar in fp32 (fp64 for fp64); tokens with
 // kIgnoredLabel add nothing. Softmax statistics are in the same type. Differentiable in x, weight

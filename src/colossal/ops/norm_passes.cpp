@@ -27,7 +27,7 @@ int64_t num_rows(const at::Tensor& x) {
 
 template <typename Visit>
 void visit_rows_of(const at::Tensor& x, const Visit& visit) {
-  visit_in_groups(num_rows(x), visit);
+  visit_rows_in_groups(num_rows(x), visit);
 }
 
 at::Tensor gradient_parts(const at::Tensor& x) {
@@ -101,8 +101,8 @@ struct ParameterParts {
 
 TwoTensors norm_sums(const at::Tensor& given, const OptionalTensor& given_branch,
                      const OptionalTensor& given_mean, bool squared) {
-  const at::Tensor x = given.contiguous(), branch = contiguous_or_none(given_branch);
-  const at::Tensor mean = doubles_or_none(given_mean);
+  const at::Tensor x = given.contiguous(), branch = contiguous_or_undefined(given_branch);
+  const at::Tensor mean = double_or_undefined(given_mean);
   const at::Tensor added = branch.defined() ? at::empty_like(x) : at::Tensor();
   const at::Tensor sums = at::empty({num_rows(x)}, x.options().dtype(at::kDouble));
   if (!x.is_meta()) {
@@ -132,7 +132,7 @@ TwoTensors norm_sums(const at::Tensor& given, const OptionalTensor& given_branch
 at::Tensor normalize_rows(const at::Tensor& given, const OptionalTensor& given_mean,
                           const at::Tensor& given_inverse, const OptionalTensor& weight,
                           const OptionalTensor& bias, bool unit_offset) {
-  const at::Tensor x = given.contiguous(), mean = doubles_or_none(given_mean);
+  const at::Tensor x = given.contiguous(), mean = double_or_undefined(given_mean);
   const at::Tensor inverse = given_inverse.to(at::kDouble);
   const at::Tensor y = at::empty_like(x);
   if (x.is_meta()) return y;
@@ -148,7 +148,7 @@ at::Tensor normalize_rows(const at::Tensor& given, const OptionalTensor& given_m
 FourTensors norm(const at::Tensor& given, const OptionalTensor& given_branch,
                  const OptionalTensor& weight, const OptionalTensor& bias, bool unit_offset,
                  bool centered, double epsilon) {
-  const at::Tensor x = given.contiguous(), branch = contiguous_or_none(given_branch);
+  const at::Tensor x = given.contiguous(), branch = contiguous_or_undefined(given_branch);
   const at::Tensor added = branch.defined() ? at::empty_like(x) : at::Tensor();
   const at::Tensor y = at::empty_like(x);
   const auto kept = x.options().dtype(norm_statistics_type(x, centered));
@@ -190,7 +190,7 @@ ThreeTensors norm_gradient_sums_of_rows(const at::Tensor& given_gradient, const 
                                         const at::Tensor& given_inverse,
                                         const OptionalTensor& weight, bool unit_offset) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
-  const at::Tensor mean = doubles_or_none(given_mean), inverse = given_inverse.to(at::kDouble);
+  const at::Tensor mean = double_or_undefined(given_mean), inverse = given_inverse.to(at::kDouble);
   const ParameterParts parts(x, weight, mean.defined());
   const at::Tensor sums =
       at::empty({mean.defined() ? 2 : 1, num_rows(x)}, x.options().dtype(at::kDouble));
@@ -218,9 +218,9 @@ at::Tensor norm_input_gradient_of_rows(const at::Tensor& given_gradient, const a
                                        const at::Tensor& given_means,
                                        const OptionalTensor& given_sum_gradient) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
-  const at::Tensor mean = doubles_or_none(given_mean), inverse = given_inverse.to(at::kDouble);
+  const at::Tensor mean = double_or_undefined(given_mean), inverse = given_inverse.to(at::kDouble);
   const at::Tensor means = given_means.to(at::kDouble);
-  const at::Tensor sum_gradient = contiguous_or_none(given_sum_gradient);
+  const at::Tensor sum_gradient = contiguous_or_undefined(given_sum_gradient);
   const at::Tensor x_gradient = at::empty_like(x);
   if (x.is_meta()) return x_gradient;
   const NormRows rows(x, weight, unit_offset, mean, inverse);
@@ -241,8 +241,8 @@ ThreeTensors norm_backward(const at::Tensor& given_gradient, const at::Tensor& g
                            const OptionalTensor& weight, bool unit_offset,
                            const OptionalTensor& given_sum_gradient) {
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
-  const at::Tensor mean = doubles_or_none(given_mean), inverse = given_inverse.to(at::kDouble);
-  const at::Tensor sum_gradient = contiguous_or_none(given_sum_gradient);
+  const at::Tensor mean = double_or_undefined(given_mean), inverse = given_inverse.to(at::kDouble);
+  const at::Tensor sum_gradient = contiguous_or_undefined(given_sum_gradient);
   const at::Tensor x_gradient = at::empty_like(x);
   const ParameterParts parts(x, weight, mean.defined());
   if (!x.is_meta()) {

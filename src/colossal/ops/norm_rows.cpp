@@ -9,14 +9,14 @@
 namespace colossal::ops {
 
 int64_t num_groups_of(int64_t rows) {
-  return (rows + kRowsTogether - 1) / kRowsTogether;
+  return (rows + kRowsPerGroup - 1) / kRowsPerGroup;
 }
 
-at::Tensor contiguous_or_none(const std::optional<at::Tensor>& given) {
+at::Tensor contiguous_or_undefined(const std::optional<at::Tensor>& given) {
   return given && given->defined() ? given->contiguous() : at::Tensor();
 }
 
-at::Tensor doubles_or_none(const std::optional<at::Tensor>& given) {
+at::Tensor double_or_undefined(const std::optional<at::Tensor>& given) {
   return given && given->defined() ? given->to(at::kDouble) : at::Tensor();
 }
 

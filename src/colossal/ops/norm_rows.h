@@ -14,13 +14,13 @@ namespace colossal::ops {
 
 // Rows per group. One thread processes the rows of a group, in their order; it adds their terms of
 // the parameter gradients to sums that belong to the group.
-inline constexpr int64_t kRowsTogether = 64;
+inline constexpr int64_t kRowsPerGroup = 64;
 
 int64_t num_groups_of(int64_t rows);
 
 // Return the tensor as contiguous, or in fp64; an undefined tensor if none is given.
-at::Tensor contiguous_or_none(const std::optional<at::Tensor>& given);
-at::Tensor doubles_or_none(const std::optional<at::Tensor>& given);
+at::Tensor contiguous_or_undefined(const std::optional<at::Tensor>& given);
+at::Tensor double_or_undefined(const std::optional<at::Tensor>& given);
 
 // Pointers to the rows of a contiguous tensor [.., row length]; null if the tensor is undefined.
 template <typename Byte>
@@ -35,10 +35,10 @@ RowsAt<char> rows_to_write(const at::Tensor& x);
 // Calls visit(row, index of the row's group) for all rows, with different groups on several
 // threads.
 template <typename Visit>
-void visit_in_groups(int64_t rows, const Visit& visit) {
+void visit_rows_in_groups(int64_t rows, const Visit& visit) {
   parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
-    const int64_t last = std::min(rows, end * kRowsTogether);
-    for (int64_t row = begin * kRowsTogether; row < last; ++row) visit(row, row / kRowsTogether);
+    const int64_t last = std::min(rows, end * kRowsPerGroup);
+    for (int64_t row = begin * kRowsPerGroup; row < last; ++row) visit(row, row / kRowsPerGroup);
   });
 }
 

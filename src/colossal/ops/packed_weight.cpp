@@ -180,16 +180,16 @@ struct GroupedScales {
   explicit GroupedScales(const at::Tensor& maxima)
       : mean(static_cast<float>(maxima.sum(at::kDouble).item<double>() /
                                 static_cast<double>(maxima.numel()))),
-        scales(static_cast<size_t>((maxima.numel() + PackedLayout::kScaleBlock - 1) /
-                                   PackedLayout::kScaleBlock)),
+        scales(static_cast<size_t>((maxima.numel() + PackedLayout::kBlocksPerGroup - 1) /
+                                   PackedLayout::kBlocksPerGroup)),
         maxima_(maxima.const_data_ptr<float>()) {
     for (int64_t i = 0; i < maxima.numel(); ++i) {
-      float& scale = scales[static_cast<size_t>(i / PackedLayout::kScaleBlock)];
+      float& scale = scales[static_cast<size_t>(i / PackedLayout::kBlocksPerGroup)];
       scale = std::max(scale, std::abs(maxima_[i] - mean));
     }
   }
   uint8_t code_of(int64_t block) const {
-    const float scale = scales[static_cast<size_t>(block / PackedLayout::kScaleBlock)];
+    const float scale = scales[static_cast<size_t>(block / PackedLayout::kBlocksPerGroup)];
     return nearest(dynamic_levels(), (maxima_[block] - mean) * inverse(scale));
   }
 
@@ -348,15 +348,15 @@ at::Tensor unpacked_rows(const at::Tensor& bytes, const PackedLayout& layout, in
   if (bytes.is_meta() || begin == end || layout.columns() == 0) {
     return at::empty({end - begin, layout.columns()}, bytes.options().dtype(type));
   }
-  if (!bytes.is_cpu()) return unpacked_rows_composite(bytes, layout, begin, end, type);
+  if (!bytes.is_cpu()) return unpacked_rows_fallback(bytes, layout, begin, end, type);
   const at::ScalarType made = type == at::kBFloat16 ? type : at::kFloat;
   const at::Tensor numbers = at::empty({end - begin, layout.columns()}, made);
   unpack_rows_into(Packed(bytes, layout), begin, end, numbers);
   return numbers.to(type);
 }
 
-at::Tensor unpacked_rows_composite(const at::Tensor& bytes, const PackedLayout& layout,
-                                   int64_t begin, int64_t end, at::ScalarType type) {
+at::Tensor unpacked_rows_fallback(const at::Tensor& bytes, const PackedLayout& layout,
+                                  int64_t begin, int64_t end, at::ScalarType type) {
   const Packed packed(bytes, layout);
   const auto on_device = [&](const std::vector<int64_t>& indices) {
     return at::tensor(indices, at::kLong).to(bytes.device());

@@ -23,8 +23,8 @@ enum class PackedType { int8, nf4 };
 // weight, so that an unpacked value does not depend on how the weight is sharded.
 class PackedLayout {
  public:
-  static constexpr int64_t kBlock = 64;        // inputs per block
-  static constexpr int64_t kScaleBlock = 256;  // blocks per group
+  static constexpr int64_t kBlock = 64;            // inputs per block
+  static constexpr int64_t kBlocksPerGroup = 256;  // blocks per group
 
   // outputs, inputs: of the whole weight. rows, columns: the outputs and the inputs that this rank
   // holds, as ascending runs.
@@ -64,7 +64,7 @@ class PackedLayout {
   int64_t num_groups() const;  // kept in the shard
   // Returns the index, in the weight, of the group of a block.
   int64_t group_of(int64_t output, int64_t block) const {
-    return (output * blocks() + block) / kScaleBlock;
+    return (output * blocks() + block) / kBlocksPerGroup;
   }
 
   // Sizes, in bytes, of the sections of the packed tensor. In order, these are: for nf4, the mean
@@ -99,8 +99,8 @@ inline at::Tensor unpack(const at::Tensor& bytes, const PackedLayout& layout, at
   return unpacked_rows(bytes, layout, 0, layout.rows(), type);
 }
 // unpacked_rows() composed of LibTorch's operators, for any device.
-at::Tensor unpacked_rows_composite(const at::Tensor& bytes, const PackedLayout& layout,
-                                   int64_t begin, int64_t end, at::ScalarType type);
+at::Tensor unpacked_rows_fallback(const at::Tensor& bytes, const PackedLayout& layout,
+                                  int64_t begin, int64_t end, at::ScalarType type);
 
 // The 16 levels of nf4.
 const std::array<float, 16>& nf4_levels();

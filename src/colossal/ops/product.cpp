@@ -30,7 +30,7 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 }
 
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  if (fits_tiles(a, b, to)) {
+  if (supports_tile_product(a, b, to)) {
     dynamic_rows_product(a, b, to, bias, /*add=*/false);
   } else if (is_faster_in_blocks(a)) {
     rounded_product(a, b, to, bias);
@@ -44,7 +44,7 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
 // The conversion is written out: LibTorch's sum of two types makes it too, but on the CPU only, so
 // that a dry run would know of less memory.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
-  if (fits_tiles(a, b, sum)) {
+  if (supports_tile_product(a, b, sum)) {
     dynamic_rows_product(a, b, sum, /*bias=*/{}, /*add=*/true);
   } else if (sum.scalar_type() == a.scalar_type()) {
     sum.addmm_(a, b);

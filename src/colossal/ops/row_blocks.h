@@ -25,10 +25,10 @@ using ForEachBlock = std::function<void(const VisitRows& visit)>;
 at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 
 // For tables of which each block is itself sharded over ranks: gathers blocks and reduces their
-// gradients. Blocks count from 0. gather() and give_back() are collective:
+// gradients. Blocks count from 0. gather() and reduce_scatter_gradient() are collective:
 // linear_log_probabilities() calls gather() for each block in the forward and in the backward pass,
-// and give_back() in the backward pass. Autograd does not record these calls. An object must
-// outlive the backward pass.
+// and reduce_scatter_gradient() in the backward pass. Autograd does not record these calls. An
+// object must outlive the backward pass.
 class BlockRanks {
  public:
   virtual ~BlockRanks() = default;
@@ -39,8 +39,8 @@ class BlockRanks {
   virtual at::Tensor gather(const at::Tensor& part, size_t block) const = 0;
   // Reduce-scatters the gradient of a whole block: returns this rank's part of the sum over the
   // ranks. sizes: of this rank's part.
-  virtual at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
-                               size_t block) const = 0;
+  virtual at::Tensor reduce_scatter_gradient(const at::Tensor& gradient, at::IntArrayRef sizes,
+                                             size_t block) const = 0;
 };
 
 // Returns the log-probability of each token's label, [tokens] in fp32 (fp64 for fp64); 0 for

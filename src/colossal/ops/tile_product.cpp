@@ -148,14 +148,14 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
 
 }  // namespace
 
-bool fits_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
+bool supports_tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
   return (a.is_cpu() || a.is_meta()) && a.scalar_type() == at::kBFloat16 &&
          b.scalar_type() == at::kBFloat16 && to.scalar_type() == at::kBFloat16 && has_tiles() &&
          form_of(a, b, to) != Form::none;
 }
 
 bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
-  if (!fits_tiles(a, b, to)) return false;
+  if (!supports_tile_product(a, b, to)) return false;
   return form_of(a, b, to) == Form::outer ? a.size(1) <= kMostTileDepth
                                           : a.size(0) <= kMostTileRows;
 }

@@ -13,7 +13,7 @@ namespace colossal::ops {
 // - a is dense along k, b is dense along k or n, and k and n are multiples of 32; or
 // - a is dense along m, b is dense along n, and m and n are multiples of 32. This is the form of a
 //   weight gradient.
-bool fits_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to);
+bool supports_tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to);
 
 // Returns whether tile_product() supports the product and is faster than LibTorch: if m is at most
 // 128 or, in the form of a weight gradient, if k is at most 2,048.
@@ -23,14 +23,14 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 // gradient, k) changes from call to call. LibTorch's oneDNN would compile a kernel for each size,
 // and keep a thousand of them. So if is_faster_in_tiles() is false, LibTorch computes the product
 // for the largest multiple of 128 rows of a (columns, for a weight gradient), and tile_product()
-// the rest. Requires fits_tiles(). bias: [n]; undefined: none. It must be undefined with `add` and
-// for a weight gradient.
+// the rest. Requires supports_tile_product(). bias: [n]; undefined: none. It must be undefined with
+// `add` and for a weight gradient.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add);
 
 // to <- a b, rounded once; with `add`, to <- to + a b. Not differentiable. An element's bits depend
-// neither on the number of rows nor on the number of threads. Throws InternalError if fits_tiles()
-// is false because of the operands' sizes or strides.
+// neither on the number of rows nor on the number of threads. Throws InternalError if
+// supports_tile_product() is false because of the operands' sizes or strides.
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add);
 
 }  // namespace colossal::ops

@@ -203,9 +203,8 @@ struct AttentionBehindVirtualTokens : torch::autograd::Function<AttentionBehindV
 
 }  // namespace
 
-at::Tensor attention_behind_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
-                                           const at::Tensor& value,
-                                           const AttentionOptions& options) {
+at::Tensor attention_with_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
+                                         const at::Tensor& value, const AttentionOptions& options) {
   const VirtualTokens& tokens = options.virtual_tokens;
   COLOSSAL_CHECK(options.causal && !options.query_documents.defined() &&
                      options.prefix_lengths.empty() && query.size(2) <= key.size(2),

@@ -40,8 +40,7 @@ VirtualTokens attend_virtual_tokens_backward(const VirtualTokenQueries& queries,
 
 // Computes attention() with options.virtual_tokens, which must not be empty. Differentiable. Throws
 // InternalError unless it is causal self-attention without prefixes.
-at::Tensor attention_behind_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
-                                           const at::Tensor& value,
-                                           const AttentionOptions& options);
+at::Tensor attention_with_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
+                                         const at::Tensor& value, const AttentionOptions& options);
 
 }  // namespace colossal::ops

@@ -6,12 +6,12 @@
 namespace colossal::parallel {
 
 nn::LocalHeads Sharding::heads_of(int parts, int part) const {
-  return share_heads(heads, kv_heads, parts, part);
+  return local_heads_of(heads, kv_heads, parts, part);
 }
 
 std::vector<Range> Sharding::held(const LinearSharding& product, int parts, int part) const {
   if (product.by == LinearSharding::By::segments) {
-    return held_of_segments(product.segments, parts, part);
+    return indices_of_part(product.segments, parts, part);
   }
   const nn::LocalHeads here = heads_of(parts, part);
   const Range range = product.by == LinearSharding::By::queries ? here.queries : here.keys;

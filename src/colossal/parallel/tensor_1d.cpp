@@ -90,7 +90,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     const bool biases = data["biases"].toBool();
     std::vector<int64_t> out_features;
     for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
-    const auto made = ops::FusedGradients::all(out_features, biases, in_out);
+    const auto made = ops::FusedGradientRequest::all(out_features, biases, in_out);
     variable_list result(1 + made.wanted.size() + 3);  // none for the flags
     if (!trained) {
       result[0] = wait_for_x_gradient();
@@ -278,7 +278,7 @@ class VocabularyHead : public nn::VocabularyHead {
     const ops::VocabularyShard shard = vocabulary_shard(table.vocabulary(), ranks_.group);
     const at::Tensor tokens = ranks_.begin_pair(x, context).flatten(0, 1);
     const ops::LogitOptions options = parts_.logit_options(tokens, context, scope);
-    if (parts_.goes_by_blocks(context)) {
+    if (parts_.computes_by_blocks(context)) {
       return ops::linear_cross_entropy(tokens, table.blocks("vocabulary_head"), labels.flatten(),
                                        shard.vocabulary, shard.combine, nullptr, options,
                                        parts_.rows.begin);
@@ -320,7 +320,7 @@ class VocabularyHead : public nn::VocabularyHead {
     parts_.table.blocks("vocabulary_head")(
         [&](const at::Tensor& rows, int64_t) { parts.push_back(at::linear(used, rows)); });
     const at::Tensor part =
-        ops::finish_logits(at::cat(parts, -1), parts_.logit_options(used, context, scope));
+        ops::logits_from_products(at::cat(parts, -1), parts_.logit_options(used, context, scope));
     const int64_t after = parts_.table.vocabulary() - parts_.rows.end;
     return reduce_from_tensor_parallel(at::constant_pad_nd(part, {parts_.rows.begin, after}),
                                        ranks_.group);
@@ -509,10 +509,11 @@ std::unique_ptr<nn::Norm> Tensor1dBuilder::make_norm_over_heads(nn::NormParts pa
 std::unique_ptr<nn::Experts> Tensor1dBuilder::make_experts(nn::ExpertsParts parts,
                                                            const nn::ExpertsOptions& /*options*/) {
   if (ranks_.share_tokens) {
-    return std::make_unique<ExpertsOfSharedTokens>(std::move(parts), expert_sharding(),
-                                                   ranks_.group);
+    return std::make_unique<ExpertsOfDividedTokens>(std::move(parts), expert_sharding(),
+                                                    ranks_.group);
   }
-  return std::make_unique<ExpertsOfCopiedTokens>(std::move(parts), expert_sharding(), ranks_.group);
+  return std::make_unique<ExpertsOfReplicatedTokens>(std::move(parts), expert_sharding(),
+                                                     ranks_.group);
 }
 
 std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) const {
@@ -520,7 +521,7 @@ std::vector<Range> Tensor1dBuilder::held_here(const LinearSharding& sharding) co
 }
 
 nn::LocalHeads Tensor1dBuilder::heads_here(int64_t heads, int64_t kv_heads) const {
-  return share_heads(heads, kv_heads, ranks_.group.size(), ranks_.group.rank());
+  return local_heads_of(heads, kv_heads, ranks_.group.size(), ranks_.group.rank());
 }
 
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::latents(int64_t features) {

@@ -63,7 +63,8 @@ class SummaWeightGradients {
       : square_(square),
         y_gradient_(y_gradient),
         sizes_(sizes),
-        made_(ops::FusedGradients::all(sizes.out_sizes, /*with_biases=*/false, square.in_out)),
+        made_(
+            ops::FusedGradientRequest::all(sizes.out_sizes, /*with_biases=*/false, square.in_out)),
         activations_(square.activations(x)),
         sums_(square.column) {}
 
@@ -84,7 +85,7 @@ class SummaWeightGradients {
   const Square& square_;
   at::Tensor y_gradient_;
   ConcatenatedWeights sizes_;
-  ops::FusedGradients made_;
+  ops::FusedGradientRequest made_;
   Panels activations_;
   PartialSums sums_;
 };

@@ -140,9 +140,10 @@ class KeyValuesOfAllTokens : public nn::KeyValueStore {
   KeyValuesOfAllTokens(nn::KeyValueStore& kept, Shares tokens)
       : kept_(kept), tokens_(std::move(tokens)) {}
 
-  at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
-                    const at::Tensor& values, const ops::AttentionOptions& options,
-                    const std::vector<nn::RowsBehindVirtualTokens>& brought) override {
+  at::Tensor attend(
+      int64_t layer, const at::Tensor& queries, const at::Tensor& keys, const at::Tensor& values,
+      const ops::AttentionOptions& options,
+      const std::vector<nn::RowsWithVirtualTokens>& rows_with_virtual_tokens) override {
     COLOSSAL_CHECK(queries.size(2) == 1, "sequences of {} tokens with kept keys and values",
                    queries.size(2));
     // [1, heads, tokens, size] of all tokens from [tokens here, heads * size] side by side
@@ -159,7 +160,8 @@ class KeyValuesOfAllTokens : public nn::KeyValueStore {
       parts.push_back(
           of_all[i].unflatten(1, {like.size(1), like.size(3)}).transpose(0, 1).unsqueeze(0));
     }
-    const at::Tensor seen = kept_.attend(layer, parts[0], parts[1], parts[2], options, brought);
+    const at::Tensor seen =
+        kept_.attend(layer, parts[0], parts[1], parts[2], options, rows_with_virtual_tokens);
     const Range mine = tokens_.here();
     return seen.squeeze(0).transpose(0, 1).narrow(0, mine.begin, mine.size()).unsqueeze(2);
   }
@@ -246,8 +248,8 @@ class GridTable final : public ops::BlockRanks {
     return gather_columns(all, columns);
   }
 
-  at::Tensor give_back(const at::Tensor& gradient, at::IntArrayRef sizes,
-                       size_t block) const override {
+  at::Tensor reduce_scatter_gradient(const at::Tensor& gradient, at::IntArrayRef sizes,
+                                     size_t block) const override {
     at::Tensor part = sum_to_columns(gradient, Shares::even(grid_.table_features, features_));
     if (grid_.table_pieces) part = reduce_scatter_rows(part, pieces(block));
     if (mirror_) part = exchange(part, sizes.vec(), *mirror_);
@@ -288,7 +290,7 @@ class GridHead : public nn::VocabularyHead {
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
     const ops::LogitOptions options = parts_.logit_options(tokens, context, scope);
-    if (parts_.goes_by_blocks(context)) {
+    if (parts_.computes_by_blocks(context)) {
       return reduce_from_tensor_parallel(
           ops::linear_cross_entropy(tokens, parts_.table.blocks("vocabulary_head"), labels_here,
                                     vocabulary(), shard.combine, &ranks_, options,
@@ -319,8 +321,8 @@ class GridHead : public nn::VocabularyHead {
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
-    return ops::finish_logits(logits_of_part(tokens),
-                              parts_.logit_options(tokens, context, scope, context.temperature));
+    return ops::logits_from_products(
+        logits_of_part(tokens), parts_.logit_options(tokens, context, scope, context.temperature));
   }
 
   at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
@@ -335,8 +337,8 @@ class GridHead : public nn::VocabularyHead {
     const int64_t here = grid_.within.batch.here(context.batch).size();
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor tokens = tokens_of(x, context);
-    const at::Tensor part =
-        ops::finish_logits(logits_of_part(tokens), parts_.logit_options(tokens, context, scope));
+    const at::Tensor part = ops::logits_from_products(logits_of_part(tokens),
+                                                      parts_.logit_options(tokens, context, scope));
     const Range& rows = parts_.rows;
     const at::Tensor all = reduce_from_tensor_parallel(
         at::constant_pad_nd(part, {rows.begin, vocabulary() - rows.end}), grid_.within.features);
@@ -354,7 +356,7 @@ class GridHead : public nn::VocabularyHead {
       parts_.adapter.add_request_adapters(products, used.states, parts_.rows, used.here, of_these);
     }
     const at::Tensor part =
-        ops::finish_logits(products, parts_.logit_options(used.states, context, scope));
+        ops::logits_from_products(products, parts_.logit_options(used.states, context, scope));
     const at::Tensor rows = gather_columns(part, Shares::even(grid_.within.features, vocabulary()));
     const at::Tensor all = gather_rows(rows, used.of_ranks);
     return wanted.defined() ? all : all.view({context.batch, context.sequence, vocabulary()});
@@ -626,7 +628,7 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
 }
 
 nn::LocalHeads TensorGridBuilder::heads_here(int64_t heads, int64_t kv_heads) const {
-  return share_heads(heads, kv_heads, side(), grid_.within.features.rank());
+  return local_heads_of(heads, kv_heads, side(), grid_.within.features.rank());
 }
 
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
@@ -637,7 +639,7 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
                 return std::make_unique<GridDropout>(full_name(name), probability,
                                                      grid_.within.batch, 0);
               },
-          .way = nn::LowRankAdapter::Way::here(tokens_here(grid_.within))};
+          .way = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.within))};
 }
 
 nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const {
@@ -647,9 +649,9 @@ nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const 
 
 std::unique_ptr<nn::Experts> TensorGridBuilder::make_experts(nn::ExpertsParts parts,
                                                              const nn::ExpertsOptions& options) {
-  return std::make_unique<ExpertsOfCutFeatures>(std::move(parts), expert_sharding(),
-                                                grid_.between.features, grid_.between.batch,
-                                                options.hidden);
+  return std::make_unique<ExpertsOfDividedFeatures>(std::move(parts), expert_sharding(),
+                                                    grid_.between.features, grid_.between.batch,
+                                                    options.hidden);
 }
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
@@ -670,7 +672,7 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
   nn::Placement of_weight = input.of_down;
   of_weight.held.insert(of_weight.held.begin(), {{0, options.out_features}});
   auto [weight, bias] = linear_parameters(name, options, std::move(of_weight), {});
-  input.way = nn::LowRankAdapter::Way::here(tokens_here(grid_.between));
+  input.way = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.between));
   return std::make_unique<LinearOfAllOutputs>(
       std::make_unique<nn::DenseLinear>(
           weight, bias, options.order,

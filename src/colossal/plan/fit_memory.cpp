@@ -47,7 +47,7 @@ struct Change {
 
 std::vector<Change> less_kept(const Job& job) {
   std::vector<Change> changes;
-  if (job.recompute_open) return changes;
+  if (job.recompute_undecided) return changes;
   if (job.recompute == Recompute{}) {
     changes.push_back({"memory.recompute = \"selective\"",
                        [](Job j) { return with_recompute(std::move(j), {.selective = true}); }});
@@ -122,7 +122,7 @@ Change to_tier(const Kinds& kinds, Tier tier, bool is_fallback) {
 }
 
 bool is_open(const Job& job, memory::MemoryKind kind) {
-  return std::ranges::find(job.tiers_open, kind) != job.tiers_open.end();
+  return std::ranges::find(job.undecided_tiers, kind) != job.undecided_tiers.end();
 }
 
 // Off the device: kinds alone, then all but weights, of which those in use come whole to the device
@@ -297,8 +297,8 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
   const Overrun over = overrun_of(job, plan);
   const MemoryConfig& given = job.config.memory;
   const int64_t device = plan.memory_peak_bytes(), host = plan.bytes_at_rest(Tier::host);
-  std::string moved = job.recompute_open ? ", all layers computed again" : "";
-  if (!job.tiers_open.empty()) moved += ", with memory.offload_* = \"auto\" as far as it goes";
+  std::string moved = job.recompute_undecided ? ", all layers computed again" : "";
+  if (!job.undecided_tiers.empty()) moved += ", with memory.offload_* = \"auto\" as far as it goes";
   if (over.device > 0) {
     return fmt::format(
         "memory.device_budget = {}{}: the tensors of a rank take {} at the peak of a step{}, {} "
@@ -389,7 +389,7 @@ Choice find_least(const Job& job, const RankPlan& without) {
     return Choice{recompute, place_tiers(with_recompute(job, recompute))};
   };
   if (fits_budgets(job, without)) return {job.recompute, {job.tiers, without}};
-  if (!job.recompute_open) return choice_with(job.recompute);
+  if (!job.recompute_undecided) return choice_with(job.recompute);
   Choice best = choice_with({.selective = true});
   if (fits(job, best)) return best;
   const int64_t layers = job.model.facts.layers;
@@ -415,7 +415,7 @@ std::string describe_peak(const RankPlan& plan, const RankPlan& without) {
 // "memory.offload_optimizer = "auto" is {host = 0.5}, memory.offload_gradients = "auto" is "none"".
 std::string describe_placement(const Job& job) {
   std::string text;
-  for (const memory::MemoryKind kind : job.tiers_open) {
+  for (const memory::MemoryKind kind : job.undecided_tiers) {
     text += fmt::format("{}memory.offload_{} = \"auto\" is {}", text.empty() ? "" : ", ",
                         memory_kind_name(kind), describe_shares(job.tiers.of(kind)));
   }
@@ -427,23 +427,23 @@ Job find_open(const Job& job) {
     throw ConfigError(fmt::format(
         "memory.{} = \"auto\" {} as little as fits memory.device_budget: set that to what a rank "
         "of the machine that will train has, such as \"12GiB\"",
-        job.recompute_open ? "recompute" : "offload_*",
-        job.recompute_open ? "recomputes" : "moves"));
+        job.recompute_undecided ? "recompute" : "offload_*",
+        job.recompute_undecided ? "recomputes" : "moves"));
   }
-  const Job start = job.recompute_open ? with_recompute(job, {}) : job;
+  const Job start = job.recompute_undecided ? with_recompute(job, {}) : job;
   const RankPlan without = fullest_rank(start);
   const Choice choice = find_least(start, without);
   Job found = with_recompute(job, choice.recompute);
   const RankPlan& plan = choice.placement.plan;
   found.tiers = choice.placement.tiers;
   if (!fits(job, choice)) refuse(found, plan);
-  if (job.recompute_open) {
+  if (job.recompute_undecided) {
     found.recompute_reason =
         fmt::format("memory.recompute = \"auto\" is {}: {}, {} FLOPs",
                     describe_recompute(choice.recompute, job.model.facts.layers),
                     describe_peak(plan, without), describe_growth(without.flops, plan.flops));
   }
-  if (!job.tiers_open.empty()) {
+  if (!job.undecided_tiers.empty()) {
     found.tiers_reason =
         fmt::format("{}: {}{}{}", describe_placement(found), describe_peak(plan, without),
                     describe_at_rest(plan), describe_tier_traffic(plan));
@@ -461,7 +461,7 @@ std::string describe_growth(double from, double to) {
 }
 
 Job fit_memory(const Job& job) {
-  if (job.recompute_open || !job.tiers_open.empty()) return find_open(job);
+  if (job.recompute_undecided || !job.undecided_tiers.empty()) return find_open(job);
   if (job.device_budget == 0 && job.host_budget == 0 && job.memory_budget == 0) return job;
   const RankPlan plan = fullest_rank(job);
   if (!fits_budgets(job, plan)) refuse(job, plan);

@@ -116,7 +116,8 @@ double attention_part(Arguments arguments) {
   constexpr size_t first = backward ? 1 : 0;
   constexpr size_t positions = backward ? 8 : 6;
   const auto runs = [&](size_t index) { return ops::unpack_runs(arguments[index].toIntVector()); };
-  return seen_pairs(add_anonymous_rule(arguments, positions + 2), runs(positions), runs(positions + 1)) *
+  return seen_pairs(add_anonymous_rule(arguments, positions + 2), runs(positions),
+                    runs(positions + 1)) *
          pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward);
 }
 

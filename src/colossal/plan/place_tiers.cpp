@@ -45,7 +45,7 @@ class Placing {
   // Kind by kind, the cheapest first, until what is moved away from fits.
   void move_to(Tier tier) {
     std::vector<MemoryKind> left;
-    for (const MemoryKind kind : job_.tiers_open) {
+    for (const MemoryKind kind : job_.undecided_tiers) {
       const bool is_there = tier == Tier::host || at_.tiers.of(kind).host > 0;
       if (is_there) left.push_back(kind);
     }
@@ -66,7 +66,7 @@ class Placing {
     if (tier == Tier::nvme) return fits_budgets(job_, plan);
     // What the host has no room for may go on to NVMe, if it is open.
     int64_t stays_on_host = plan.bytes_at_rest(Tier::host);
-    for (const MemoryKind kind : job_.tiers_open)
+    for (const MemoryKind kind : job_.undecided_tiers)
       stays_on_host -= plan.at_rest.at(Tier::host)[kind];
     const int64_t peak = plan.memory_peak_bytes();
     return over(peak, job_.device_budget) == 0 &&

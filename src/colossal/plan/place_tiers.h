@@ -26,12 +26,12 @@ struct TierPlan {
   RankPlan plan;  // with these tiers, of the rank with the largest peak memory
 };
 
-// Returns the job's tiers, with those of the kinds in job.tiers_open decided. Nothing is offloaded
-// if everything fits on the device. Otherwise kinds are moved to the host until the device fits:
-// the kind with the least traffic per byte freed at the peak comes first, and the last kind is
-// moved only as far as needed. If the host then exceeds its budget and nvme_path is set, kinds are
-// moved from the host to NVMe in the same way. If the ranks still do not fit, the last plan tried
-// is returned: check with fits_budgets().
+// Returns the job's tiers, with those of the kinds in job.undecided_tiers decided. Nothing is
+// offloaded if everything fits on the device. Otherwise kinds are moved to the host until the
+// device fits: the kind with the least traffic per byte freed at the peak comes first, and the last
+// kind is moved only as far as needed. If the host then exceeds its budget and nvme_path is set,
+// kinds are moved from the host to NVMe in the same way. If the ranks still do not fit, the last
+// plan tried is returned: check with fits_budgets().
 TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

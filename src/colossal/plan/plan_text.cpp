@@ -306,7 +306,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
   for (const std::string& reason : {job.recompute_reason, job.tiers_reason}) {
     if (!reason.empty()) text += reason + "\n\n";
   }
-  if (!job.tiers_open.empty() && job.host_budget == 0 && job.memory_budget == 0) {
+  if (!job.undecided_tiers.empty() && job.host_budget == 0 && job.memory_budget == 0) {
     text += "memory.host_budget is not given: no limit is set to what rests on the host\n\n";
   }
   if (facts.experts > 0) {

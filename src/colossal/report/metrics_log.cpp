@@ -121,7 +121,7 @@ StepMetrics metrics_of(const json& object) {
   metrics.memory_base_bytes = number_or_missing(object, "memory_base_bytes");
   metrics.tiers = tiers_of(object);
   metrics.bytes_sent = numbers_by_name(object, "bytes_sent");
-  metrics.of_task = task_metrics_of(object);
+  metrics.task_metrics = task_metrics_of(object);
   if (const auto skipped = object.find("skipped"); skipped != object.end()) {
     metrics.skipped = *skipped == true || (skipped->is_number() && *skipped != 0);
   }

@@ -43,10 +43,10 @@ struct StepMetrics {
   std::map<std::string, double> memory_by_kind = {};
   double memory_at_peak = kMissing;
   double memory_base_bytes = kMissing;
-  std::map<std::string, TierMetrics> tiers = {};  // "host", "nvme", if used
-  std::map<std::string, double> bytes_sent = {};  // axis -> bytes, maximum over ranks
-  std::map<std::string, double> of_task = {};     // further metrics of the task, by name
-  bool skipped = false;                           // the step made no update on any rank
+  std::map<std::string, TierMetrics> tiers = {};    // "host", "nvme", if used
+  std::map<std::string, double> bytes_sent = {};    // axis -> bytes, maximum over ranks
+  std::map<std::string, double> task_metrics = {};  // further metrics of the task, by name
+  bool skipped = false;                             // the step made no update on any rank
 };
 
 // Returns one entry per step, ascending by step. If a step occurs in several lines, because a

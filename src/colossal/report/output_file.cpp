@@ -46,7 +46,7 @@ void OutputFile::write(std::string_view bytes) {
   size_ += whole;
 }
 
-void OutputFile::cut_to(int64_t size) {
+void OutputFile::truncate_to(int64_t size) {
   if (::ftruncate(descriptor_.get(), size) != 0) raise_io_error("shorten", path_);
   size_ = size;
 }

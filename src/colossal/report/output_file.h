@@ -24,8 +24,8 @@ class OutputFile {
   // Writes all bytes. If that fails (e.g. the disk is full), truncates the file to its size before
   // the call, so that later writes follow the last complete one, and throws.
   void write(std::string_view bytes);
-  void cut_to(int64_t size);  // truncates the file to `size` bytes
-  void sync();                // fsync
+  void truncate_to(int64_t size);  // truncates the file to `size` bytes
+  void sync();                     // fsync
   void close();  // throws errors that only closing reports; the destructor ignores them
 
   const std::filesystem::path& path() const { return path_; }

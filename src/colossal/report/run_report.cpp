@@ -116,8 +116,8 @@ ChartSeries series_of_task(const Metrics& metrics, const std::string& name,
                            const std::string& metric) {
   ChartSeries series{.name = name};
   for (const StepMetrics& step : metrics) {
-    const auto found = step.of_task.find(metric);
-    if (found == step.of_task.end()) continue;
+    const auto found = step.task_metrics.find(metric);
+    if (found == step.task_metrics.end()) continue;
     series.x.push_back(static_cast<double>(step.step));
     series.y.push_back(found->second);
   }

@@ -46,7 +46,7 @@ void multiply_inputs(at::Tensor& weight, const at::Tensor& factors) {
 void scale_experts(const models::ScaledInputs& place, const BlockInputs& inputs, const HowOf& how,
                    BlockParameters& block) {
   BlockParameter& down = block.at(place.products.front() + ".weight");
-  const at::Tensor up = block.at(place.maker + ".weight").numbers;
+  const at::Tensor up = block.at(place.producer + ".weight").numbers;
   for (int64_t expert = 0; expert < up.size(0); ++expert) {
     const ops::InputStatistics* seen = inputs.find(down.handle->name, expert);
     if (!seen) continue;
@@ -88,10 +88,10 @@ void scale_inputs(const std::vector<models::ScaledInputs>& places, const BlockIn
     const ops::InputStatistics* seen = inputs.find(first.name);
     COLOSSAL_CHECK(seen != nullptr, "{} multiplied nothing", first.name);
     at::Tensor factors = ops::awq_factors(weights, *seen, how(first));
-    if (place.by_norm) {
-      factors = divide_norm(place.maker, factors, norm_unit_offset, block);
+    if (place.producer_is_norm) {
+      factors = divide_norm(place.producer, factors, norm_unit_offset, block);
     } else {
-      divide_outputs(place.maker, factors, block);
+      divide_outputs(place.producer, factors, block);
     }
     for (const std::string& product : place.products) {
       multiply_inputs(block.at(product + ".weight").numbers, factors);

@@ -23,7 +23,7 @@ namespace colossal::serve {
 class BlockInputs {
  public:
   // Adds the input rows [n, in] that the linear layers `weights` multiply. The arguments are those
-  // of nn::TellProductInputs.
+  // of nn::ProductInputCallback.
   void add(const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
            const at::Tensor& rows);
 

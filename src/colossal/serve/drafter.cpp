@@ -140,7 +140,7 @@ at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
 }
 
 // A page that others read has what this model keeps of it, too, once it has read one of them.
-int64_t ModelDrafter::found_of(const Sequence& sequence) const {
+int64_t ModelDrafter::num_cached_tokens(const Sequence& sequence) const {
   int64_t pages = 0;
   while (pages < std::ssize(sequence.kept) &&
          read_[sequence.pages[pages]] == sequence.kept[pages]) {
@@ -166,7 +166,7 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
     const auto size = std::ssize(tokens);
     // What was guessed wrong is read again, as it has become.
     int64_t& done = sequence->drafted;
-    done = std::min(std::max(done, found_of(*sequence)), size - 1);
+    done = std::min(std::max(done, num_cached_tokens(*sequence)), size - 1);
     while (size - done > kFewTokens) {
       Pass ahead;
       const int64_t end = std::min(size - 1, done + max_batch_tokens());

@@ -122,7 +122,7 @@ class ModelDrafter : public NeuralDrafter {
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
   // Returns how many leading tokens of the sequence already have this model's keys and values in
   // the sequence's pages, whichever sequence they were computed for.
-  int64_t found_of(const Sequence& sequence) const;
+  int64_t num_cached_tokens(const Sequence& sequence) const;
   void remember(const Sequence& sequence);
 
   // for each page, the prefix for which this model last filled the page

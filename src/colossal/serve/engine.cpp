@@ -252,7 +252,7 @@ struct Engine::Parts {
         return stopped || !submitted.empty() || !cancelled.empty() || !core->idle();
       };
       if (ranks) {
-        called.wait_for(lock, options.sign_of_life, has_calls);
+        called.wait_for(lock, options.idle_message_interval, has_calls);
       } else {
         called.wait(lock, has_calls);
       }

@@ -61,7 +61,7 @@ struct EngineOptions {
   at::Device device = at::kCPU;      // device of the model's weights
   // With several ranks: how often the first rank sends the other ranks a message while the engine
   // is idle. Must be shorter than the timeout of the ranks' communication groups.
-  std::chrono::milliseconds sign_of_life{1000};
+  std::chrono::milliseconds idle_message_interval{1000};
   // With several ranks: called when a rank is lost, on the engine's thread, after all requests have
   // ended with `failed`.
   std::function<void(const std::string& error)> on_lost{};

@@ -26,14 +26,14 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 SchedulerOptions scheduler_options(const EngineOptions& options, const models::ModelFacts& facts,
-                                   int64_t steps_under_way) {
+                                   int64_t max_steps_in_flight) {
   const int64_t row_bytes = facts.vocabulary * static_cast<int64_t>(sizeof(double));
   return {.page_size = options.page_size,
           .max_num_seqs = options.max_num_seqs,
           .max_batch_tokens = options.max_batch_tokens,
           .max_scored_tokens = std::max<int64_t>(1, kScoredBytes / row_bytes),
           .prefix_cache = options.prefix_cache,
-          .steps_under_way = steps_under_way};
+          .max_steps_in_flight = max_steps_in_flight};
 }
 
 Strategy strategy_of(const ParallelContext* ranks) {
@@ -65,7 +65,7 @@ int64_t most_kept_heads(const models::ModelFacts& facts, const Strategy& strateg
   for (int rank = 0; rank < strategy.head_ranks(); ++rank) {
     const nn::AttentionHeads heads(
         {.heads = facts.heads, .kv_heads = facts.kv_heads, .head_size = facts.head_size},
-        share_heads(facts.heads, facts.kv_heads, strategy.head_ranks(), rank));
+        local_heads_of(facts.heads, facts.kv_heads, strategy.head_ranks(), rank));
     most = std::max(most, heads.num_key_value_heads_used());
   }
   return most;
@@ -163,7 +163,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
       ranks_(ranks),
       pass_(model, page_options(options, facts, ranks), options.device, ranks, around_stage),
       drafter_(make_drafter(options, page_options(options, facts, ranks).pages)),
-      scheduler_(scheduler_options(options, facts, pass_.most_under_way()),
+      scheduler_(scheduler_options(options, facts, pass_.max_passes_in_flight()),
                  page_options(options, facts, ranks).pages,
                  [this](int64_t from, int64_t to) {
                    copied_pages_.emplace_back(from, to);
@@ -293,12 +293,13 @@ void EngineCore::step() {
   if (works.empty()) {
     tell(StepMessage::Kind::nothing);
     in_step([&] { pass_.start({}); });
-    if (!under_way_.empty()) finish();
+    if (!passes_in_flight_.empty()) finish();
   } else {
     start(works);
   }
-  while (!under_way_.empty() &&
-         (std::ssize(under_way_) == pass_.most_under_way() || !scheduler_.has_more())) {
+  while (
+      !passes_in_flight_.empty() &&
+      (std::ssize(passes_in_flight_) == pass_.max_passes_in_flight() || !scheduler_.has_more())) {
     finish();
   }
 }
@@ -318,19 +319,19 @@ void EngineCore::guard_works(const Works& works, const Run& run) {
 void EngineCore::start(const Works& works) {
   bool started = false;
   guard_works(works, [&] {
-    UnderWay pass{works, wanted_rows(works), drafts_by_states()};
+    PassInFlight pass{works, wanted_rows(works), drafts_by_states()};
     const StepPlan planned = plan(works, pass.wanted);
     tell(StepMessage::Kind::step, to_numbers(planned));
     in_step([&] { pass_.start(planned, adapted_rows(works)); });
-    under_way_.push_back(std::move(pass));
+    passes_in_flight_.push_back(std::move(pass));
     started = true;
   });
   if (!started) leave_step(works);
 }
 
 void EngineCore::finish() {
-  const UnderWay pass = std::move(under_way_.front());
-  under_way_.pop_front();
+  const PassInFlight pass = std::move(passes_in_flight_.front());
+  passes_in_flight_.pop_front();
   guard_works(pass.works, [&] { take_results(pass); });
   leave_step(pass.works);
 }
@@ -341,10 +342,10 @@ void EngineCore::leave_step(const Works& works) {
 }
 
 void EngineCore::finish_all() {
-  while (!under_way_.empty()) finish();
+  while (!passes_in_flight_.empty()) finish();
 }
 
-void EngineCore::take_results(const UnderWay& pass) {
+void EngineCore::take_results(const PassInFlight& pass) {
   const auto [logits, states] = in_step([&] { return pass_.collect(); });
   ++counts_.steps;
   for (const Scheduler::Work& work : pass.works) {
@@ -353,7 +354,7 @@ void EngineCore::take_results(const UnderWay& pass) {
     counts_.drafts += work.drafts > 0 ? 1 : 0;
     counts_.draft_tokens += work.drafts;
   }
-  if (pass.has_all_states) give_states(states, pass.works);
+  if (pass.has_all_states) store_states(states, pass.works);
   std::vector<uint64_t> ids;
   for (const Scheduler::Work& work : pass.works) ids.push_back(work.sequence->id);
   score_prompts(logits, pass.wanted.logits);
@@ -377,7 +378,7 @@ bool EngineCore::drafts_by_states() const {
 }
 
 // states: of all tokens of the step, which is over, but what follows from its logits is not.
-void EngineCore::give_states(const at::Tensor& states, const Works& works) {
+void EngineCore::store_states(const at::Tensor& states, const Works& works) {
   int64_t row = 0;
   for (const auto& [sequence, begin, count, drafts] : works) {
     if (may_guess(sequence->request)) {

@@ -45,10 +45,10 @@ class EngineCore {
   void cancel(uint64_t id);
   void end_all(FinishReason reason, const std::string& error);
   // Whether there are no requests and no passes in flight.
-  bool idle() const { return scheduler_.empty() && under_way_.empty(); }
+  bool idle() const { return scheduler_.empty() && passes_in_flight_.empty(); }
   // Starts one forward pass, then handles the results of passes in flight, oldest first, until
-  // another pass could start. With pipeline parallelism, up to ForwardPass::most_under_way() - 1
-  // passes remain in flight.
+  // another pass could start. With pipeline parallelism, up to ForwardPass::max_passes_in_flight()
+  // - 1 passes remain in flight.
   //
   // An exception of the model ends the requests of that pass with `failed`. With several ranks,
   // step() throws CommError instead, and no further step is possible.
@@ -75,7 +75,7 @@ class EngineCore {
   // What a pass computes: a part of each of its sequences.
   using Works = std::vector<Scheduler::Work>;
   // A pass in flight.
-  struct UnderWay {
+  struct PassInFlight {
     Works works;
     Wanted wanted;
     bool has_all_states;  // the pass returns the states of all tokens, for HeadDrafter
@@ -83,7 +83,7 @@ class EngineCore {
 
   void propose();                 // drafts tokens for the next pass
   bool drafts_by_states() const;  // whether the drafter reads hidden states
-  void give_states(const at::Tensor& states, const Works& works);
+  void store_states(const at::Tensor& states, const Works& works);
   // Calls run(), which uses the drafter; an exception turns speculative decoding off.
   template <typename Run>
   void guard_drafter(const Run& run);
@@ -91,7 +91,7 @@ class EngineCore {
   // Waits for the results of the oldest pass in flight and handles them.
   void finish();
   void finish_all();
-  void take_results(const UnderWay& pass);
+  void take_results(const PassInFlight& pass);
   // Called when the step that computed these works is over.
   void leave_step(const Works& works);
   // Calls run(). An exception ends the requests of these works with `failed`; it is rethrown if a
@@ -152,7 +152,7 @@ class EngineCore {
   // Adapters loaded on the other ranks, by AdapterWeights::number.
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   Scheduler scheduler_;
-  std::deque<UnderWay> under_way_;                  // oldest first
+  std::deque<PassInFlight> passes_in_flight_;       // oldest first
   std::vector<std::unique_ptr<Sequence>> retired_;  // ended, but in steps in flight
   EngineStatistics counts_;
 };

@@ -219,7 +219,7 @@ class FolderQuantizer {
 
   // What the block's products multiply while it has all its numbers.
   void see(int64_t block, BlockInputs& inputs) {
-    const nn::ProductInputs listen(
+    const nn::ProductInputListener listen(
         [&](const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
             const at::Tensor& rows) { inputs.add(weights, expert, rows); });
     for (const at::Tensor& stream : streams_) run(block, stream);
@@ -287,7 +287,7 @@ void quantize_folder(const models::ModelSpecification& specification, const data
                      const std::vector<std::pair<std::string, std::string>>& files) {
   checkpoint::require_new(folder);
   require_products_as_linear(specification);
-  checkpoint::WeightFolder(specification.weights).require_numbers("round");
+  checkpoint::WeightFolder(specification.weights).require_unquantized("round");
   const at::NoGradGuard no_grad;
   checkpoint::write_whole(folder, [&](const std::filesystem::path& temporary) {
     FolderQuantizer quantizer(specification, options);

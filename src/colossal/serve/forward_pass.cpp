@@ -46,7 +46,7 @@ ForwardPass::ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOp
       store_(pages),
       stages_(ranks) {}
 
-int64_t ForwardPass::most_under_way() const {
+int64_t ForwardPass::max_passes_in_flight() const {
   return strategy_.num_stages() == strategy_.pp ? strategy_.pp : 1;
 }
 

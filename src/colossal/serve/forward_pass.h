@@ -38,7 +38,7 @@ class ForwardPass {
   // Returns how many passes may be started before the first is collected: one per pipeline stage,
   // so that every stage has work; 1 if a rank holds several stages (interleaved), where a pass
   // would wait for a later stage of its own rank.
-  int64_t most_under_way() const;
+  int64_t max_passes_in_flight() const;
   // Runs this rank's stages of a pass. Collective over the ranks. Returns without waiting for later
   // stages to compute this pass.
   //

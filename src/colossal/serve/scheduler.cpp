@@ -25,7 +25,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   for (const bool single : {true, false}) {
     std::vector<Sequence*> in_order;
     for (const auto& [order, sequence] : running_) {
-      if (sequence->is_free() && sequence->generates() == single) {
+      if (sequence->is_schedulable() && sequence->generates() == single) {
         in_order.push_back(sequence.get());
       }
     }
@@ -51,7 +51,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   std::vector<Work> chosen;
   for (const auto& [order, work] : works) {
     ++work.sequence->steps;
-    work.sequence->under_way += work.count - work.drafts;
+    work.sequence->tokens_in_flight += work.count - work.drafts;
     chosen.push_back(work);
   }
   std::ranges::stable_sort(chosen, {}, [](const Work& work) {
@@ -67,19 +67,19 @@ size_t Scheduler::share_of_step() const {
         std::ranges::count_if(*all, [](const auto& entry) { return !entry.second->waits; });
   }
   sequences = std::min(sequences, options_.max_num_seqs);
-  return (sequences + options_.steps_under_way - 1) / options_.steps_under_way;
+  return (sequences + options_.max_steps_in_flight - 1) / options_.max_steps_in_flight;
 }
 
 bool Scheduler::has_more() {
-  const auto is_free = [](const auto& entry) { return entry.second->is_free(); };
-  return std::ranges::any_of(running_, is_free) || next_to_admit() != waiting_.end();
+  const auto is_schedulable = [](const auto& entry) { return entry.second->is_schedulable(); };
+  return std::ranges::any_of(running_, is_schedulable) || next_to_admit() != waiting_.end();
 }
 
 void Scheduler::continue_running(Sequence& sequence, int64_t& budget, Works& works) {
   if (budget == 0) return;
   const int64_t count = chunk_of(sequence, budget);
   sequence.drafts.resize(std::max<int64_t>(0, count - sequence.remaining()));
-  const int64_t begin = sequence.computed + sequence.under_way;
+  const int64_t begin = sequence.computed + sequence.tokens_in_flight;
   while (!reserve(sequence, begin + count)) {
     Sequence* const last = preemption_victim(sequence);
     if (!last) return;
@@ -191,7 +191,7 @@ int64_t Scheduler::chunk_of(const Sequence& sequence, int64_t budget) const {
 void Scheduler::finish(const Work& work) {
   Sequence& sequence = *work.sequence;
   sequence.computed += work.count - work.drafts;
-  sequence.under_way -= work.count - work.drafts;
+  sequence.tokens_in_flight -= work.count - work.drafts;
   keep_full_pages(sequence);
 }
 
@@ -215,7 +215,7 @@ std::vector<Sequence*> Scheduler::generating() const {
   const size_t most = share_of_step();
   for (const auto& [order, sequence] : running_) {
     if (all.size() >= most) break;
-    if (sequence->is_free() && sequence->generates()) all.push_back(sequence.get());
+    if (sequence->is_schedulable() && sequence->generates()) all.push_back(sequence.get());
   }
   return all;
 }

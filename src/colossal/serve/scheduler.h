@@ -30,8 +30,8 @@ struct SchedulerOptions {
   int64_t max_scored_tokens = 512;
   bool prefix_cache = true;
   // Most steps in flight. A step takes at most its share of the sequences (their number divided by
-  // steps_under_way, rounded up), so that work is left for the other steps.
-  int64_t steps_under_way = 1;
+  // max_steps_in_flight, rounded up), so that work is left for the other steps.
+  int64_t max_steps_in_flight = 1;
 };
 
 class Scheduler {

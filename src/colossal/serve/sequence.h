@@ -73,10 +73,10 @@ struct Sequence {
   std::shared_ptr<BeamGroup> group{};
   int64_t beam = 0;
   bool waits = false;
-  // steps: number of steps in flight that compute tokens of this sequence. under_way: number of
-  // tokens after `computed` that these steps compute, draft tokens not counted.
+  // steps: number of steps in flight that compute tokens of this sequence. tokens_in_flight: number
+  // of tokens after `computed` that these steps compute, draft tokens not counted.
   int64_t steps = 0;
-  int64_t under_way = 0;
+  int64_t tokens_in_flight = 0;
   bool has_ended = false;  // ended; kept only for the steps in flight
 
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
@@ -98,9 +98,9 @@ struct Sequence {
   // Whether computing one token gives the next token's logits.
   bool generates() const { return pending() == 1 && !waits; }
   // Number of pending tokens that no step in flight computes.
-  int64_t remaining() const { return pending() - under_way; }
+  int64_t remaining() const { return pending() - tokens_in_flight; }
   // Whether another step may compute tokens of this sequence.
-  bool is_free() const { return !waits && remaining() > 0; }
+  bool is_schedulable() const { return !waits && remaining() > 0; }
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
   }

@@ -76,7 +76,7 @@ class Answer {
   // the end, so that log-probabilities are sent with the text they belong to.
   AnswerDelta take_delta_if_text();
 
-  bool introduced = false;  // in a chat stream: first_event() has been sent
+  bool role_sent = false;  // in a chat stream: first_event() has been sent
 
  private:
   void append(std::string_view text);

@@ -199,7 +199,7 @@ void Completion::write_delta(size_t which) {
   const auto index = static_cast<int64_t>(which);
   const bool is_chat = request_.kind == GenerationRequest::Kind::chat;
   // Once for each answer, before anything else of it.
-  if (is_chat && !std::exchange(answer.introduced, true)) {
+  if (is_chat && !std::exchange(answer.role_sent, true)) {
     write_event(json_.first_event(index));
   }
   AnswerDelta delta = answer.take_delta_if_text();

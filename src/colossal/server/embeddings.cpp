@@ -1,5 +1,6 @@
 #include "colossal/server/embeddings.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -47,20 +48,22 @@ void Embeddings::start() {
     if (const auto self = weak.lock()) self->abandon();
   });
   const std::lock_guard lock(mutex_);
+  submit_until(std::min(request_.inputs.size(), kMostAtOnce));
+}
+
+void Embeddings::submit_until(size_t end) {
   try {
-    while (next_ < request_.inputs.size() && next_ < kMostAtOnce) submit_next();
+    for (; next_ < end; ++next_) ids_.push_back(engine_.submit(engine_request(next_)));
   } catch (const serve::QueueFull&) {
     cancel_all();
     throw busy();
+  } catch (const serve::EngineLost& error) {
+    cancel_all();
+    throw ApiError(503, error.what());
   } catch (const ConfigError& error) {
     cancel_all();
     throw ApiError(400, error.what());
   }
-}
-
-void Embeddings::submit_next() {
-  ids_.push_back(engine_.submit(engine_request(next_)));
-  ++next_;
 }
 
 void Embeddings::abandon() {
@@ -99,10 +102,9 @@ void Embeddings::finish(serve::FinishReason reason, const serve::Usage& usage,
   }
   if (num_finished_ == embeddings_.size()) return answer();
   try {
-    if (next_ < embeddings_.size()) submit_next();
-  } catch (const serve::QueueFull&) {
-    cancel_all();
-    send_error(*reply_, busy());
+    submit_until(std::min(embeddings_.size(), next_ + 1));
+  } catch (const ApiError& error) {
+    send_error(*reply_, error);
   }
 }
 

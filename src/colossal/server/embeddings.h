@@ -33,7 +33,9 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
 
   void abandon();
   // The following functions require mutex_ to be locked.
-  void submit_next();
+  // Submits the texts before number `end`. If the engine refuses one, cancels all and throws
+  // ApiError.
+  void submit_until(size_t end);
   void cancel_all();
   void answer();
   Json data_of(const std::vector<double>& embedding) const;

@@ -39,7 +39,7 @@ int status_of(const boost::system::error_code& error) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, ConnectionHost& host)
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, SharedConnectionState& host)
     : socket_(std::move(socket)),
       host_(host),
       deadline_(socket_.get_executor()),

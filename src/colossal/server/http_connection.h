@@ -18,7 +18,7 @@ namespace colossal::server {
 // State shared by the connections of a server. Used on the server's thread only; the counters are
 // atomic, because the destructor of a connection, which changes them, may run on another thread, if
 // an answer holds the connection last.
-struct ConnectionHost {
+struct SharedConnectionState {
   HttpLimits limits;
   HttpServer::Handler handler;
   std::atomic<size_t> open_connections = 0;
@@ -29,7 +29,7 @@ struct ConnectionHost {
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(boost::asio::ip::tcp::socket socket, ConnectionHost& host);
+  HttpConnection(boost::asio::ip::tcp::socket socket, SharedConnectionState& host);
   ~HttpConnection();
 
   void start() { wait_for_request(); }
@@ -40,7 +40,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Call on the server's thread. action: see Reply::on_abandoned().
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
   // Whether the client supports chunked transfer encoding (HTTP/1.1).
-  bool speaks_chunks() const { return speaks_chunks_; }
+  bool supports_chunks() const { return speaks_chunks_; }
   // Whether the connection stays open after the current response.
   bool keeps_alive() const { return keeps_alive_; }
 
@@ -65,7 +65,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void close();
 
   boost::asio::ip::tcp::socket socket_;
-  ConnectionHost& host_;
+  SharedConnectionState& host_;
   boost::asio::steady_timer deadline_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;

@@ -27,7 +27,7 @@ void HttpReply::send(int status, std::string_view content_type, std::string body
 std::string HttpReply::begin_stream() {
   if (std::exchange(streaming_, true)) return {};
   Headers headers{{"Cache-Control", "no-cache"}, {"X-Accel-Buffering", "no"}};
-  const bool chunked = connection_->speaks_chunks();
+  const bool chunked = connection_->supports_chunks();
   if (chunked) headers.emplace_back("Transfer-Encoding", "chunked");
   headers.emplace_back("Connection",
                        chunked && connection_->keeps_alive() ? "keep-alive" : "close");
@@ -35,8 +35,8 @@ std::string HttpReply::begin_stream() {
 }
 
 std::string HttpReply::chunk(std::string_view bytes) const {
-  return connection_->speaks_chunks() ? fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes)
-                                      : std::string(bytes);
+  return connection_->supports_chunks() ? fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes)
+                                        : std::string(bytes);
 }
 
 void HttpReply::write_event(std::string_view event) {
@@ -48,7 +48,7 @@ void HttpReply::write_event(std::string_view event) {
 void HttpReply::end_stream() {
   const std::lock_guard lock(mutex_);
   const std::string start = begin_stream();
-  connection_->write(request_, start + (connection_->speaks_chunks() ? "0\r\n\r\n" : ""), true);
+  connection_->write(request_, start + (connection_->supports_chunks() ? "0\r\n\r\n" : ""), true);
 }
 
 void send_error(Reply& reply, const ApiError& error) {

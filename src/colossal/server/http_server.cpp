@@ -71,7 +71,7 @@ struct HttpServer::Parts {
                            });
   }
 
-  ConnectionHost connections;  // outlives the connections, which io may hold
+  SharedConnectionState connections;  // outlives the connections, which io may hold
   asio::io_context io{1};
   asio::ip::tcp::acceptor acceptor;
   std::vector<std::shared_ptr<asio::posix::stream_descriptor>> watched;

@@ -116,7 +116,7 @@ void TextConstraint::accept(int32_t token) {
   } catch (const text::grammar::GrammarError&) {  // too many states: as far as it got
     state_ = Automaton::kDead;
   }
-  over_ = state_ == Automaton::kDead || rule_->automaton().must_end(state_);
+  finished_ = state_ == Automaton::kDead || rule_->automaton().must_end(state_);
 }
 
 std::shared_ptr<CompiledRule> RuleCache::compile(const TextRule& rule, const ServedModel& model,

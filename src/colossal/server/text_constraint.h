@@ -56,7 +56,7 @@ class TextConstraint : public serve::LogitsConstraint {
 
   void apply(at::Tensor& logits) override;
   void accept(int32_t token) override;
-  bool finished() const override { return over_; }
+  bool finished() const override { return finished_; }
   std::shared_ptr<serve::LogitsConstraint> clone() const override {
     return std::make_shared<TextConstraint>(*this);
   }
@@ -66,7 +66,7 @@ class TextConstraint : public serve::LogitsConstraint {
   const ServedModel& model_;
   std::vector<int32_t> end_tokens_;
   text::grammar::Automaton::State state_;
-  bool over_ = false;
+  bool finished_ = false;
 };
 
 // LRU cache of the compiled rules of one model.

@@ -31,7 +31,7 @@ BpeModel::BpeModel(const TokenizerDefinition& definition, const std::string& fil
       ranks_(std::get<BpeDefinition>(definition.model).merges.size()) {
   token_of_byte_.fill(kNone);
   const auto& model = std::get<BpeDefinition>(definition.model);
-  const Numbers numbers = index_of(definition.vocabulary);
+  const TokenIds numbers = index_of(definition.vocabulary);
   read_merges(model, numbers, file);
   if (byte_level_) {
     read_bytes(numbers);
@@ -50,7 +50,7 @@ std::unique_ptr<WordModel::Scratch> BpeModel::make_scratch() const {
   return std::make_unique<Scratch>();
 }
 
-void BpeModel::read_merges(const BpeDefinition& model, const Numbers& numbers,
+void BpeModel::read_merges(const BpeDefinition& model, const TokenIds& numbers,
                            const std::string& file) {
   for (size_t rank = 0; rank < model.merges.size(); ++rank) {
     const auto& [left, right] = model.merges[rank];
@@ -67,7 +67,7 @@ void BpeModel::read_merges(const BpeDefinition& model, const Numbers& numbers,
   }
 }
 
-void BpeModel::read_bytes(const Numbers& numbers) {
+void BpeModel::read_bytes(const TokenIds& numbers) {
   for (int byte = 0; byte < 256; ++byte) {
     const char value = static_cast<char>(byte);
     const auto found = numbers.find(to_byte_alphabet({&value, 1}));
@@ -88,7 +88,7 @@ void BpeModel::read_characters(const BpeDefinition& model, const Vocabulary& voc
   const auto crosses = [](const auto& merge) {
     return has_space_mark_within(merge.first + merge.second);
   };
-  parts_at_space_marks_ =
+  can_cut_at_space_marks_ =
       !model.ignore_merges && has_space_mark && std::ranges::none_of(model.merges, crosses);
 }
 
@@ -97,7 +97,7 @@ bool BpeModel::knows_all_bytes() const {
   return std::ranges::find(token_of_byte_, kNone) == token_of_byte_.end();
 }
 
-void BpeModel::read_unknown(const BpeDefinition& model, const Numbers& numbers,
+void BpeModel::read_unknown(const BpeDefinition& model, const TokenIds& numbers,
                             const std::string& file) {
   if (knows_all_bytes()) return;
   if (byte_level_ && model.byte_fallback) {

@@ -28,7 +28,7 @@ class BpeModel : public WordModel {
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
   void encode(std::string_view word, WordModel::Scratch& scratch,
               std::vector<int32_t>& tokens) const override;  // O(n log n) in the word's bytes
-  bool can_cut_at_space_marks() const override { return parts_at_space_marks_; }
+  bool can_cut_at_space_marks() const override { return can_cut_at_space_marks_; }
 
  private:
   // A token of the partly merged word, in a doubly linked list.
@@ -47,13 +47,13 @@ class BpeModel : public WordModel {
   };
   using Words = std::unordered_map<std::string, int32_t, BytesHash, std::equal_to<>>;
 
-  using Numbers = std::unordered_map<std::string_view, int32_t>;
+  using TokenIds = std::unordered_map<std::string_view, int32_t>;
 
-  void read_merges(const BpeDefinition& model, const Numbers& numbers, const std::string& file);
-  void read_bytes(const Numbers& numbers);
+  void read_merges(const BpeDefinition& model, const TokenIds& numbers, const std::string& file);
+  void read_bytes(const TokenIds& numbers);
   void read_characters(const BpeDefinition& model, const Vocabulary& vocabulary);
   bool knows_all_bytes() const;
-  void read_unknown(const BpeDefinition& model, const Numbers& numbers, const std::string& file);
+  void read_unknown(const BpeDefinition& model, const TokenIds& numbers, const std::string& file);
   static void append(int32_t token, std::vector<Symbol>& symbols);
   void make_symbols(std::string_view word, Scratch& scratch) const;
   void make_byte_symbols(std::string_view word, Scratch& scratch) const;
@@ -63,7 +63,7 @@ class BpeModel : public WordModel {
   void merge(int32_t position, int32_t result, Scratch& scratch) const;
 
   bool byte_level_;
-  bool parts_at_space_marks_ = false;
+  bool can_cut_at_space_marks_ = false;
   std::array<int32_t, 256> token_of_byte_;                    // byte-level only; -1: none
   FallbackBytes fallback_bytes_;                              // character-level only
   std::unordered_map<char32_t, int32_t> token_of_character_;  // character-level only

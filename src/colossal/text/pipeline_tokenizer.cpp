@@ -130,7 +130,7 @@ std::string PipelineTokenizer::content_of(const Source& source, int32_t token) {
   return "";
 }
 
-std::optional<int32_t> PipelineTokenizer::end_by_config(const Source& source) const {
+std::optional<int32_t> PipelineTokenizer::end_of_text_from_config(const Source& source) const {
   const fs::path path = source.path.parent_path() / "config.json";
   std::error_code ignored;  // of a file that cannot even be looked for
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
@@ -143,7 +143,7 @@ int32_t PipelineTokenizer::find_end_of_text(const Source& source) const {
   for (const std::string& content : source.config.ends_of_text) {
     if (const auto token = find_token(source, content)) return *token;
   }
-  if (const auto token = end_by_config(source)) return *token;
+  if (const auto token = end_of_text_from_config(source)) return *token;
   const std::array<std::string, 4> known{"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"};
   for (const std::string& content : known) {
     if (const auto token = find_token(source, content)) return *token;

@@ -62,7 +62,7 @@ class PipelineTokenizer : public Tokenizer {
   explicit PipelineTokenizer(Source source);
   static std::optional<int32_t> find_token(const Source& source, const std::string& content);
   static std::string content_of(const Source& source, int32_t token);
-  std::optional<int32_t> end_by_config(const Source& source) const;
+  std::optional<int32_t> end_of_text_from_config(const Source& source) const;
   int32_t find_end_of_text(const Source& source) const;
   std::string make_fingerprint(const Source& source) const;
   std::string decode(std::span<const int32_t> tokens, bool first) const;

@@ -87,12 +87,12 @@ std::string PreTokenizer::rewrite(const Step& step, std::string_view piece, bool
 void PreTokenizer::cut(size_t index, std::string_view piece, bool begins_text,
                        RegexScratch& scratch, const OnWord& on_word) const {
   const Step& step = steps_[index];
-  if (!step.regex) return give(index, piece, begins_text, scratch, on_word);
+  if (!step.regex) return pass_on(index, piece, begins_text, scratch, on_word);
   Regex::Match held{0, 0};  // may be joined by what comes next
   bool previous_is_match = false;
   const auto give_held = [&] {
     const std::string_view part = piece.substr(held.begin, held.end - held.begin);
-    give(index, part, begins_text && held.begin == 0, scratch, on_word);
+    pass_on(index, part, begins_text && held.begin == 0, scratch, on_word);
   };
   for_each_part(*step.regex, piece, scratch, [&](Regex::Match part, bool matches) {
     const bool is_match = matches != step.invert;
@@ -109,8 +109,8 @@ void PreTokenizer::cut(size_t index, std::string_view piece, bool begins_text,
 }
 
 // A piece that this step has made, to the next one.
-void PreTokenizer::give(size_t index, std::string_view piece, bool begins_text,
-                        RegexScratch& scratch, const OnWord& on_word) const {
+void PreTokenizer::pass_on(size_t index, std::string_view piece, bool begins_text,
+                           RegexScratch& scratch, const OnWord& on_word) const {
   if (!steps_[index].to_byte_alphabet) {
     return run_step(index + 1, piece, begins_text, scratch, on_word);
   }

@@ -46,8 +46,8 @@ class PreTokenizer {
   void cut(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
            const OnWord& on_word) const;
   // Passes a piece that step `index` has made on to the next step.
-  void give(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
-            const OnWord& on_word) const;
+  void pass_on(size_t index, std::string_view piece, bool begins_text, RegexScratch& scratch,
+               const OnWord& on_word) const;
 
   std::vector<Step> steps_;
   bool ends_in_byte_alphabet_ = false;

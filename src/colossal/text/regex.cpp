@@ -68,7 +68,7 @@ Regex::Regex(const std::string& expression, std::string name) : name_(std::move(
     throw ConfigError(
         fmt::format("the regular expression {} does not compile: {}", name_, error_text(error)));
   }
-  has_machine_code_ = pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE) == 0;
+  is_jit_compiled_ = pcre2_jit_compile(code_.get(), PCRE2_JIT_COMPLETE) == 0;
 }
 
 std::optional<Regex::Match> Regex::search(std::string_view text, size_t start,
@@ -79,9 +79,9 @@ std::optional<Regex::Match> Regex::search(std::string_view text, size_t start,
     return pcre2_match(code_.get(), subject, text.size(), start, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                        match, scratch.context_.get());
   };
-  int result = has_machine_code_ ? pcre2_jit_match(code_.get(), subject, text.size(), start, 0,
-                                                   match, scratch.context_.get())
-                                 : interpret();
+  int result = is_jit_compiled_ ? pcre2_jit_match(code_.get(), subject, text.size(), start, 0,
+                                                  match, scratch.context_.get())
+                                : interpret();
   if (result == PCRE2_ERROR_JIT_STACKLIMIT)
     result = interpret();  // which keeps its stack on the heap
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;

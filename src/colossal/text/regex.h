@@ -57,7 +57,7 @@ class Regex {
  private:
   std::string name_;  // the expression as the user wrote it
   std::unique_ptr<pcre2_real_code_8, RegexDeleter> code_;
-  bool has_machine_code_;  // false if PCRE2 has no JIT compiler for this machine
+  bool is_jit_compiled_;  // false if PCRE2 has no JIT compiler for this machine
 };
 
 }  // namespace colossal::text

@@ -30,12 +30,12 @@ std::unique_ptr<WordModel::Scratch> UnigramModel::make_scratch() const {
 }
 
 // The first of equal ways stays.
-void UnigramModel::offer(Way& best, double score, int32_t begin, int32_t token) {
+void UnigramModel::keep_better(BestSegmentation& best, double score, int32_t begin, int32_t token) {
   if (best.begin == kNowhere || score > best.score) best = {score, begin, token};
 }
 
 // Forward over the word's characters (Viterbi).
-void UnigramModel::search(std::string_view word, std::vector<Way>& best_to) const {
+void UnigramModel::search(std::string_view word, std::vector<BestSegmentation>& best_to) const {
   best_to.assign(word.size() + 1, {});
   for (size_t begin = 0; begin < word.size();) {
     size_t next = begin;
@@ -44,10 +44,10 @@ void UnigramModel::search(std::string_view word, std::vector<Way>& best_to) cons
     const auto from = static_cast<int32_t>(begin);
     bool is_known = false;
     trie_.for_each_prefix(word.substr(begin), [&](size_t length, int32_t token) {
-      offer(best_to[begin + length], scores_[token] + score, from, token);
+      keep_better(best_to[begin + length], scores_[token] + score, from, token);
       is_known |= begin + length == next;
     });
-    if (!is_known) offer(best_to[next], unknown_score_ + score, from, unknown_);
+    if (!is_known) keep_better(best_to[next], unknown_score_ + score, from, unknown_);
     begin = next;
   }
 }

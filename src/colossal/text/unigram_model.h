@@ -26,19 +26,19 @@ class UnigramModel : public WordModel {
  private:
   // The best segmentation up to a position in the word: its score, its last token, and the byte at
   // which this token begins.
-  struct Way {
+  struct BestSegmentation {
     double score = 0;
     int32_t begin = kNowhere;
     int32_t token = 0;
   };
   static constexpr int32_t kNowhere = -1;
   struct Scratch : WordModel::Scratch {
-    std::vector<Way> best_to;   // by byte position, 0 to word.size()
-    std::vector<int32_t> ends;  // end positions of the chosen tokens, last token first
+    std::vector<BestSegmentation> best_to;  // by byte position, 0 to word.size()
+    std::vector<int32_t> ends;              // end positions of the chosen tokens, last token first
   };
 
-  static void offer(Way& best, double score, int32_t begin, int32_t token);
-  void search(std::string_view word, std::vector<Way>& best_to) const;
+  static void keep_better(BestSegmentation& best, double score, int32_t begin, int32_t token);
+  void search(std::string_view word, std::vector<BestSegmentation>& best_to) const;
   void append_token(std::string_view part, int32_t token, std::vector<int32_t>& tokens) const;
 
   std::vector<double> scores_;

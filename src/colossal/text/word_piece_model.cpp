@@ -28,8 +28,9 @@ bool has_more_characters(std::string_view word, int64_t most) {
 
 WordPieceModel::WordPieceModel(const TokenizerDefinition& definition, const std::string& file)
     : begins_word_(tokens_after("", definition.vocabulary)),
-      goes_on_(tokens_after(std::get<WordPieceDefinition>(definition.model).continuing_prefix,
-                            definition.vocabulary)),
+      continues_word_(
+          tokens_after(std::get<WordPieceDefinition>(definition.model).continuing_prefix,
+                       definition.vocabulary)),
       max_characters_(std::get<WordPieceDefinition>(definition.model).max_word_characters),
       unknown_(begins_word_.find(std::get<WordPieceDefinition>(definition.model).unknown_token)) {
   if (unknown_ != ByteTrie::kAbsent) return;
@@ -48,7 +49,7 @@ void WordPieceModel::encode(std::string_view word, WordModel::Scratch&,
   for (size_t begin = 0; is_known && begin < word.size();) {
     size_t length = 0;
     int32_t token = ByteTrie::kAbsent;
-    (begin == 0 ? begins_word_ : goes_on_)
+    (begin == 0 ? begins_word_ : continues_word_)
         .for_each_prefix(word.substr(begin), [&](size_t prefix_length, int32_t longest) {
           length = prefix_length;
           token = longest;

@@ -20,8 +20,8 @@ class WordPieceModel : public WordModel {
               std::vector<int32_t>& tokens) const override;
 
  private:
-  ByteTrie begins_word_;  // all tokens: may match at the beginning of a word
-  ByteTrie goes_on_;      // tokens with the continuing prefix ("##"), stored without this prefix
+  ByteTrie begins_word_;     // all tokens: may match at the beginning of a word
+  ByteTrie continues_word_;  // tokens with the continuing prefix ("##"), stored without this prefix
   int64_t max_characters_;
   int32_t unknown_;
 };

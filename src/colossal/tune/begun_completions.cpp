@@ -30,8 +30,8 @@ int64_t BegunCompletions::parts(const Options& options) {
   return options.waits_for_rewards ? std::max<int64_t>(1, all - 1) : all;
 }
 
-std::vector<BegunCompletions::Continuation> BegunCompletions::beside_update(int64_t update,
-                                                                            int64_t count) {
+std::vector<BegunCompletions::Continuation> BegunCompletions::to_continue_during(int64_t update,
+                                                                                 int64_t count) {
   std::vector<Continuation> found;
   const int64_t all = options_.max_staleness * options_.updates;
   const int64_t parts = BegunCompletions::parts(options_);

@@ -48,7 +48,7 @@ class BegunCompletions {
   std::vector<Continuation> unfinished(int64_t count);
   // Returns the completions to continue during update `update` (from 0) on the current generation
   // of `count` completions, which take() has already returned.
-  std::vector<Continuation> beside_update(int64_t update, int64_t count);
+  std::vector<Continuation> to_continue_during(int64_t update, int64_t count);
   // Appends the tokens of `sampled` to a completion. version: number of generations that the
   // sampling weights were trained on.
   static void append(ScoredCompletion& to, const Completion& sampled, int64_t version);

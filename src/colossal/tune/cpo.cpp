@@ -44,7 +44,7 @@ class Cpo final : public WithoutReference {
       const CompletionScores found = score_completions(model, x, batch, step, context());
       const std::string& type = config().loss_type.front();
       const PairScores sums = pairs_of(found.log_probability, batch);
-      const PairScores scores = is_by_token(type) ? means_of(sums) : sums;
+      const PairScores scores = uses_token_means(type) ? means_of(sums) : sums;
       const CpoOptions options{.beta = config().beta,
                                .label_smoothing = config().label_smoothing,
                                .simpo_gamma = config().simpo_gamma,

@@ -17,8 +17,8 @@ class Grpo final : public OnlineTask {
 
   void find_advantages(std::vector<ScoredCompletion>& completions, const at::Tensor& rewards,
                        std::map<std::string, double>& told) const override {
-    take_advantages(group_advantages(rewards, config().num_generations, config().scale_rewards),
-                    completions, told);
+    set_advantages(group_advantages(rewards, config().num_generations, config().scale_rewards),
+                   completions, told);
   }
 
   PolicyOptions options() const {

@@ -164,7 +164,7 @@ std::vector<std::string> cpo_loss_types() {
   return {"sigmoid", "hinge", "ipo", "simpo"};
 }
 
-bool is_by_token(const std::string& cpo_loss_type) {
+bool uses_token_means(const std::string& cpo_loss_type) {
   return cpo_loss_type == "ipo" || cpo_loss_type == "simpo";
 }
 

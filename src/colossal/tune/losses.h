@@ -78,7 +78,7 @@ std::vector<std::string> cpo_loss_types();  // names of all types of cpo_loss()
 
 // Whether a type of cpo_loss() must be given means_of() the scores: log-probabilities averaged over
 // tokens instead of summed.
-bool is_by_token(const std::string& cpo_loss_type);
+bool uses_token_means(const std::string& cpo_loss_type);
 // Returns the scores with `chosen` and `rejected` divided by the completions' numbers of tokens.
 PairScores means_of(const PairScores& scores);
 

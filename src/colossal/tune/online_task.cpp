@@ -59,9 +59,9 @@ std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
                                                              const Tuning& tuning) {
   const TuneConfig& config = tuning.config;
   if (config.max_staleness == 0 || !config.overlap_sampling) return nullptr;
-  if (!samples_beside_updates(tuning.method, config, job, context.device())) {
+  if (!samples_during_updates(tuning.method, config, job, context.device())) {
     log::info("sampling and updates take turns, with the same numbers: {}",
-              reason_to_take_turns(job, context.device()));
+              reason_not_to_overlap(job, context.device()));
     return nullptr;
   }
   return std::make_unique<const ParallelContext>(context.world(), context.strategy(),
@@ -171,31 +171,32 @@ int64_t OnlineTask::completions_per_generation() const {
   return shape().global_batch * config().steps_per_generation;
 }
 
-bool OnlineTask::learns_from(const ScoredCompletion& completion) const {
+bool OnlineTask::is_trained_on(const ScoredCompletion& completion) const {
   return completion.completion.ended || !config().mask_truncated_completions;
 }
 
-TrainingTask::BesidePasses OnlineTask::begin_step(Engine& engine) {
+TrainingTask::ConcurrentWork OnlineTask::begin_step(Engine& engine) {
   if (!generation_ || updates_ >= config().updates_per_generation()) take_generation(engine);
   if (config().max_staleness == 0) return {};
   const int64_t count = completions_per_generation();
   begin_until(config().max_staleness * count);
-  const Sampling sampling = sampling_of(begun_.beside_update(updates_, count), generations_ - 1);
+  const Sampling sampling =
+      sampling_of(begun_.to_continue_during(updates_, count), generations_ - 1);
   if (!beside_) {
-    go_on(sampling, sampled_model(*model_, job().model.facts, engine));
+    continue_sampling(sampling, sampled_model(*model_, job().model.facts, engine));
     return {};
   }
-  BesidePasses work{.name = "sampling"};
+  ConcurrentWork work{.name = "sampling"};
   engine.chunks().synchronize();
-  work.seconds = sampler_->start([this, sampling,
-                                  view =
-                                      std::make_shared<ModelView>(job(), *beside_, engine.chunks()),
-                                  type = engine.config().precision.compute,
-                                  counting = memory::CountingThread()] {
-    const memory::MemoryScope counted(counting);
-    go_on(sampling,
-          {.model = view->model(), .facts = job().model.facts, .context = *beside_, .type = type});
-  });
+  work.seconds = sampler_->start(
+      [this, sampling, view = std::make_shared<ModelView>(job(), *beside_, engine.chunks()),
+       type = engine.config().precision.compute, counting = memory::CountingContext()] {
+        const memory::MemoryScope counted(counting);
+        continue_sampling(sampling, {.model = view->model(),
+                                     .facts = job().model.facts,
+                                     .context = *beside_,
+                                     .type = type});
+      });
   return work;
 }
 
@@ -211,7 +212,7 @@ void OnlineTask::take_generation(Engine& engine) {
   Generation generation{.completions = sample_usable(engine)};
   double learned = 0;
   for (const ScoredCompletion& each : generation.completions) {
-    if (learns_from(each)) learned += static_cast<double>(each.completion.tokens.size());
+    if (is_trained_on(each)) learned += static_cast<double>(each.completion.tokens.size());
   }
   generation.mean_learned = learned / static_cast<double>(generation.completions.size());
   generation_ = std::move(generation);
@@ -272,7 +273,7 @@ OnlineTask::Sampling OnlineTask::sampling_of(std::vector<BegunCompletions::Conti
   return sampling;
 }
 
-void OnlineTask::go_on(const Sampling& sampling, const SampledModel& from) {
+void OnlineTask::continue_sampling(const Sampling& sampling, const SampledModel& from) {
   if (!sampling.prompts.empty()) {
     const std::vector<Completion> sampled = roll_out_together(from, sampling.prompts, rollout_);
     for (size_t i = 0; i < sampled.size(); ++i) {
@@ -286,8 +287,8 @@ void OnlineTask::go_on(const Sampling& sampling, const SampledModel& from) {
 std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
   begin_until(count);
   if (!begun_.are_rewarded(count)) {  // else rewards of later ones need not be waited for
-    go_on(sampling_of(begun_.unfinished(count), generations_),
-          sampled_model(*model_, job().model.facts, engine));
+    continue_sampling(sampling_of(begun_.unfinished(count), generations_),
+                      sampled_model(*model_, job().model.facts, engine));
     rewards_.collect(begun_);
   }
   return begun_.take(count);
@@ -338,9 +339,8 @@ void OnlineTask::find_advantages(Generation& generation) const {
   find_advantages(generation.completions, rewards, generation.metrics);
 }
 
-void OnlineTask::take_advantages(const Advantages& found,
-                                 std::vector<ScoredCompletion>& completions,
-                                 std::map<std::string, double>& told) {
+void OnlineTask::set_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
+                                std::map<std::string, double>& told) {
   for (int64_t i = 0; i < std::ssize(completions); ++i) {
     completions[i].advantage = found.advantages[i].item<double>();
   }
@@ -416,7 +416,7 @@ data::Batch OnlineTask::make_batch(const Generation& generation, const Range& ra
     const std::vector<int32_t>& made = each.completion.tokens;
     Row row = sample_at(each.position).rows.front();
     row.tokens.insert(row.tokens.end(), made.begin(), made.end());
-    row.learned.resize(row.tokens.size(), learns_from(each) ? 1 : 0);
+    row.learned.resize(row.tokens.size(), is_trained_on(each) ? 1 : 0);
     rows.push_back(std::move(row));
     ids.push_back(each.number);
   }

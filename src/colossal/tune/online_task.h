@@ -9,7 +9,7 @@
 //
 // With max_staleness > 0, completions of later generations are sampled and rewarded during each
 // update's forward and backward passes, in a separate thread with its own communication groups, if
-// samples_beside_updates(); else before these passes. Which completions are continued, and by how
+// samples_during_updates(); else before these passes. Which completions are continued, and by how
 // many tokens, depends only on counts of completions and tokens (begun_completions.h), and the
 // weights are not changed before the thread is done. Both ways therefore give bitwise equal
 // results.
@@ -43,7 +43,7 @@ class OnlineTask : public SampleTask {
   void restore(const nlohmann::json& state) override;
 
   void begin(models::LanguageModel& model, Engine& engine) override;
-  BesidePasses begin_step(Engine& engine) override;
+  ConcurrentWork begin_step(Engine& engine) override;
   void complete(std::vector<data::Batch>& batches, Engine& engine) override;
   HeadLoss loss() const override;
 
@@ -71,8 +71,8 @@ class OnlineTask : public SampleTask {
                                std::map<std::string, double>& told) const = 0;
   // For find_advantages(): sets ScoredCompletion::advantage of each completion to found.advantages
   // and adds metrics to `told`.
-  static void take_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
-                              std::map<std::string, double>& told);
+  static void set_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
+                             std::map<std::string, double>& told);
   virtual std::vector<std::string> method_metrics() const = 0;  // names of the method's own metrics
   // Returns the mean of per-token `numbers` over trained tokens; `numbers` must be 0 elsewhere.
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
@@ -83,7 +83,7 @@ class OnlineTask : public SampleTask {
   // data other than this run's.
   void require_same(const nlohmann::json& state) const;
   int64_t completions_per_generation() const;
-  bool learns_from(const ScoredCompletion& completion) const;
+  bool is_trained_on(const ScoredCompletion& completion) const;
 
   // Sets generation_ to the next generation, after sampling the tokens that its completions lack.
   void take_generation(Engine& engine);
@@ -99,7 +99,7 @@ class OnlineTask : public SampleTask {
                        int64_t version) const;
   // Continues the completions, collects the rewards that an earlier call requested, and requests
   // the rewards of all completions that are finished by now. Collective.
-  void go_on(const Sampling& sampling, const SampledModel& from);
+  void continue_sampling(const Sampling& sampling, const SampledModel& from);
   // Returns the next `count` completions, in groups, with rewards. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
   // As sample(), for a generation. With dynamic sampling (DAPO), samples until there are enough

@@ -101,20 +101,20 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
              tuning.config.epochs * samples / static_cast<double>(run.train.global_batch) - 1e-9)));
 }
 
-int64_t bytes_beside_updates(const Tuning& tuning, const Job& job) {
+int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job) {
   const bool samples =
-      samples_beside_updates(tuning.method, tuning.config, job, /*device=*/c10::kCPU);
+      samples_during_updates(tuning.method, tuning.config, job, /*device=*/c10::kCPU);
   return bytes_of_frozen(tuning, job) + (samples ? sampler_bytes(tuning.config, job) : 0);
 }
 
-Job job_of_rows(const Tuning& tuning, const Job& job) {
+Job dry_run_job(const Tuning& tuning, const Job& job) {
   Job rows = job;
   if (has_pairs(tuning.method)) {
     rows.config.train.global_batch *= 2;
     rows.share *= 2;
     rows.micro_batch *= 2;
   }
-  const int64_t bytes = bytes_beside_updates(tuning, job);
+  const int64_t bytes = extra_bytes_during_updates(tuning, job);
   for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
     if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
   }

@@ -17,10 +17,10 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 // weights of frozen models (reference, reward models, teacher), which are assumed to be evenly
 // divided over ranks; a teacher's logits; and the memory of a sampler that generates while updates
 // run.
-int64_t bytes_beside_updates(const Tuning& tuning, const Job& job);
+int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job);
 
 // Returns the job to use in dry runs: with twice the rows if samples are pairs, and with memory
-// budgets reduced by bytes_beside_updates().
-Job job_of_rows(const Tuning& tuning, const Job& job);
+// budgets reduced by extra_bytes_during_updates().
+Job dry_run_job(const Tuning& tuning, const Job& job);
 
 }  // namespace colossal::tune

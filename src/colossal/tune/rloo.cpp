@@ -29,7 +29,7 @@ class Rloo final : public OnlineTask {
       for (const ScoredCompletion& each : completions) left.push_back(each.kl());
       used = used - config().beta * at::tensor(left, at::kDouble);
     }
-    take_advantages(
+    set_advantages(
         leave_one_out_advantages(used, config().num_generations, config().normalize_advantages),
         completions, told);
   }

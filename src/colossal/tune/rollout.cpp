@@ -113,7 +113,7 @@ class Rollout {
 
 }  // namespace
 
-serve::EngineOptions sampler_options(const Sampled& what, const RolloutOptions& options) {
+serve::EngineOptions sampler_options(const SamplerDemand& what, const RolloutOptions& options) {
   serve::EngineOptions made{.max_num_seqs = std::clamp<int64_t>(
                                 what.prompts, 1, std::max<int64_t>(1, options.max_num_seqs)),
                             .max_model_len = std::min(what.facts.positions, what.longest),

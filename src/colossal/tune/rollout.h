@@ -52,7 +52,7 @@ RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
                                const text::Tokenizer& tokenizer);
 
 // What the sampler's options and memory depend on.
-struct Sampled {
+struct SamplerDemand {
   const models::ModelFacts& facts;
   const Strategy& strategy;
   at::ScalarType type;  // compute type of the model
@@ -62,7 +62,7 @@ struct Sampled {
 };
 // Returns the options of a serving engine that has pages of keys and values for all sequences
 // sampled at once, so that none is preempted and recomputed.
-serve::EngineOptions sampler_options(const Sampled& what, const RolloutOptions& options);
+serve::EngineOptions sampler_options(const SamplerDemand& what, const RolloutOptions& options);
 
 // The model to sample from.
 struct SampledModel {

@@ -116,7 +116,7 @@ int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::Eng
 
 }  // namespace
 
-std::string reason_to_take_turns(const Job& job, c10::Device device) {
+std::string reason_not_to_overlap(const Job& job, c10::Device device) {
   if (job.strategy.zero == 3) return "with parallel.zero = 3 weights are here for their uses only";
   if (!job.tiers.parameters.all_on_device()) {
     return "with memory.offload_parameters weights are here for their uses only";
@@ -125,10 +125,10 @@ std::string reason_to_take_turns(const Job& job, c10::Device device) {
   return "";
 }
 
-bool samples_beside_updates(Method method, const TuneConfig& config, const Job& job,
+bool samples_during_updates(Method method, const TuneConfig& config, const Job& job,
                             c10::Device device) {
   return is_online(method) && config.max_staleness > 0 && config.overlap_sampling &&
-         reason_to_take_turns(job, device).empty();
+         reason_not_to_overlap(job, device).empty();
 }
 
 int64_t sampler_bytes(const TuneConfig& config, const Job& job) {

@@ -13,11 +13,11 @@ namespace colossal::tune {
 
 // Returns why sampling and updates cannot run at the same time on this device, for a message; "" if
 // they can.
-std::string reason_to_take_turns(const Job& job, c10::Device device);
+std::string reason_not_to_overlap(const Job& job, c10::Device device);
 
 // Returns whether a run samples while its updates run: the method is online, max_staleness and
-// overlap_sampling demand it, and there is no reason_to_take_turns().
-bool samples_beside_updates(Method method, const TuneConfig& config, const Job& job,
+// overlap_sampling demand it, and there is no reason_not_to_overlap().
+bool samples_during_updates(Method method, const TuneConfig& config, const Job& job,
                             c10::Device device);
 
 // Returns the most bytes of tensors that a rank's sampler holds at once: pages of keys and values,

@@ -10,7 +10,7 @@ namespace {
 DecoderConfig read(ConfigFields& fields) {
   DecoderConfig config = read_cohere_fields(fields);
   const ops::RotaryOptions rotary = read_rotary(fields, config, {.interleaved = true});
-  const std::vector<bool> sliding = read_pattern_of_windows(fields, config, 4);
+  const std::vector<bool> sliding = read_window_pattern(fields, config, 4);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (sliding[layer]) config.attention[layer].rotary = rotary;
   }

@@ -33,7 +33,7 @@ DecoderConfig read(ConfigFields& fields) {
                            .unit_offset = true,
                            .epsilon = config.norm_epsilon};
   fields.require("attn_logit_softcapping", nullptr);  // transformers would not cap either
-  const std::vector<bool> sliding = read_pattern_of_windows(fields, config, 6);
+  const std::vector<bool> sliding = read_window_pattern(fields, config, 6);
   const ops::RotaryOptions of_full = read_rotary(fields, config, {.base = 1e6});
   const double local_base = fields.number("rope_local_base_freq", 10000, 1, 1e12);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -63,8 +63,8 @@ Preset sized(const char* name, const Size& size, const nlohmann::json& fields = 
 
 // The text model of one that sees images too: of longer texts than those, and of as many tokens as
 // text_config has.
-Preset with_images(const char* name, const Size& size,
-                   nlohmann::json fields = nlohmann::json::object()) {
+Preset multimodal_model_type(const char* name, const Size& size,
+                             nlohmann::json fields = nlohmann::json::object()) {
   fields.update(
       {{"vocab_size", 262208}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8}}}});
   return sized(name, size, fields);
@@ -82,11 +82,11 @@ Family family() {
                             {{"max_position_embeddings", 32768}}),
                       sized("gemma3-1b", {26, 1152, 6912, 4, 1, 512},
                             {{"max_position_embeddings", 32768}}),
-                      with_images("gemma3-4b", {34, 2560, 10240, 8, 4, 1024}),
-                      with_images("gemma3-12b", {48, 3840, 15360, 16, 8, 1024}),
-                      with_images("gemma3-27b", {62, 5376, 21504, 32, 16, 1024},
-                                  {{"head_dim", 128}, {"query_pre_attn_scalar", 168}})},
-          .with_images = "gemma3"};
+                      multimodal_model_type("gemma3-4b", {34, 2560, 10240, 8, 4, 1024}),
+                      multimodal_model_type("gemma3-12b", {48, 3840, 15360, 16, 8, 1024}),
+                      multimodal_model_type("gemma3-27b", {62, 5376, 21504, 32, 16, 1024},
+                                            {{"head_dim", 128}, {"query_pre_attn_scalar", 168}})},
+          .multimodal_model_type = "gemma3"};
 }
 
 }  // namespace colossal::models::gemma3_text

@@ -1,6 +1,6 @@
 // Gated linear units (N. Shazeer, "GLU Variants Improve Transformer", 2020): act(gate) * up, with
-// act(x) = x * open(x). open(x) is a sigmoid: of x for SwiGLU, of a cubic polynomial in x for GeGLU
-// (gelu.h).
+// act(x) = x * factor(x). factor(x) is a sigmoid: of x for SwiGLU, of a cubic polynomial in x for
+// GeGLU (gelu.h).
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -13,22 +13,22 @@ namespace {
 template <typename RealType>
 struct SiluGate {
   using Real = RealType;
-  static NativeVector<Real> open(NativeVector<Real> x) {
+  static NativeVector<Real> factor(NativeVector<Real> x) {
     return sigmoid_of_power<Real>(static_cast<Real>(-kLog2OfE) * x);
   }
-  // Returns x * open'(x), so that act'(x) = open(x) + bend(x, open(x)). The argument `open` is
-  // open(x).
-  static NativeVector<Real> bend(NativeVector<Real> x, NativeVector<Real> open) {
-    return x * open * (Real{1} - open);
+  // Returns x * open'(x), so that act'(x) = factor(x) + slope_term(x, factor(x)). The argument
+  // `open` is factor(x).
+  static NativeVector<Real> slope_term(NativeVector<Real> x, NativeVector<Real> factor) {
+    return x * factor * (Real{1} - factor);
   }
 };
 
 template <typename RealType>
 struct GeluGate {
   using Real = RealType;
-  static NativeVector<Real> open(NativeVector<Real> x) { return gelu_gate<Real>(x); }
-  static NativeVector<Real> bend(NativeVector<Real> x, NativeVector<Real> open) {
-    return gelu_bend<Real>(x, open);
+  static NativeVector<Real> factor(NativeVector<Real> x) { return gelu_gate<Real>(x); }
+  static NativeVector<Real> slope_term(NativeVector<Real> x, NativeVector<Real> factor) {
+    return gelu_slope_term<Real>(x, factor);
   }
 };
 
@@ -45,7 +45,7 @@ inline void gated(const void* gate, const void* up, void* to, ElementType type, 
     pad_block(ups, size, Real{0});
     for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
       const NativeVector<Real> x = load_native(gates + i);
-      store_native(x * Gate::open(x) * load_native(ups + i), gates + i);
+      store_native(x * Gate::factor(x) * load_native(ups + i), gates + i);
     }
     narrow_block(gates, size, to, type, begin);
   }
@@ -70,10 +70,10 @@ inline void gated_backward(const void* gradient, const void* gate, const void* u
     for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
       const NativeVector<Real> x = load_native(gates + i);
       const NativeVector<Real> out = load_native(gradients + i);
-      const NativeVector<Real> open = Gate::open(x);
-      const NativeVector<Real> slope = open + Gate::bend(x, open);
+      const NativeVector<Real> factor = Gate::factor(x);
+      const NativeVector<Real> slope = factor + Gate::slope_term(x, factor);
       store_native(out * load_native(ups + i) * slope, gates + i);
-      store_native(out * (x * open), ups + i);
+      store_native(out * (x * factor), ups + i);
     }
     narrow_block(gates, size, gate_gradient, type, begin);
     narrow_block(ups, size, up_gradient, type, begin);

@@ -19,10 +19,10 @@ template <typename Real>
 }
 
 // Returns x * gate'(x) = x * gate (1 - gate) * 2u', given gate = gate(x). So the derivative of x *
-// gate(x) is gate(x) + gelu_bend(x, gate(x)).
+// gate(x) is gate(x) + gelu_slope_term(x, gate(x)).
 template <typename Real>
-[[gnu::always_inline]] inline NativeVector<Real> gelu_bend(NativeVector<Real> x,
-                                                           NativeVector<Real> gate) {
+[[gnu::always_inline]] inline NativeVector<Real> gelu_slope_term(NativeVector<Real> x,
+                                                                 NativeVector<Real> gate) {
   const Real slope_at_zero = static_cast<Real>(kTwiceRoot);
   const Real slope_growth = static_cast<Real>(3 * kTwiceRoot * kCubic);
   const NativeVector<Real> slope = slope_at_zero + slope_growth * (x * x);
@@ -63,7 +63,7 @@ inline void gelu_new_backward_as(const void* gradient, const void* x, void* to, 
     for (int64_t i = 0; i < size; i += Native<Real>::kLanes) {
       const NativeVector<Real> value = load_native(block + i);
       const NativeVector<Real> gate = gelu_gate<Real>(value);
-      store_native(load_native(gradient_block + i) * (gate + gelu_bend<Real>(value, gate)),
+      store_native(load_native(gradient_block + i) * (gate + gelu_slope_term<Real>(value, gate)),
                    block + i);
     }
     narrow_block(block, size, to, type, begin);

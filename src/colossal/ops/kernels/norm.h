@@ -233,8 +233,8 @@ inline void norm_input_gradient(const NormRow& row, const void* gradient,
     };
     if (sum_gradient) {
       visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {
-        const Value straight = read<Value, Element>(sum_gradient, i);
-        write<Element>(of_norm.template operator()<Value>(i) + straight, to, i);
+        const Value residual_gradient = read<Value, Element>(sum_gradient, i);
+        write<Element>(of_norm.template operator()<Value>(i) + residual_gradient, to, i);
       });
     } else {
       visit_row<Real>(row.count, [&]<typename Value>(int64_t i) {

@@ -126,7 +126,7 @@ at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
 RoutedRows::RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts,
                        const ExpertRanks& ranks)
     : RoutedRows(rows, counts,
-                 exchange_counts(counts, ranks.share_out(std::ssize(counts)), ranks.experts,
+                 exchange_counts(counts, ranks.divide_experts(std::ssize(counts)), ranks.experts,
                                  rows.device()),
                  ranks) {}
 
@@ -134,7 +134,7 @@ RoutedRows::RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& count
                        RowsByRank received, const ExpertRanks& ranks)
     : ranks_(ranks),
       received_(std::move(received)),
-      counts_(counts_of(counts, ranks.share_out(std::ssize(counts)), received_)),
+      counts_(counts_of(counts, ranks.divide_experts(std::ssize(counts)), received_)),
       to_experts_(rows, counts_, ranks.experts) {}
 
 RowExchange RoutedRows::start_through(const ComputeExperts& compute) {

@@ -20,7 +20,9 @@ struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()
 
-  Partition share_out(int64_t num_experts) const { return Partition(num_experts, experts.size()); }
+  Partition divide_experts(int64_t num_experts) const {
+    return Partition(num_experts, experts.size());
+  }
 };
 
 // Computes this rank's experts. rows: [rows, hidden], sorted by expert; counts: number of rows of

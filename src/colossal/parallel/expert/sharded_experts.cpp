@@ -38,7 +38,7 @@ std::vector<int64_t> rows_of_ranks(const at::Tensor& rows, const comm::Group& gr
   return {numbers, numbers + group.size()};
 }
 
-void gather_over(const comm::Group& group, nn::SharedRows& shared) {
+void gather_over(const comm::Group& group, nn::GatheredTokenRows& shared) {
   if (group.size() == 1) return;
   const int64_t width = shared.rows.size(1);
   std::vector<int64_t> counts = rows_of_ranks(shared.rows, group);
@@ -64,7 +64,7 @@ RowsByRank over_parts(const RowsByRank& all, const ExpertRanks& ranks) {
 // Of the ranks of ranks.experts with the same part as this one, the rows for the experts here.
 RowsByRank for_experts_here(const RowsByRank& all, const ExpertRanks& ranks) {
   const int size = ranks.experts.size();
-  const Range here = ranks.share_out(std::ssize(all[0])).range(ranks.experts.rank());
+  const Range here = ranks.divide_experts(std::ssize(all[0])).range(ranks.experts.rank());
   RowsByRank received;
   for (int rank = 0; rank < size; ++rank) {
     const auto begin = all[ranks.parts.rank() * size + rank].begin();
@@ -123,7 +123,7 @@ class SplitOrder {
 }  // namespace
 
 ShardedExperts::ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
-    : DenseExperts(std::move(parts)), ranks_(sharding.ranks), rule_(sharding.copies) {
+    : LocalExperts(std::move(parts)), ranks_(sharding.ranks), rule_(sharding.copies) {
   if (rule_.most > 0 && !stacks().can_be_copied()) {
     throw ConfigError(
         fmt::format("parallel.expert_copies = {}: experts with adapters or in few bits are not "
@@ -140,9 +140,9 @@ at::Tensor ShardedExperts::run_experts(const at::Tensor& rows, const std::vector
   if (rule_.most > 0 && context.training && ranks_.experts.size() > 1) {
     all = gather_rows_of_experts(counts, ranks_, rows.device());
     const std::vector<int64_t> copied =
-        choose_copies(over_parts(all, ranks_), ranks_.share_out(std::ssize(counts)), rule_);
+        choose_copies(over_parts(all, ranks_), ranks_.divide_experts(std::ssize(counts)), rule_);
     if (context.router_records) context.router_records->layers.back().copies = std::ssize(copied);
-    if (!copied.empty()) return through_copies(rows, counts, all, copied, context, meanwhile);
+    if (!copied.empty()) return run_with_copies(rows, counts, all, copied, context, meanwhile);
   }
   RoutedRows routed = all.empty() ? RoutedRows(rows, counts, ranks_)
                                   : RoutedRows(rows, counts, for_experts_here(all, ranks_), ranks_);
@@ -153,11 +153,12 @@ at::Tensor ShardedExperts::run_experts(const at::Tensor& rows, const std::vector
 }
 
 // Rows of copied experts stay; the others travel.
-at::Tensor ShardedExperts::through_copies(const at::Tensor& rows,
-                                          const std::vector<int64_t>& counts, const RowsByRank& all,
-                                          const std::vector<int64_t>& copied,
-                                          const nn::StepContext& context,
-                                          const std::function<void()>& meanwhile) const {
+at::Tensor ShardedExperts::run_with_copies(const at::Tensor& rows,
+                                           const std::vector<int64_t>& counts,
+                                           const RowsByRank& all,
+                                           const std::vector<int64_t>& copied,
+                                           const nn::StepContext& context,
+                                           const std::function<void()>& meanwhile) const {
   const SplitOrder order(counts, copied, rows.device());
   const auto [travelling, staying] = order.split(rows);
   RowsByRank all_travelling = all;
@@ -168,7 +169,7 @@ at::Tensor ShardedExperts::through_copies(const at::Tensor& rows,
   RoutedRows routed(travelling, all_travelling[rank], for_experts_here(all_travelling, ranks_),
                     ranks_);
   if (meanwhile) meanwhile();
-  ExpertCopies copies(copied, ranks_.share_out(std::ssize(counts)), ranks_.experts);
+  ExpertCopies copies(copied, ranks_.divide_experts(std::ssize(counts)), ranks_.experts);
   RowExchange results = routed.start_through(
       [&](const at::Tensor& received, const std::vector<int64_t>& counts_here) {
         return stacks().compute(received, counts_here, context,
@@ -183,30 +184,30 @@ at::Tensor ShardedExperts::through_copies(const at::Tensor& rows,
   return order.join(results.wait(), of_staying);
 }
 
-at::Tensor ExpertsOfCopiedTokens::tokens_of(const at::Tensor& x,
-                                            const nn::StepContext& context) const {
+at::Tensor ExpertsOfReplicatedTokens::tokens_of(const at::Tensor& x,
+                                                const nn::StepContext& context) const {
   return take_rows(x.flatten(0, -2), share_of(context));
 }
 
-at::Tensor ExpertsOfCopiedTokens::activation_of(const at::Tensor& results, const at::Tensor& x,
-                                                const nn::StepContext& context) const {
+at::Tensor ExpertsOfReplicatedTokens::activation_of(const at::Tensor& results, const at::Tensor& x,
+                                                    const nn::StepContext& context) const {
   return collect_rows(results, share_of(context)).view(x.sizes());
 }
 
-int64_t ExpertsOfCutFeatures::first_token(const nn::StepContext& context) const {
+int64_t ExpertsOfDividedFeatures::first_token(const nn::StepContext& context) const {
   const Range sequences = batch_.here(context.batch);
   return sequences.begin * context.sequence +
          share_of(sequences.size() * context.sequence).here().begin;
 }
 
-at::Tensor ExpertsOfCutFeatures::tokens_of(const at::Tensor& x,
-                                           const nn::StepContext& /*context*/) const {
+at::Tensor ExpertsOfDividedFeatures::tokens_of(const at::Tensor& x,
+                                               const nn::StepContext& /*context*/) const {
   const at::Tensor tokens = x.flatten(0, -2);
   return whole_rows(tokens, share_of(tokens.size(0)), Shares::even(group_, hidden_));
 }
 
-at::Tensor ExpertsOfCutFeatures::activation_of(const at::Tensor& results, const at::Tensor& x,
-                                               const nn::StepContext& /*context*/) const {
+at::Tensor ExpertsOfDividedFeatures::activation_of(const at::Tensor& results, const at::Tensor& x,
+                                                   const nn::StepContext& /*context*/) const {
   const int64_t tokens = x.size(0) * x.size(1);
   return whole_columns(results, share_of(tokens), Shares::even(group_, hidden_)).view(x.sizes());
 }
@@ -229,14 +230,14 @@ std::vector<int64_t> ExpertBuilder::observed_rows(int64_t layer) const {
 
 Runs ExpertBuilder::experts_here(int64_t layer, int64_t experts) const {
   const ExpertRanks ranks = expert_ranks();
-  const Range places = ranks.share_out(experts).range(ranks.experts.rank());
+  const Range places = ranks.divide_experts(experts).range(ranks.experts.rank());
   const std::vector<int64_t> rows = observed_rows(layer);
   Runs here;
   if (rows.empty()) {
     append(here, places);
     return here;
   }
-  const std::vector<int64_t> order = place_by_load(rows, ranks.share_out(experts));
+  const std::vector<int64_t> order = place_by_load(rows, ranks.divide_experts(experts));
   for (int64_t place = places.begin; place < places.end; ++place) {
     append(here, {order[place], order[place] + 1});
   }
@@ -246,14 +247,14 @@ Runs ExpertBuilder::experts_here(int64_t layer, int64_t experts) const {
 nn::ExpertPlaces ExpertBuilder::expert_places(const nn::ExpertsOptions& options) const {
   const std::vector<int64_t> rows = observed_rows(options.layer);
   if (rows.empty()) return {};
-  return {.order = place_by_load(rows, expert_ranks().share_out(options.router.experts)),
+  return {.order = place_by_load(rows, expert_ranks().divide_experts(options.router.experts)),
           .expected = rows};
 }
 
-nn::ShareRows ExpertBuilder::share_rows() const {
+nn::GatherTokenRows ExpertBuilder::gather_token_rows() const {
   if (context_.strategy().tp * context_.strategy().sp == 1) return nullptr;
   return [&context = context_](const at::Tensor& rows, int64_t positions) {
-    nn::SharedRows shared{rows};
+    nn::GatheredTokenRows shared{rows};
     if (context.strategy().sp > 1) {
       const at::Tensor of_row = positions_here(positions, context).to(rows.options());
       shared.rows = rows.clone();

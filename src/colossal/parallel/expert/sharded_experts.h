@@ -24,7 +24,7 @@ struct ExpertSharding {
   CopyRule copies;
 };
 
-class ShardedExperts : public nn::DenseExperts {
+class ShardedExperts : public nn::LocalExperts {
  public:
   // Throws ConfigError if sharding.copies asks for copies and the experts cannot be copied
   // (nn::ExpertStacks::can_be_copied()).
@@ -36,10 +36,10 @@ class ShardedExperts : public nn::DenseExperts {
                          const std::function<void()>& meanwhile) const override;
 
  private:
-  at::Tensor through_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                            const RowsByRank& all, const std::vector<int64_t>& copied,
-                            const nn::StepContext& context,
-                            const std::function<void()>& meanwhile) const;
+  at::Tensor run_with_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                             const RowsByRank& all, const std::vector<int64_t>& copied,
+                             const nn::StepContext& context,
+                             const std::function<void()>& meanwhile) const;
 
   ExpertRanks ranks_;
   CopyRule rule_;
@@ -47,9 +47,9 @@ class ShardedExperts : public nn::DenseExperts {
 
 // For tokens that are divided as evenly as possible among the ranks of `group`: each rank has and
 // routes its own.
-class ExpertsOfSharedTokens : public ShardedExperts {
+class ExpertsOfDividedTokens : public ShardedExperts {
  public:
-  ExpertsOfSharedTokens(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group)
+  ExpertsOfDividedTokens(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group)
       : ShardedExperts(std::move(parts), sharding), group_(group) {}
 
  protected:
@@ -66,9 +66,9 @@ class ExpertsOfSharedTokens : public ShardedExperts {
 
 // For tokens that all ranks of `group` have: each rank routes its share of them, and all get the
 // results of all.
-class ExpertsOfCopiedTokens : public ExpertsOfSharedTokens {
+class ExpertsOfReplicatedTokens : public ExpertsOfDividedTokens {
  public:
-  using ExpertsOfSharedTokens::ExpertsOfSharedTokens;
+  using ExpertsOfDividedTokens::ExpertsOfDividedTokens;
 
  protected:
   at::Tensor tokens_of(const at::Tensor& x, const nn::StepContext& context) const override;
@@ -78,11 +78,11 @@ class ExpertsOfCopiedTokens : public ExpertsOfSharedTokens {
 
 // For tokens whose features are divided among the ranks of `group`: each rank receives all features
 // of its share of the tokens and routes these.
-class ExpertsOfCutFeatures : public ShardedExperts {
+class ExpertsOfDividedFeatures : public ShardedExperts {
  public:
   // batch: which sequences the ranks of `group` have.
-  ExpertsOfCutFeatures(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group,
-                       BatchCut batch, int64_t hidden)
+  ExpertsOfDividedFeatures(nn::ExpertsParts parts, ExpertSharding sharding,
+                           const comm::Group& group, BatchCut batch, int64_t hidden)
       : ShardedExperts(std::move(parts), sharding),
         group_(group),
         batch_(std::move(batch)),
@@ -117,7 +117,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::Placement of_expert_adapter(const ExpertFactor& factor) const override;
   int expert_parts() const override;
   nn::ExpertPlaces expert_places(const nn::ExpertsOptions& options) const override;
-  nn::ShareRows share_rows() const override;
+  nn::GatherTokenRows gather_token_rows() const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,
                                             const nn::ExpertsOptions& options) override;
   ExpertRanks expert_ranks() const {

@@ -67,7 +67,7 @@ class Picture {
     const std::vector<Span>& spans = simulation_.spans[rank];
     for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
       if (!is_computation(actions[i].kind)) continue;
-      const int partner = actions[i].overlaps_next ? overlapped_with(actions, i) : -1;
+      const int partner = actions[i].overlaps_next ? overlap_partner(actions, i) : -1;
       if (partner >= 0 && spans[partner].start == spans[i].start) {
         row.spans.push_back(pair_span(actions[i], actions[partner], spans[i]));
         i = partner;

@@ -34,7 +34,7 @@ struct Channel {
 std::vector<int> paired_sequence(const std::vector<Action>& actions) {
   std::vector<int> sequence;
   for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
-    const int partner = actions[i].overlaps_next ? overlapped_with(actions, i) : -1;
+    const int partner = actions[i].overlaps_next ? overlap_partner(actions, i) : -1;
     if (partner < 0) {
       sequence.push_back(i);
       continue;
@@ -124,7 +124,7 @@ class Executor {
     Rank& rank = ranks_[index];
     const std::vector<Action>& actions = schedule_.actions[index];
     const int partner = actions[place].overlaps_next && costs_.overlapped_share
-                            ? overlapped_with(actions, place)
+                            ? overlap_partner(actions, place)
                             : -1;
     auto start = input_of(actions[place]);
     double seconds = costs_.of_computation(actions[place]);
@@ -176,7 +176,7 @@ Execution execute(const Schedule& schedule, const Costs& costs) {
   return Executor(schedule, costs).run();
 }
 
-int overlapped_with(const std::vector<Action>& actions, int position) {
+int overlap_partner(const std::vector<Action>& actions, int position) {
   for (size_t i = position + 1; i < actions.size(); ++i) {
     if (is_computation(actions[i].kind)) return static_cast<int>(i);
   }

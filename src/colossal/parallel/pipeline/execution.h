@@ -42,6 +42,6 @@ Execution execute(const Schedule& schedule, const Costs& costs);
 
 // Returns the index of the computation that may run at the same time as the one at `position`: the
 // next computation in `actions`. -1: there is none.
-int overlapped_with(const std::vector<Action>& actions, int position);
+int overlap_partner(const std::vector<Action>& actions, int position);
 
 }  // namespace colossal::parallel::pipeline

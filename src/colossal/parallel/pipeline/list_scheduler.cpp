@@ -23,7 +23,7 @@ enum class Rule {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 int change_of_held(ActionKind kind) {
-  return kind == ActionKind::forward ? 1 : frees_activation(kind) ? -1 : 0;
+  return kind == ActionKind::forward ? 1 : completes_backward(kind) ? -1 : 0;
 }
 
 // Runs a schedule in time, choosing the next computation of each rank when it is free.

@@ -78,7 +78,7 @@ bool gives_gradient(ActionKind kind) {
   return kind == ActionKind::backward_input || kind == ActionKind::backward;
 }
 
-bool frees_activation(ActionKind kind) {
+bool completes_backward(ActionKind kind) {
   return kind == ActionKind::backward_weight || kind == ActionKind::backward;
 }
 

@@ -66,9 +66,9 @@ int chunk_of_stage(const Schedule& schedule, int stage);
 bool is_computation(ActionKind kind);
 bool is_send(ActionKind kind);
 bool is_receive(ActionKind kind);
-bool is_forward(ActionKind kind);        // forward, send_forward, receive_forward
-bool gives_gradient(ActionKind kind);    // of the stage's input: backward_input, backward
-bool frees_activation(ActionKind kind);  // completes the backward pass: backward_weight, backward
+bool is_forward(ActionKind kind);          // forward, send_forward, receive_forward
+bool gives_gradient(ActionKind kind);      // of the stage's input: backward_input, backward
+bool completes_backward(ActionKind kind);  // completes the backward pass: backward_weight, backward
 
 // kind_name(): F, I, W, B, SF, RF, SB or RB. action_name(): kind, stage and micro-batch, "F3.0".
 std::string kind_name(ActionKind kind);

@@ -280,7 +280,7 @@ class Validator {
       const Action& action = at(place);
       if (!action.overlaps_next) continue;
       paired_ = true;
-      const int partner = overlapped_with(schedule_.actions[place.rank], place.position);
+      const int partner = overlap_partner(schedule_.actions[place.rank], place.position);
       if (!is_computation(action.kind) || partner < 0) {
         return conflict_at(place, "has no computation after it that it could run together with");
       }
@@ -337,7 +337,7 @@ class Validator {
     const bool waits_itself =
         own.awaited.rank != rank && !execution.reached[own.awaited.rank][own.awaited.position];
     if (waits_itself || !paired) return own;
-    const Place partner{rank, overlapped_with(schedule_.actions[rank], place.position)};
+    const Place partner{rank, overlap_partner(schedule_.actions[rank], place.position)};
     return {partner, awaited_by(at(partner)).value_or(partner)};
   }
 

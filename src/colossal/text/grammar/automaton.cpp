@@ -66,8 +66,8 @@ void Automaton::expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) {
 
 Automaton::State Automaton::intern(Stacks stacks) {
   std::ranges::sort(stacks.stacks);
-  const auto known = numbers_.find(stacks);
-  if (known != numbers_.end()) return known->second;
+  const auto known = state_of_stacks_.find(stacks);
+  if (known != state_of_stacks_.end()) return known->second;
   if (states_.size() >= kMaxStates) {
     throw GrammarError("the expression or schema leads to too many states");
   }
@@ -80,7 +80,7 @@ Automaton::State Automaton::intern(Stacks stacks) {
   const auto number = static_cast<State>(states_.size());
   states_.push_back(stacks);
   next_.emplace_back().fill(kUnknown);
-  numbers_.emplace(std::move(stacks), number);
+  state_of_stacks_.emplace(std::move(stacks), number);
   return number;
 }
 

@@ -61,7 +61,7 @@ class Automaton {
   size_t work_ = 0;     // stack elements visited since begin_work()
   size_t indices_ = 0;  // number of indices in the stacks of all states
   State start_;
-  std::map<Stacks, State> numbers_;           // the inverse of states_
+  std::map<Stacks, State> state_of_stacks_;   // the inverse of states_
   std::vector<Stacks> states_;                // by state
   std::vector<std::array<State, 256>> next_;  // by state and byte
 };

@@ -50,7 +50,7 @@ Value tojson_filter(Interpreter& interpreter, const Value& value, const Argument
   }
   return checked(interpreter,
                  to_json(value, read.truth(0, false), static_cast<int>(indent), item_end, key_end,
-                         read.truth(3, false), interpreter.most_bytes()));
+                         read.truth(3, false), interpreter.max_bytes()));
 }
 
 // --- of text
@@ -74,7 +74,7 @@ Value replace_filter(Interpreter& interpreter, const Value& value, const Argumen
   const ArgumentReader read("replace", arguments, {"old", "new", "count"}, 2);
   return checked(interpreter, replace_text(interpreter.text_of(value), interpreter.text_of(read[0]),
                                            interpreter.text_of(read[1]), read.integer(2, -1),
-                                           interpreter.most_bytes()));
+                                           interpreter.max_bytes()));
 }
 
 // &, <, >, ' and " as entities.

@@ -60,7 +60,7 @@ class Interpreter {
   // Counts a step for a filter or test that another filter applies to one element.
   void count_call() { add_steps(1); }
   // The limit on the length of any text, in bytes.
-  size_t most_bytes() const { return static_cast<size_t>(limits_.output_bytes); }
+  size_t max_bytes() const { return static_cast<size_t>(limits_.output_bytes); }
   // Return jinja::iterate(value) and value.str(), after counting the elements and characters as
   // steps.
   std::shared_ptr<const List> iterate(const Value& value);

@@ -11,13 +11,13 @@ namespace {
 class JsonOutput {
  public:
   JsonOutput(bool ensure_ascii, int indent, std::string_view item_end, std::string_view key_end,
-             bool sort_keys, size_t most_bytes)
+             bool sort_keys, size_t max_bytes)
       : ensure_ascii_(ensure_ascii),
         indent_(indent),
         item_end_(item_end),
         key_end_(key_end),
         sort_keys_(sort_keys),
-        most_bytes_(most_bytes) {}
+        most_bytes_(max_bytes) {}
 
   void write(const Value& value) {
     if (value.is_none()) {
@@ -110,8 +110,8 @@ class JsonOutput {
 }  // namespace
 
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
-                    std::string_view key_end, bool sort_keys, size_t most_bytes) {
-  JsonOutput output(ensure_ascii, indent, item_end, key_end, sort_keys, most_bytes);
+                    std::string_view key_end, bool sort_keys, size_t max_bytes) {
+  JsonOutput output(ensure_ascii, indent, item_end, key_end, sort_keys, max_bytes);
   output.write(value);
   return output.take();
 }

@@ -66,7 +66,7 @@ Value count_text(Interpreter&, const Value& self, const Arguments& arguments) {
 Value replaced(Interpreter& interpreter, const Value& self, const Arguments& arguments) {
   const ArgumentReader read("replace", arguments, {"old", "new", "count"}, 2);
   std::string text = replace_text(self.string(), read.string(0), read.string(1),
-                                  read.integer(2, -1), interpreter.most_bytes());
+                                  read.integer(2, -1), interpreter.max_bytes());
   interpreter.charge(text.size());
   return text;
 }

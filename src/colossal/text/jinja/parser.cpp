@@ -158,7 +158,7 @@ class Parser {
     const Deferred* const place = operand.get();
     auto value = expressions_.parse_filters(std::move(operand));
     end_tag();
-    place->body = std::make_unique<const Written>(line, parse_without_loop(end));
+    place->body = std::make_unique<const BlockOutput>(line, parse_without_loop(end));
     return value;
   }
 

@@ -241,12 +241,12 @@ std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends)
 }
 
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
-                         int64_t max_count, size_t most_bytes) {
+                         int64_t max_count, size_t max_bytes) {
   std::string result;
   int64_t count = 0;
   size_t position = 0;
   const auto may_replace = [&] { return max_count < 0 || count < max_count; };
-  while (position < text.size() && may_replace() && result.size() <= most_bytes) {
+  while (position < text.size() && may_replace() && result.size() <= max_bytes) {
     size_t found = from.empty() ? position : find_text(text, from, position);
     if (found == std::string_view::npos) break;
     result.append(text, position, found - position);

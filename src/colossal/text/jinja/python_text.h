@@ -38,9 +38,9 @@ std::vector<std::string> split_text(std::string_view text,
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
 // Replaces at most `max_count` occurrences of `from`; a negative number means all. Stops once the
-// result has more than `most_bytes` bytes, so that a caller can refuse it.
+// result has more than `max_bytes` bytes, so that a caller can refuse it.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
-                         int64_t max_count, size_t most_bytes);
+                         int64_t max_count, size_t max_bytes);
 
 // Map characters by Unicode's simple case mappings, except "ß", whose upper case is "SS".
 std::string upper_case(std::string_view text);

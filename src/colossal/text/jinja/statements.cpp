@@ -102,7 +102,7 @@ Then Set::run(Interpreter& interpreter) const {
   return Then::next;
 }
 
-Value Written::compute(Interpreter& interpreter) const {
+Value BlockOutput::compute(Interpreter& interpreter) const {
   return interpreter.capture(
       [&] { interpreter.in_scope([&] { jinja::execute(body_, interpreter); }); });
 }

@@ -63,9 +63,9 @@ class Set : public Statement {
 };
 
 // An expression whose value is the output of a block of statements ({% set x %}...{% endset %}).
-class Written : public Expression {
+class BlockOutput : public Expression {
  public:
-  Written(int line, Block body) : Expression(line), body_(std::move(body)) {}
+  BlockOutput(int line, Block body) : Expression(line), body_(std::move(body)) {}
 
  private:
   Value compute(Interpreter& interpreter) const override;

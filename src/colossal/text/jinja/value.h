@@ -176,8 +176,8 @@ std::shared_ptr<const List> iterate(const Value& value);
 
 // Returns the value as json.dumps() of Python formats it. indent: spaces per level; negative: all
 // on one line. item_end, key_end: the separators after an item and after a key. Stops once the
-// result has more than `most_bytes` bytes, so that a caller can refuse it.
+// result has more than `max_bytes` bytes, so that a caller can refuse it.
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
-                    std::string_view key_end, bool sort_keys, size_t most_bytes);
+                    std::string_view key_end, bool sort_keys, size_t max_bytes);
 
 }  // namespace colossal::text::jinja

@@ -1,5 +1,7 @@
 #include "colossal/cli/inference_arguments.h"
 
+#include <malloc.h>
+
 #include <ATen/Parallel.h>
 
 #include <algorithm>
@@ -28,8 +30,15 @@ memory::Tiers resolve_tiers(const InferenceConfig& config) {
   return tiers;
 }
 
+// The C library keeps freed buffers of up to 32 MiB in the heap of the thread that allocated them.
+// Buffers of offloaded weights would then take much of the memory that offloading saves.
+void return_freed_buffers() {
+  constexpr int kMappedFrom = 1 << 20;
+  mallopt(M_MMAP_THRESHOLD, kMappedFrom);
+}
+
 void prepare_rank(const InferenceConfig& config, int local_size) {
-  resolve_tiers(config);
+  if (!resolve_tiers(config).parameters.all_on_device()) return_freed_buffers();
   const int cores = std::max(1, machine::available_cores() / local_size);
   const auto threads = static_cast<int>(config.threads.value_or(cores));
   constexpr int kOtherThreads = 4;

@@ -28,7 +28,8 @@ enum class SequenceMode { ring, ulysses };
 // al. 2019). two_d: weights and activations are divided into q x q blocks (Q. Xu and Y. You 2021,
 // after SUMMA, R. van de Geijn and J. Watts 1997). two_and_half_d: there are tp_depth squares of q
 // x q ranks, which hold the same weights and divide the sequences among them (B. Wang et al. 2021,
-// "Tesseract"). three_d: both are divided among a cube of q x q x q ranks (Z. Bian et al. 2021).
+// "Tesseract"). three_d: weights and activations are divided among a cube of q x q x q ranks (Z.
+// Bian et al. 2021).
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
@@ -129,9 +130,9 @@ struct Strategy {
   // Returns the axes into which experts regroup the ranks of dp x sp x tp, outermost first:
   // "expert_dp", along which ranks hold the same elements of experts, "ep" and "expert_tp". With a
   // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard". ZeRO shards
-  // the state of experts along "expert_dp.shard": over the ranks that hold the same experts, of one
-  // zero_group together with the tp groups of its ranks. If a layer's experts span more ranks than
-  // these, "expert_dp.shard" has size 1.
+  // the state of experts along "expert_dp.shard". A zero_group with the tp groups of its ranks is
+  // zero_group * tp ranks; "expert_dp.shard" runs over those of them that hold the same experts:
+  // zero_group * tp / expert_ranks(), at least 1.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 

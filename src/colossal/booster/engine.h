@@ -36,6 +36,7 @@ struct EngineConfig {
   // false for a user's own torch module: see memory::ChunkOptions
   bool uses_parameter_handles = true;
   bool reduce_once_per_step = false;  // for ZeRO stages 2 and 3: see memory::ChunkOptions
+  // See memory::ChunkOptions.
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;

@@ -54,8 +54,8 @@ class Group {
   int size() const;
   const std::string& axis() const;
   const std::vector<int>& ranks() const;  // global ranks, in group order
-  const char* backend() const;            // "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
-  at::Device device() const;              // device of the tensors that it communicates
+  const char* backend() const;  // "single", "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
+  at::Device device() const;    // device of the tensors that it communicates
   Ledger& ledger() const;
 
   Impl& impl() const { return *impl_; }

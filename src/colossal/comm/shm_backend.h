@@ -62,7 +62,7 @@ class ShmBackend final : public PointToPointBackend {
   // empty vector, and the call must go through slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
-  // The collectives on tensors in one region. memory: the address of each rank's tensor.
+  // These run the collectives on tensors in one region. memory: the address of each rank's tensor.
   void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          at::ScalarType type, const Deadline& deadline);
   void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
@@ -70,7 +70,8 @@ class ShmBackend final : public PointToPointBackend {
   void all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          const Deadline& deadline);
 
-  // Sums round `round`'s slice of this rank's part over all ranks; peers' terms are in their slots.
+  // slice: bytes of each part that a round moves, as in Parts::size(). Sums round `round`'s slice
+  // of this rank's part over all ranks; peers' terms are in their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);

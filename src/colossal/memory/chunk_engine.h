@@ -173,7 +173,7 @@ class ChunkEngine : private nn::Residency {
   struct Update {
     double learning_rate = 0;
     double weight_decay = 0;
-    double gradient_scale = 1;
+    double gradient_scale = 1;  // factor of the gradients
   };
   // Updates the parameters that had a gradient on any rank; all others are unchanged.
   // used_anywhere: the maximum of used() over ranks. Weight decay applies only to parameters of two
@@ -197,7 +197,8 @@ class ChunkEngine : private nn::Residency {
   void set_update_counts(const std::vector<int64_t>& counts);
 
   // Visits every range of elements that this rank writes to a checkpoint. Over all ranks, the
-  // ranges cover the model exactly once, except packed weights, which are not written.
+  // ranges cover the model exactly once, except packed weights, which are not written. With
+  // `parameter`, visits only its elements.
   void for_each_checkpoint_shard(const std::function<void(const OwnedShard&)>& visit) const;
   void for_each_checkpoint_shard(const nn::Parameter& parameter,
                                  const std::function<void(const OwnedShard&)>& visit) const;

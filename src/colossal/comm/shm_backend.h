@@ -79,10 +79,13 @@ class ShmBackend final : public PointToPointBackend {
   // rank. Returns the number of bytes copied.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                         std::byte* slot);
+  // For two ranks and a tensor that fits in one slot.
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
   TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
+  // Move queued messages into and out of rings, as far as possible without waiting. Return whether
+  // any bytes moved.
   bool move_messages();
   bool move_out(int peer);
   bool move_in(int peer);

@@ -172,13 +172,16 @@ class ShmBoard {
                             const Deadline& deadline);
   void wait_until_reached(int rank, SharedCounter RankState::*counter, uint32_t count,
                           const Deadline& deadline);
+  // Returns the count that `taken` of all peers must reach before a rank writes its slot of
+  // `round`.
   static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
   void raise_phase();
   void end_phase(const Deadline& deadline);
+  // Whether some peers' tensors are in regions, but this rank's is not.
   bool others_share() const;
   void compare_calls();
-  // Throws CallFailure if the group is closed. Unless `over` returns true, also throws if any rank
-  // was lost or called something else, or if `peer` has left.
+  // Throws CallFailure if the group is closed. over: whether what this rank waits for has happened.
+  // If not, also throws if any rank was lost or called something else, or if `peer` has left.
   template <typename Over>
   void check(int peer, const Over& over);
   std::string closed() const;

@@ -195,7 +195,7 @@ class Chunk {
   void wait_for_collectives();
 
  private:
-  void bring(const Range& elements);
+  void bring(const Range& elements);  // copies weights from their tier to whole_weights()
   at::Tensor shard_of_gradients() const {
     return gradients_here_.narrow(0, shard.begin, shard.size());
   }
@@ -204,7 +204,7 @@ class Chunk {
   void keep_sums(bool last);
   // Returns the sum of squares of the elements of a span that are in `part`. sums: [span].
   double counted_squares(const Range& span, const at::Tensor& sums) const;
-  std::vector<Range> sum_spans() const;
+  std::vector<Range> sum_spans() const;  // the spans of `held`
 
   ChunkMemory& memory_;
   ChunkTiers tiers_;

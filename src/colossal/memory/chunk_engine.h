@@ -125,7 +125,7 @@ class ChunkEngine : private nn::Residency {
     struct Held {
       Chunk* chunk;
       size_t slot;
-      bool tied;
+      bool tied;  // of the second layer that uses a tied table
       at::Tensor gradient;
     };
     std::vector<Held> held_;
@@ -231,13 +231,18 @@ class ChunkEngine : private nn::Residency {
   int chunk_of(const at::Tensor& weight) const {
     return storages_.at(weight.storage().unsafeGetStorageImpl());
   }
+  // Returns the elements of `in_chunk` that are the parameter's, counted within the parameter.
   Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
   void pack_initial_values(const nn::Parameter& parameter, uint64_t seed);
   void attach(int index);
+  // Returns this rank's stage whose backward passes complete the gradient of a parameter placed so;
+  // -1 if only other ranks hold the parameter.
   int stage_here(const nn::Placement& placement) const;
   nn::ParameterList parameters_here() const;
   void expect_gradients(Chunk& chunk);
-  bool reduces_now(const Chunk& chunk) const;
+  bool reduces_now(const Chunk& chunk) const;  // in the running backward pass
+  // tied: the gradient is that of the second layer that uses a tied table. leaf: the tensor whose
+  // grad() it is.
   void collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf);
   void take_gradient(Chunk& chunk, size_t slot, bool tied, at::Tensor gradient);
   void launch_ready_chunks();

@@ -77,6 +77,7 @@ class ChunkFetcher {
   void advance_to(int chunk);
   bool brings_experts_when_used(const Chunk& chunk) const;
   void enter_next_step();
+  // Begins to read chunks from NVMe, from entry `fetch` of FetchStep::fetch in step `step` on.
   void load_ahead(size_t step, size_t fetch);
   void end_node_uses();
   StagePlans& plans_of(int stage);

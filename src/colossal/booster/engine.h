@@ -159,6 +159,7 @@ class Engine {
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
   RowsOfExperts rows_of_experts(const ControlMessage& all) const;
   void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
+  // counts: ControlMessage::routers, summed over all ranks.
   void move_router_biases(const std::vector<double>& counts);
   void refuse_non_finite(const ControlMessage& control);
 

@@ -206,7 +206,7 @@ class ChunkEngine : private nn::Residency {
   struct StateBytes {
     int64_t parameters = 0;
     int64_t gradients = 0;
-    int64_t optimizer = 0;
+    int64_t optimizer = 0;  // masters, unless weights serve as masters, and optimizer states
     int64_t total() const { return parameters + gradients + optimizer; }
   };
   // Returns the bytes of this rank that are stored in a tier. Whole gradients on the device count

@@ -15,10 +15,10 @@
 
 namespace colossal {
 
-// Holds the initial A and B of each adapted module of a model's files. They are made of the largest
-// singular values of the module's weight W, and their singular vectors: scale * B A is the best
-// approximation of W among matrices of the adapter's rank. The frozen weight becomes
-// W - scale * B A.
+// Holds the initial A [r, in] and B [out, r] of each adapted module of a model's files; r: the
+// adapter's rank. They are made of the largest singular values of the module's weight W, and their
+// singular vectors: scale * B A is the best approximation of W among matrices of the adapter's
+// rank. The frozen weight becomes W - scale * B A.
 class AdapterStart {
  public:
   // Computes A and B, of dtype `type`, from the weights in the model's folder. Collective: each
@@ -43,7 +43,7 @@ class AdapterStart {
   explicit AdapterStart(const models::ModelSpecification& specification)
       : specification_(&specification) {}
   struct Pair {
-    at::Tensor down, up;  // A [rank, in], B [out, rank]
+    at::Tensor down, up;  // A, B
   };
   // Returns the adapted product whose weight this is; null if there is none.
   const adapters::Product* product_of(const nn::Parameter& weight) const;

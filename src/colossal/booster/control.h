@@ -28,7 +28,7 @@ struct ControlMessage {
   double squared_norm = 0;    // of the gradients; each element counts once
   double non_finite = 0;      // ranks with a loss or gradient that is not finite
   double stop_requested = 0;  // ranks that received a request to stop
-  std::vector<double> used;   // for each parameter: number of ranks with a gradient for it
+  std::vector<double> used;   // number of ranks with a gradient for each of Engine's parameters
   // The sum of each metric and the count of its values: [metrics, 2], in the order of
   // EngineConfig::metrics.
   std::vector<double> metrics;

@@ -36,6 +36,7 @@ struct EngineConfig {
   // false for a user's own torch module: see memory::ChunkOptions
   bool uses_parameter_handles = true;
   bool reduce_once_per_step = false;  // for ZeRO stages 2 and 3: see memory::ChunkOptions
+  // See memory::ChunkOptions.
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;
@@ -158,6 +159,7 @@ class Engine {
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
   RowsOfExperts rows_of_experts(const ControlMessage& all) const;
   void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
+  // counts: ControlMessage::routers, summed over all ranks.
   void move_router_biases(const std::vector<double>& counts);
   void refuse_non_finite(const ControlMessage& control);
 

@@ -19,7 +19,7 @@ namespace colossal {
 // folder holds an adapter, the model is the adapter's base model with the adapter. The tokenizer is
 // that of the folder, or that of the run if the folder has none. Throws ConfigError if the model
 // does not fit the run's layout or sequence length, or has no weights. The message begins with
-// `setting`.
+// `setting`, the run's key that names the folder.
 Job job_of_folder(const Job& run, const std::string& folder, const std::string& setting);
 
 class FrozenModel {

@@ -35,9 +35,9 @@ struct ModulePart {
 // stages, or if stage_blocks does not sum to the number of parts.
 std::vector<int64_t> parts_of_stages(const Strategy& strategy, int64_t num_parts);
 
-// Groups the parts into stages. When a stage runs, it throws ConfigError if the last part of the
-// chain returns no loss, or if another stage's last part returns tensors of other dtypes or shapes
-// than its passes_on.
+// Groups the parts into stages. parts_of_stages: number of parts of each stage. When a stage runs,
+// it throws ConfigError if the last part of the chain returns no loss, or if another stage's last
+// part returns tensors of other dtypes or shapes than its passes_on.
 StagedModel stages_of(std::vector<ModulePart> parts, const std::vector<int64_t>& parts_of_stages);
 
 }  // namespace colossal

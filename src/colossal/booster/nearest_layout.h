@@ -14,9 +14,8 @@ namespace colossal {
 using Validate = std::function<Strategy(const RunConfig& config, int ranks)>;
 
 // Returns up to two changes of `asked` and `ranks` that work, as text: "parallel.tp = 3 (dp = 2),
-// or
-// --ranks=8". Both change as few settings as possible, at most three. Changes that keep the number
-// of ranks come first, and of these the smallest. Returns "" if no such change works.
+// or --ranks=8". Each changes as few settings as possible, at most three. Changes that keep the
+// number of ranks come first, and of these the smallest. Returns "" if no such change works.
 std::string nearest_layouts(const RunConfig& asked, int ranks, const Validate& validate);
 
 }  // namespace colossal

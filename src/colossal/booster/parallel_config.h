@@ -23,14 +23,16 @@ void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 // or if expert copies are requested without ep.
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts);
 
-// Each adds some keys with their help. These keys mean the same for a training run and for a model
-// that is not trained.
-void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);
+// Each adds the keys named beside it, or the key of its own name, with their help. These keys mean
+// the same for a training run and for a model that is not trained.
+void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);  // sp, sp_mode
+// tp, tp_mode, tp_depth, tp_sequence
 void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel);
-void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel);
+void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel);  // ep, expert_tp
+// expert_copies, expert_copy_rows
 void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel);
-void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
+void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);  // pp_layers
 void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel);
 

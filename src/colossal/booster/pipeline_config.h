@@ -11,10 +11,11 @@
 
 namespace colossal {
 
-// Checks parallel.pp_* and sets in `strategy`, whose pp is already set: the schedule, the number of
-// stages, their ranks, and how many of the model's blocks each stage has: unless pp_layers is set,
-// so many that all stages cost about the same. sequence_length: for the costs. micro_batches:
-// number in a step. Throws ConfigError; the message names the keys and what would work.
+// Checks parallel.pp_* and sets these fields of `strategy`, whose pp is already set: the schedule,
+// the number of stages, their ranks, and the number of the model's blocks in each. Without
+// pp_layers, blocks are divided so that all stages cost about the same. sequence_length is used to
+// estimate costs. micro_batches: number in a step. Throws ConfigError; the message names the keys
+// and what would work.
 void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& facts,
                       int64_t sequence_length, int64_t micro_batches, Strategy& strategy);
 

@@ -49,9 +49,10 @@ class PipelineExecutor {
   // the same number on all ranks.
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
-  // Runs forward passes without gradients. On ranks of the last stage, adds losses, counts and
-  // metrics to `control`. A micro-batch may have no sequences; the number of micro-batches must be
-  // the same on all ranks.
+  // Runs forward passes of `model`, without gradients. model: the stages of the constructor, or
+  // others over the same weights, e.g. with another head. On ranks of the last stage, adds losses,
+  // counts and metrics to `control`. A micro-batch may have no sequences; the number of
+  // micro-batches must be the same on all ranks.
   void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
                 const Step& step, ControlMessage& control);
 

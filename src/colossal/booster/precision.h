@@ -9,6 +9,7 @@
 namespace colossal {
 
 struct PrecisionConfig {
+  // Names of type_name(), or "auto".
   std::string compute = "auto";  // "auto": bf16 if the device has bf16 instructions, else fp32
   // "auto": fp32 if compute is bf16 and a step has several micro-batches, else the same as compute
   std::string gradients = "auto";

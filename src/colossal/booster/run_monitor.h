@@ -44,9 +44,9 @@ class RunMonitor {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void flush();
+  void flush();  // waits for the figures of the pending step, and writes its metrics
   void measure_gemm_rate();
-  void exchange();
+  void exchange();  // begins to gather the figures of all ranks
   void profile();
   void end_profile(int64_t steps);
   std::vector<RankTimes> gather_timeline();
@@ -54,6 +54,8 @@ class RunMonitor {
   void count_rows(const RowsOfExperts& of_step);
   void keep_routing();
   int64_t device_peak_bytes() const;  // 0 on a CPU
+  // Write this rank's figures of tiers from `figure` on, and take those of a rank into pending_.
+  // Return the place after them.
   int64_t* pack_tier_metrics(int64_t* figure);
   const int64_t* unpack_tier_metrics(const int64_t* figure);
   void show(const report::StepMetrics& metrics);

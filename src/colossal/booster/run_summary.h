@@ -26,7 +26,8 @@ std::string describe_run(const Job& job, const ParallelContext& context, const E
                          double gemm_flops);
 
 // Writes report.html into log.directory, from metrics.jsonl there. gemm_flops: as for
-// describe_run(). step_memory, expert_rows: as in RunReport. Throws IoError.
+// describe_run(). step_memory: StepMemory::second_step(). expert_rows: rows routed to each expert,
+// summed over steps; empty for models without experts. Throws IoError.
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
                   const std::vector<report::ChartSeries>& step_memory,
                   const RowsOfExperts& expert_rows);

@@ -42,14 +42,14 @@ struct RunTimelineResult {
   // Mean seconds of a step, from the begin of the first computation of any rank to the end of the
   // last.
   double measured = 0;
-  double simulated = 0;     // the same in a simulation of the schedule with `costs`
+  double simulated = 0;     // `measured`, but in a simulation of the schedule with `costs`
   double bubble_share = 0;  // in the simulation: the part of the ranks' time without computation
   double uncertainty = 0;   // largest ClockOffset::uncertainty of a rank, in seconds
 };
 
-// Makes the events of both timelines. Times are converted to the clock of rank 0 and counted from
-// the first computation. Each rank has a row "measured" and a row "simulated". Each simulated step
-// begins when the first rank began the measured step.
+// Makes the events of the measured and of the simulated timeline. Times are converted to the clock
+// of rank 0 and counted from the first computation. Each rank has a row "measured" and a row
+// "simulated". Each simulated step begins when the first rank began the measured step.
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
                                 const parallel::pipeline::Schedule& schedule);
 

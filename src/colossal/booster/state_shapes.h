@@ -25,12 +25,13 @@ struct ModelSource {
 
 class StateShapes {
  public:
-  // Finds the shapes on this rank of `context`.
+  // Constructs the model on meta, sharded as on this rank of `context`.
   StateShapes(const ModelSource& source, const ParallelContext& context);
   ~StateShapes();
 
-  // Returns tensors on meta with the dtypes and shapes that `stage` passes on for this whole batch.
-  // Runs the stages only once for each shape of inputs.
+  // Returns tensors on meta with the dtypes and shapes that `stage` passes on for this batch.
+  // batch: before local_batch(), i.e. not yet cut by sp. Runs the stages only once for each shape
+  // of inputs.
   StageState after(int stage, const data::Batch& batch);
 
  private:
@@ -42,8 +43,9 @@ class StateShapes {
   std::map<Key, StageState> found_;
 };
 
-// Returns stages_of() with the router losses of `source`, and with state_like set if there are
-// several stages. `model` and `context` must outlive the result.
+// Returns the stages of `model` (stages_of() in staged_model.h), with `loss` and the router losses
+// of `source`. If there are several stages, sets StagedModel::state_like, which runs a second
+// instance of the model, made from `source`. `model` and `context` must outlive the result.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 

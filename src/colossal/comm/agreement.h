@@ -20,9 +20,9 @@ std::string describe_difference(const Settings& of_rank_0, int rank, const Setti
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
 // Call it after meet_all(). If any rank's settings differ from rank 0's, throws the same
-// ConfigError on every rank, with describe_difference() of the first such rank. Rank 0, which may
-// serve the store, first waits until all others have read the settings, but no longer than
-// `timeout`.
+// ConfigError on every rank, with describe_difference() of the first such rank. Before it throws,
+// rank 0, which may serve the store, waits until all others have read the settings, but no longer
+// than `timeout`.
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
                        const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
 

@@ -53,10 +53,12 @@ class Backend {
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
 
-  int rank() const { return membership_.rank; }
+  int rank() const { return membership_.rank; }  // within the group
   int size() const { return membership_.size(); }
   const Membership& membership() const { return membership_; }
 
+  // The calls of group.h, for two ranks or more. Tensors and counts are as there; root, to, from:
+  // ranks within the group. `call` describes the call to peers and in errors.
   virtual void all_reduce(const Call& call, const at::Tensor& tensor) = 0;
   virtual void reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
                               Counts counts) = 0;

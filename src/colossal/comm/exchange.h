@@ -19,12 +19,13 @@ class Transfer {
 };
 using TransferPointer = std::unique_ptr<Transfer>;
 
-// Starts messages without waiting for them; Transfer::wait() waits. A send is complete when its
-// memory may be reused, a receive when its memory is filled. Between two ranks, messages of the
-// same kind and size match in the order in which they were posted.
+// Starts messages without waiting for them; Transfer::wait() waits. to, from: ranks within the
+// group. A send is complete when its memory may be reused, a receive when its memory is filled.
+// Between two ranks, messages of the same kind and size match in the order in which they were
+// posted.
 class Transport {
  public:
-  enum class Kind { header, data };
+  enum class Kind { header, data };  // see Exchange
 
   virtual ~Transport() = default;
   virtual TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) = 0;

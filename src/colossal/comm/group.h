@@ -54,8 +54,8 @@ class Group {
   int size() const;
   const std::string& axis() const;
   const std::vector<int>& ranks() const;  // global ranks, in group order
-  const char* backend() const;            // "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
-  at::Device device() const;              // device of the tensors that it communicates
+  const char* backend() const;  // "single", "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
+  at::Device device() const;    // device of the tensors that it communicates
   Ledger& ledger() const;
 
   Impl& impl() const { return *impl_; }
@@ -76,8 +76,8 @@ void reduce_scatter(const at::Tensor& full, const at::Tensor& part, std::span<co
 Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part,
                           std::span<const int64_t> counts, const Group& group, Reason reason);
 
-// full <- all parts in rank order. On entry, this rank's part is in its place in `full`. Law: n-1
-// times the bytes of this rank's part.
+// full <- all parts in rank order. On entry, this rank's part is in its place in `full`. Law:
+// (group size - 1) times the bytes of this rank's part.
 void all_gather(const at::Tensor& full, std::span<const int64_t> counts, const Group& group,
                 Reason reason);
 Work all_gather_async(const at::Tensor& full, std::span<const int64_t> counts, const Group& group,
@@ -103,8 +103,8 @@ void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason re
 Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 
 // Point-to-point messages. Law: bytes(tensor) for send; receive books nothing. Sends and receives
-// between two ranks match in order. A send may complete only after its receive has begun: two ranks
-// that send to each other at the same time need one group per direction.
+// between two ranks match in order. A send can block until its receive has begun: two ranks that
+// send to each other at the same time need one group per direction.
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason);
@@ -119,11 +119,10 @@ void barrier(const Group& group);
 // backend or device, a group of one rank), returns a plain tensor. Each rank frees the tensor like
 // any other, at any time; the memory is released when the last rank has freed its own.
 //
-// The operating system counts memory of peers that a rank has read as resident memory of that rank,
-// too: in an all-reduce of 2 ranks, once more the size of the tensor. Chunks of parameters are
-// therefore plain tensors. With 4 layers of hidden size 256 and 2 ranks, gradients in shared memory
-// made resident memory exceed counted memory by 7 % instead of 3 %, without a measurable gain in
-// step time.
+// Peers' memory that a rank has read also counts in that rank's resident memory: in an all-reduce
+// of 2 ranks, the size of the tensor once more. Chunks of parameters are therefore plain tensors.
+// With 4 layers of hidden size 256 and 2 ranks, gradients in shared memory made resident memory
+// exceed counted memory by 7 % instead of 3 %, without a measurable gain in step time.
 at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, const Group& group);
 
 // Returns each rank's `bytes`, in rank order. Collective. For manifests, error messages and the

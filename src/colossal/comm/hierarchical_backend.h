@@ -51,9 +51,9 @@ class HierarchicalBackend final : public PointToPointBackend {
   void abort(const std::string& why) override;
 
  private:
-  // Divides parts into buffers. Calls move one buffer of each part per round, which bounds the
-  // temporary memory: one buffer for each rank of this host, and, for two rounds, this rank's sums
-  // for its clients and the data received from other hosts.
+  // Divides parts into buffers of at most `limit` elements. Calls move one buffer of each part per
+  // round, which bounds the temporary memory: one buffer for each rank of this host, and, for two
+  // rounds, this rank's sums for its clients and the data received from other hosts.
   struct Buffers {
     Counts counts;
     std::vector<int64_t> offsets;

@@ -1,6 +1,8 @@
 // Computes the bytes that each collective must send: the first table of docs/laws.md. The functions
-// return what rank `rank` of `n` ranks sends; element counts are in rank order. Only these
-// functions compute the ledger's column `law`; the algorithms do not use them.
+// return what rank `rank` of `n` ranks sends; element counts are in rank order. For these
+// collectives, only these functions compute the ledger's column `law`. Colossal's own algorithms
+// count the column `wire` independently of them; the NCCL backend books their results as `wire`,
+// too.
 #pragma once
 
 #include <cstdint>

@@ -21,14 +21,16 @@ class LocalBoard {
   // The state that a rank shows. Peers may read it between arrive() and leave().
   struct RankState {
     Call call;
-    std::byte* memory = nullptr;
-    std::vector<int64_t> send_counts = {};     // of its parts; empty if the call has no parts
+    std::byte* memory = nullptr;               // of the tensor that peers read
+    std::vector<int64_t> send_counts = {};     // elements of its parts; empty: no parts
     std::vector<int64_t> receive_counts = {};  // all_to_all only
     Ledger* ledger = nullptr;                  // readers of this memory book in this ledger
   };
 
   // A message. Its bytes stay in the sender's memory until the receiver has copied them.
   struct Message {
+    // posted: not received yet. taken: the receiver copies it. delivered: the receiver has copied
+    // it.
     enum State { posted, taken, delivered };
     const void* memory = nullptr;
     int64_t bytes = 0;

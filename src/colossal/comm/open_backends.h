@@ -13,8 +13,9 @@ namespace colossal::comm {
 
 class OpenBackends {
  public:
-  // Returns the name of a group that is being made: "dp/0,1/0". The name is equal on all members
-  // and unique in the world.
+  // Returns the name of a group that is being made: "dp/0,1/0", i.e. the axis, the ranks, and how
+  // many groups of these were made before. The name is equal on all members and unique in the
+  // world.
   std::string next_name(const Membership& membership);
   // Registers a backend for abort(). If abort() was called before, aborts it at once.
   void add(const std::shared_ptr<Backend>& backend);

@@ -45,6 +45,7 @@ class PointToPointBackend : public Backend, protected Transport {
 
   Exchange begin(const Call& call);
   std::vector<int> peers() const;  // all other ranks, starting with the next rank
+  // Begins to exchange headers with all peers. Counts: elements sent to and received from each.
   void greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
                  int64_t element_bytes);
   void scatter_and_sum(Exchange& exchange, const at::Tensor& full, void* part,

@@ -19,7 +19,7 @@ namespace colossal::comm {
 // Thread-safe: a tensor may be released on any thread, also after the group is gone.
 class SharedRegions : public std::enable_shared_from_this<SharedRegions> {
  public:
-  // Where a rank's tensor is, in the form in which ranks tell each other.
+  // The position of a rank's tensor, as ranks send it to each other.
   struct Place {
     uint64_t region = 0;  // from 1, in order of creation; 0: in no region
     int64_t offset = 0;   // in bytes, within the rank's part of the region

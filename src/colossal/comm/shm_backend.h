@@ -62,7 +62,7 @@ class ShmBackend final : public PointToPointBackend {
   // empty vector, and the call must go through slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
-  // The collectives on tensors in one region. memory: the address of each rank's tensor.
+  // These run the collectives on tensors in one region. memory: the address of each rank's tensor.
   void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          at::ScalarType type, const Deadline& deadline);
   void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
@@ -70,7 +70,8 @@ class ShmBackend final : public PointToPointBackend {
   void all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          const Deadline& deadline);
 
-  // Sums round `round`'s slice of this rank's part over all ranks; peers' terms are in their slots.
+  // slice: bytes of each part that a round moves, as in Parts::size(). Sums round `round`'s slice
+  // of this rank's part over all ranks; peers' terms are in their slots.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);
@@ -78,10 +79,13 @@ class ShmBackend final : public PointToPointBackend {
   // rank. Returns the number of bytes copied.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                         std::byte* slot);
+  // For two ranks and a tensor that fits in one slot.
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
   TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
+  // Move queued messages into and out of rings, as far as possible without waiting. Return whether
+  // any bytes moved.
   bool move_messages();
   bool move_out(int peer);
   bool move_in(int peer);

@@ -32,14 +32,14 @@ class ShmBoard {
 
   // A message, or a piece of a message.
   struct Frame {
-    int64_t kind = 0;
-    int64_t message_bytes = 0;
+    int64_t kind = 0;           // Transport::Kind
+    int64_t message_bytes = 0;  // of the whole message
     int64_t piece_bytes = 0;
     alignas(64) std::byte data[kFrameBytes];
   };
   struct Ring {
-    alignas(64) std::atomic<uint64_t> sent;
-    alignas(64) std::atomic<uint64_t> received;
+    alignas(64) std::atomic<uint64_t> sent;      // number of frames written so far
+    alignas(64) std::atomic<uint64_t> received;  // number of frames read so far
     Frame frames[kFrames];
   };
 
@@ -76,7 +76,7 @@ class ShmBoard {
   // This rank's slot in this round, for writing. Waits until all peers have read its earlier
   // contents.
   std::byte* own_slot(const Deadline& deadline);
-  void next_round();
+  void next_round();  // ends a round: this rank has read its slots
 
   // The slots of one round, by rank.
   class Slots {
@@ -119,14 +119,16 @@ class ShmBoard {
  private:
   using Text = std::array<char, 512>;
 
+  // absent: the rank has not constructed its ShmBoard yet. lost: it called close(), for the reason
+  // in RankState::farewell. left: its ShmBoard was destroyed without a failure.
   enum Presence : uint32_t { absent, present, lost, left };
 
   // The call that a rank makes. Its fields are atomic because peers may read them while they
   // change.
   struct Shown {
-    std::atomic<uint64_t> ordinal;  // number of the call, from 1; 0 while the fields change
-    std::atomic<uint64_t> what, bytes;
-    std::atomic<uint64_t> region;
+    std::atomic<uint64_t> ordinal;      // number of the call, from 1; 0 while the fields change
+    std::atomic<uint64_t> what, bytes;  // what: the other fields of Call in one number
+    std::atomic<uint64_t> region;       // region, offset: the Place
     std::atomic<int64_t> offset;
   };
   struct RankState {
@@ -134,14 +136,14 @@ class ShmBoard {
     SharedCounter taken;  // number of rounds whose slots this rank has read
     alignas(64) SharedCounter bell;
     alignas(64) std::atomic<uint32_t> presence;
-    std::atomic<int32_t> process;
-    Shown shown[2];  // by parity of the ordinal, since a rank can be one call ahead
-    Text farewell;
+    std::atomic<int32_t> process;  // process id
+    Shown shown[2];                // by parity of the ordinal, since a rank can be one call ahead
+    Text farewell;                 // the reason, if presence is `lost`
   };
   // Why the group ended. The first rank that notices a failure writes it, so that all ranks report
   // the same cause.
   struct Verdict {
-    enum State : uint32_t { none, being_written, spoken };
+    enum State : uint32_t { none, being_written, spoken };  // spoken: `reason` can be read
     alignas(64) std::atomic<uint32_t> state;
     Text reason;
   };
@@ -170,13 +172,16 @@ class ShmBoard {
                             const Deadline& deadline);
   void wait_until_reached(int rank, SharedCounter RankState::*counter, uint32_t count,
                           const Deadline& deadline);
+  // Returns the count that `taken` of all peers must reach before a rank writes its slot of
+  // `round`.
   static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
   void raise_phase();
   void end_phase(const Deadline& deadline);
+  // Whether some peers' tensors are in regions, but this rank's is not.
   bool others_share() const;
   void compare_calls();
-  // Throws CallFailure if the group is closed. Unless `over` returns true, also throws if any rank
-  // was lost or called something else, or if `peer` has left.
+  // Throws CallFailure if the group is closed. over: whether what this rank waits for has happened.
+  // If not, also throws if any rank was lost or called something else, or if `peer` has left.
   template <typename Over>
   void check(int peer, const Over& over);
   std::string closed() const;

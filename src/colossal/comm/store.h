@@ -23,8 +23,8 @@ StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds 
 
 // What a rank publishes when it arrives.
 struct Arrival {
-  std::string host;
-  int gpus = 0;
+  std::string host;      // host_identity()
+  int gpus = 0;          // num_gpus()
   std::string settings;  // digest from publish_settings()
 };
 

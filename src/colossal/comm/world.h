@@ -24,13 +24,13 @@ class World {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  virtual const char* backend() const = 0;
+  virtual const char* backend() const = 0;  // as for a group of all ranks
   // The device on which this rank computes: its own GPU with NCCL, otherwise the CPU.
   virtual c10::Device device() const { return c10::kCPU; }
 
-  // Makes a group of the global ranks `ranks`, in this order; `ranks` must contain this rank.
-  // Collective over these ranks: all call it with the same arguments, in the same order as their
-  // other groups.
+  // Makes a group of the global ranks `ranks`, in this order; `ranks` must contain this rank. axis:
+  // the group's name in the ledger and in errors. Collective over these ranks: all call it with the
+  // same arguments, in the same order as their other groups.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
   // Like group(), for tensors in host memory even if device() is a GPU: its calls do not wait for
   // the GPU, and the GPU does not wait for them.

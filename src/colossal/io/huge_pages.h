@@ -9,9 +9,9 @@ namespace colossal::io {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; also the alignment of a huge page
 
-// Asks the kernel to use huge pages for every whole huge page within [begin, begin + bytes). Call
-// it before the memory is first written. Only a hint: the system may have none available or may
-// forbid them (/sys/kernel/mm/transparent_hugepage/enabled).
+// Asks the kernel to back [begin, begin + bytes) by huge pages, as far as whole ones fit. Call it
+// before the memory is first written. Only a hint: the system may have none available or may forbid
+// them (/sys/kernel/mm/transparent_hugepage/enabled).
 void advise_huge_pages(void* begin, size_t bytes);
 
 }  // namespace colossal::io

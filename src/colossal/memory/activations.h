@@ -55,7 +55,8 @@ class Activations final : public nn::BlockRunner,
     ops::RecomputableResultScope recomputable_;
   };
 
-  // Runs a block's forward pass on x, the block's input. The model calls this through StepContext.
+  // Runs a block's forward pass on x, the block's input. index: number of the block in the model.
+  // The model calls this through StepContext.
   at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
                  const nn::StepContext& context) override;
 

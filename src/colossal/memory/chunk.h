@@ -23,7 +23,7 @@ struct ChunkOptions {
   at::ScalarType working = at::kFloat;   // dtype in which the model computes
   at::ScalarType master = at::kFloat;    // dtype of masters; equal to `working`: one copy of both
   at::ScalarType gradient = at::kFloat;  // dtype of accumulation and communication
-  int64_t chunk_bytes = int64_t{16} << 20;
+  int64_t chunk_bytes = int64_t{16} << 20;  // of a chunk's weights on a rank: see plan_chunks()
   // For ZeRO stages 2 and 3 with several micro-batches per step. false: gradients are reduced after
   // each micro-batch and accumulated in the shards. true: gradients are accumulated whole and
   // reduced once, after the last micro-batch, with less traffic and more memory.
@@ -67,6 +67,8 @@ struct ChunkMemory {
 
 class Chunk {
  public:
+  // stage: see the member. zero: the ZeRO stage. num_states: number of the optimizer's state
+  // tensors (Optimizer::state_names()).
   Chunk(ChunkPlan made, int stage, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
         const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
 
@@ -81,8 +83,8 @@ class Chunk {
                      // checkpoints and counted in norms by this rank
 
   struct SlotState {
-    bool written = false;  // has a gradient in this step
-    bool summed = false;   // the whole buffer has that gradient
+    bool written = false;  // has had a gradient on this rank in this step
+    bool summed = false;   // ... that whole_gradients() has, not yet reduced
     // Whether the running backward pass has yet to produce the gradient of the layer that owns the
     // parameter (pending), and that of the second layer that uses a tied table (pending_tied).
     bool pending = false, pending_tied = false;
@@ -131,16 +133,16 @@ class Chunk {
   // fetch() is collective over ranks.shards. Weights on NVMe are first read to the host span by
   // span: begin_load() begins to read the next span and returns its bytes, or 0 if none is left or
   // weights are not on NVMe. fetch() waits for all spans, begins those that were not begun, and
-  // calls `arrived` after each span.
+  // calls `arrived` after each span, so that the caller can begin further loads.
   int64_t begin_load();
   int64_t loading_bytes() const;  // of the spans begun that fetch() has not consumed yet
   void fetch(const std::function<void()>& arrived);
   void wait_for_weights() { gather_.wait(); }
   // can_fetch_experts(): whether the chunk has only stacks of unpacked experts, and is offloaded
   // but not sharded. Then fetch_when_used() may replace fetch(). It only allocates the weights;
-  // fetch_experts() then fetches those experts of a slot that have counts[expert] > 0 and are not
-  // on the device yet, and fetch_all() fetches all missing experts. Both wait for the copy. After a
-  // fetch(), both do nothing.
+  // fetch_experts() then fetches those experts e of a slot that have counts[e] > 0 (rows routed to
+  // e) and are not on the device yet, and fetch_all() fetches all missing experts. Both wait for
+  // the copy. After a fetch(), both do nothing.
   bool can_fetch_experts() const;
   void fetch_when_used();
   void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
@@ -193,7 +195,7 @@ class Chunk {
   void wait_for_collectives();
 
  private:
-  void bring(const Range& elements);
+  void bring(const Range& elements);  // copies weights from their tier to whole_weights()
   at::Tensor shard_of_gradients() const {
     return gradients_here_.narrow(0, shard.begin, shard.size());
   }
@@ -202,7 +204,7 @@ class Chunk {
   void keep_sums(bool last);
   // Returns the sum of squares of the elements of a span that are in `part`. sums: [span].
   double counted_squares(const Range& span, const at::Tensor& sums) const;
-  std::vector<Range> sum_spans() const;
+  std::vector<Range> sum_spans() const;  // the spans of `held`
 
   ChunkMemory& memory_;
   ChunkTiers tiers_;

@@ -125,7 +125,7 @@ class ChunkEngine : private nn::Residency {
     struct Held {
       Chunk* chunk;
       size_t slot;
-      bool tied;
+      bool tied;  // of the second layer that uses a tied table
       at::Tensor gradient;
     };
     std::vector<Held> held_;
@@ -173,7 +173,7 @@ class ChunkEngine : private nn::Residency {
   struct Update {
     double learning_rate = 0;
     double weight_decay = 0;
-    double gradient_scale = 1;
+    double gradient_scale = 1;  // factor of the gradients
   };
   // Updates the parameters that had a gradient on any rank; all others are unchanged.
   // used_anywhere: the maximum of used() over ranks. Weight decay applies only to parameters of two
@@ -197,7 +197,8 @@ class ChunkEngine : private nn::Residency {
   void set_update_counts(const std::vector<int64_t>& counts);
 
   // Visits every range of elements that this rank writes to a checkpoint. Over all ranks, the
-  // ranges cover the model exactly once, except packed weights, which are not written.
+  // ranges cover the model exactly once, except packed weights, which are not written. With
+  // `parameter`, visits only its elements.
   void for_each_checkpoint_shard(const std::function<void(const OwnedShard&)>& visit) const;
   void for_each_checkpoint_shard(const nn::Parameter& parameter,
                                  const std::function<void(const OwnedShard&)>& visit) const;
@@ -205,7 +206,7 @@ class ChunkEngine : private nn::Residency {
   struct StateBytes {
     int64_t parameters = 0;
     int64_t gradients = 0;
-    int64_t optimizer = 0;
+    int64_t optimizer = 0;  // masters, unless weights serve as masters, and optimizer states
     int64_t total() const { return parameters + gradients + optimizer; }
   };
   // Returns the bytes of this rank that are stored in a tier. Whole gradients on the device count
@@ -230,13 +231,18 @@ class ChunkEngine : private nn::Residency {
   int chunk_of(const at::Tensor& weight) const {
     return storages_.at(weight.storage().unsafeGetStorageImpl());
   }
+  // Returns the elements of `in_chunk` that are the parameter's, counted within the parameter.
   Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
   void pack_initial_values(const nn::Parameter& parameter, uint64_t seed);
   void attach(int index);
+  // Returns this rank's stage whose backward passes complete the gradient of a parameter placed so;
+  // -1 if only other ranks hold the parameter.
   int stage_here(const nn::Placement& placement) const;
   nn::ParameterList parameters_here() const;
   void expect_gradients(Chunk& chunk);
-  bool reduces_now(const Chunk& chunk) const;
+  bool reduces_now(const Chunk& chunk) const;  // in the running backward pass
+  // tied: the gradient is that of the second layer that uses a tied table. leaf: the tensor whose
+  // grad() it is.
   void collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf);
   void take_gradient(Chunk& chunk, size_t slot, bool tied, at::Tensor gradient);
   void launch_ready_chunks();

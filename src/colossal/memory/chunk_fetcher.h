@@ -21,14 +21,15 @@ class ChunkFetcher {
   // the ranks that hold the same pipeline stages. order: the order of use in a micro-batch, by
   // stage, the same on all of `ranks`. If it lacks a stage, that stage's first micro-batch fetches
   // all chunks at once and records the order, on which `ranks` then agree. If their orders
-  // contradict each other, every micro-batch fetches all chunks at once. tensor_parts: as in
-  // plan_chunks(). window_bytes: see ChunkOptions.
+  // contradict each other, every micro-batch fetches all chunks at once. tensor_parts: number of
+  // ranks over which tensors are divided; for the window, a chunk counts as its global size divided
+  // by tensor_parts. window_bytes: see ChunkOptions.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
                int64_t window_bytes, const OrderOfStages& order);
 
-  // Called around the passes of a stage over a micro-batch, which do not overlap: begin_forward,
-  // the pass, end; begin_backward, the pass, end. If a micro-batch's backward pass directly follows
-  // its forward pass: begin_training, the forward pass, begin_backward, the backward pass, end; the
+  // Bracket the passes of a stage over a micro-batch; passes must not overlap: begin_forward, the
+  // pass, end; begin_backward, the pass, end. If a micro-batch's backward pass directly follows its
+  // forward pass: begin_training, the forward pass, begin_backward, the backward pass, end; the
   // backward pass's first weights are then kept or fetched before the forward pass ends. An
   // evaluation is begin_evaluation, a forward pass, end. Inference is begin_inference, then any
   // number of forward passes of stage 0; its order of use must be known. Outside these passes, only
@@ -42,9 +43,10 @@ class ChunkFetcher {
 
   // The chunk's weights are whole from before_use() to after_use().
   void before_use(int chunk);
-  // As before_use(), for one slot that is a stack of experts. Only experts with counts[expert] > 0
-  // are needed. Evaluation and inference fetch only these if Chunk::can_fetch_experts(); training
-  // fetches all experts, because most have rows in a micro-batch.
+  // As before_use(), for one slot that is a stack of experts. counts[e]: number of rows routed to
+  // expert e. Only experts with rows are needed. Evaluation and inference fetch only these if
+  // Chunk::can_fetch_experts(); training fetches all experts, because most have rows in a
+  // micro-batch.
   void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
   // As before_use(); the use lasts at least until the running autograd node has ended. No
@@ -61,7 +63,10 @@ class ChunkFetcher {
  private:
   // The fetches during the passes of a stage.
   struct StagePlans {
-    bool order_known = false, order_asked = false;  // asked: ranks compared their orders
+    // order_known: these plans follow an order of use; else they fetch all chunks at once.
+    // order_asked: the order was given, or ranks have compared the orders that they recorded, which
+    // they do only once, even if the orders contradict each other.
+    bool order_known = false, order_asked = false;
     FetchPlan training, forward, backward;
     size_t forward_steps = 0;  // number of steps of `training` up to and including kNoUse
   };
@@ -72,6 +77,7 @@ class ChunkFetcher {
   void advance_to(int chunk);
   bool brings_experts_when_used(const Chunk& chunk) const;
   void enter_next_step();
+  // Begins to read chunks from NVMe, from entry `fetch` of FetchStep::fetch in step `step` on.
   void load_ahead(size_t step, size_t fetch);
   void end_node_uses();
   StagePlans& plans_of(int stage);

@@ -27,9 +27,9 @@ using OrderOfStages = std::map<int, OrderOfUse>;
 // Whether `shorter` results from `longer` by removing entries.
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
 
-// A mark in an order of use, between the forward and the backward pass. At the mark, every chunk
-// outside the window of the next uses is released. Without it, the head's table would be kept until
-// the backward pass uses the last layer's weights.
+// A mark in an order of use, between the forward and the backward pass. At the mark, every chunk is
+// released that is not among the next uses within window_bytes (plan_fetches()). Without it, the
+// head's table would be kept until the backward pass uses the last layer's weights.
 inline constexpr int kNoUse = -1;
 
 // What is done before a use: first chunks `release` are released, then chunks `fetch` are fetched.

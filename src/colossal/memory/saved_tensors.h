@@ -26,6 +26,7 @@ class ViewGeometry {
       : sizes_(view.sizes().vec()),
         strides_(view.strides().vec()),
         offset_(view.storage_offset()) {}
+  // Returns the equal view of `memory`, a copy of the storage.
   at::Tensor in(const at::Tensor& memory) const {
     return memory.as_strided(sizes_, strides_, offset_);
   }
@@ -41,7 +42,7 @@ std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 class SavedTensorPolicy {
  public:
   virtual ~SavedTensorPolicy() = default;
-  // Called with each tensor when autograd saves it.
+  // Called with each tensor when autograd saves it. Returns what restores it.
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 

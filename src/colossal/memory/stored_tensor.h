@@ -99,7 +99,7 @@ class TierTransfer {
 
  private:
   void bring();
-  void count(bool to) const;
+  void count(bool to) const;  // counts the traffic to the tensor's tier, or else from it
   void for_each_span(const std::function<void(size_t index, int64_t offset,
                                               std::span<std::byte> bytes)>& visit) const;
 

@@ -28,8 +28,9 @@ struct TierShares {
   double nvme = 0;
 
   bool all_on_device() const { return host == 0 && nvme == 0; }
-  // Returns the one tier that stores bytes [begin, end) of a kind with `total` bytes. The first
-  // bytes of a kind are on the device, the next on the host, the last on NVMe.
+  // Returns the one tier that stores bytes [begin, end) of a kind with `total` bytes: that of the
+  // middle of the range. The first bytes of a kind are on the device, the next on the host, the
+  // last on NVMe.
   Tier tier_of(int64_t begin, int64_t end, int64_t total) const;
 };
 

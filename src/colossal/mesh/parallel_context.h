@@ -45,12 +45,12 @@ class ParallelContext {
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
   // Ranks that hold the same pipeline stages: dp, sp and tp.
   const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
-  // The ranks of a stage among which a layer's experts are divided: the axis ep of the ranks as
-  // experts regroup them. Their ranks are expert_tp apart. Tokens are sent among them. With ep = 1,
-  // this rank alone.
+  // The ranks of a stage among which a layer's experts are divided: the axis ep of
+  // Strategy::expert_axes(). Their ranks are expert_tp apart. Tokens are sent among them. With ep =
+  // 1, this rank alone.
   const comm::Group& expert_group() const { return along_experts({"ep"}); }
-  // Ranks that each hold a part of the same experts: the axis expert_tp. With expert_tp = 1, this
-  // rank alone.
+  // Ranks that each hold a part of the same experts: the axis expert_tp of Strategy::expert_axes().
+  // With expert_tp = 1, this rank alone.
   const comm::Group& expert_parts_group() const { return along_experts({"expert_tp"}); }
   // Ranks that hold the same elements of experts; they route different tokens, also within a tp
   // group. Gradients of experts are summed over them.

@@ -13,7 +13,8 @@
 
 namespace colossal {
 
-// Axes from the outermost to the innermost: ranks r and r + 1 are neighbours along tp.
+// Axes (see Strategy) from the outermost to the innermost: ranks r and r + 1 are neighbours along
+// tp.
 enum class Axis { pp, dp, sp, tp };
 inline constexpr Axis kAxes[] = {Axis::pp, Axis::dp, Axis::sp, Axis::tp};
 const char* axis_name(Axis axis);
@@ -25,10 +26,11 @@ const char* axis_name(Axis axis);
 enum class SequenceMode { ring, ulysses };
 
 // How the ranks of tp shard tensors. one_d: a weight is sharded along one dimension (M. Shoeybi et
-// al. 2019). two_d: weights and activations are divided into q x q blocks (Q. Xu and Y. You 2021,
-// after SUMMA, R. van de Geijn and J. Watts 1997). two_and_half_d: there are tp_depth squares of q
-// x q ranks, which hold the same weights and divide the sequences among them (B. Wang et al. 2021,
-// "Tesseract"). three_d: both are divided among a cube of q x q x q ranks (Z. Bian et al. 2021).
+// al. 2019). two_d: weights and activations are divided into q x q blocks, where tp = q^2 (Q. Xu
+// and Y. You 2021, after SUMMA, R. van de Geijn and J. Watts 1997). two_and_half_d: there are
+// tp_depth squares of q x q ranks, which hold the same weights and divide the sequences among them
+// (B. Wang et al. 2021, "Tesseract"). three_d: weights and activations are divided among a cube of
+// q x q x q = tp ranks (Z. Bian et al. 2021).
 enum class TensorMode { one_d, two_d, two_and_half_d, three_d };
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
@@ -115,7 +117,9 @@ struct Strategy {
   int head_ranks() const { return tensor_side(); }
   // Returns the axes whose product is tp, outermost first: "tp" (1d); "tp.depth", "tp.row",
   // "tp.column" (2d, 2.5d); "tp.i", "tp.j", "tp.l" (3d). With key_value_replicas > 1, the last axis
-  // is replaced by two factors, ".kv" and ".query".
+  // is replaced by two factors of the same name with a suffix: ".kv", along which ranks hold
+  // different keys and values, and ".query", along which they hold the same keys and values for
+  // different queries.
   std::vector<std::pair<std::string, int>> tensor_axes() const;
   // Returns the axes whose product is dp x sp, outermost first: "dp", "sp". With a zero_group, "dp"
   // is replaced by "dp.replica", "dp.shard", or "sp" by "sp.replica", "sp.shard".
@@ -129,9 +133,9 @@ struct Strategy {
   // Returns the axes into which experts regroup the ranks of dp x sp x tp, outermost first:
   // "expert_dp", along which ranks hold the same elements of experts, "ep" and "expert_tp". With a
   // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard". ZeRO shards
-  // the state of experts along "expert_dp.shard": over the ranks that hold the same experts, of one
-  // zero_group together with the tp groups of its ranks. If a layer's experts span more ranks than
-  // these, "expert_dp.shard" has size 1.
+  // the state of experts along "expert_dp.shard". A zero_group with the tp groups of its ranks is
+  // zero_group * tp ranks; "expert_dp.shard" runs over those of them that hold the same experts:
+  // zero_group * tp / expert_ranks(), at least 1.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 

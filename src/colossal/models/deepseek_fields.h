@@ -8,7 +8,7 @@
 
 namespace colossal::models {
 
-// Defaults of transformers that differ between DeepSeek-V2 and V3.
+// Defaults, in the Hugging Face library `transformers`, that differ between DeepSeek-V2 and V3.
 struct DeepseekDefaults {
   int64_t positions = 4096;
   int64_t first_dense_layers = 0;  // first_k_dense_replace
@@ -19,8 +19,8 @@ struct DeepseekDefaults {
   double expert_scale = 1;         // routed_scaling_factor
 };
 
-// Reads all fields except those of the router's choice of experts and of the rotary embedding.
-// Throws FieldError.
+// Reads the fields that V2 and V3 share, except those of the functions below. The caller also reads
+// topk_method, scoring_func and norm_topk_prob. Throws FieldError.
 DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults);
 
 // Reads the rotary embedding of the rotary channels of each head, and sets the scale of the
@@ -29,7 +29,7 @@ DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults&
 void read_latent_rotary(ConfigFields& fields, bool interleaved, DecoderConfig& config);
 
 // Reads n_group and topk_group, whose defaults are `groups` and `chosen_groups`. router.experts,
-// router.chosen and router.best_of_group must be set before. Throws FieldError.
+// router.chosen and router.best_of_group (see nn/router.h) must be set before. Throws FieldError.
 void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_groups,
                         DecoderConfig& config);
 

@@ -17,14 +17,16 @@ namespace colossal::nn {
 class Block {
  public:
   virtual ~Block() = default;
+  // x: the residual stream, [batch, sequence, hidden], or this rank's shard of it, as is the
+  // result.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
-  // Runs `block`, which has number `index` in the model, on x and returns what block.forward(x,
-  // context) does.
+  // Runs `block`, which has number `index` in the model, on x (as in Block::forward()) and
+  // returns what block.forward(x, context) does.
   virtual at::Tensor run(int64_t index, Block& block, const at::Tensor& x,
                          const StepContext& context) = 0;
 };
@@ -34,7 +36,8 @@ class Blocks {
   Blocks() = default;
   // Makes blocks 0 .. count - 1 by make(index), each after build.begin_part().
   Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
-  // Runs a range of the blocks in order, for example those of a pipeline stage.
+  // Runs a range of the blocks in order, for example those of a pipeline stage. x, result: as in
+  // Block::forward().
   at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 

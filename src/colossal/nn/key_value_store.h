@@ -28,14 +28,15 @@ class KeyValueStore {
   // size], and computes attention of the queries at the new positions, [batch, heads, new
   // positions, head_size], to the stored keys and values of new and earlier positions. Returns
   // [batch, heads, new positions, value_size]. options: of causal attention, without documents.
-  // brought: rows whose per-request adapters have virtual tokens, which replace those of `options`;
-  // ascending, disjoint.
+  // rows_with_virtual_tokens: rows whose per-request adapters have virtual tokens, which replace
+  // those of `options`; ascending, disjoint.
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) = 0;
 };
 
-// Stores a batch of sequences of equal length, each contiguous in memory. `brought` must be empty.
+// Stores a batch of sequences of equal length, each contiguous in memory. attend() requires empty
+// rows_with_virtual_tokens.
 class ContiguousKeyValueStore : public KeyValueStore {
  public:
   // Holds up to `capacity` positions per layer; InternalError for more. Memory is allocated when a

@@ -25,14 +25,13 @@ class LatentAttentionLayer : public LatentAttention {
     // Norms of the latents; query_norm is null if `query` is set.
     std::unique_ptr<Norm> query_norm, key_value_norm;
     std::unique_ptr<Linear> query_up;  // to queries of this rank's heads; null if `query` is set
-    std::unique_ptr<Linear> key_value_up;  // to plain keys and values of this rank's heads
+    std::unique_ptr<Linear> key_value_up;  // to non-rotary keys and values of this rank's heads
     ParameterHandle key_value_weight;      // the weight of key_value_up
-    // Attention over the keys and values of each head: without a key-value store, or if
-    // absorbed_attention is null.
+    // Over the keys and values of each head. Used without a KV cache, or if absorbed_attention is
+    // null.
     std::unique_ptr<Attention> attention;
-    // Attention with a key-value store: over latents and rotary features, which are the keys of all
-    // heads. Null if key_value_up has an adapter: the store then keeps keys and values of each
-    // head.
+    // Used with a KV cache: over latents and rotary features, which serve as keys of all heads.
+    // Null if key_value_up has an adapter: the cache then keeps keys and values of each head.
     std::unique_ptr<Attention> absorbed_attention;
   };
 
@@ -44,7 +43,7 @@ class LatentAttentionLayer : public LatentAttention {
  private:
   // What attention needs of each token.
   struct TokenProjections {
-    // [.., heads on this rank * head_size]; in each head, rotary features precede plain ones.
+    // [.., heads on this rank * head_size]; in each head, rotary features precede the others.
     at::Tensor queries;
     at::Tensor latent;  // [.., key_value_rank], after the norm
     at::Tensor rotary;  // [.., rotary], the rotary features of the keys, not yet rotated

@@ -17,16 +17,16 @@ using SumOverRanks = std::function<void(const at::Tensor& flat)>;
 
 struct AdaptedWeight {
   ParameterHandle weight;
-  ParameterHandle down;  // A [rank, in]
-  ParameterHandle up;    // B [out, rank]
+  ParameterHandle down;  // A [r, in]; r: the adapter's rank
+  ParameterHandle up;    // B [out, r]
   double scale = 1;
 };
 
 // Returns the Euclidean norm of each row of W + scale * B A, for the rows of B on this rank:
 // [out_features on this rank], in fp32 (fp64 if A is fp64). Without gradients. sum: null if this
 // rank holds whole weights; else all ranks of `sum` must call output_norms(). Several of them may
-// hold the same elements. Law: if sum is not null, it is called with (in + out) * (rank + 1) and
-// with 2 * out numbers.
+// hold the same elements. Law: if sum is not null, it is called twice: for A and B, with (in + out)
+// * (r + 1) numbers, then for the norms, with 2 * out numbers.
 at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, LayerScope& scope);
 
 }  // namespace colossal::nn

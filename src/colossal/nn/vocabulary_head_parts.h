@@ -20,7 +20,7 @@ struct VocabularyHeadParts {
 
   // Returns the logit options for the head's input x [.., features]. Bias and adapter stay on the
   // device until `scope` ends. Both logit_scale and soft_cap of the result are divided by
-  // `temperature`, so that the capped logits are.
+  // `temperature`, which divides the capped logits by it.
   ops::LogitOptions logit_options(const at::Tensor& x, const StepContext& context,
                                   LayerScope& scope, double temperature = 1) const;
   // Whether losses must be computed one block of the table after the other.
@@ -34,8 +34,8 @@ struct VocabularyHeadParts {
                          double temperature = 1) const {
     return logits_of_wanted(x, /*wanted=*/{}, context, temperature);
   }
-  // Like logits_here(), for x [n, features] of the tokens `wanted` only (see
-  // VocabularyHead::logits()); undefined: all tokens.
+  // Like logits_here(), but x [n, features] has only the tokens whose indices `wanted` lists (see
+  // VocabularyHead::logits()). If `wanted` is undefined, x has all tokens.
   at::Tensor logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
                               const StepContext& context, double temperature = 1) const;
 };

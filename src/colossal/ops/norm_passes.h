@@ -1,6 +1,6 @@
-// The passes of which a norm consists, one function each. They are for ranks that shard a token's
-// features, which must all-reduce sums over a row between two passes. On any device and on meta.
-// Not recorded by autograd.
+// The passes of which a norm consists, one function each. Ranks that shard a token's features must
+// all-reduce row sums between two passes. The functions run on any device and on meta. Not recorded
+// by autograd.
 //
 // x: [.., features on this rank]. inverse: 1 / sqrt(variance + epsilon). n = (x - mean) * inverse
 // is a normalized row. mean, inverse: [rows], over the features of all ranks; an undefined mean

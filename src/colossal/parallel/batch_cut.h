@@ -21,10 +21,10 @@ class BatchCut {
 
   // Returns this rank's range of `batch` sequences.
   Range here(int64_t batch) const { return within(batch, levels_.size()); }
-  // Returns how the remaining cuts divide within(batch, first): the number of sequences of each
-  // part, in order.
+  // within() returns this rank's range of sequences after only the first `first` cuts. counts()
+  // returns how the remaining cuts divide that range: the number of sequences of each part, in
+  // order.
   std::vector<int64_t> counts(int64_t batch, size_t first) const;
-  // Returns the range of sequences that the first `first` cuts alone leave on this rank.
   Range within(int64_t batch, size_t first) const;
 
   // Returns a copy of `context` restricted to this rank's sequences.

@@ -18,7 +18,8 @@ struct SharedNormOptions {
   bool unit_offset = false;
   // Sum of the ranks' feature counts: a feature that several ranks hold counts once for each of
   // them. If each feature is held equally often, the statistics are those of the features counted
-  // once. The gradient of a feature is then the sum of its gradients on the ranks that hold it.
+  // once. In the backward pass, each rank then gets and returns only its part of a feature's
+  // gradient; the caller sums the parts over the ranks that hold the feature.
   int64_t features = 0;
 };
 

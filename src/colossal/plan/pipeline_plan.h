@@ -27,6 +27,7 @@ struct PipelinePlan {
 // Plans the pipeline of a job with pp > 1.
 PipelinePlan plan_pipeline(const Job& job);
 
+// Returns the simulation as a timeline in GFLOP.
 report::Timeline timeline_of(const PipelinePlan& plan);
 
 }  // namespace colossal::plan

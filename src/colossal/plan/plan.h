@@ -37,8 +37,8 @@ struct RankPlan {
   int64_t tier_bytes(memory::Tier tier) const;  // traffic to and from the tier
 };
 
-// Makes the plan of a rank from its recording. The micro-batch `middle` counts `middle_repeats`
-// times.
+// Makes the plan of a rank from its recording. The micro-batch RecordedStep::middle counts
+// RecordedStep::middle_repeats times.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {

@@ -18,8 +18,8 @@ using Shape = std::vector<int64_t>;
 struct Operator {
   std::string name;                    // "aten::mm.out", "colossal::attention"
   std::vector<Shape> inputs, outputs;  // of its tensors
-  double flops = 0;
-  int64_t memory_changes = 0;  // number of entries of Recording::memory before it
+  double flops = 0;                    // operator_flops()
+  int64_t memory_changes = 0;          // number of entries of Recording::memory before it
 };
 
 // A call of a collective, or of a point-to-point exchange.

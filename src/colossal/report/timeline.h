@@ -19,7 +19,7 @@ struct TimelineSpan {
   int category = 0;   // index in Timeline::categories
   bool pale = false;  // a lighter color, to tell two kinds of one category apart
   std::string label;  // shown within the span if there is room
-  std::string title;  // shown under the pointer
+  std::string title;  // tooltip
 };
 
 struct TimelineRow {
@@ -28,8 +28,8 @@ struct TimelineRow {
   std::vector<TimelineSpan> spans;  // ascending, not overlapping
 };
 
-// All strings are plain text and may contain any bytes. Times are not negative. Their
-// unit is any that all spans share; time_name may name it.
+// All strings are plain text and may contain any bytes. Times are not negative, in any one unit for
+// all spans; time_name may name it.
 struct Timeline {
   std::string title;
   std::string note;  // explanation, shown after the title

@@ -1,4 +1,4 @@
-// Unicode normalization forms, with the results of the `tokenizers` library.
+// Unicode normalization forms, with the same results as the `tokenizers` library.
 #pragma once
 
 #include <string>

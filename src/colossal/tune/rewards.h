@@ -37,6 +37,7 @@ std::vector<std::string> built_in_rewards();
 
 // Returns the reward for a name: "command:PROGRAM" (reward_program.h), "http://..."
 // (reward_address.h), or a built-in one (below). Throws ConfigError for any other name.
+// Not for "model:DIR": ModelReward (model_reward.h) computes that reward.
 //
 //   accuracy    1 if the answer equals the field "solution" (or "answer") of the prompt's line,
 //               else 0; NaN without such a field. The answer is the contents of the last \boxed{},

@@ -13,7 +13,7 @@ using Test = bool (*)(const Value& operand, const Arguments&);
 // Throw TemplateError if no filter or test has this name.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Runs a test, after counting as steps of `interpreter` the values that the test reads.
+// Counts the values that the test reads as steps of `interpreter`, then runs the test.
 bool run_test(Interpreter& interpreter, Test test, const Value& operand,
               const Arguments& arguments);
 

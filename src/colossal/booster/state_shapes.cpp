@@ -1,12 +1,12 @@
 #include "colossal/booster/state_shapes.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <utility>
 
 #include "colossal/booster/batch_context.h"
+#include "colossal/booster/meta_parameters.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/ops/meta_kernels.h"
@@ -22,11 +22,7 @@ struct StateShapes::DryModel {
         model(source.make(*build)),
         stages(stages_of(*model, real.strategy(), cross_entropy_of_all,
                          make_router_loss(source.router_losses, context))) {
-    for (const nn::ParameterHandle& parameter : build->parameters()) {
-      parameter->tensor =
-          at::empty(parameter->stored_shape(),
-                    at::TensorOptions(parameter->stored_type(source.compute)).device(at::kMeta));
-    }
+    make_meta_tensors(build->parameters(), source.compute);
   }
 
   std::unique_ptr<comm::World> world;

@@ -1,11 +1,9 @@
 // A temporary folder that is removed when the process ends, even if it is killed.
 #pragma once
 
-#include <sys/types.h>
-
 #include <filesystem>
 
-#include "colossal/base/file_descriptor.h"
+#include "colossal/cluster/guard_process.h"
 
 namespace colossal::cli {
 
@@ -23,8 +21,7 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
-  FileDescriptor to_guard_;  // closing this pipe tells the guard that this process has ended
-  pid_t guard_ = -1;
+  cluster::GuardProcess guard_;  // closing its pipe tells the guard that this process has ended
 };
 
 }  // namespace colossal::cli

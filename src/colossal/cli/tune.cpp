@@ -67,8 +67,8 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
     return samples ? "the sampler (tune.overlap_sampling)" : "";
   };
   run.fit_memory = [tuning](const Job& job) {
-    const Job fitted =
-        fit_beside(tune::extra_bytes_during_updates(tuning, job), tune::dry_run_job(tuning, job));
+    const int64_t extra_bytes = tune::extra_bytes_during_updates(tuning, job);
+    const Job fitted = fit_beside(extra_bytes, tune::dry_run_job(tuning, job, extra_bytes));
     Job result = job;
     result.recompute = fitted.recompute;
     result.recompute_reason = fitted.recompute_reason;

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "colossal/base/file_descriptor.h"
+#include "colossal/cluster/guard_process.h"
 
 namespace colossal::cluster {
 
@@ -22,8 +22,7 @@ class OrphanGuard {
   void remove(pid_t group);  // call before the group's number can be reused
 
  private:
-  FileDescriptor to_guard_;
-  pid_t pid_ = -1;
+  GuardProcess guard_;
 };
 
 }  // namespace colossal::cluster

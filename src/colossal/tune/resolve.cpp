@@ -107,16 +107,15 @@ int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job) {
   return bytes_of_frozen(tuning, job) + (samples ? sampler_bytes(tuning.config, job) : 0);
 }
 
-Job dry_run_job(const Tuning& tuning, const Job& job) {
+Job dry_run_job(const Tuning& tuning, const Job& job, int64_t extra_bytes) {
   Job rows = job;
   if (has_pairs(tuning.method)) {
     rows.config.train.global_batch *= 2;
     rows.share *= 2;
     rows.micro_batch *= 2;
   }
-  const int64_t bytes = extra_bytes_during_updates(tuning, job);
   for (int64_t* budget : {&rows.device_budget, &rows.memory_budget}) {
-    if (*budget > 0) *budget = std::max<int64_t>(1, *budget - bytes);
+    if (*budget > 0) *budget = std::max<int64_t>(1, *budget - extra_bytes);
   }
   return rows;
 }

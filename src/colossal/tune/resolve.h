@@ -20,7 +20,7 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job);
 
 // Returns the job to use in dry runs: with twice the rows if samples are pairs, and with memory
-// budgets reduced by extra_bytes_during_updates().
-Job dry_run_job(const Tuning& tuning, const Job& job);
+// budgets reduced by extra_bytes, which extra_bytes_during_updates() has returned.
+Job dry_run_job(const Tuning& tuning, const Job& job, int64_t extra_bytes);
 
 }  // namespace colossal::tune

@@ -1,12 +1,12 @@
 #include "colossal/tune/sampling_beside.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <numeric>
 #include <optional>
 
+#include "colossal/booster/meta_parameters.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_count.h"
 #include "colossal/ops/few_rows.h"
@@ -91,11 +91,7 @@ int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::Eng
   memory::MemoryCount count(world->ledger(), c10::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(job.model));
   const auto model = models::build_model(job.model, *build);
-  for (const nn::ParameterHandle& parameter : build->parameters()) {
-    const at::ScalarType type = parameter->stored_type(job.precision.compute);
-    parameter->tensor =
-        at::empty(parameter->stored_shape(), at::TensorOptions(type).device(at::kMeta));
-  }
+  make_meta_tensors(build->parameters(), job.precision.compute);
   const int64_t before = count.ledger().live().total();
   count.ledger().reset_peak();
   const at::NoGradGuard no_grad;

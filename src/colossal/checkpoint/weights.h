@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "colossal/checkpoint/stored_tensor.h"
+#include "colossal/checkpoint/strided_shards.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/memory/chunk_engine.h"
@@ -96,8 +97,8 @@ void read_weights_of_file(
       return false;
     });
 
-// Receives flat values, in the dtype of the StoredTensor. begin: index of the first value in this
-// rank's flattened shard.
+// Receives flat values, in the dtype of the StoredTensor, which are overwritten after the call.
+// begin: index of the first value in this rank's flattened shard.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
 // One of the tensors that together store a parameter.
@@ -111,11 +112,13 @@ std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Paramet
                                      Range here);
 
 // Reads the elements `here` of this rank's flattened shard of a parameter (see
-// Parameter::for_each_run), in buffers of at most 64 MiB, and calls `take` for each buffer.
+// Parameter::for_each_run), in a buffer of at most `buffer_bytes`, and calls `take` whenever the
+// buffer is full.
 // `tensor` must store all of these elements, at the places that `slice` describes. Throws
 // ConfigError if the tensor's shape does not fit `slice`.
 void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
-                 const TensorSlice& slice, Range here, const TakeValues& take);
+                 const TensorSlice& slice, Range here, const TakeValues& take,
+                 int64_t buffer_bytes = kBufferBytes);
 
 // Reads as read_tensor() does, into `chunks`. Also throws IoError if a value is not finite.
 void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,

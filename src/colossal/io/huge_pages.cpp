@@ -13,4 +13,11 @@ void advise_huge_pages(void* begin, size_t bytes) {
   if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
 }
 
+void provide_pages(void* begin, size_t bytes) {
+  constexpr uintptr_t kPage = 4096;
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  const uintptr_t first = address / kPage * kPage;
+  ::madvise(reinterpret_cast<void*>(first), address + bytes - first, MADV_POPULATE_WRITE);
+}
+
 }  // namespace colossal::io

@@ -14,4 +14,9 @@ inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; also the alignme
 // them (/sys/kernel/mm/transparent_hugepage/enabled).
 void advise_huge_pages(void* begin, size_t bytes);
 
+// Lets the kernel provide all pages of [begin, begin + bytes), zeroed, at once instead of one by
+// one as they are first written. Several threads may call it for different parts of one allocation.
+// Also only a hint: Linux before 5.14 ignores it.
+void provide_pages(void* begin, size_t bytes);
+
 }  // namespace colossal::io

@@ -1,10 +1,13 @@
 #include "colossal/memory/chunk.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -24,6 +27,21 @@ int64_t alignment_of(const ChunkPlan& plan) {
 Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
   const Range part = Partition(shard.size(), replicas.size(), alignment).range(replicas.rank());
   return {shard.begin + part.begin, shard.begin + part.end};
+}
+
+// Each huge page by one thread: threads that write to one page at the same time would each clear
+// it.
+void provide_huge_pages(const at::Tensor& memory) {
+  auto* const begin = static_cast<std::byte*>(memory.mutable_data_ptr());
+  const auto bytes = static_cast<int64_t>(memory.nbytes());
+  io::advise_huge_pages(begin, memory.nbytes());
+  constexpr auto kPage = static_cast<int64_t>(io::kHugePage);
+  const auto after = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % io::kHugePage);
+  at::parallel_for(0, (after + bytes + kPage - 1) / kPage, 1, [&](int64_t first, int64_t end) {
+    const int64_t from = std::max<int64_t>(0, first * kPage - after);
+    const int64_t to = std::min(bytes, end * kPage - after);
+    io::provide_pages(begin + from, static_cast<size_t>(to - from));
+  });
 }
 
 }  // namespace
@@ -60,9 +78,7 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
     const auto type = at::TensorOptions().dtype(plan.type).device(pools.device());
     // What no update reads, all of it is loaded or made: the gaps may hold anything.
     weights_here_ = plan.trainable ? at::zeros({numel()}, type) : at::empty({numel()}, type);
-    if (!plan.trainable && pools.device().is_cpu()) {
-      io::advise_huge_pages(weights_here_.mutable_data_ptr(), weights_here_.nbytes());
-    }
+    if (!plan.trainable && pools.device().is_cpu()) provide_huge_pages(weights_here_);
     weights_ = std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
   }
   if (!plan.trainable) return;

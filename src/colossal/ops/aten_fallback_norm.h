@@ -38,6 +38,7 @@ FourTensors norm(const at::Tensor& x, const OptionalTensor& branch, const Option
 ThreeTensors norm_gradient_sums(const at::Tensor& given_gradient, const at::Tensor& x,
                                 const OptionalTensor& mean, const at::Tensor& inverse,
                                 const OptionalTensor& weight, bool unit_offset);
+// Returns the gradient of x; see norm_input_gradient() of norm_passes.h.
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const OptionalTensor& mean, const at::Tensor& inverse,
                                const OptionalTensor& weight, bool unit_offset,

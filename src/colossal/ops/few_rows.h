@@ -1,6 +1,6 @@
 // Products of few rows of activations with weights [out, in] on the CPU, as in token generation.
-// Most of the time goes into reading the weights, so the kernels read each weight once. The bits of
-// a row of the result depend neither on the number of rows nor on the number of threads.
+// Most of the time of such a product goes into reading the weights. The bits of a row of the result
+// depend neither on the number of rows nor on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,9 +10,9 @@
 namespace colossal::ops {
 
 // While an object of this class exists, are_few_rows() accepts any number of rows on the thread
-// that created the object. Linear layers then compute all products with few_rows_product(), so a
-// row's bits are the same in every batch. Products of many rows take longer than without it
-// (docs/quantization.md).
+// that created the object. Linear layers for which are_few_rows() holds then use few_rows_product()
+// for batches of all sizes, so a row's bits are the same in every batch. Products of many rows take
+// longer than with LibTorch (docs/quantization.md).
 class BatchInvariantProducts {
  public:
   BatchInvariantProducts();

@@ -1,6 +1,6 @@
 // The loss of a language model: vocabulary projection, softmax and cross-entropy in one operator,
-// which never holds the logits of all tokens if they are large. row_blocks.h has a variant for
-// weights of which only a part is in memory.
+// which need not hold the logits of all tokens at once. row_blocks.h has a variant for weights of
+// which only a part is in memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -81,10 +81,11 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
 int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,
                                   int64_t logits_bytes = kDefaultLogitsBytes);
 
-// Returns whether linear_cross_entropy() holds the logits of all tokens at once, whatever
-// logits_bytes is. It then keeps their gradient until the backward pass, which computes the weight
-// gradient from it. True for bf16 if this takes no more memory than the logits of one block plus
-// the weight gradient in fp32. This is so if there are few tokens relative to the hidden size.
+// Returns whether linear_cross_entropy(), if the weight requires a gradient, holds the logits of
+// all tokens at once, whatever logits_bytes is. The gradient of the logits is then kept until the
+// backward pass, which computes the weight gradient from it. True for bf16 if this takes no more
+// memory than the logits of one block plus the weight gradient in fp32. This is so if there are few
+// tokens relative to the hidden size.
 bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
                                        at::ScalarType type,
                                        int64_t logits_bytes = kDefaultLogitsBytes);

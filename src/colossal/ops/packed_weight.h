@@ -17,7 +17,7 @@ namespace colossal::ops {
 
 enum class PackedType {
   int8,  // element = code * scale, where codes are -127 .. 127
-  nf4,   // element = nf4_levels()[code] * scale, where codes are 0 .. 15. Scales are themselves
+  nf4    // element = nf4_levels()[code] * scale, where codes are 0 .. 15. Scales are themselves
          // quantized to 8 bits ("double quantization"). Elements equal those of bitsandbytes
 };
 
@@ -62,10 +62,10 @@ class PackedLayout {
   // Rows of the shard that are consecutive outputs of the whole weight. For nf4, the shard stores
   // the second-level scales of the groups that these rows touch.
   struct RowRun {
-    int64_t output = 0;       // index of the first row in the whole weight
-    int64_t row = 0;          // index of the first row in the shard
-    int64_t count = 0;        // number of rows
-    Range groups;             // groups, as indices in the whole weight
+    // output: index of the first row in the whole weight. row: index of the first row in the shard.
+    // count: number of rows.
+    int64_t output = 0, row = 0, count = 0;
+    Range groups;             // these groups, as indices in the whole weight
     int64_t first_group = 0;  // index of groups.begin among the groups that the shard stores
   };
   const std::vector<RowRun>& row_runs() const { return row_runs_; }

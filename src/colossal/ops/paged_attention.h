@@ -12,8 +12,9 @@ namespace colossal::ops {
 // The pages of the KV cache of one layer. page_size is the number of positions per page, a multiple
 // of 16.
 struct KeyValuePages {
-  at::Tensor keys;    // [pages, kv_heads, head_size, page_size], of the queries' type, or int8
-  at::Tensor values;  // [pages, kv_heads, page_size, value_size], of the same type as keys
+  // keys: [pages, kv_heads, head_size, page_size]. values: [pages, kv_heads, page_size,
+  // value_size]. Both are of the queries' type, or int8.
+  at::Tensor keys, values;
   // [pages, kv_heads, page_size] fp32: for int8, the factor of each key and of each value.
   // Undefined: keys and values are not quantized.
   at::Tensor key_scales, value_scales;

@@ -10,7 +10,7 @@
 
 namespace colossal::ops {
 
-// The "rope_parameters" of a model's config.json. Without scaling, pair i has the frequency
+// The "rope_parameters" of a model's config.json. Without scaling, the frequency of pair i is
 // base^(-2 i / channels), in radians per position.
 struct RotaryOptions {
   // How the frequencies are changed, so that a model can read longer contexts than in pre-training.
@@ -40,7 +40,7 @@ struct RotaryOptions {
   // Which channels form pair i. True: 2 i and 2 i + 1. False: i and i + number of pairs.
   bool interleaved = false;
   Scaling scaling = Scaling::linear;
-  double factor = 1;               // ratio of the longest context to that of pre-training
+  double factor = 1;               // divisor of frequencies, as Scaling says
   int64_t original_positions = 0;  // context of pre-training; not for linear and proportional
   double attention_factor = 0;     // above 0: result of rotary_attention_factor()
 

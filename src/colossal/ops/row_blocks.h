@@ -60,8 +60,8 @@ class BlockRanks {
 //   logits_bytes  maximum bytes of logits that are held at once
 // The forward pass merges the softmax statistics of each block into those of the blocks before it.
 // The backward pass recomputes the logits of each block, so there are four matrix products instead
-// of the three of linear_cross_entropy(). Saves x, labels and three numbers per token and block for
-// the backward pass, but no logits.
+// of the three of linear_cross_entropy(). Saves x, labels and three numbers per token for the
+// backward pass, but no logits.
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
                                     const std::function<void(const at::Tensor&)>& combine = {},

@@ -1,5 +1,5 @@
-// parallel_for(), the parallel loop of the CPU kernels. It runs on LibTorch's threads or, within an
-// AwakeThreads, on threads that do not sleep between loops.
+// parallel_for(), the parallel loop of the CPU kernels. It runs on LibTorch's threads or, while an
+// AwakeThreads exists, on threads that stay awake between loops.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -13,9 +13,10 @@
 namespace colossal::ops {
 
 // While an object of this class exists, parallel_for() on the thread that created the object uses a
-// team of at::get_num_threads() threads, which wait for the next call without sleeping. Use it for
-// the thread that generates tokens: a product of one row takes tens of microseconds, about as long
-// as waking a sleeping thread.
+// team of at::get_num_threads() threads. After a call, the threads stay awake for up to a
+// millisecond to wait for the next call (ThreadTeam). Use AwakeThreads for the thread that
+// generates tokens: a product of one row takes tens of microseconds, about as long as waking a
+// sleeping thread.
 class AwakeThreads {
  public:
   AwakeThreads();

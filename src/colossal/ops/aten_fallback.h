@@ -1,8 +1,8 @@
 // Implementations of Colossal's dispatcher operators that call only LibTorch's operators. The
-// dispatcher calls them on devices without an own implementation, such as GPUs; other code calls
-// the public functions of the headers named below. Results equal those of the CPU kernels up to
-// rounding. Random numbers are bit-identical to the CPU's: the host generates them and copies them
-// to the device.
+// dispatcher calls them on devices such as GPUs, for which there are no kernels of Colossal's own.
+// Other code calls the public functions of the headers that are named below. Results equal those of
+// the CPU kernels up to rounding. Random numbers are bit-identical to those of the CPU: the host
+// generates them and copies them to the device.
 //
 // Each function has the signature of its operator in the dispatcher. Arguments are those of the
 // public function, in types that the dispatcher accepts:
@@ -19,10 +19,11 @@
 
 namespace colossal::ops::aten_fallback {
 
-// optimizer_kernels.h. adamw() multiplies the master weights by `decay`, 1 - learning rate * weight
-// decay. Then it subtracts step_size * first_moment / (sqrt(second_moment) / root_correction +
-// epsilon). step_size is learning rate / (1 - beta1^update), and root_correction is sqrt(1 -
-// beta2^update). A `working` of nullopt means that the model uses the master weights.
+// adamw() and the next four functions implement optimizer_kernels.h. adamw() multiplies the master
+// weights by `decay`, which is 1 - learning rate * weight decay. Then it subtracts step_size *
+// first_moment / (sqrt(second_moment) / root_correction + epsilon). step_size is learning rate / (1
+// - beta1^update), and root_correction is sqrt(1 - beta2^update), where `update` is the number of
+// the update. If `working` is nullopt, the model uses the master weights.
 void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            const at::Tensor& first_moment, const at::Tensor& second_moment,
            const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,
@@ -32,33 +33,33 @@ void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale);
 double squared_norm(const at::Tensor& values);
 bool all_finite(const at::Tensor& values);
 
-// random.h.
+// fill_normal() of random.h.
 void fill_normal(const at::Tensor& values, int64_t begin, int64_t key, double mean,
                  double deviation);
-// dropout.h.
+// dropout() of dropout.h.
 at::Tensor dropout(const at::Tensor& x, double probability, int64_t key, at::IntArrayRef sample_ids,
                    const at::Tensor& positions, int64_t channel_begin);
-// rotary.h. backward: x is the gradient of the output; rotates by the negative angles, which gives
-// the gradient of the input.
+// rotary() of rotary.h. If `backward`, x is the gradient of the output, and the result is the
+// gradient of the input: a rotation by the negative angles.
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
                   int64_t rotated_heads, bool interleaved, double factor, bool backward);
 
-// attention.h, without documents. Returns {output, logsumexp}, as in AttentionResult, but with the
-// output in the queries' type.
+// attention() of attention.h, without documents and virtual tokens. Returns {output, logsumexp}, as
+// in AttentionResult, but with the output in the queries' type.
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
                                              const at::Tensor& value,
                                              const std::optional<at::Tensor>& sinks,
                                              at::IntArrayRef rule_integers,
                                              at::ArrayRef<double> rule_numbers);
 // Returns the gradients of {query, key, value}. output, logsumexp: what attention() returned.
-// sinks: whether the forward pass had sinks; not used here.
+// sinks: whether the forward pass had sinks; ignored, since logsumexp includes them.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
     at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers);
 
-// paged_attention.h. Arguments are the members of KeyValuePages and PagedTokens. Returns {output,
-// logsumexp}.
+// paged_attention() of paged_attention.h. Arguments are the members of KeyValuePages and
+// PagedTokens. Returns {output, logsumexp}.
 std::tuple<at::Tensor, at::Tensor> paged_attention(
     const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
@@ -66,7 +67,8 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
     const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
     at::ArrayRef<double> rule_numbers);
 
-// paged_attention.h. key_pages, value_pages: KeyValuePages::keys and values.
+// write_to_pages() of paged_attention.h. key_pages: KeyValuePages::keys. value_pages:
+// KeyValuePages::values.
 void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
                     const at::Tensor& keys, const at::Tensor& values,
                     const at::Tensor& page_of_token, const at::Tensor& place_of_token);

@@ -26,8 +26,9 @@ namespace colossal::ops {
 //
 // The algorithm is that of T. Dao, "FlashAttention-2", 2023; see flash_attention.h. On the CPU,
 // LibTorch's flash attention is faster for a single query in fp32 or fp64, and for at most 64
-// queries in fp32. In these cases LibTorch's is called, unless an option is set that it lacks. Keys
-// that the window hides from all queries are not read, unless there are dropout or prefixes.
+// queries in fp32. In these cases, LibTorch's function is called if it supports the options and
+// shapes. Keys that the window hides from all queries are not read, unless there are dropout or
+// prefixes.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options);
 

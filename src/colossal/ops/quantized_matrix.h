@@ -2,8 +2,8 @@
 // and how to read it again. quantized_product.h multiplies by such weights.
 //
 // Each element of a weight [outputs, inputs] is stored as a code. The inputs of an output form
-// groups; the elements of a group share a scale and, for int4, a zero point. An element is (code -
-// zero point) * scale. An fp8 code is a number in E4M3 format, and its zero point is 0.
+// groups; the elements of a group share a scale and a zero point. An element is (code - zero point)
+// * scale. For int8 and fp8 the zero point is 0. An fp8 code is a number in E4M3 format.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -67,8 +67,8 @@ int64_t inputs_of_group(int64_t inputs, const Quantization& how);
 int64_t groups_of_output(int64_t inputs, const Quantization& how);
 
 // Chooses a scale (in bf16) and, if how.zero_point, a zero point for each group of a weight. With
-// zero points, the codes span the range from the group's least to its largest element. Without,
-// they span the range to its largest magnitude.
+// zero points, the codes span the range from the least to the largest of 0 and the group's
+// elements. Without zero points, the group's largest magnitude determines the scale.
 //   weight    [outputs, inputs] of any strides; must be finite
 //   extremes  [outputs, 2] fp32: the least element (at most 0) and the largest element (at least 0)
 //             of each output. Give it if `weight` is a shard with only some of the inputs of a

@@ -34,7 +34,7 @@ struct UpdateScalars {
   bool operator==(const UpdateScalars&) const = default;
 };
 
-// An update rule, such as AdamW. Objects are constant after construction.
+// An update rule, such as AdamW. Objects are immutable, so threads may share an object.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -7,8 +7,8 @@
 // same order, without fused multiply-add, and they sum in a fixed number of lanes for any vector
 // width. Kernels are thread-safe, as long as threads write to different memory.
 //
-// The compute type of an array is double for float64, otherwise float. Arrays may have any
-// alignment. Strides and counts are in elements.
+// A kernel computes in double if one of its arrays is float64, otherwise in float; this is the
+// "compute type". Strides and counts are in elements.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ struct RotatedHeads {
 };
 
 // An element is set to 0 if its 32-bit random word is below `threshold`. Otherwise the element is
-// multiplied by `scale`, 1 / (1 - dropout probability).
+// multiplied by `scale`, which is 1 / (1 - dropout probability), or 0 for the probability 1.
 struct DropoutRule {
   uint32_t threshold;
   double scale;
@@ -242,8 +242,8 @@ struct VectorKernels {
   // A block of the backward pass. Let P = 2^(s - logsumexp), with s as for
   // attention_probabilities().
   //   gradients   [keys, stride] Real: on entry, the gradients of P after dropout. On return, the
-  //               gradients of s before soft_cap(): P * (dropout(gradient) - delta), times the
-  //               derivative of soft_cap()
+  //               gradients of the scaled scores before soft_cap(): P * (dropout(gradient) -
+  //               delta), times the derivative of soft_cap()
   //   logsumexps  [lanes] Real: of each query, in units of log2
   //   deltas      [lanes] Real: inner product of each query's output with its gradient
   //   halves      null: P after dropout is written to block.scores. Not null: it is written to

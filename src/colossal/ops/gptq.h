@@ -12,6 +12,7 @@
 
 namespace colossal::ops {
 
+// Options of gptq().
 struct GptqOptions {
   double damping = 0.01;  // added to the Hessian's diagonal, as a fraction of the diagonal's mean
   // The order in which inputs are rounded. True: the input with the largest diagonal element of the
@@ -19,8 +20,9 @@ struct GptqOptions {
   // any rounding. False: input 0 first; a group's scales are chosen just before the group's first
   // input is rounded. In both cases a group consists of consecutive inputs.
   bool order_by_activation = true;
-  // Number of inputs to round before the inputs after them are changed, all in one product. Affects
-  // only the speed, up to rounding errors.
+  // Number of inputs per block. Rounding an input immediately changes the inputs after it within
+  // its block. The inputs after the block are changed once, by one product, when all inputs of the
+  // block are rounded.
   int64_t block = 128;
 };
 

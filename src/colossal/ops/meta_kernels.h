@@ -1,5 +1,5 @@
-// Meta kernels for operators of LibTorch that LibTorch 2.13 itself does not provide in C++. A meta
-// kernel computes the shapes of results without data; dry runs need one for each operator.
+// Meta kernels that LibTorch 2.13 lacks for some of its own operators. A meta kernel allocates the
+// results of an operator without computing them; dry runs need one for each operator.
 #pragma once
 
 namespace colossal::ops {

@@ -8,7 +8,8 @@
 //   rows          the product of all dims of x except the last
 //   mean          [rows]: the mean over the features of all ranks; undefined for RMS norm, which
 //                 takes 0 as the mean
-//   inverse       [rows]: 1 / sqrt(variance + epsilon) over the features of all ranks
+//   inverse       [rows]: 1 / sqrt(variance + epsilon), where variance is the mean of (x - mean)^2
+//                 over the features of all ranks
 //   n             the normalized input, (x - mean) * inverse, in the shape of x
 //   weight, bias  [features on this rank], of x's type. Undefined: no factor, no addend
 //   unit_offset   the factor of n is 1 + weight instead of weight (Gemma)

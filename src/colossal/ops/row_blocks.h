@@ -28,9 +28,9 @@ at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 
 // Communication for tables whose blocks are sharded over ranks. Blocks are numbered from 0, in the
 // order of ForEachBlock. linear_log_probabilities() calls gather() for each block in the forward
-// pass and again in the backward pass, and reduce_scatter_gradient() for each block in the backward
-// pass. Both are collective, and autograd does not record them. The object must outlive the
-// backward pass.
+// pass and again in the backward pass. If the table requires a gradient, the backward pass also
+// calls reduce_scatter_gradient() for each block. Both are collective, and autograd does not record
+// them. The object must outlive the backward pass.
 class BlockRanks {
  public:
   virtual ~BlockRanks() = default;

@@ -191,8 +191,12 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
 //                  b_stride and c_stride: from row to row of b before interleaving and of c, in
 //                  elements
 //   release        releases state of the calling thread after its last product
-// load() of Keys and Queries copies rows of a tensor into the format. Constructors of Keys and
-// Queries take buffers from `scratch`; their flags say which forms of the operand will be used.
+// load() of Keys and Queries copies rows of a tensor into the format. Their constructors take
+// buffers from `scratch`:
+//   Keys(scratch, tensor, blocks, needs_rows, needs_transposed)  tensor: of all heads; blocks: the
+//                  blocks of keys; the flags say whether left() and left_transposed() will be used
+//   Queries(scratch, rows, columns, stride, needs_right)  rows: maximum per block; stride: of
+//                  right_transposed; needs_right: whether `right` will be used
 
 // Format with fp32 or fp64 operands. Tensors in bf16 are converted to fp32.
 template <typename Real>
@@ -235,8 +239,8 @@ struct WideFormat {
 
   struct Queries {
     int64_t columns, right_stride, transposed_stride;
-    Real* right;
-    Real* right_transposed;
+    Real* right;             // [rows, right_stride]
+    Real* right_transposed;  // [columns, transposed_stride]
 
     Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool)
         : columns(columns_),

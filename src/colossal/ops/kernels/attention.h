@@ -249,6 +249,7 @@ inline void attention_probabilities_as(const AttentionBlock& block, const Attent
   }
 }
 
+// attention_gradients() for one kind of block. kHalves: whether `halves` is not null.
 template <typename Real, BlockKind kKind, bool kDropout, bool kHalves>
 inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
                                    const void* logsumexps, const void* deltas,

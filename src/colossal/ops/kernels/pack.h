@@ -69,6 +69,7 @@ inline void transpose_pairs(const uint16_t* from, int64_t from_stride, int64_t r
                  to + whole_rows / 2, to_stride);
 }
 
+// round_block() with or without a bias.
 template <bool with_bias>
 inline void round_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
                        const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride) {

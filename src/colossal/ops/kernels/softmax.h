@@ -1,7 +1,7 @@
 // The kernels softmax_statistics(), logsumexp(), cap_row() and cross_entropy_gradient() of
 // VectorKernels, which describes their parameters: softmax and cross-entropy of a row of logits.
-// Exponentials are computed in fp64 for float64, and in fp32 for all other types; their sums are
-// accumulated in fp64.
+// Exponentials are computed in the compute type (fp64 for float64, otherwise fp32). They are summed
+// in the compute type within a block of 512 elements, and in fp64 over the blocks.
 #pragma once
 
 #include "colossal/base/exact_log.h"

@@ -1,5 +1,5 @@
-// Measures the rate of matrix products on this machine: the 100% of the utilization (MFU) that
-// training reports.
+// Measures the rate of matrix products on this machine. The model FLOPs utilization that training
+// reports is relative to this rate.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// The sigmoid function of vectors, computed from a power of two. The activation kernels use it.
+// The sigmoid function of vectors, computed from a power of two, for activations and tanh.
 #pragma once
 
 #include "colossal/ops/kernels/exponential.h"

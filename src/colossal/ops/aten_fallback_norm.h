@@ -1,5 +1,11 @@
-// Norm operators composed of LibTorch's operators; see aten_fallback.h. Arguments and results are
-// those of norm_passes.h, norm.h and head_norm.h; an undefined tensor stands for none.
+// Dispatcher operators of layer norm and RMS norm that call only LibTorch's operators, for devices
+// such as GPUs; see aten_fallback.h. Arguments have the meaning that they have in norm_passes.h,
+// norm.h and head_norm.h. For an OptionalTensor, nullopt and an undefined tensor both mean that
+// there is none.
+//
+// Below, `centered` distinguishes layer norm (true) from RMS norm (false). mean: [rows], undefined
+// for RMS norm. inverse: [rows], 1 / sqrt(variance + epsilon). rows: the product of all dims of x
+// except the last.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,33 +20,44 @@ using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-// {x + branch, undefined without a branch; sums over each row [rows]}: see RowSums. squared: sums
-// squares. mean is subtracted first, unless it is undefined.
+// Returns {x + branch, sums}; the first is undefined if there is no branch. sums: [rows], the sum
+// over the features of each row of x + branch, or of x if there is no branch. If `mean` is given,
+// a row's mean is subtracted from its elements before the sum. squared: sums squares.
 TwoTensors norm_sums(const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& mean,
                      bool squared);
+// Returns weight * (x - mean) * inverse + bias, in x's type and shape. unit_offset: the factor is 1
+// + weight instead of weight.
 at::Tensor normalize(const at::Tensor& x, const OptionalTensor& mean, const at::Tensor& inverse,
                      const OptionalTensor& weight, const OptionalTensor& bias, bool unit_offset);
-// {x + branch, undefined without a branch; output; mean, undefined unless centered; inverse}
+// Returns {x + branch, output, mean, inverse}. The first is undefined if there is no branch, and
+// mean is undefined unless centered.
 FourTensors norm(const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& weight,
                  const OptionalTensor& bias, bool unit_offset, bool centered, double epsilon);
-// The members of NormGradientSums: {sums, weight_gradient, bias_gradient}.
+// Returns the members of NormGradientSums (norm_passes.h): {sums, weight_gradient, bias_gradient}.
+// given_gradient: of the norm's output.
 ThreeTensors norm_gradient_sums(const at::Tensor& given_gradient, const at::Tensor& x,
                                 const OptionalTensor& mean, const at::Tensor& inverse,
                                 const OptionalTensor& weight, bool unit_offset);
+// Returns the gradient of x; see norm_input_gradient() of norm_passes.h.
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const OptionalTensor& mean, const at::Tensor& inverse,
                                const OptionalTensor& weight, bool unit_offset,
                                const at::Tensor& means, const OptionalTensor& sum_gradient);
-// {gradient of x, of weight, of bias}; the last two as in NormGradientSums.
+// Returns the gradients of {x, weight, bias}. gradient: of the norm's output. sum_gradient: the
+// gradient of x + branch that comes through the residual stream; it is added to the gradient of x.
+// The weight's gradient is undefined if there is no weight; the bias's gradient is undefined if
+// there is no weight or no mean.
 ThreeTensors norm_backward(const at::Tensor& gradient, const at::Tensor& x,
                            const OptionalTensor& mean, const at::Tensor& inverse,
                            const OptionalTensor& weight, bool unit_offset,
                            const OptionalTensor& sum_gradient);
 
-// {output; mean, undefined unless centered; inverse}, the last two [tokens * normalized heads]
+// Returns {output, mean, inverse}. mean, inverse: [tokens * normalized heads]; mean is undefined
+// unless centered.
 ThreeTensors head_norm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                        bool unit_offset, bool centered, double epsilon);
-// {gradient of x, of weight, of bias; undefined without a bias}
+// Returns the gradients of {x, weight, bias}; the last is undefined unless has_bias. gradient: of
+// the output.
 ThreeTensors head_norm_backward(const at::Tensor& gradient, const at::Tensor& x,
                                 const OptionalTensor& mean, const at::Tensor& inverse,
                                 const at::Tensor& weight, bool unit_offset, bool has_bias);

@@ -1,7 +1,8 @@
-// AWQ (J. Lin et al. 2023, "AWQ: Activation-aware Weight Quantization for LLM Compression and
-// Acceleration"). Input channels with large activations matter most. So the weights of each input
-// channel are multiplied by a factor before rounding, and the channel's activations are divided by
-// it.
+// AWQ, activation-aware weight quantization (J. Lin et al. 2023, "AWQ: Activation-aware Weight
+// Quantization for LLM Compression and Acceleration"). Errors in the weights of input channels with
+// large activations matter most. AWQ therefore multiplies the weights of each input channel by a
+// factor before quantization, and divides the channel's activations by the same factor. This file
+// finds the factors: collect InputStatistics over calibration texts, then call awq_factors().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,21 +13,27 @@
 
 namespace colossal::ops {
 
-// Statistics of the rows X [rows, inputs] that linear layers receive as input.
+// Statistics of the input X [rows, channels] of linear layers, summed over calls of add(). gptq.h
+// uses `hessian`, too.
 struct InputStatistics {
-  at::Tensor hessian;     // X^T X, [inputs, inputs] fp64
-  at::Tensor magnitudes;  // sum of |X|, [inputs] fp64
-  int64_t rows = 0;
+  at::Tensor hessian;     // X^T X, [channels, channels] fp64
+  at::Tensor magnitudes;  // sum over the rows of |X|, [channels] fp64
+  int64_t rows = 0;       // number of rows of X so far
 
+  // Starts with zero rows. inputs: the number of channels.
   explicit InputStatistics(int64_t inputs);
-  void add(const at::Tensor& rows_seen);  // [more rows, inputs]
+  // Adds rows of X. rows_seen: [any number of rows, channels], of any floating type.
+  void add(const at::Tensor& rows_seen);
 };
 
-// Returns a factor for each input channel, [inputs] fp64. weights: [outputs, inputs] each, of
-// layers with one common input. A candidate has the factors m^a, where m is a channel's mean of |X|
-// and a is one of 20 values from 0 to 0.95; the factors are then divided by sqrt(largest factor *
-// smallest factor). Returns the candidate with which rounding changes the layers' outputs least
-// (equations 4 and 5 of the paper). Returns all ones if `inputs` has seen no rows.
+// Returns the factors by which to multiply the weights of each input channel, [channels] fp64, all
+// above 0. weights: of layers that have the same input, [outputs, channels] each. how: the
+// quantization that the weights will get.
+//
+// Tries 20 exponents a: 0, 0.05, .., 0.95. The factor of a channel is m^a, where m is the channel's
+// mean of |X|, but at least 1e-4. All factors are then divided by sqrt(largest factor * smallest
+// factor). Returns the factors with which quantization changes the layers' outputs least (equations
+// 4 and 5 of the paper). Returns ones if inputs.rows is 0.
 at::Tensor awq_factors(const std::vector<at::Tensor>& weights, const InputStatistics& inputs,
                        const Quantization& how);
 

@@ -1,5 +1,6 @@
-// A kernel of oneDNN, which LibTorch contains: products of small bf16 matrices with the CPU's bf16
-// instructions.
+// Products of small bf16 matrices with the CPU's bf16 instructions (AVX-512 BF16 or AMX). The
+// kernel is oneDNN's, which LibTorch contains. bf16_product.h and flash_attention.h build larger
+// computations from such products.
 #pragma once
 
 #include <c10/util/BFloat16.h>
@@ -8,19 +9,23 @@
 
 namespace colossal::ops {
 
-// c [m, n] fp32 <- (add ? c : 0) + a b. a: [m, k] bf16. b: [k / 2, n, 2] bf16, that is [k, n] with
-// pairs of rows interleaved ("VNNI"); k must be even. Strides are between rows, in elements;
-// b_stride is that of b before interleaving.
+// Computes c <- a b, or c <- c + a b if `add`.
+//   a  [m, k] bf16
+//   b  [k, n] bf16 in the "VNNI" layout: rows 2 i and 2 i + 1 are interleaved, which makes the
+//      shape [k / 2, n, 2]. k must be even
+//   c  [m, n] fp32
+// Strides are distances between rows, in elements. b_stride is the distance before interleaving, so
+// pairs of rows are 2 * b_stride elements apart.
 using Bf16Product = void (*)(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b_stride,
                              int64_t c_stride, bool add, const at::BFloat16* a,
                              const at::BFloat16* b, float* c);
 
-// Returns the kernel; null if this CPU has no bf16 instructions or the kernel's self-test fails.
-// The self-test runs once per process.
+// Returns the kernel; null if this CPU has no bf16 instructions or if a self-test of the kernel
+// fails. The first call runs the self-test.
 Bf16Product bf16_block_product();
 
-// Releases the state that the kernel keeps for the calling thread. Each thread that has called the
-// kernel must call this before it does other work.
+// Releases the hardware state that the kernel sets for the calling thread (the configuration of the
+// AMX tiles). A thread must call this after its last call of the kernel, before other work.
 void release_bf16_block_product();
 
 }  // namespace colossal::ops

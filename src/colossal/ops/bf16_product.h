@@ -1,22 +1,27 @@
-// Products of bf16 matrices on the CPU, in blocks that fit into its caches. summed_product()
-// returns sums in fp32, where LibTorch's operators would round each product to bf16. On CPUs with
-// bf16 vector instructions both functions are faster than LibTorch's products. They are dispatcher
-// operators, with implementations for meta. Results are bit-identical for any number of threads.
+// Products of bf16 matrices on the CPU, computed in blocks that fit into the caches. On CPUs with
+// bf16 instructions these functions are faster than LibTorch's products. summed_product() keeps the
+// sums in fp32, which LibTorch's operators would round to bf16. Both functions are dispatcher
+// operators with implementations for the CPU and meta. Results are bit-identical for any number of
+// threads.
 //
-// a: [m, k]; b: [k, n]. An operand that is dense along neither dim is copied first. Both functions
-// use bf16_block_product() if it is not null; otherwise they convert to fp32.
+// Operands: a [m, k] and b [k, n], both bf16. An operand that is contiguous along neither dim is
+// copied first. Both functions use bf16_block_product() if it is not null; otherwise they convert
+// the operands to fp32. Autograd does not record them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// sum <- a b; with `add`, sum <- sum + a b. sum: [m, n] fp32, dense.
+// Computes sum <- a b; with `add`, sum <- sum + a b. sum: [m, n] fp32, contiguous.
 void summed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum, bool add);
 
-// to <- factor * a b + bias, computed in fp32 and rounded once. to: [m, n] bf16, dense along n.
-// Rounds block by block; only for a very large k, such as a vocabulary, the whole result exists in
-// fp32 first. bias: [n]; undefined: none. factor: one element; undefined: 1.
+// Computes to <- factor * a b + bias in fp32, and rounds the result once.
+//   to      [m, n] bf16, contiguous along n. Throws InternalError otherwise
+//   bias    [n] bf16; undefined: no bias
+//   factor  a tensor with one element, which is read on the host; undefined: 1
+// Results are rounded block by block. Only if k is above 8192, as for a vocabulary, the whole
+// result [m, n] exists in fp32 before it is rounded.
 void rounded_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                      const at::Tensor& bias = {}, const at::Tensor& factor = {});
 

@@ -1,6 +1,8 @@
-// Deferred weight gradients (P. Qi et al. 2023, "Zero Bubble Pipeline Parallelism"). Other ranks
-// wait for the gradients of a stage's inputs, so the backward pass computes these first. It puts
-// the gradients of weights into a queue, and they are computed when the rank would otherwise wait.
+// Deferred weight gradients for pipeline parallelism (P. Qi et al. 2023, "Zero Bubble Pipeline
+// Parallelism"). Another rank waits for the gradient of a stage's input, but no rank waits for the
+// gradients of the stage's weights. The backward pass therefore computes only the gradients of
+// inputs, and queues the computation of the weight gradients. The rank runs the queue when it would
+// otherwise be idle.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,35 +14,37 @@
 
 namespace colossal::ops {
 
-// Runs the backward pass of the autograd graph that ends in `outputs`, from the outputs' gradients.
-// Leaves accumulate their gradients as usual. gradients[i] belongs to outputs[i]; `gradients` may
-// be shorter. Outputs without a gradient, with an undefined gradient or with an invalid edge are
-// skipped. keep_graph: keeps the graph for another run.
+// Runs the autograd graph backward from `outputs`, like torch::autograd::backward(), but takes
+// edges instead of tensors. Adds the gradients of the leaves to their .grad. gradients[i]: the
+// gradient of outputs[i]. `gradients` may have fewer elements than `outputs`. An output is skipped
+// if its gradient is missing or undefined, or if its edge is invalid. keep_graph: does not free the
+// graph's saved tensors, so that the graph can be run again.
 void run_backward(const std::vector<torch::autograd::Edge>& outputs,
                   std::vector<at::Tensor> gradients, bool keep_graph);
 
-// Queue of weight gradients that backward passes have deferred. It keeps alive the tensors from
-// which they are computed. Not thread-safe.
+// Queue of deferred computations of weight gradients. The queue keeps alive the tensors that these
+// computations read. Not thread-safe.
 class DeferredGradients {
  public:
+  // Computes gradients and returns them. Called with autograd recording off.
   using Compute = std::function<std::vector<at::Tensor>()>;
 
-  // Must be called within the backward function of a torch::autograd::Function, which then returns
-  // undefined gradients for the function's inputs from `first_input` on. run() calls `compute`,
-  // which returns the gradients of these inputs in their order. first_input counts only inputs that
-  // are tensors.
+  // Queues `compute`, which returns the gradients of some inputs of a torch::autograd::Function, in
+  // the order of the inputs: of all tensor inputs from number `first_input` on. Inputs are numbered
+  // from 0; inputs that are not tensors do not count. Call this only within the function's
+  // backward(), which must then return undefined gradients for these inputs.
   void defer_gradients(size_t first_input, Compute compute);
-  // Computes the deferred gradients in the order in which they were deferred, accumulates them into
-  // the leaves as a backward pass does, with hooks, and empties the queue.
+  // Runs the queued computations in the order in which they were queued, and empties the queue.
+  // Each gradient is passed on to its input's autograd node, as a backward pass does: leaves
+  // accumulate it, and hooks are called.
   void run();
   bool empty() const { return entries_.empty(); }
 
-  // Returns the queue of the calling thread's innermost Scope. Null if there is none; backward
-  // functions then compute weight gradients at once.
+  // Returns the queue of the calling thread's innermost Scope. Returns null if the thread has no
+  // Scope; a backward function must then compute its weight gradients immediately.
   static DeferredGradients* of_this_thread();
 
-  // While a Scope exists, backward functions that run on its thread defer weight gradients to
-  // `into`.
+  // While a Scope exists, of_this_thread() returns `into` on the thread that created the Scope.
   class Scope {
    public:
     explicit Scope(DeferredGradients& into);
@@ -49,12 +53,12 @@ class DeferredGradients {
     Scope& operator=(const Scope&) = delete;
 
    private:
-    DeferredGradients* before_;
+    DeferredGradients* before_;  // the enclosing Scope's queue; null if there is none
   };
 
  private:
   struct Entry {
-    std::vector<torch::autograd::Edge> inputs;
+    std::vector<torch::autograd::Edge> inputs;  // of the function, from first_input on
     Compute compute;
   };
   std::deque<Entry> entries_;

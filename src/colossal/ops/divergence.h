@@ -1,4 +1,4 @@
-// Divergence between two models' next-token distributions, for distillation.
+// Divergence between the next-token distributions of a student and a teacher, for distillation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,18 +7,22 @@
 
 namespace colossal::ops {
 
-// Returns the generalized Jensen-Shannon divergence of each token, [tokens] in fp32 (fp64 for fp64)
-// (Agarwal et al. 2024, "On-Policy Distillation of Language Models", eq. 1). p is the softmax of
-// the student's logits, q that of the teacher's. beta is in [0, 1]. For beta = 0: KL(q || p); for
-// beta = 1: KL(p || q); otherwise
-//   beta KL(q || m) + (1 - beta) KL(p || m),  m = beta q + (1 - beta) p.
-//   student, teacher  logits [tokens, part of the vocabulary on this rank], of one type
-//   shard             how the vocabulary is sharded; null: it is not. Each rank returns the
-//                     divergences over the whole vocabulary. Law: the forward pass all-reduces 2
-//                     numbers per token (the largest logits), then 4, then 2; the backward pass
-//                     sends nothing.
-// Differentiable in the student's logits. Saves both logits and four numbers per token for
-// backward. Throws InternalError if student and teacher differ in sizes or type.
+// Returns the generalized Jensen-Shannon divergence of each token, [tokens], in fp64 for fp64
+// logits, otherwise in fp32 (Agarwal et al. 2024, "On-Policy Distillation of Language Models", eq.
+// 1). With p the softmax of the student's logits and q the softmax of the teacher's, this is
+//   KL(q || p)                               for beta = 0,
+//   KL(p || q)                               for beta = 1,
+//   beta KL(q || m) + (1 - beta) KL(p || m)  otherwise, where m = beta q + (1 - beta) p.
+// Parameters:
+//   student, teacher  logits [tokens, vocabulary on this rank], both of one type
+//   beta              in [0, 1]
+//   shard             how the vocabulary is sharded over ranks; null: it is not sharded. Each rank
+//                     returns the divergences over the whole vocabulary
+// Communication with a shard: the forward pass calls shard->combine() once for the tokens of both
+// models, which all-reduces 2, then 4 numbers per token. Then it calls shard->sum(), which
+// all-reduces 2 numbers per token. The backward pass sends nothing.
+// Differentiable in the student's logits. Saves the logits of both models and four numbers per
+// token for the backward pass. Throws InternalError if student and teacher differ in sizes or type.
 at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, double beta,
                       const VocabularyShard* shard = nullptr);
 

@@ -1,4 +1,5 @@
-// Dropout whose mask depends only on an element's global coordinates, not on the layout.
+// Dropout with a counter-based mask: whether an element is dropped depends on the element's global
+// coordinates, not on how ranks shard the tensor.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,16 +11,20 @@
 
 namespace colossal::ops {
 
-// Returns x with each element replaced by 0 with this probability, and otherwise divided by 1 -
-// probability. x: [batch, sequence, channels], or [batch, sequence, .., ..], whose last dims are
-// taken as one. Whether an element is dropped is a pure function of (key, global sample id,
-// position, channel). So if x is a slice of a batch, its mask is that slice of the batch's mask, on
-// any rank. The backward pass generates the mask again; it is not saved. Returns x itself if
-// probability is 0. Throws InternalError if sizes do not match.
+// Sets each element of x to 0 with probability `probability`, divides the other elements by 1 -
+// probability, and returns the result. Returns x itself if probability is 0. Differentiable.
 //
+//   x              [batch, sequence, channels]. With more dims, all dims after the second count as
+//                  one dim of channels
+//   key            random stream; must differ between layers and steps
 //   sample_ids     [batch]: global sample ids
-//   positions      [sequence], or [batch, sequence], int64, below 2^32
+//   positions      int64 [sequence], or [batch, sequence]: positions in the sequence, below 2^32
 //   channel_begin  global index of x's first channel
+//
+// Whether an element is dropped is a pure function of (key, sample id, position, channel). A rank
+// that holds a slice of a tensor therefore gets that slice of the whole tensor's mask. The mask is
+// not saved; the backward pass generates it again. Throws InternalError if sizes do not match or if
+// probability is not in [0, 1].
 at::Tensor dropout(const at::Tensor& x, double probability, RandomKey key,
                    std::span<const int64_t> sample_ids, const at::Tensor& positions,
                    int64_t channel_begin = 0);

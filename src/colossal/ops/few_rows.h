@@ -1,6 +1,6 @@
-// Products of few rows with weights [out, in], as in token generation, where most of the time goes
-// into reading the weights. The bits of a row of the result depend neither on the number of rows
-// nor on the number of threads.
+// Products of few rows of activations with weights [out, in] on the CPU, as in token generation.
+// Most of the time of such a product goes into reading the weights. The bits of a row of the result
+// depend neither on the number of rows nor on the number of threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +9,10 @@
 
 namespace colossal::ops {
 
-// While an object of this class exists, this thread's products use the kernels for few rows
-// whatever the number of rows, where are_few_rows() allows it. So a row's bits are the same in
-// every batch. Products of many rows take longer (docs/quantization.md).
+// While an object of this class exists, are_few_rows() accepts any number of rows on the thread
+// that created the object. Linear layers for which are_few_rows() holds then use few_rows_product()
+// for batches of all sizes, so a row's bits are the same in every batch. Products of many rows take
+// longer than with LibTorch (docs/quantization.md).
 class BatchInvariantProducts {
  public:
   BatchInvariantProducts();
@@ -23,16 +24,18 @@ class BatchInvariantProducts {
   bool outer_;  // whether another object existed on this thread before
 };
 
-// Returns whether few_rows_product() should compute this product: x [rows, in] has few rows (at
-// most 32; with BatchInvariantProducts any number); x and the weights [out, in] are on the CPU and
-// of one type, bf16, fp32 or fp64; x has dense rows, and each weight has dense rows or dense
-// columns.
+// Returns whether few_rows_product() should compute the product of x [rows, in] and the weights
+// [out, in]. True if all of this holds:
+//   - x has at most 32 rows, or a BatchInvariantProducts exists on this thread;
+//   - x and the weights are on the CPU and of one type: bf16, fp32 or fp64;
+//   - the rows of x are contiguous, and each weight has contiguous rows or contiguous columns.
 bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights);
 
-// y <- x w^T + bias for each weight w, concatenated along the last dim. y: [rows, sum of out], with
-// dense rows. biases: one for each weight, or empty. Not differentiable. Requires are_few_rows().
-// Throws InternalError if x's type is not supported or if the rows of x or y are not dense. It is a
-// dispatcher operator, so that recordings of operators include it.
+// Computes x w^T + bias for each weight w, and writes the results to y, concatenated along the last
+// dim. x: [rows, in]. weights: [out, in] each. biases: [out] each, one for each weight; or empty.
+// y: [rows, sum of out], with contiguous rows. Requires are_few_rows(x, weights). Not
+// differentiable. Throws InternalError if x's type is not supported, or if the rows of x or y are
+// not contiguous. It is a dispatcher operator, so recordings of operators include it.
 void few_rows_product(const at::Tensor& y, const at::Tensor& x,
                       const std::vector<at::Tensor>& weights,
                       const std::vector<at::Tensor>& biases);

@@ -1,5 +1,10 @@
-// Memory formats of the operands of flash attention's matrix products, in each thread's scratch
-// memory.
+// Implementation detail of flash_attention.cpp: the memory formats in which it stores blocks of
+// queries, keys and values in scratch memory, for its matrix products. There are two formats:
+// WideFormat<Real> for fp32 and fp64, and Bf16Format.
+//
+// Terms. Scores are stored transposed: one row per key and one column per query. A column is a
+// "lane", and blocks of queries are padded to a multiple of kLanes lanes. A product is c = a b; a
+// is the "left" operand and b the "right" operand.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,40 +27,45 @@ using kernels::ElementType;
 using kernels::Matrix;
 
 inline constexpr int64_t kLanes = kernels::kAttentionLanes;
-inline constexpr int64_t kAlignment = 64;  // bytes
+inline constexpr int64_t kAlignment = 64;  // bytes: the size of a cache line
 
-// Keys per block. On the causal diagonal a format may use smaller blocks, of kDiagonalKeys keys, so
-// that fewer masked scores are computed. Both are multiples of 32, since a word of dropout bits
-// covers 32 keys.
+// Maximum number of keys per block. A block that a causal mask or a window cuts has at most
+// kDiagonalKeys keys, a constant of the format, so that fewer masked scores are computed. Both
+// constants are multiples of 32, since a word of dropout bits covers 32 keys.
 inline constexpr int64_t kKeys = 64;
 
-// A block of keys: `count` rows of a tensor, from `row` on.
+// A block of keys: rows [row, row + count) of the tensor of keys.
 struct KeyRows {
   int64_t row, count;
 };
 
+// The ElementType of float or double.
 template <typename Real>
 inline constexpr ElementType kType = sizeof(Real) == 8 ? ElementType::float64
                                                        : ElementType::float32;
 
+// Returns `size` rounded up to a multiple of `multiple`.
 inline int64_t round_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
-// Returns a row stride for this many columns, in elements: an odd number of cache lines. With a
-// power of two, the elements of a column would compete for a few cache sets.
+// Returns a row stride for a matrix with `columns` columns, in elements. The stride is an odd
+// number of cache lines: with a power of two, the elements of a column would compete for a few
+// cache sets. The row has room for `columns` rounded up to a multiple of kLanes.
 template <typename Element>
 int64_t stride_for(int64_t columns) {
   constexpr int64_t kLine = kAlignment / sizeof(Element);
   return (round_up(round_up(columns, kLanes), kLine) / kLine | 1) * kLine;
 }
 
-// Cuts buffers out of one thread's part of an allocation. If `memory` is null, take() returns null
-// and only the bytes are counted.
+// Divides one thread's scratch memory into buffers.
 class Scratch {
  public:
+  // memory: aligned to kAlignment bytes. Null: take() returns null, and used() tells how many bytes
+  // the buffers need.
   explicit Scratch(char* memory) : memory_(memory) {}
 
+  // Returns a buffer of `count` numbers, aligned to kAlignment bytes and not initialized.
   template <typename Number>
   Number* take(int64_t count) {
     const int64_t begin = used_;
@@ -63,15 +73,15 @@ class Scratch {
     return memory_ ? reinterpret_cast<Number*>(memory_ + begin) : nullptr;
   }
 
-  int64_t used() const { return used_; }
+  int64_t used() const { return used_; }  // bytes of all buffers so far
 
  private:
   char* memory_;
   int64_t used_ = 0;
 };
 
-// One head of one sample, [sequence, columns], in a tensor [batch, heads, sequence, columns]. Byte:
-// const char for a tensor that is read, char for a tensor that is written.
+// View of one head of one sample: the rows [sequence, columns] in a tensor [batch, heads, sequence,
+// columns]. Byte: const char for a tensor that is read, char for a tensor that is written.
 template <typename Byte>
 class RowsOfHead {
  public:
@@ -89,8 +99,8 @@ class RowsOfHead {
     first_ += (sample * tensor.stride(0) + head * tensor.stride(1)) * tensor.element_size();
   }
 
-  auto* at(int64_t row) const { return first_ + row * row_bytes_; }
-  int64_t row_stride() const { return row_stride_; }  // elements
+  auto* at(int64_t row) const { return first_ + row * row_bytes_; }  // first byte of a row
+  int64_t row_stride() const { return row_stride_; }                 // elements
   ElementType type() const { return type_; }
   int64_t rows() const { return rows_; }
   int64_t columns() const { return columns_; }
@@ -105,8 +115,9 @@ class RowsOfHead {
 using HeadRows = RowsOfHead<const char>;
 using WrittenHeadRows = RowsOfHead<char>;
 
-// to <- rows [begin, begin + count) of `from`. to: [count, columns rounded up to a multiple of
-// kLanes], of to_type, with this row stride; padded with zeros.
+// Copies rows [begin, begin + count) of `from` to `to`, and converts them to to_type, the type of
+// Element. to: [count, columns rounded up to a multiple of kLanes], with row stride `stride` in
+// elements; columns after those of `from` become zeros.
 template <typename Element>
 void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType to_type, Element* to,
                int64_t stride) {
@@ -121,7 +132,8 @@ void load_rows(const HeadRows& from, int64_t begin, int64_t count, ElementType t
   }
 }
 
-// Rows [begin, begin + count) of `to` <- scale * from, rounded to the type of `to`.
+// Writes scale * from to rows [begin, begin + count) of `to`, rounded to the type of `to`. from:
+// [count, to.columns()], with row stride from_stride in elements.
 template <typename Real>
 void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to, int64_t begin,
                 int64_t count, double scale) {
@@ -140,7 +152,7 @@ void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to
   }
 }
 
-// Row `row` of `to` += scale * from. Multiplies `from` by scale in place.
+// Multiplies from [to.columns()] by scale in place, and adds it to row `row` of `to`.
 template <typename Real>
 void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {
@@ -149,6 +161,7 @@ void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   kernels::vector_kernels().accumulate(from, kType<Real>, to.at(row), to.type(), to.columns());
 }
 
+// Writes the transpose of from [rows, columns] to to [columns, rows]. Row strides are in elements.
 template <typename Real>
 void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t columns, Real* to,
                int64_t to_stride) {
@@ -162,18 +175,30 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
   }
 }
 
-// Memory formats of the operands of matrix products. A format has
-//   Element, Sum  the types of operands and of results
-//   kPair         how many rows of a right operand are interleaved: it is [depth / kPair, n, kPair]
-//   kDiagonalKeys see kKeys
-//   Keys          a head's keys or values, as left operands. left(): the rows from a given key on;
-//                 left_transposed(): the transpose of a block, given by its first key and index
-//   Queries       a block of queries, or of output gradients, as right operands, with columns
-//                 padded with zeros to a multiple of kLanes
-//   passes        kernels that are applied to a block of scores between two products
-//   multiply      c [m, n] <- (add ? c : 0) + a [m, k] b [k, n]
+// A format is a class with these members:
+//   Element, Sum   the types of the elements of operands and of results
+//   kPair          number of rows of a right operand [k, n] that are interleaved: its memory is
+//                  [k / kPair, n, kPair]
+//   kDiagonalKeys  maximum number of keys in a block that a causal mask or a window cuts
+//   Keys           all keys, or all values, of one head, as left operands. left(key): the rows from
+//                  row `key` on. left_transposed(key, block): the transpose of the block of keys
+//                  that starts at row `key` and has index `block`
+//   Queries        one block of queries, or of output gradients [rows, columns], as right operands:
+//                  `right` is the block itself, right_transposed its transpose. Columns are padded
+//                  with zeros to a multiple of kLanes
+//   passes         kernels that turn a block of scores into probabilities or gradients
+//   multiply       computes c <- a b, or c <- c + a b if `add`, with a [m, k], b [k, n], c [m, n].
+//                  b_stride and c_stride: from row to row of b before interleaving and of c, in
+//                  elements
+//   release        releases state of the calling thread after its last product
+// load() of Keys and Queries copies rows of a tensor into the format. Their constructors take
+// buffers from `scratch`:
+//   Keys(scratch, tensor, blocks, needs_rows, needs_transposed)  tensor: of all heads; blocks: the
+//                  blocks of keys; the flags say whether left() and left_transposed() will be used
+//   Queries(scratch, rows, columns, stride, needs_right)  rows: maximum per block; stride: of
+//                  right_transposed; needs_right: whether `right` will be used
 
-// fp32 and fp64 operands; bf16 tensors are converted to fp32.
+// Format with fp32 or fp64 operands. Tensors in bf16 are converted to fp32.
 template <typename Real>
 struct WideFormat {
   using Element = Real;
@@ -194,8 +219,9 @@ struct WideFormat {
     }
   }
 
-  // The keys are copied, with a stride that suits the cache: a product that reads the rows in
-  // place, in a tensor of fused queries, keys and values, takes a third longer.
+  // Copies the keys, with a row stride that suits the cache. A product that reads the rows in place
+  // in a tensor of fused queries, keys and values takes a third longer. left_transposed() is the
+  // same memory with exchanged strides.
   struct Keys {
     int64_t stride;
     Real* rows;
@@ -213,8 +239,8 @@ struct WideFormat {
 
   struct Queries {
     int64_t columns, right_stride, transposed_stride;
-    Real* right;
-    Real* right_transposed;
+    Real* right;             // [rows, right_stride]
+    Real* right_transposed;  // [columns, transposed_stride]
 
     Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool)
         : columns(columns_),
@@ -238,7 +264,7 @@ struct WideFormat {
   void release() const {}
 };
 
-// bf16 operands of products that accumulate in fp32.
+// Format with bf16 operands; products accumulate in fp32.
 struct Bf16Format {
   using Element = uint16_t;
   using Sum = float;
@@ -250,8 +276,9 @@ struct Bf16Format {
 
   explicit Bf16Format(const FlashAttention& problem) : block_product(problem.bf16_product) {}
 
-  // The keys are transposed block by block, and each block is contiguous. In a transpose of all
-  // keys, each row would be as long as the sequence, and so lie in another memory page.
+  // `rows`: the keys, [keys, stride]. `transposed`: the transpose of each block of keys, [blocks,
+  // columns, kKeys]. One transpose of all keys would be slower to read: each of its rows would be
+  // as long as the sequence and lie in another memory page. Each pointer is null if not needed.
   struct Keys {
     const std::vector<KeyRows>& blocks;
     int64_t stride, block_size;
@@ -289,9 +316,9 @@ struct Bf16Format {
 
   struct Queries {
     int64_t columns, right_stride, transposed_stride;
-    uint16_t* dense;
-    uint16_t* right;
-    uint16_t* right_transposed;
+    uint16_t* dense;             // [rows, right_stride], not interleaved
+    uint16_t* right;             // [rows / 2, right_stride, 2]; null if not needed
+    uint16_t* right_transposed;  // [columns / 2, transposed_stride, 2], columns rounded up to even
 
     Queries(Scratch& scratch, int64_t rows, int64_t columns_, int64_t stride, bool needs_right)
         : columns(columns_),

@@ -1,4 +1,5 @@
-// Conversions of LibTorch's types and arguments to those of kernels, which work on plain memory.
+// Helpers for the sources of operators: conversions between the types of LibTorch, of dispatcher
+// operators and of the kernels in ops/kernels/.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,27 +13,31 @@
 
 namespace colossal::ops {
 
-// Returns the kernels' name of a type. Throws InternalError unless it is fp64, fp32 or bf16.
+// Returns the kernels' enumerator for `type`. Throws InternalError unless `type` is fp64, fp32 or
+// bf16.
 kernels::ElementType element_type(at::ScalarType type);
 
-// Returns the type in which kernels compute with elements of this type: fp64 for fp64, else fp32.
+// Returns the type in which kernels compute with elements of type `type`: fp64 for fp64, fp32 for
+// all other types.
 at::ScalarType compute_type(at::ScalarType type);
 
-// Returns the sizes as text for messages, such as "[2, 3]".
+// Returns the sizes of the tensor as text for messages, such as "[2, 3]".
 std::string shape_text(const at::Tensor& tensor);
 
-// Convert keys and runs to integers, which dispatcher operators accept, and back. A run becomes two
-// integers, its begin and its end.
+// Convert random keys to integers, which dispatcher operators accept as arguments, and back.
 int64_t pack_key(RandomKey key);
 RandomKey unpack_key(int64_t packed);
+// Convert ranges to a list of integers and back: begin and end of the first range, begin and end of
+// the second range, and so on.
 std::vector<int64_t> pack_runs(const std::vector<Range>& runs);
 std::vector<Range> unpack_runs(at::IntArrayRef packed);
 
-// The `grain` of a parallel_for() with little work per element.
+// The `grain` of a parallel_for() over the elements of a tensor, if an element takes a few
+// nanoseconds.
 inline constexpr int64_t kElementsPerThread = 1 << 14;
 
-// Returns the rule by which kernels drop elements with this probability. Throws InternalError
-// unless it is in [0, 1].
+// Returns the rule by which the kernels' dropout drops an element with probability `probability`.
+// Throws InternalError unless `probability` is in [0, 1].
 kernels::DropoutRule dropout_rule(double probability);
 
 }  // namespace colossal::ops

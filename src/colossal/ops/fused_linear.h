@@ -1,5 +1,7 @@
-// Linear layers with one common input are computed together, and their outputs are concatenated
-// along the last dim.
+// Several linear layers with a common input, such as the projections of queries, keys and values,
+// computed as one layer whose outputs are concatenated along the last dim. fused_linear() is the
+// differentiable function. The other functions are its forward and backward steps, for layers with
+// a backward function of their own; autograd does not record them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,43 +10,46 @@
 
 namespace colossal::ops {
 
-// weights: [out, in] each. biases: [out] each, one for each weight; or empty.
+// The parameters of the layers. "sum of out" below is out_features().
 struct FusedWeights {
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> biases;
+  std::vector<at::Tensor> weights;  // [out, in] each; `out` may differ
+  std::vector<at::Tensor> biases;   // [out] each, one for each weight; or empty: no biases
 
-  int64_t out_features() const;
+  int64_t out_features() const;  // sum of `out` over the weights
 };
 
-// Returns the concatenated outputs, [tokens, sum of out], for x [tokens, in]. Autograd records
-// neither this function nor the two functions of gradients below: they are for layers with a
-// backward function of their own.
+// Returns the concatenated outputs of the layers, [tokens, sum of out]. x: [tokens, in].
 at::Tensor fused_product(const at::Tensor& x, const FusedWeights& given);
-// Returns the gradient of x, [tokens, in]. y_gradient: [tokens, sum of out].
+// Returns the gradient of x, [tokens, in]. y_gradient: of the outputs, [tokens, sum of out].
 at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
                                 const std::vector<at::Tensor>& weights);
 
-// Returns whether a weight requires a gradient. If none does, the backward pass does not need x.
+// Returns whether at least one of the weights requires a gradient. If none does, the backward pass
+// does not need x.
 bool is_any_trained(at::TensorList weights);
 
-// Says which gradients of fused weights and biases to compute, and in which order of dims.
+// Which gradients of weights and biases fused_weight_gradients() computes.
 struct FusedGradientRequest {
-  std::vector<int64_t> out_features;  // of each weight
-  std::vector<bool> transposed;       // per weight: its gradient is [in, out], not [out, in]
-  std::vector<bool> wanted;           // per weight; then per bias, if there are biases
+  std::vector<int64_t> out_features;  // `out` of each weight
+  std::vector<bool> transposed;       // for each weight: return its gradient as [in, out] instead
+                                      // of [out, in]
+  std::vector<bool> wanted;           // for each weight, then for each bias if there are biases:
+                                      // compute its gradient
 
-  // Selects all gradients.
+  // Requests the gradients of all weights and, if with_biases, of all biases. transposed: for every
+  // weight.
   static FusedGradientRequest all(std::vector<int64_t> out_features, bool with_biases,
                                   bool transposed);
 };
-// Returns a gradient for each element of gradients.wanted; undefined where it is false. y_gradient:
-// [tokens, sum of out]; x: [tokens, in], may be undefined if no weight's gradient is wanted.
+// Returns one tensor for each element of gradients.wanted, in its order: the gradient of the weight
+// or bias; undefined if not wanted. y_gradient: [tokens, sum of out]. x: [tokens, in]; may be
+// undefined if no weight's gradient is wanted.
 std::vector<at::Tensor> fused_weight_gradients(const at::Tensor& y_gradient, const at::Tensor& x,
                                                const FusedGradientRequest& gradients);
 
-// Returns the concatenated outputs, [.., sum of out], for x [.., in]. Differentiable. Throws
-// InternalError if there are no weights, or if the number of biases is neither 0 nor that of the
-// weights.
+// Returns the concatenated outputs of the layers, [.., sum of out]. x: [.., in]. Differentiable.
+// Throws InternalError if there are no weights, or if there are biases, but not one for each
+// weight.
 at::Tensor fused_linear(const at::Tensor& x, const FusedWeights& given);
 
 }  // namespace colossal::ops

@@ -1,4 +1,5 @@
-// Measures the rate of matrix products on this machine. Reported utilization is relative to it.
+// Measures the rate of matrix products on this machine. The model FLOPs utilization that training
+// reports is relative to this rate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +8,10 @@
 
 namespace colossal::ops {
 
-// Returns the highest rate, in FLOP/s, among products of [1024, 768] by [768, 3072], which it
-// repeats for `length`, but at least 3 times. If products are too slow for that, as with a type
-// that the machine only emulates, uses fewer rows. On the CPU, computes with at::get_num_threads()
-// threads. Of the shapes of products in a training step, this one has the highest rate.
+// Repeats LibTorch's product of [1024, 768] by [768, 3072] for the time `length`, but at least 3
+// times. Returns the rate of the fastest repetition, in FLOP/s. If 3 products would take longer
+// than `length`, as with a type that the machine only emulates, uses fewer rows than 1024. The CPU
+// computes with at::get_num_threads() threads.
 double measure_gemm_rate(at::ScalarType type, std::chrono::milliseconds length,
                          at::Device device = at::kCPU);
 

@@ -1,5 +1,5 @@
-// Grouped GEMM: each group of rows is multiplied by its own weights, as in a layer of experts.
-// Groups are not padded to equal sizes.
+// Grouped GEMM for layers of experts: each group of rows (the tokens of one expert) is multiplied
+// by the weights of its group. Groups are not padded to equal sizes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,12 +9,15 @@
 
 namespace colossal::ops {
 
-// Returns [rows, sum of out]: each row times the weights of its group; the results of several
-// weights are concatenated along the last dim. rows: [rows, in], ordered by group. counts: number
-// of rows of each group, may be 0. weights: [groups, out, in] each. Differentiable; a group without
-// rows has a weight gradient of zeros. For any floating type on any device. With
-// BatchInvariantProducts, on the CPU, a row's bits do not depend on the other rows. Throws
-// InternalError if shapes do not match, or if the counts do not add up to the number of rows.
+// Computes row * weight[g]^T for each row of group g and each weight, and concatenates the results
+// of several weights along the last dim: [rows, sum of out].
+//   rows     [rows, in]: the rows of group 0, then those of group 1, and so on
+//   counts   number of rows of each group; may be 0
+//   weights  [groups, out, in] each; `out` may differ
+// Differentiable in rows and weights; the weight gradient of a group without rows is zeros. Works
+// with any floating type on any device. While a BatchInvariantProducts exists (few_rows.h), a row's
+// bits on the CPU do not depend on the other rows. Throws InternalError if shapes do not match, or
+// if the counts do not add up to the number of rows.
 at::Tensor grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                            const std::vector<at::Tensor>& weights);
 

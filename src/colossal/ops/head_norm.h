@@ -1,15 +1,19 @@
-// Norm of each attention head (QK norm). Differentiable, on any device and on meta.
+// Layer norm or RMS norm of each attention head (QK norm).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// Normalizes each of the first weight.size(0) heads of x [.., heads, head_size] over its channels,
-// as layer_norm() (if `centered`) or rms_norm() normalizes a row; copies the other heads. weight,
-// bias: [normalized heads, head_size], of x's type; bias may be undefined. unit_offset: as in
-// norm.h. Saves statistics for backward in fp32 (fp64 for fp64). Throws InternalError if sizes or
-// types do not match.
+// Returns x [.., heads, head_size] with the first normalized_heads heads normalized over their
+// head_size channels; the other heads are copied. For fused queries, keys and values, the values
+// come last and are not normalized.
+//   weight, bias  [normalized_heads, head_size], of x's type. bias may be undefined
+//   unit_offset   the factor is 1 + weight instead of weight (Gemma)
+//   centered      true: layer norm; false: RMS norm
+// Differentiable, on any device and on meta. Saves x and statistics for the backward pass; the
+// statistics are in fp64 for fp64, otherwise in fp32. Throws InternalError if sizes or types do not
+// match.
 at::Tensor norm_heads(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       bool unit_offset, bool centered, double epsilon);
 

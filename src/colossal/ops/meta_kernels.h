@@ -1,12 +1,13 @@
-// Meta kernels (shape inference) that LibTorch 2.13 lacks for its own operators.
+// Meta kernels that LibTorch 2.13 lacks for some of its own operators. A meta kernel allocates the
+// results of an operator without computing them; dry runs need one for each operator.
 #pragma once
 
 namespace colossal::ops {
 
-// Registers meta kernels for these operators of LibTorch, in its process-wide dispatch table:
-// native_layer_norm and its backward, index_select, embedding_dense_backward, where, abs.out,
-// native_dropout and log_sigmoid with their backward, flip, roll and _fused_adamw_. Must be called
-// before a dry run. Further calls do nothing. Thread-safe.
+// Registers meta kernels with LibTorch's process-wide dispatcher, for these operators:
+// native_layer_norm, native_dropout and log_sigmoid, each with its backward; index_select,
+// embedding_dense_backward, where, abs.out, flip, roll and _fused_adamw_. Call it before a dry run.
+// Further calls do nothing. Thread-safe.
 void register_meta_kernels();
 
 }  // namespace colossal::ops

@@ -7,11 +7,14 @@
 
 namespace colossal::ops {
 
-// These functions normalize over the last dim. weight, bias: [features], of x's type. bias may be
-// undefined; if it is, weight may be undefined, too. unit_offset: the factor is 1 + weight instead
-// of weight (Gemma). They compute in at least fp32 (fp64 for fp64), and round each result once, at
-// the end. They throw InternalError if sizes or types do not match.
-//
+// Common to all functions of this file:
+//   x             [.., features]; normalized over the last dim
+//   weight, bias  [features], of x's type. Either may be undefined: no factor, no addend. A bias
+//                 requires a weight
+//   unit_offset   the factor is 1 + weight instead of weight (Gemma)
+// Results have x's shape and type. They are computed in fp32 or wider (fp64 for fp64) and rounded
+// once, at the end. The functions throw InternalError if sizes or types do not match.
+
 // Returns weight * x / sqrt(mean(x^2) + epsilon) (B. Zhang and R. Sennrich, 2019).
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon,
                     bool unit_offset = false);
@@ -19,9 +22,9 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                       double epsilon, bool unit_offset = false);
 
-// A residual addition and a norm in one pass over memory. Return {x + branch, norm(x + branch)},
-// bit-identical to a separate addition and norm. branch: of x's sizes and type. In backward, x and
-// branch get the same gradient tensor.
+// A residual addition and a norm in one pass over memory. add_rms_norm() and add_layer_norm()
+// return {x + branch, norm(x + branch)}, bit-identical to a separate addition and norm. branch: of
+// x's sizes and type. The backward pass returns one tensor as the gradient of both x and branch.
 using SumAndNorm = std::pair<at::Tensor, at::Tensor>;
 SumAndNorm add_rms_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                         double epsilon, bool unit_offset = false);

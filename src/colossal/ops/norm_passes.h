@@ -1,52 +1,65 @@
-// The passes of which a norm consists, one function each. Ranks that shard a token's features must
-// all-reduce row sums between two passes. The functions run on any device and on meta. Not recorded
-// by autograd.
+// The steps of layer norm and RMS norm, as one function each, for ranks that shard the features of
+// a token. Such ranks call a function that sums, all-reduce the sums, and call the next function.
+// Ranks that hold whole tokens call norm.h instead. The functions run on any device and on meta.
+// Autograd does not record them.
 //
-// x: [.., features on this rank]. inverse: 1 / sqrt(variance + epsilon). n = (x - mean) * inverse
-// is a normalized row. mean, inverse: [rows], over the features of all ranks; an undefined mean
-// means 0 (RMS norm). weight, bias, unit_offset: as in norm.h. The compute type is fp64 for fp64,
-// else fp32.
+// Terms and parameters of all functions:
+//   x             [.., features on this rank]
+//   rows          the product of all dims of x except the last
+//   mean          [rows]: the mean over the features of all ranks; undefined for RMS norm, which
+//                 takes 0 as the mean
+//   inverse       [rows]: 1 / sqrt(variance + epsilon), where variance is the mean of (x - mean)^2
+//                 over the features of all ranks
+//   n             the normalized input, (x - mean) * inverse, in the shape of x
+//   weight, bias  [features on this rank], of x's type. Undefined: no factor, no addend
+//   unit_offset   the factor of n is 1 + weight instead of weight (Gemma)
+//   compute type  fp64 if x is fp64, otherwise fp32
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// Returns the type in which a norm saves mean and inverse for backward. For layer norm (`centered`)
-// it is x's type, as in LibTorch; for RMS norm it is the compute type. docs/activations.md counts
-// their bytes.
+// Returns the type in which a norm saves mean and inverse for the backward pass. Layer norm
+// (`centered`) saves them in x's type, as LibTorch does; RMS norm saves `inverse` in the compute
+// type.
 at::ScalarType norm_statistics_type(const at::Tensor& x, bool centered);
 
+// Result of the two functions below.
 struct RowSums {
-  at::Tensor added;  // x + branch, rounded to x's type; undefined if there is no branch
-  at::Tensor sums;   // [rows], over the features on this rank, in the compute type
+  at::Tensor added;  // x + branch, rounded to x's type; undefined if branch is undefined
+  at::Tensor sums;   // [rows]: a sum over the features on this rank, in the compute type
 };
 
-// row_sums() sums each row of s, squared_deviations() each row of (s - mean)^2, where s is x +
-// branch, or x if branch is undefined.
+// Adds `branch`, a residual branch of x's shape, to x if `branch` is defined. Then row_sums() sums
+// the elements of each row, and squared_deviations() sums (element - mean)^2 of each row.
 RowSums row_sums(const at::Tensor& x, const at::Tensor& branch);
 RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& mean);
 
-// Returns weight * n + bias, in x's type.
+// Returns the output of the norm, weight * n + bias, in x's type.
 at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& inverse,
                      const at::Tensor& weight, const at::Tensor& bias, bool unit_offset = false);
 
-// Sums that the gradients need. u is the output gradient times the factor of n: weight, 1 + weight,
-// or 1 if weight is undefined.
+// First step of the backward pass. Let u be the output's gradient times the factor of n, which is
+// weight, 1 + weight, or 1 if weight is undefined.
 struct NormGradientSums {
-  at::Tensor sums;             // [1 or 2, rows]: of u * n and, if mean is defined, of u
-  at::Tensor weight_gradient;  // undefined if weight is undefined
-  at::Tensor bias_gradient;    // undefined if mean or weight is undefined
+  // [2, rows] if mean is defined, otherwise [1, rows], in the compute type. Sums over the features
+  // on this rank: row 0 has the sums of u * n, row 1 the sums of u.
+  at::Tensor sums;
+  at::Tensor weight_gradient;  // [features on this rank]; undefined if weight is undefined
+  at::Tensor bias_gradient;    // the same shape; undefined if mean or weight is undefined
 };
-// gradient: of the output.
+// gradient: of the norm's output, in x's shape.
 NormGradientSums norm_gradient_sums(const at::Tensor& gradient, const at::Tensor& x,
                                     const at::Tensor& mean, const at::Tensor& inverse,
                                     const at::Tensor& weight, bool unit_offset = false);
 
-// Returns the gradient of x. gradient: of the output. means: norm_gradient_sums().sums, summed over
-// all ranks and divided by the number of features of all ranks. sum_gradient: is added to the
-// result; for x + branch it is the gradient that comes through the residual stream. Undefined:
-// none.
+// Second step of the backward pass: returns the gradient of x.
+//   gradient      of the norm's output
+//   means         NormGradientSums::sums, summed over all ranks and divided by the number of
+//                 features of all ranks
+//   sum_gradient  added to the result. If the norm's input was x + branch, this is the gradient
+//                 that reaches the sum through the residual stream. Undefined: none
 at::Tensor norm_input_gradient(const at::Tensor& gradient, const at::Tensor& x,
                                const at::Tensor& mean, const at::Tensor& inverse,
                                const at::Tensor& weight, bool unit_offset, const at::Tensor& means,

@@ -1,5 +1,6 @@
-// Helpers of the norm operators: access to rows, and sums for parameter gradients that are
-// bit-identical for any number of threads.
+// Helpers for the sources of the norm operators: access to rows, and sums over rows for the
+// gradients of weight and bias. These sums are bit-identical for any number of threads: rows form
+// groups of a fixed size, each group has its own sums, and the groups are added in order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,17 +13,20 @@
 
 namespace colossal::ops {
 
-// Rows per group. One thread processes the rows of a group, in their order; it adds their terms of
-// the parameter gradients to sums that belong to the group.
+// Rows per group; the last group may have fewer. One thread processes the rows of a group, in
+// their order.
 inline constexpr int64_t kRowsPerGroup = 64;
 
+// Returns the number of groups that `rows` rows form.
 int64_t num_groups_of(int64_t rows);
 
-// Return the tensor as contiguous, or in fp64; an undefined tensor if none is given.
+// Return `given` made contiguous, or converted to fp64. Return an undefined tensor if `given` is
+// nullopt or undefined.
 at::Tensor contiguous_or_undefined(const std::optional<at::Tensor>& given);
 at::Tensor double_or_undefined(const std::optional<at::Tensor>& given);
 
-// Pointers to the rows of a contiguous tensor [.., row length]; null if the tensor is undefined.
+// Gives pointers to the rows of a contiguous tensor [.., row length]. All pointers are null if the
+// tensor is undefined. The tensor must outlive the object.
 template <typename Byte>
 struct RowsAt {
   Byte* data;
@@ -32,8 +36,8 @@ struct RowsAt {
 RowsAt<const char> rows_of(const at::Tensor& x);
 RowsAt<char> rows_to_write(const at::Tensor& x);
 
-// Calls visit(row, index of the row's group) for all rows, with different groups on several
-// threads.
+// Calls visit(row, group) for each row in [0, rows), where `group` is the index of the row's group.
+// Several threads process different groups at the same time.
 template <typename Visit>
 void visit_rows_in_groups(int64_t rows, const Visit& visit) {
   parallel_for(0, num_groups_of(rows), 1, [&](int64_t begin, int64_t end) {
@@ -42,12 +46,12 @@ void visit_rows_in_groups(int64_t rows, const Visit& visit) {
   });
 }
 
-// Returns zeros [groups, features], in the compute type of x. Row i is for group i: its rows' terms
-// of a parameter's gradient are added there. rows: number of rows of all groups; features: number
-// of elements of the parameter.
+// Returns zeros [groups, features] in the compute type of x (fp64 for fp64, otherwise fp32). The
+// caller adds the gradient terms of the rows of group i to row i. rows: number of rows in all
+// groups; features: number of elements of the weight or bias. There is at least one group.
 at::Tensor gradient_parts(const at::Tensor& x, int64_t rows, int64_t features);
-// Returns the sum of `parts` over groups, in their order: [features], in `type`. Overwrites
-// `parts`.
+// Returns the sum of `parts` [groups, features] over the groups, in ascending order: [features], in
+// `type`. Overwrites `parts`.
 at::Tensor sum_of_parts(const at::Tensor& parts, at::ScalarType type);
 
 }  // namespace colossal::ops

@@ -1,10 +1,10 @@
-// Operators on flat parameters and gradients: the AdamW update, and what is done with gradients
-// before it.
+// Operators on flat buffers of parameters and gradients: the AdamW update, and the sums,
+// conversions and checks of gradients before it.
 //
-// All tensors are one-dimensional, contiguous, and in fp64, fp32 or bf16; the tensors of one call
-// have equal lengths. Results are bit-identical for any number of threads and on any CPU. With
-// tensors on meta, squared_norm() is 0 and all_finite() is true. All functions throw InternalError
-// for other tensors.
+// All tensors must be one-dimensional, contiguous, and in fp64, fp32 or bf16; the tensors of one
+// call must have equal lengths. The functions throw InternalError for other tensors. On the CPU,
+// results are bit-identical for any number of threads and for any CPU. On meta, squared_norm()
+// returns 0 and all_finite() returns true.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,32 +13,33 @@
 
 namespace colossal::ops {
 
+// Hyperparameters of one AdamW update.
 struct AdamWScalars {
   double learning_rate = 0;
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  double gradient_scale = 1;  // the gradient is multiplied by it (mean over tokens, clipping)
-  int64_t update = 1;         // 1 for the first update of these elements, then 2, ...
+  double gradient_scale = 1;  // factor of the gradient, for the mean over tokens and for clipping
+  int64_t update = 1;         // number of this update of the elements, counted from 1
 };
 
-// Makes one update, as torch.optim.AdamW does (decoupled weight decay: I. Loshchilov, F. Hutter,
-// ICLR 2019), in one pass over memory. Computes in the master's type.
-//   master    fp64 or fp32; updated
-//   working   the weights that the model computes with; set to the rounded master. Undefined: the
-//             model computes with the master
-//   first_moment, second_moment   updated; both of one type
-//   gradient  of any type
+// Makes one AdamW update in one pass over memory, as torch.optim.AdamW does (decoupled weight
+// decay: I. Loshchilov, F. Hutter, ICLR 2019). Computes in the type of `master`.
+//   master         the weights in fp64 or fp32; overwritten
+//   working        the weights that the model's products use; set to the new master weights,
+//                  rounded. Undefined: the model uses the master weights
+//   first_moment, second_moment  AdamW's state, both of one type; overwritten
+//   gradient       read only
 void adamw(const at::Tensor& master, const at::Tensor& working, const at::Tensor& first_moment,
            const at::Tensor& second_moment, const at::Tensor& gradient,
            const AdamWScalars& scalars);
 
-// to += from, added in fp32 (in fp64 if either tensor is fp64).
+// Computes to <- to + from. Adds in fp32, or in fp64 if one of the tensors is fp64.
 void accumulate(const at::Tensor& to, const at::Tensor& from);
 
-// to <- scale * from, converted to the type of `to`. On the CPU with one thread, `to` may begin at
-// the same address as `from` if its type is not wider.
+// Computes to <- scale * from, converted to the type of `to`. On the CPU with one thread, the
+// memory of `to` may begin at the address of `from`, if the type of `to` is not wider.
 void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale = 1);
 
 // Returns the sum of squares, computed in fp64.

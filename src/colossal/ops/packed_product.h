@@ -1,6 +1,7 @@
-// Linear layers with packed weights (QLoRA). In the forward pass and again in the backward pass,
-// packed_linear() unpacks some 8 million elements of a weight at a time, packed_grouped_product()
-// the matrix of one group; they are freed after their product.
+// Linear layers and layers of experts with packed, frozen weights (QLoRA; see packed_weight.h).
+// Both functions unpack a part of a weight, multiply, and free the part. They do so in the forward
+// pass and again in the backward pass. packed_linear() unpacks about 8 million elements at a time,
+// packed_grouped_product() the matrix of one expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,25 +13,29 @@
 
 namespace colossal::ops {
 
-// Packed weights of linear layers with one common input, whose outputs are concatenated along the
-// last dim. bytes: from pack(). layouts: one for each weight; they must outlive the backward pass.
-// biases: one for each weight, or empty.
+// Packed weights [out, in] of linear layers with one common input.
 struct PackedWeights {
-  std::vector<at::Tensor> bytes;
+  std::vector<at::Tensor> bytes;  // one for each weight, from pack()
+  // One for each weight. The layouts must outlive the backward pass: the caller keeps them alive.
   std::vector<std::shared_ptr<const PackedLayout>> layouts;
-  std::vector<at::Tensor> biases;
+  std::vector<at::Tensor> biases;  // [out] each, one for each weight; or empty: no biases
 
-  int64_t out_features() const;
+  int64_t out_features() const;  // sum of `out` over the weights, for the shards on this rank
 };
 
-// Returns the concatenated outputs, [.., sum of out], for x [.., in]. Multiplies x by the unpacked
-// weights, rounded to x's type. Differentiable in x. Throws InternalError if the numbers of
-// weights, layouts and biases do not match.
+// Returns the outputs of the layers, concatenated along the last dim: [.., sum of out]. x: [..,
+// in]. Multiplies x by the unpacked weights, rounded to x's type. Differentiable in x. Throws
+// InternalError if there are no weights or if the numbers of weights, layouts and biases do not
+// match.
 at::Tensor packed_linear(const at::Tensor& x, const PackedWeights& given);
 
-// Like grouped_product(), for packed stacks: each stack [groups, out, in] is packed as one weight
-// [groups * out, in]. A rank must hold the same number of outputs of every group. stacks.biases is
-// ignored. Differentiable in rows.
+// grouped_product() (grouped_product.h) for packed weights: multiplies each row by the weights of
+// its group. Returns [rows, sum of out].
+//   rows    [rows, in], ordered by group
+//   counts  number of rows of each group
+//   stacks  weights [groups, out, in], each packed as one weight [groups * out, in]. A rank must
+//           hold the same number of outputs of every group. stacks.biases is ignored
+// Differentiable in rows. Throws InternalError if there are no stacks, or not one layout for each.
 at::Tensor packed_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const PackedWeights& stacks);
 

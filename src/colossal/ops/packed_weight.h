@@ -1,8 +1,8 @@
-// Frozen weights of linear layers in few bits, packed into one tensor of bytes that is stored and
-// communicated like any weight. int8: weight = code * scale. nf4: weight = level[code] * scale,
-// with 16 levels that are quantiles of the normal distribution; the scales are themselves quantized
-// to 8 bits ("double quantization"; T. Dettmers et al. 2023, "QLoRA: Efficient Finetuning of
-// Quantized LLMs"). nf4 weights equal those of bitsandbytes.
+// Frozen weights of linear layers in 8 or 4 bits, for fine-tuning with QLoRA (T. Dettmers et al.
+// 2023, "QLoRA: Efficient Finetuning of Quantized LLMs"). pack() packs a weight, or a rank's shard
+// of it, into one tensor of bytes, which is stored and communicated like any weight. unpack()
+// returns the weight again. packed_product.h multiplies by packed weights. (Quantized weights for
+// serving are in quantized_matrix.h.)
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,19 +15,26 @@
 
 namespace colossal::ops {
 
-enum class PackedType { int8, nf4 };
+enum class PackedType {
+  int8,  // element = code * scale, where codes are -127 .. 127
+  nf4    // element = nf4_levels()[code] * scale, where codes are 0 .. 15. Scales are themselves
+         // quantized to 8 bits ("double quantization"). Elements equal those of bitsandbytes
+};
 
-// Layout of one rank's packed shard of a weight [outputs, inputs]. A block is 64 consecutive inputs
-// of an output; it has one scale. In nf4, a group is 256 consecutive blocks of the weight, output
-// by output; their scales share a second-level scale. Blocks and groups are those of the whole
-// weight, so that an unpacked value does not depend on how the weight is sharded.
+// Layout of the packed bytes of one rank's shard of a weight [outputs, inputs].
+//
+// A block is 64 consecutive inputs of one output; its elements share a scale. For nf4, a group is
+// 256 consecutive blocks, counted output by output; the scales of its blocks share a second-level
+// scale. Blocks and groups are those of the whole weight, so an unpacked element does not depend on
+// how the weight is sharded. Outputs that are in the shard are the shard's rows, and inputs that
+// are in the shard are its columns.
 class PackedLayout {
  public:
   static constexpr int64_t kBlock = 64;            // inputs per block
   static constexpr int64_t kBlocksPerGroup = 256;  // blocks per group
 
-  // outputs, inputs: of the whole weight. rows, columns: the outputs and the inputs that this rank
-  // holds, as ascending runs.
+  // outputs, inputs: sizes of the whole weight. rows, columns: the outputs and the inputs that this
+  // rank holds, as ascending ranges.
   PackedLayout(PackedType type, int64_t outputs, int64_t inputs, const std::vector<Range>& rows,
                const std::vector<Range>& columns);
   // Returns the layout of a weight that is not sharded.
@@ -36,43 +43,47 @@ class PackedLayout {
   }
 
   PackedType type() const { return type_; }
-  int64_t outputs() const { return outputs_; }
-  int64_t inputs() const { return inputs_; }
-  // Blocks per output of the whole weight.
+  int64_t outputs() const { return outputs_; }  // of the whole weight
+  int64_t inputs() const { return inputs_; }    // of the whole weight
+  // Returns the number of blocks per output of the whole weight.
   int64_t blocks() const { return (inputs_ + kBlock - 1) / kBlock; }
   int64_t rows() const { return rows_; }        // outputs in the shard
   int64_t columns() const { return columns_; }  // inputs in the shard
-  int64_t bytes() const;                        // of the packed shard
+  int64_t bytes() const;                        // size of the packed shard
 
-  // The part of a block that is in the shard: columns that share a scale.
+  // The columns of the shard that belong to one block, and so share a scale in each row.
   struct Part {
-    int64_t block = 0;  // index of the block within its output
-    Range columns;      // of the shard
+    int64_t block = 0;  // index of the block within its output, in the whole weight
+    Range columns;      // indices in the shard
   };
+  // Returns the parts of a row, in ascending order. They are the same for all rows.
   const std::vector<Part>& parts() const { return parts_; }
 
-  // Rows of the shard that are consecutive in the whole weight, too, and the groups whose
-  // second-level scales the shard keeps for them: from the group of the first row's first part to
-  // the group of the last row's last part.
+  // Rows of the shard that are consecutive outputs of the whole weight. For nf4, the shard stores
+  // the second-level scales of the groups that these rows touch.
   struct RowRun {
-    // output: index of the first row in the weight. row: its index in the shard. count: rows.
+    // output: index of the first row in the whole weight. row: index of the first row in the shard.
+    // count: number of rows.
     int64_t output = 0, row = 0, count = 0;
-    Range groups;             // indices in the weight
-    int64_t first_group = 0;  // index of groups.begin in the shard
+    Range groups;             // these groups, as indices in the whole weight
+    int64_t first_group = 0;  // index of groups.begin among the groups that the shard stores
   };
   const std::vector<RowRun>& row_runs() const { return row_runs_; }
-  int64_t num_groups() const;  // kept in the shard
-  // Returns the index, in the weight, of the group of a block.
+  int64_t num_groups() const;  // second-level scales that the shard stores
+  // Returns the index, in the whole weight, of the group of block `block` of output `output`.
   int64_t group_of(int64_t output, int64_t block) const {
     return (output * blocks() + block) / kBlocksPerGroup;
   }
 
-  // Sizes, in bytes, of the sections of the packed tensor. In order, these are: for nf4, the mean
-  // of the weight's scales and the scales of the shard's groups; the scales of its blocks; the
-  // codes, row by row. Sections are padded to multiples of 16 bytes.
+  // Sizes in bytes of the sections of the packed tensor, in their order. Sections are padded to
+  // multiples of 16 bytes.
+  //   group_bytes()  nf4: the mean of all scales of the whole weight, then the second-level scales,
+  //                  in fp32. int8: 0
+  //   scale_bytes()  the scales of all parts, row by row: one byte each for nf4, bf16 for int8
+  //   row_bytes()    the codes of one row; the last section has the codes of all rows
   int64_t group_bytes() const;
   int64_t scale_bytes() const;
-  int64_t row_bytes() const;  // codes of one row
+  int64_t row_bytes() const;
 
  private:
   PackedType type_;
@@ -82,27 +93,30 @@ class PackedLayout {
   std::vector<RowRun> row_runs_;
 };
 
-// Returns the largest magnitude in each block of the weight, [outputs, blocks] fp32, as far as it
-// is in this shard; 0 for blocks of which the shard holds nothing. numbers: the shard, [rows,
-// columns] of any type and strides.
+// Returns the largest magnitude in each block, over the elements in this shard: [outputs of the
+// whole weight, blocks] fp32. It is 0 for a block that has no element in the shard. numbers: the
+// elements of the shard, [rows, columns] on the CPU, of any type and strides.
 at::Tensor block_maxima(const at::Tensor& numbers, const PackedLayout& layout);
 
-// Packs the shard `numbers`: rounds each number to the nearest that its block can represent.
-// Returns [bytes] uint8. The numbers must be finite. maxima: block_maxima() of the whole weight,
-// that is the elementwise maximum over the ranks that hold a shard.
+// Packs the elements of a shard, and returns [layout.bytes()] uint8. Rounds each element to the
+// nearest value that its block can represent. numbers: as for block_maxima(); must be finite.
+// maxima: block_maxima() of the whole weight. If the weight is sharded, this is the elementwise
+// maximum of block_maxima() over the ranks that hold the shards.
 at::Tensor pack(const at::Tensor& numbers, const at::Tensor& maxima, const PackedLayout& layout);
 
-// Returns rows [begin, end) of the shard as numbers, [end - begin, columns], rounded to `type`.
+// Returns rows [begin, end) of the shard, unpacked and rounded to `type`: [end - begin, columns].
+// bytes: from pack(), on any device.
 at::Tensor unpacked_rows(const at::Tensor& bytes, const PackedLayout& layout, int64_t begin,
                          int64_t end, at::ScalarType type);
+// Returns all rows of the shard.
 inline at::Tensor unpack(const at::Tensor& bytes, const PackedLayout& layout, at::ScalarType type) {
   return unpacked_rows(bytes, layout, 0, layout.rows(), type);
 }
-// unpacked_rows() composed of LibTorch's operators, for any device.
+// unpacked_rows() composed of LibTorch's operators. unpacked_rows() calls it for GPUs.
 at::Tensor unpacked_rows_fallback(const at::Tensor& bytes, const PackedLayout& layout,
                                   int64_t begin, int64_t end, at::ScalarType type);
 
-// The 16 levels of nf4.
+// Returns the 16 levels of nf4, ascending from -1 to 1: quantiles of the normal distribution.
 const std::array<float, 16>& nf4_levels();
 
 }  // namespace colossal::ops

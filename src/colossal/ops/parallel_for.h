@@ -1,4 +1,5 @@
-// Parallel loops, on LibTorch's threads or on threads that stay awake between loops.
+// parallel_for(), the parallel loop of the CPU kernels. It runs on LibTorch's threads or, while an
+// AwakeThreads exists, on threads that stay awake between loops.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -11,9 +12,11 @@
 
 namespace colossal::ops {
 
-// While an object of this class exists, parallel_for() on the thread that made it uses
-// at::get_num_threads() threads that stay awake between calls. It is for the thread that generates
-// tokens: a product of one row takes tens of microseconds, about as long as waking a thread.
+// While an object of this class exists, parallel_for() on the thread that created the object uses a
+// team of at::get_num_threads() threads. After a call, the threads stay awake for up to a
+// millisecond to wait for the next call (ThreadTeam). Use AwakeThreads for the thread that
+// generates tokens: a product of one row takes tens of microseconds, about as long as waking a
+// sleeping thread.
 class AwakeThreads {
  public:
   AwakeThreads();
@@ -23,13 +26,13 @@ class AwakeThreads {
 
  private:
   ThreadTeam team_;
-  ThreadTeam* outer_;
+  ThreadTeam* outer_;  // of the enclosing AwakeThreads of this thread; null if there is none
 };
 
 namespace detail {
 
-// Returns the calling thread's team; null if it has no AwakeThreads. Within a part of run_on(),
-// returns a team of one thread, so that nested loops stay on their thread.
+// Returns the team of the calling thread's AwakeThreads; null if the thread has none. Within
+// run_on(), returns a team of one thread, so that a nested loop stays on its thread.
 ThreadTeam* awake_team();
 // Calls part(0), ..., part(parts - 1), each on its own thread of the team. parts: at most
 // team.size().
@@ -37,9 +40,10 @@ void run_on(ThreadTeam& team, int64_t parts, const std::function<void(int64_t)>&
 
 }  // namespace detail
 
-// Cuts [begin, end) into consecutive parts and calls visit(first, last) for each, from several
-// threads at once. Each part has at least `grain` elements, except the last. Like
-// at::parallel_for(), which it calls if the calling thread has no AwakeThreads.
+// Divides [begin, end) into consecutive parts and calls visit(first, last) for each part [first,
+// last), on several threads at once. Returns after all calls. grain: the number of elements that
+// are worth a thread; a range of at most `grain` elements is one part. Calls at::parallel_for() if
+// the calling thread has no AwakeThreads.
 template <typename Visit>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const Visit& visit) {
   ThreadTeam* team = detail::awake_team();

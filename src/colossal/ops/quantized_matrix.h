@@ -1,6 +1,9 @@
-// Quantized weights of linear layers. Each element of a weight has a code; each group of an
-// output's inputs has a scale and, with int4, a zero point. element = (code - zero) * scale. An fp8
-// code is itself a number (E4M3).
+// Quantized weights of linear layers in int8, int4 or fp8, for serving: how to quantize a weight
+// and how to read it again. quantized_product.h multiplies by such weights.
+//
+// Each element of a weight [outputs, inputs] is stored as a code. The inputs of an output form
+// groups; the elements of a group share a scale and a zero point. An element is (code - zero point)
+// * scale. For int8 and fp8 the zero point is 0. An fp8 code is a number in E4M3 format.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,84 +17,92 @@ struct CodeKernels;
 struct QuantizedWeight;
 }  // namespace kernels
 
-// How a linear layer with quantized weights treats its input.
+// What a linear layer with quantized weights does with its input.
 enum class Activations {
-  as_given,  // not quantized; products accumulate in fp32 (fp64 for fp64)
-  int8,      // quantized to int8 with a scale per row; only with int8 weights
+  as_given,  // the input is not quantized; products accumulate in fp32 (fp64 for fp64)
+  int8,      // each row of the input is quantized to int8 with one scale; only for int8 weights
 };
 
+// The format of a quantized weight.
 struct Quantization {
   enum class Type {
-    int8,  // codes -128 .. 127, zero point 0; with choose_scales(), -128 does not occur
+    int8,  // codes -128 .. 127, zero point 0. Scales of choose_scales() never give the code -128
     int4,  // codes 0 .. 15
-    fp8,   // E4M3 without infinities, magnitudes up to 448; zero point 0
+    fp8,   // E4M3 without infinities, magnitudes up to 448
   };
   Type type = Type::int8;
-  // Number of inputs that share a scale, a multiple of kGroupStep; an output's last group may be
-  // shorter. 0: all inputs of an output.
+  // Number of consecutive inputs per group, a multiple of kGroupStep. The last group of an output
+  // may be shorter. 0: one group has all inputs of an output.
   int64_t group = 0;
-  bool zero_point = false;  // int4: whether each group has its own; otherwise it is 8
+  bool zero_point = false;  // for int4. True: each group has its own zero point; false: all are 8
   Activations activations = Activations::as_given;
 
-  static constexpr int64_t kGroupStep = 32;
+  static constexpr int64_t kGroupStep = 32;  // inputs
 
   bool operator==(const Quantization&) const = default;
 };
 
-// A quantized weight [outputs, inputs].
+// A quantized weight [outputs, inputs]. All tensors are on the CPU.
 struct QuantizedMatrix {
   Quantization how;
   int64_t outputs = 0, inputs = 0;
-  at::ScalarType type = at::kFloat;  // in which dequantized_rows(matrix, indices) returns rows
-  at::Tensor codes;   // uint8 [outputs, bytes per row]; format: kernels/quantized_rows.h
+  at::ScalarType type = at::kFloat;  // type of the result of dequantized_rows(matrix, indices)
+  at::Tensor codes;   // uint8 [outputs, bytes per row]; kCodeBlock in kernels/quantized_rows.h
+                      // describes the order
   at::Tensor scales;  // bf16, fp16 or fp32 [outputs, groups]
-  at::Tensor zeros;   // uint8 [outputs, groups]; undefined if there are no zero points
+  at::Tensor zeros;   // uint8 [outputs, groups]: zero points; undefined if groups have none
 
-  int64_t bytes() const;
+  int64_t bytes() const;  // of codes, scales and zeros
 };
 
-// Scales and zero points, in the format of QuantizedMatrix.
+// Scales and zero points of a weight: QuantizedMatrix::scales and QuantizedMatrix::zeros.
 struct GroupScales {
   at::Tensor scales, zeros;
 };
 
-// inputs_of_group() returns the number of inputs that share a scale, groups_of_output() the number
-// of groups per output. With how.group = 0, inputs_of_group() rounds `inputs` up to a multiple of
-// kGroupStep.
+// Returns the number of inputs per group of a weight with `inputs` inputs. If how.group is 0, this
+// is `inputs` rounded up to a multiple of kGroupStep.
 int64_t inputs_of_group(int64_t inputs, const Quantization& how);
+// Returns the number of groups per output.
 int64_t groups_of_output(int64_t inputs, const Quantization& how);
 
-// Chooses scales (bf16) and zero points for the groups of weight [outputs, inputs], which may have
-// any strides: from each group's least and largest number or, without zero points, from its largest
-// magnitude. The numbers must be finite. Throws ConfigError if how.group is negative or not a
-// multiple of kGroupStep. extremes: [outputs, 2] fp32, for a weight with only some of the inputs
-// that share a scale: the least number (at most 0) and the largest (at least 0) of each output over
-// all inputs. Requires how.group = 0.
+// Chooses a scale (in bf16) and, if how.zero_point, a zero point for each group of a weight. With
+// zero points, the codes span the range from the least to the largest of 0 and the group's
+// elements. Without zero points, the group's largest magnitude determines the scale.
+//   weight    [outputs, inputs] of any strides; must be finite
+//   extremes  [outputs, 2] fp32: the least element (at most 0) and the largest element (at least 0)
+//             of each output. Give it if `weight` is a shard with only some of the inputs of a
+//             group; requires how.group = 0. Undefined: computed from `weight`
+// Throws ConfigError if how.group is negative or not a multiple of kGroupStep.
 GroupScales choose_scales(const at::Tensor& weight, const Quantization& how,
                           const at::Tensor& extremes = {});
 
-// Rounds each number to the nearest that its group can represent with these scales and zero points.
+// Quantizes weight [outputs, inputs]: rounds each element to the nearest value that its group can
+// represent with the given scales and zero points.
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
                          const GroupScales& scales);
-// Quantizes with the scales that choose_scales() returns.
+// Quantizes weight with the scales and zero points of choose_scales(weight, how).
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
 
-// Returns the codes, one byte each, [outputs, inputs] uint8. For int8 a byte has the bits of the
-// signed code, for fp8 those of the E4M3 number.
+// Returns the codes in the order of the inputs, one byte each: [outputs, inputs] uint8. A byte has
+// the bits of the code: of a signed integer for int8, of an E4M3 number for fp8.
 at::Tensor unpacked_codes(const QuantizedMatrix& matrix);
 
-// Returns rows [begin, end) as numbers, [end - begin, inputs], rounded to `type`.
+// Returns rows (outputs) [begin, end) of the weight, dequantized and rounded to `type`: [end -
+// begin, inputs].
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
                             at::ScalarType type);
-// Returns the rows with these indices (int64, of any shape [..]) as numbers, [.., inputs], in
-// matrix.type. Throws InternalError if an index is out of range.
+// Returns the dequantized rows with the given indices, rounded to matrix.type: [.., inputs]. This
+// is the lookup in a quantized embedding. indices: [..] int64. Throws InternalError if an index is
+// out of range.
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, const at::Tensor& indices);
+// Returns all rows.
 at::Tensor dequantize(const QuantizedMatrix& matrix, at::ScalarType type);
 
-// Returns the fastest kernels for codes of this type that the CPU supports.
+// Returns the fastest kernels that the CPU supports for codes of type `type`.
 const kernels::CodeKernels& code_kernels(Quantization::Type type);
-// Returns the matrix in the form that kernels read. It points to the matrix's memory and is valid
-// as long as the matrix exists.
+// Returns a description of the matrix for kernels. It points to the matrix's memory, so the matrix
+// must outlive it.
 kernels::QuantizedWeight kernel_weight(const QuantizedMatrix& matrix);
 
 }  // namespace colossal::ops

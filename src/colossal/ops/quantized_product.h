@@ -1,6 +1,6 @@
-// Linear layers with quantized weights. For few rows, or if activations are quantized, the kernels
-// read the codes. For many rows, and in backward, 256 outputs of a weight are dequantized at a
-// time.
+// Linear layers and layers of experts with quantized weights (quantized_matrix.h), on the CPU. For
+// few rows, or if activations are quantized, kernels multiply by the codes directly. For many rows,
+// and in the backward pass, 256 outputs of a weight are dequantized at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,29 +12,30 @@
 
 namespace colossal::ops {
 
-// Weights of linear layers with one common input. All have the same Quantization. biases: one for
-// each weight, or empty.
+// Weights [out, in] of linear layers with one common input, all with the same Quantization.
 struct QuantizedWeights {
   std::vector<std::shared_ptr<const QuantizedMatrix>> weights;
-  std::vector<at::Tensor> biases;
+  std::vector<at::Tensor> biases;  // [out] each, one for each weight; or empty: no biases
 
-  int64_t out_features() const;
+  int64_t out_features() const;  // sum of `out` over the weights
 };
 
-// Returns [.., sum of out] in x's type, for x [.., in]; the outputs of the weights are
-// concatenated. Differentiable in x: the gradient is that of a product with the dequantized
-// weights, which must outlive the backward pass. A row's bits are the same in every batch of few
-// rows (few_rows.h); with BatchInvariantProducts, in every batch. Throws InternalError if there are
-// no weights, or if the number of biases is neither 0 nor that of the weights.
+// Returns the outputs of the layers, concatenated along the last dim: [.., sum of out], in x's
+// type. x: [.., in]. Differentiable in x: the gradient is that of a product with the dequantized
+// weights. The caller must keep the weights alive until the backward pass. A row's bits are the
+// same in every batch that are_few_rows() accepts (few_rows.h). Throws InternalError if there are
+// no weights, or if there are biases, but not one for each weight.
 at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given);
 
-// One matrix [out, in] for each group. All have the same Quantization.
+// One matrix [out, in] for each group (expert), all with the same Quantization.
 using QuantizedStack = std::vector<std::shared_ptr<const QuantizedMatrix>>;
 
-// Like grouped_product(), with quantized weights. rows: [rows, in], ordered by group; counts:
-// number of rows of each group. Returns [rows, sum of out]. Differentiable in rows; the stacks must
-// outlive the backward pass. Throws InternalError if there are no groups, or if the counts do not
-// add up to the number of rows.
+// grouped_product() (grouped_product.h) for quantized weights: multiplies each row by the matrices
+// of its group, one of each stack. Returns [rows, sum of out over the stacks].
+//   rows    [rows, in], ordered by group
+//   counts  number of rows of each group
+// Differentiable in rows. The caller must keep the matrices alive until the backward pass. Throws
+// InternalError if there are no groups, or if the counts do not add up to the number of rows.
 at::Tensor quantized_grouped_product(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                      const std::vector<QuantizedStack>& stacks);
 

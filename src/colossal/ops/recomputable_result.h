@@ -1,7 +1,7 @@
-// Results of operators, such as norms and activation functions, that are cheap to recompute from
-// tensors that are saved for backward anyway. A listener may free such results after the forward
-// pass and recompute them in the backward pass (V. Korthikanti et al. 2022, "selective activation
-// recomputation").
+// Selective activation recomputation (V. Korthikanti et al. 2022). Results of norms and activation
+// functions are cheap to recompute from tensors that are saved for the backward pass anyway. These
+// operators announce each such result to a listener (memory/activations.h). The listener may free
+// the result after the forward pass and recompute it in the backward pass.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,20 +11,22 @@
 
 namespace colossal::ops {
 
-// Recomputes a result from its inputs, bit-identically. `inputs` are in the order in which the
-// result was announced. Autograd does not record it.
+// Computes a result again and returns it, bit-identical to the first one. inputs: the tensors that
+// were announced with the result, in the same order. Autograd does not record the computation.
 using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
 class RecomputableResultListener {
  public:
   virtual ~RecomputableResultListener() = default;
-  // Called when an operator has computed `result` from `inputs`. `compute` computes it again.
+  // Called when an operator has computed `result` from `inputs`. compute(inputs) computes `result`
+  // again.
   virtual void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                     ComputeAgain compute) = 0;
 };
 
-// While a scope exists, its listener is notified of the recomputable results on the thread that
-// made the scope. Of several scopes on a thread, only the innermost counts. Null: no listener.
+// While an object of this class exists, `listener` receives the announcements of the thread that
+// created the object. If a thread has several of these objects, only the one created last has an
+// effect. A null listener means that nothing is notified.
 class RecomputableResultScope {
  public:
   explicit RecomputableResultScope(RecomputableResultListener* listener);
@@ -33,11 +35,11 @@ class RecomputableResultScope {
   RecomputableResultScope& operator=(const RecomputableResultScope&) = delete;
 
  private:
-  RecomputableResultListener* before_;
+  RecomputableResultListener* before_;  // of the enclosing scope; null if there is none
 };
 
-// Notifies the calling thread's listener, if there is one. Called by an operator that has computed
-// `result` for a backward pass.
+// Calls made() of the calling thread's listener, if there is one. An operator calls this in its
+// forward pass if gradients are recorded.
 void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
                                   const ComputeAgain& compute);
 

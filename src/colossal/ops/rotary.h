@@ -1,6 +1,6 @@
-// Rotary position embedding (J. Su et al., "RoFormer", 2021), as in transformers: each pair of a
-// head's channels is rotated by an angle that is proportional to the position. The factor of
-// proportionality is the pair's frequency.
+// Rotary position embedding (J. Su et al., "RoFormer", 2021), with the variants of Hugging Face
+// transformers. Each pair of channels of a head is rotated by the angle position * frequency, where
+// each pair has its own frequency. Usage: rotary_frequencies() once, then rotary() in each layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,46 +10,55 @@
 
 namespace colossal::ops {
 
+// The "rope_parameters" of a model's config.json. Without scaling, the frequency of pair i is
+// base^(-2 i / channels), in radians per position.
 struct RotaryOptions {
-  // Methods that extend the context beyond `original_positions`, the number of positions in
-  // pre-training. (`linear` and `proportional` do not read original_positions.)
+  // How the frequencies are changed, so that a model can read longer contexts than in pre-training.
+  // The wavelength of a pair is 2 pi / frequency, in positions.
   enum class Scaling {
-    linear,    // all frequencies are divided by `factor`
-    llama3,    // frequencies with a wavelength above original_positions / low_frequency_factor are
-               // divided by `factor`; those with a wavelength below original_positions /
-               // high_frequency_factor are kept; frequencies between these are interpolated
-    dynamic,   // the base grows with the length of a sequence beyond original_positions (NTK)
-    yarn,      // as llama3, but interpolates by the index of the pair (B. Peng et al., 2023)
-    longrope,  // each frequency has its own divisor, and another one for sequences longer than
-               // original_positions (Y. Ding et al., 2024)
-    proportional,  // as linear, with the frequencies that channels = head_size would have; pairs
-                   // from index channels / 2 on are not rotated
+    // All frequencies are divided by `factor`.
+    linear,
+    // Frequencies with a wavelength above original_positions / low_frequency_factor are divided by
+    // `factor`. Frequencies with a wavelength below original_positions / high_frequency_factor are
+    // kept. Frequencies between these limits are interpolated.
+    llama3,
+    // The base grows with the length of the sequence, once that exceeds original_positions (NTK).
+    dynamic,
+    // Low frequencies are divided by `factor`, high frequencies are kept, and frequencies between
+    // them are interpolated by the index of the pair (B. Peng et al., 2023); see beta_fast.
+    yarn,
+    // The frequency of pair i is divided by short_factors[i], or by long_factors[i] for sequences
+    // longer than original_positions (Y. Ding et al., 2024).
+    longrope,
+    // Pair i has the frequency base^(-2 i / head_size) / factor. Only the first channels / 2 pairs
+    // are rotated.
+    proportional,
   };
 
-  double base = 0;           // theta; 0: no rotation
-  int64_t channels = 0;      // the first `channels` channels of a head are rotated; 0: all
-  bool interleaved = false;  // pair i has channels 2 i and 2 i + 1; else i and i + channels / 2
+  double base = 0;       // theta; 0: the model has no rotary embedding
+  int64_t channels = 0;  // number of channels of a head that are rotated, the first ones; 0: all
+  // Which channels form pair i. True: 2 i and 2 i + 1. False: i and i + number of pairs.
+  bool interleaved = false;
   Scaling scaling = Scaling::linear;
-  double factor = 1;
-  int64_t original_positions = 0;
-  double attention_factor = 0;  // see rotary_attention_factor(); 0: its default
+  double factor = 1;               // divisor of frequencies, as Scaling says
+  int64_t original_positions = 0;  // context of pre-training; not for linear and proportional
+  double attention_factor = 0;     // above 0: result of rotary_attention_factor()
 
-  double low_frequency_factor = 1;  // llama3
-  double high_frequency_factor = 4;
+  double low_frequency_factor = 1;   // for llama3
+  double high_frequency_factor = 4;  // for llama3
 
-  // yarn: pairs that make more than beta_fast rotations within original_positions keep their
-  // frequency; for pairs that make fewer than beta_slow it is divided by `factor`; for pairs
-  // between these it is interpolated.
+  // For yarn. A pair makes original_positions / wavelength rotations within the original context.
+  // Pairs with more than beta_fast rotations keep their frequency. For pairs with fewer than
+  // beta_slow rotations, the frequency is divided by `factor`.
   double beta_fast = 32;
   double beta_slow = 1;
-  // yarn: whether the range of interpolated pairs is extended to whole pairs.
+  // For yarn: whether the two limits are rounded outwards to whole indices of pairs.
   bool truncate = true;
-  // yarn: if neither is 0, the default attention factor is m(mscale) / m(mscale_all_dim), where
-  // m(s) = 0.1 s ln(factor) + 1; if one is 0, it is m(1). For factor <= 1, m is 1.
+  // For yarn: determine the attention factor; see rotary_attention_factor().
   double mscale = 0;
   double mscale_all_dim = 0;
 
-  std::vector<double> short_factors, long_factors;  // longrope: [channels / 2]
+  std::vector<double> short_factors, long_factors;  // for longrope: [channels / 2]
 
   bool operator==(const RotaryOptions&) const = default;
 
@@ -59,27 +68,34 @@ struct RotaryOptions {
   }
 };
 
-// Returns the frequencies, [pairs] fp64, in radians per position. There are options.channels / 2
-// pairs; for Scaling::proportional there are head_size / 2, of which those that are not rotated
-// have frequency 0. length: the sequence's number of positions so far; used only if
-// options.depends_on_length(). Throws InternalError if the number of longrope factors is not the
-// number of pairs.
+// Returns the frequencies of the pairs, [pairs] fp64 on the CPU, in radians per position. The
+// number of pairs is options.channels / 2 (head_size / 2 if options.channels is 0). For
+// Scaling::proportional it is head_size / 2, and pairs that are not rotated have frequency 0.
+// length: number of positions of the sequence so far; used only if options.depends_on_length().
+// Throws InternalError if the number of longrope factors is not the number of pairs.
 at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, int64_t length = 0);
 
-// Returns the factor by which cosines and sines are multiplied: options.attention_factor if it is
-// above 0. Otherwise, for yarn, the default that is described at RotaryOptions::mscale; for
-// longrope with factor > 1, sqrt(1 + ln(factor) / ln(original_positions)); in all other cases, 1.
+// Returns the attention factor, by which cosines and sines are multiplied. It is:
+//   options.attention_factor, if that is above 0;
+//   for yarn, m(mscale) / m(mscale_all_dim), or m(1) if one of the two is 0, where m(s) = 0.1 s
+//     ln(factor) + 1, but m(s) = 1 for factor <= 1;
+//   for longrope with factor > 1, sqrt(1 + ln(factor) / ln(original_positions));
+//   otherwise 1.
 double rotary_attention_factor(const RotaryOptions& options);
 
+// Options of rotary().
 struct RotaryApplication {
-  bool interleaved = false;
-  double factor = 1;  // from rotary_attention_factor()
+  bool interleaved = false;  // as RotaryOptions::interleaved
+  double factor = 1;         // from rotary_attention_factor()
 };
 
-// Returns x [batch, sequence, heads, head_size] with the rotary embedding applied to the first 2 *
-// frequencies.size(0) channels of the first `rotated_heads` heads. All other channels are copied.
-// positions: int64, [sequence], or [batch, sequence] if positions differ between samples. Angles
-// are computed in fp64. Differentiable in x. Throws InternalError if sizes do not match.
+// Applies the rotary embedding to the first `rotated_heads` heads of x, and returns the result. In
+// fused queries, keys and values, the values come last and are not rotated.
+//   x            [batch, sequence, heads, head_size]
+//   positions    int64 [sequence]; or [batch, sequence] if positions differ between samples
+//   frequencies  [pairs], from rotary_frequencies(). The first 2 * pairs channels of a head are
+//                rotated; the other channels are copied
+// Angles are computed in fp64. Differentiable in x. Throws InternalError if sizes do not match.
 at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Tensor& frequencies,
                   int64_t rotated_heads, const RotaryApplication& turn = {});
 

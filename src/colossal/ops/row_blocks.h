@@ -1,7 +1,8 @@
-// Embedding lookup, and the loss of a vocabulary head, with a table of which only one block of rows
-// is in memory at a time. Each block has its own autograd node; the backward pass begins with the
-// last block. So the gradient of a block can be released before the gradient of the next one is
-// computed.
+// Embedding lookup and language-model loss for vocabulary tables that are divided into blocks of
+// rows, of which only one is in memory at a time. Each block has its own autograd node, and the
+// backward pass begins with the last block. So the gradient of one block can be released before
+// the gradient of the next block is computed. The functions for a whole table are at::embedding()
+// and linear_cross_entropy().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,48 +16,52 @@
 
 namespace colossal::ops {
 
-// ForEachBlock calls visit(rows, begin) for each block of the table, in order. rows: [rows of the
-// block, features], the table's rows from global row `begin` on; in memory only during the call.
+// Receives one block: rows [rows of the block, features], whose first row has the index `begin` in
+// the whole vocabulary. `rows` is in memory only during the call.
 using VisitRows = std::function<void(const at::Tensor& rows, int64_t begin)>;
+// A table: a function that calls visit(rows, begin) for each of its blocks, in order.
 using ForEachBlock = std::function<void(const VisitRows& visit)>;
 
-// Returns the table's row for each token, [.., features]; zeros for tokens whose row is in no
-// block. tokens: [..] int64. Differentiable in the table.
+// Returns the row of the table for each token, [.., features]. Tokens whose row is in no block get
+// zeros. tokens: [..] int64. The table must have at least one block. Differentiable in the table.
 at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 
-// For tables of which each block is itself sharded over ranks: gathers blocks and reduces their
-// gradients. Blocks count from 0. gather() and reduce_scatter_gradient() are collective:
-// linear_log_probabilities() calls gather() for each block in the forward and in the backward pass,
-// and reduce_scatter_gradient() in the backward pass. Autograd does not record these calls. An
-// object must outlive the backward pass.
+// Communication for tables whose blocks are sharded over ranks. Blocks are numbered from 0, in the
+// order of ForEachBlock. linear_log_probabilities() calls gather() for each block in the forward
+// pass and again in the backward pass. If the table requires a gradient, the backward pass also
+// calls reduce_scatter_gradient() for each block. Both are collective, and autograd does not record
+// them. The object must outlive the backward pass.
 class BlockRanks {
  public:
   virtual ~BlockRanks() = default;
-  // Returns the global indices of a whole block's rows, as runs, in the order that gather() gives
-  // the rows.
+  // Returns the rows of the whole block, as ranges of indices in the whole vocabulary, in the order
+  // of the rows that gather() returns.
   virtual std::vector<Range> rows(size_t block) const = 0;
-  // Returns the whole block. part: this rank's part of it.
+  // Returns the whole block. part: this rank's shard of the block.
   virtual at::Tensor gather(const at::Tensor& part, size_t block) const = 0;
-  // Reduce-scatters the gradient of a whole block: returns this rank's part of the sum over the
-  // ranks. sizes: of this rank's part.
+  // Reduce-scatters the gradient of a whole block: sums it over the ranks, and returns this rank's
+  // shard of the sum, with the sizes `sizes`.
   virtual at::Tensor reduce_scatter_gradient(const at::Tensor& gradient, at::IntArrayRef sizes,
                                              size_t block) const = 0;
 };
 
-// Returns the log-probability of each token's label, [tokens] in fp32 (fp64 for fp64); 0 for
-// kIgnoredLabel. The probabilities are the softmax of logits with weight = table (see
-// LogitOptions). Differentiable in x, table, options.bias, options.z and options.up. x, labels,
-// logits_bytes: as for linear_cross_entropy(). If `combine` is given, the table is this rank's
-// shard of the vocabulary, and the gradient of x is this shard's term. Here, options may have a
-// low-rank adapter.
-//   vocabulary  number of rows over all ranks; labels must be below it
-//   combine     see VocabularyShard::combine; called once for all tokens
-//   ranks       null: each block that `table` visits is whole
-//   bias_begin  global row of the first row of options.bias and options.up; both must have all rows
-//               of the blocks that this rank visits
-// The forward pass merges each block's softmax statistics into those of the blocks before it. The
-// backward pass recomputes each block's logits, so there are four matrix products instead of three.
-// Saves x, labels and three numbers per token for backward, but no logits.
+// Returns the log-probability of each token's label, [tokens] in fp64 for fp64, otherwise in fp32;
+// 0 for kIgnoredLabel. The probabilities are the softmax of the logits of LogitOptions, with the
+// table as `weight`. Differentiable in x, the table, options.bias, options.z and options.up.
+//   x, labels     [tokens, hidden] and [tokens], as for linear_cross_entropy()
+//   table         the vocabulary projection; if `combine` is given, this rank's shard of it
+//   vocabulary    number of rows over all ranks; labels must be below it
+//   combine       VocabularyShard::combine, called once for all tokens. Empty: the vocabulary is
+//                 not sharded. If given, the gradient of x is this shard's term only
+//   ranks         null: each block that `table` visits is whole
+//   options       may have a low-rank adapter
+//   bias_begin    index in the whole vocabulary of the first row of options.bias and options.up;
+//                 both must have all rows of the blocks that this rank visits
+//   logits_bytes  maximum bytes of logits that are held at once
+// The forward pass merges the softmax statistics of each block into those of the blocks before it.
+// The backward pass recomputes the logits of each block, so there are four matrix products instead
+// of the three of linear_cross_entropy(). Saves x, labels and three numbers per token for the
+// backward pass, but no logits.
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
                                     const std::function<void(const at::Tensor&)>& combine = {},
@@ -64,8 +69,8 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
                                     const LogitOptions& options = {}, int64_t bias_begin = 0,
                                     int64_t logits_bytes = kDefaultLogitsBytes);
 
-// linear_cross_entropy() for a table in blocks: returns minus the sum of linear_log_probabilities()
-// over tokens.
+// linear_cross_entropy() for a table in blocks: returns minus the sum over tokens of
+// linear_log_probabilities(), with the same parameters.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
                                 const std::function<void(const at::Tensor&)>& combine = {},

@@ -5,8 +5,9 @@
 
 namespace colossal::ops {
 
-// Returns the sum of rows [count, columns], [columns]. On the CPU, bf16 is accumulated in fp32 and
-// rounded once. Throws InternalError if `rows` is not two-dimensional.
+// Returns the sum over the first dim of rows [count, columns]: [columns], in the type of `rows`. On
+// the CPU, bf16 is accumulated in fp32 and rounded once. Throws InternalError if `rows` is not
+// two-dimensional.
 at::Tensor sum_rows(const at::Tensor& rows);
 
 }  // namespace colossal::ops

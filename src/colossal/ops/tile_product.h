@@ -1,36 +1,41 @@
-// Products of bf16 matrices on a CPU with matrix tiles (Intel AMX), for few rows or for numbers of
-// rows that change from call to call. tile_product() is a dispatcher operator, with an
-// implementation for meta.
+// Products of bf16 matrices on a CPU with matrix tiles (Intel AMX). They are faster than LibTorch's
+// for few rows, and for numbers of rows that change from call to call. product.h calls them where
+// they are supported. Autograd does not record them.
+//
+// All functions compute with a [m, k], b [k, n] and `to` [m, n]. A matrix is "dense" along a dim if
+// the stride of this dim is 1.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace colossal::ops {
 
-// Returns whether tile_product() supports to [m, n] <- a [m, k] b [k, n]. It does if all three are
-// bf16, a is on the CPU or on meta, this machine's CPU has tiles, m > 0, `to` is dense along n, and
-// either
-// - a is dense along k, b is dense along k or n, and k and n are multiples of 32; or
-// - a is dense along m, b is dense along n, and m and n are multiples of 32. This is the form of a
-//   weight gradient.
+// Returns whether tile_product() supports the product. It does if a, b and `to` are bf16, a is on
+// the CPU or on meta, this machine's CPU has tiles, m > 0, `to` is dense along n, and the operands
+// have one of these two forms:
+// - forward form: a is dense along k, b is dense along k or n, and k and n are multiples of 32;
+// - weight gradient form: a is dense along m, b is dense along n, and m and n are multiples of 32.
 bool supports_tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to);
 
-// Returns whether tile_product() supports the product and is faster than LibTorch: if m is at most
-// 128 or, in the form of a weight gradient, if k is at most 2,048.
+// Returns whether tile_product() supports the product and is faster than LibTorch. It is faster for
+// m <= 128 in the forward form, and for k <= 2048 in the weight gradient form.
 bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to);
 
-// to <- a b + bias or, with `add`, to += a b, for products whose m (in the form of a weight
-// gradient, k) changes from call to call. LibTorch's oneDNN would compile a kernel for each size,
-// and keep a thousand of them. So if is_faster_in_tiles() is false, LibTorch computes the product
-// for the largest multiple of 128 rows of a (columns, for a weight gradient), and tile_product()
-// the rest. Requires supports_tile_product(). bias: [n]; undefined: none. It must be undefined with
-// `add` and for a weight gradient.
+// Computes to <- a b + bias or, with `add`, to <- to + a b, for products whose number of tokens
+// changes from call to call. The number of tokens is m in the forward form, and k in the weight
+// gradient form. Requires supports_tile_product(). bias: [n]; undefined: none. It must be undefined
+// with `add` and in the weight gradient form.
+//
+// If is_faster_in_tiles() is true, calls tile_product(). Otherwise LibTorch computes the largest
+// multiple of 128 tokens, and tile_product() the other tokens. LibTorch alone would let oneDNN
+// compile a kernel for each number of tokens and keep up to a thousand of them.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add);
 
-// to <- a b, rounded once; with `add`, to <- to + a b. Not differentiable. An element's bits depend
-// neither on the number of rows nor on the number of threads. Throws InternalError if
-// supports_tile_product() is false because of the operands' sizes or strides.
+// Computes to <- a b or, with `add`, to <- to + a b, accumulated in fp32 and rounded once. An
+// element's bits depend neither on the number of rows nor on the number of threads. A dispatcher
+// operator with implementations for the CPU and meta. Throws InternalError if sizes or strides have
+// neither of the two forms.
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add);
 
 }  // namespace colossal::ops

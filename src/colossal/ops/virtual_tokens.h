@@ -1,5 +1,7 @@
-// Attention to virtual tokens (see VirtualTokens in attention_rule.h). They are one more part of
-// the keys, which all ranks hold and all documents see.
+// Attention to virtual tokens, the trained keys and values of a prefix (VirtualTokens in
+// attention_rule.h). Models call attention(), which calls attention_with_virtual_tokens(). The
+// other functions are for ranks that compute attention in parts (attend() in attention.h): all
+// ranks hold the virtual tokens, and queries of all documents see them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,36 +12,39 @@
 
 namespace colossal::ops {
 
-// Returns the positions, each increased by `count`, the number of virtual tokens.
+// Returns `positions` shifted by `count`, the number of virtual tokens: the positions of tokens
+// that come after the virtual tokens.
 std::vector<Range> behind_virtual_tokens(const std::vector<Range>& positions, int64_t count);
 
-// Queries that see virtual tokens. query: [batch, heads, queries, head_size]. positions: of the
-// queries in their sequences, counted without virtual tokens.
+// Queries that see virtual tokens.
 struct VirtualTokenQueries {
-  at::Tensor query;
-  std::vector<Range> positions;
-  // [batch, sequence] int64: the document of each position of the whole sequence. Undefined: each
-  // sequence is one document.
+  at::Tensor query;              // [batch, heads, queries, head_size]
+  std::vector<Range> positions;  // of the queries in their sequences, without virtual tokens
+  // [batch, sequence] int64: the document number of each token of the whole sequence. Undefined:
+  // each sequence is one document.
   at::Tensor documents{};
 };
 
-// Computes the queries' attention to the virtual tokens and merges it into `result`, which holds
-// their attention to all other keys. Not differentiable.
+// Computes the attention of the queries to the virtual tokens, and merges it into `result`, which
+// holds the attention of the queries to all other keys. Not differentiable.
 void attend_virtual_tokens(const VirtualTokenQueries& queries, const VirtualTokens& tokens,
                            const AttentionRule& rule, const AttentionResult& result);
 
-// Returns the gradients of the virtual tokens' keys and values, in the accumulation type, as far as
-// they come from these queries. Adds the gradient of the queries to query_gradient. result: over
-// all keys. output_gradient: of result.output. If several ranks hold queries of a sequence, the
-// caller must sum the gradients that they get.
+// Returns the gradients of tokens.keys and tokens.values, summed over these queries, in fp64 for
+// fp64, otherwise in fp32. Adds the gradient of queries.query to query_gradient.
+//   result           the attention of the queries to all keys, after attend_virtual_tokens()
+//   output_gradient  of result.output
+// If several ranks hold queries of a sequence, the caller must sum the returned gradients over
+// these ranks.
 VirtualTokens attend_virtual_tokens_backward(const VirtualTokenQueries& queries,
                                              const VirtualTokens& tokens, const AttentionRule& rule,
                                              const AttentionResult& result,
                                              const at::Tensor& output_gradient,
                                              const at::Tensor& query_gradient);
 
-// Computes attention() with options.virtual_tokens, which must not be empty. Differentiable. Throws
-// InternalError unless it is causal self-attention without prefixes.
+// Computes attention() for options that have virtual tokens; parameters and result are those of
+// attention(). Differentiable. Throws InternalError if the attention is not causal, has prefixes or
+// query_documents, or has more queries than keys.
 at::Tensor attention_with_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
                                          const at::Tensor& value, const AttentionOptions& options);
 

@@ -1,5 +1,7 @@
-// The operations of attention on a block of scores, between the product of queries and keys and the
-// product with the values. See AttentionBlock.
+// The kernels soft_cap(), attention_probabilities(), attention_gradients(), kept_bits() and
+// inner_product() of VectorKernels. They work on a block of attention scores, between the product
+// of queries and keys and the product with the values. vector_kernels.h describes their parameters
+// and AttentionBlock, in which each lane is a query.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -10,10 +12,11 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// The running maximum is raised only when a score, in units of log2, exceeds it by more than this.
-// So outputs are rarely rescaled, and no exponential overflows.
+// The running maximum of a lane is raised only if a score exceeds it by more than kMaximumSlack, in
+// units of log2. So outputs are rarely rescaled, and no exponential overflows.
 constexpr int kMaximumSlack = 8;
 
+// BitsOf<Real>::Type: the unsigned integer type of Real's size.
 template <typename Real>
 struct BitsOf;
 template <>
@@ -25,11 +28,12 @@ struct BitsOf<double> {
   typedef uint64_t Type;
 };
 
-// Which operations a block of scores needs besides scaling. plain: none. masked: masks by limits
-// and documents. general: any of these, window, ALiBi and soft cap, as the fields of the block say.
+// Which operations a block of scores needs besides scaling. plain: none. masked: masking by limits
+// and documents. general: masking, window, ALiBi and soft cap, each as the fields of the block say.
 enum class BlockKind { plain, masked, general };
 
-// The lanes [lane, lane + Native<Real>::kLanes) of a block.
+// The lanes [lane, lane + Native<Real>::kLanes) of a block: one vector for each key. kDropout:
+// whether block.kept is given.
 template <typename Real, BlockKind kKind, bool kDropout>
 class LaneBlock {
  public:
@@ -60,9 +64,11 @@ class LaneBlock {
     inverse_cap_ = block.soft_cap == 0 ? 0 : static_cast<Real>(1 / block.soft_cap);
   }
 
+  // Returns the address of the lanes' stored scores of key `key`.
   Real* at(int64_t key) const { return scores_ + key * stride_; }
 
-  // Returns the scores of a key, scaled and with ALiBi; -infinity in lanes that do not see the key.
+  // Returns the scores of key `key`, scaled and with ALiBi; -infinity in lanes that do not see the
+  // key.
   [[gnu::always_inline]] Lanes scores(int64_t key) const {
     Lanes score = load_native(at(key)) * scale_;
     if constexpr (kKind == BlockKind::plain) return score;
@@ -78,8 +84,8 @@ class LaneBlock {
     return seen ? score : broadcast(-kInfinity);
   }
 
-  // Returns the gradients of a key's scores before the soft cap, given those after it. The block
-  // must still hold the capped scores.
+  // Returns the gradients of the scores of key `key` before the soft cap. gradient: their gradients
+  // after the soft cap. The block must still hold the capped scores.
   [[gnu::always_inline]] Lanes before_cap(const Lanes& gradient, int64_t key) const {
     if constexpr (kKind != BlockKind::general) return gradient;
     if (inverse_cap_ == 0) return gradient;
@@ -87,7 +93,7 @@ class LaneBlock {
     return gradient * (Real{1} - tangent * tangent);
   }
 
-  // Returns x, one number per lane for `key`, with dropout applied.
+  // Applies dropout to x, a number per lane that belongs to key `key`, and returns the result.
   [[gnu::always_inline]] Lanes drop(const Lanes& x, int64_t key) const {
     if constexpr (!kDropout) return x;
     typedef NativeVector<Bits> BitLanes;
@@ -134,6 +140,7 @@ inline void soft_cap(const AttentionBlock& block) {
   (block.type == ElementType::float64 ? soft_cap_as<double> : soft_cap_as<float>)(block);
 }
 
+// Returns whether a[lane] > b[lane] in at least one lane.
 template <typename Real>
 [[gnu::always_inline]] inline bool any_above(const NativeVector<Real>& a,
                                              const NativeVector<Real>& b) {
@@ -143,8 +150,9 @@ template <typename Real>
   return any != 0;
 }
 
-// top: the largest score of each lane. Raises the maxima that it exceeds by more than
-// kMaximumSlack, and rescales the sums and outputs of these lanes. Lanes are independent of each
+// Raises the running maximum to the lane's score in `top` in each lane where this score is larger
+// by more than kMaximumSlack, and rescales the lane's sum and outputs. top: the largest score of
+// each of the lanes [lane, lane + Native<Real>::kLanes) in a block. Lanes are independent of each
 // other, so vectors of any width give the same bits.
 template <typename Real>
 inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sums, int64_t lane,
@@ -164,7 +172,7 @@ inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sum
   }
 }
 
-// The running softmax of the lanes [lane, lane + Native<Real>::kLanes).
+// The running softmax (AttentionSums) of the lanes [lane, lane + Native<Real>::kLanes).
 template <typename Real>
 class LaneSums {
  public:
@@ -176,11 +184,13 @@ class LaneSums {
         maxima_(static_cast<Real*>(sums.maxima) + lane),
         totals_(static_cast<Real*>(sums.sums) + lane) {}
 
+  // Return and set the sums of 2^(score - maximum).
   Lanes total() const { return load_native(totals_); }
   void set_total(const Lanes& total) const { store_native<Real>(total, totals_); }
 
-  // Updates the maxima with the block's scores. Returns what to subtract from the scores before
-  // exponentiation: the maxima, or 0 for lanes that have seen no key.
+  // Updates the maxima with the block's scores, and rescales sums and outputs if needed. Returns
+  // the number to subtract from a lane's scores before 2^x is computed: the lane's maximum, or 0 if
+  // the lane has seen no key yet. lanes: the LaneBlock of the same lanes.
   template <typename Block>
   [[gnu::always_inline]] Lanes take_scores(const Block& lanes, const AttentionBlock& block) const {
     const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));
@@ -204,6 +214,7 @@ class LaneSums {
   Real* totals_;
 };
 
+// attention_probabilities() for one kind of block. kPairs: whether `pairs` is not null.
 template <typename Real, BlockKind kKind, bool kDropout, bool kPairs>
 inline void attention_probabilities_as(const AttentionBlock& block, const AttentionSums& sums,
                                        uint32_t* pairs) {
@@ -238,6 +249,7 @@ inline void attention_probabilities_as(const AttentionBlock& block, const Attent
   }
 }
 
+// attention_gradients() for one kind of block. kHalves: whether `halves` is not null.
 template <typename Real, BlockKind kKind, bool kDropout, bool kHalves>
 inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
                                    const void* logsumexps, const void* deltas,
@@ -279,12 +291,14 @@ inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
   }
 }
 
+// A compile-time constant as a type, for generic lambdas.
 template <auto kGiven>
 struct Constant {
   static constexpr auto kValue = kGiven;
 };
 
-// Calls run(kind, dropout) with compile-time constants for the operations that the block needs.
+// Calls run(kind, dropout) with two Constants: the BlockKind of the block, and whether it has
+// dropout.
 template <typename Run>
 inline void with_block_kind(const AttentionBlock& block, const Run& run) {
   const auto with_dropout = [&](auto kind) {

@@ -1,5 +1,6 @@
-// Products of matrices that fit into a cache, with a left operand of any strides. For kernels that
-// compute many such products, where a library would repack its operands at each call.
+// Products of small fp32 and fp64 matrices that fit into a cache. Flash attention computes many of
+// them; a BLAS library would repack the operands at each call. The left operand may have any
+// strides.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +9,24 @@
 
 namespace colossal::ops::kernels {
 
-// Strides are in elements: element (row, column) is data[row * row_stride + column *
-// column_stride].
+// A matrix in memory: element (row, column) is data[row * row_stride + column * column_stride].
 template <typename Element>
 struct Matrix {
   const Element* data;
   int64_t row_stride, column_stride;
 };
 
-// c [rows, columns] <- (add ? c : 0) + a b. a [rows, depth] may have any strides. The rows of b
-// [depth, columns] and of c are contiguous; b_stride and c_stride are from row to row, in elements.
-// columns: a multiple of 16 (fp32) or 8 (fp64). Each element of a b is summed over the depth in
-// ascending order; whether multiply-adds are fused depends on the CPU.
+// Computes c <- a b, or c <- c + a b if `add`.
+//   a  [rows, depth], any strides
+//   b  [depth, columns], with contiguous rows; b_stride is the distance of rows, in elements
+//   c  [rows, columns], with contiguous rows; c_stride is the distance of rows, in elements
+// columns must be a multiple of 16 for fp32, or of 8 for fp64. Each element of a b is summed over
+// the depth in ascending order. Whether multiply-adds are fused depends on the CPU.
 template <typename Real>
 using BlockProduct = void (*)(int64_t rows, int64_t columns, int64_t depth, const Matrix<Real>& a,
                               const Real* b, int64_t b_stride, Real* c, int64_t c_stride, bool add);
 
+// The kernels of one instruction set.
 struct BlockProductKernels {
   BlockProduct<float> float32;
   BlockProduct<double> float64;

@@ -1,12 +1,15 @@
-// One step of a transpose in registers.
+// A step of transposing a square matrix that is held in vector registers, one row per register.
+// transpose.h and pack.h use it.
 #pragma once
 
 namespace colossal::ops::kernels {
 namespace {
 
-// rows: a square matrix, kSize vectors of kSize unsigned integers each. Cuts it into submatrices of
-// side 2 * kStep and, in each, swaps the upper right block of side kStep with the lower left one.
-// The calls for kStep = 1, 2, 4 .. kSize / 2 together transpose the matrix.
+// Divides the matrix `rows` into square submatrices of side 2 * kStep. In each of them, swaps the
+// upper right quadrant with the lower left quadrant; both have side kStep. Calls for kStep = 1, 2,
+// 4, .., kSize / 2 transpose the matrix.
+//   kSize  number of rows and of columns, a power of two
+//   Row    vector of kSize unsigned integers
 template <int kSize, int kStep, typename Row>
 [[gnu::always_inline]] inline void exchange_blocks(Row* rows) {
   Row low, high;

@@ -1,8 +1,8 @@
-// exp() from basic IEEE operations, so that loops vectorize with the same bits on every CPU.
+// exp(x) and 2^x from basic IEEE operations, so that loops vectorize and give the same bits on
+// every CPU.
 //
-// x = n ln 2 + r, |r| <= ln 2 / 2; exp(x) = 2^n exp(r), with exp(r) by its Taylor series. Results
-// below about the smallest normal number become 0; so masks can use x = -infinity. NaN stays NaN. x
-// must not exceed 80 (float) or 700 (double).
+// In all functions, results below about the smallest normal number become 0. So masked scores can
+// be -infinity. NaN stays NaN. The functions do not handle overflow: x has an upper bound.
 #pragma once
 
 #include "colossal/ops/kernels/native_vector.h"
@@ -10,7 +10,9 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Relative error below 2e-7.
+// Returns exp(x), with a relative error below 2e-7. x must not exceed 80. Method: x = n ln 2 + r
+// with an integer n and |r| <= ln 2 / 2; then exp(x) = 2^n exp(r), with exp(r) by its Taylor
+// series.
 [[gnu::always_inline]] inline float exponential(float x) {
   const float rounder = 0x1.8p23F;  // adding it leaves the nearest integer in the low bits
   const float shifted = x * 0x1.715476p0F + rounder;
@@ -30,7 +32,8 @@ namespace {
   return x < -87.0F ? 0.0F : series * power;
 }
 
-// Relative error below 5e-16.
+// Returns exp(x), with a relative error below 5e-16. x must not exceed 700. Uses the method of the
+// float version.
 [[gnu::always_inline]] inline double exponential(double x) {
   const double rounder = 0x1.8p52;
   const double shifted = x * 0x1.71547652b82fep0 + rounder;
@@ -56,7 +59,8 @@ namespace {
   return x < -708.0 ? 0.0 : series * power;
 }
 
-// Returns 2^f for |f| <= 1/2, by a polynomial fitted for the least relative error.
+// Returns 2^f for each lane, by a polynomial fitted for the least relative error. |f| must be at
+// most 1/2.
 [[gnu::always_inline]] inline NativeVector<float> power_series(NativeVector<float> f) {
   NativeVector<float> series = 0x1.5c08e6p-10F * f + 0x1.3d0c52p-7F;
   series = series * f + 0x1.c6b6e4p-5F;
@@ -65,9 +69,8 @@ namespace {
   return series * f + 0x1.000002p+0F;
 }
 
-// Returns 2^x of each lane, as follows: x = n + f, |f| <= 1/2; 2^x = 2^n 2^f. Results below the
-// smallest normal number become 0; NaN stays NaN. x must not exceed 127 (float) or 1023 (double).
-// Relative error of the float version below 2e-7.
+// Returns 2^x for each lane, with a relative error below 2e-7. x must not exceed 127. Method: x = n
+// + f with an integer n and |f| <= 1/2; then 2^x = 2^n 2^f.
 [[gnu::always_inline]] inline NativeVector<float> power_of_two(NativeVector<float> x) {
   const float rounder = 0x1.8p23F;
   const NativeVector<float> shifted = x + rounder;
@@ -78,7 +81,7 @@ namespace {
   return x < -126.0F ? NativeVector<float>{} : series * power;
 }
 
-// Relative error below 5e-16.
+// Returns 2^x for each lane, with a relative error below 5e-16. x must not exceed 1023.
 [[gnu::always_inline]] inline NativeVector<double> power_of_two(NativeVector<double> x) {
   const double rounder = 0x1.8p52;
   const NativeVector<double> shifted = x + rounder;

@@ -1,4 +1,6 @@
-// Loops of the products of few rows: tiles of rows and outputs whose sums stay in registers.
+// The loops of the kernels of few_rows.h, as templates over the format of the numbers. They compute
+// y in tiles of a few rows and outputs, whose sums stay in registers. multiply_rows() is for
+// weights [outputs, depth], multiply_rows_in_out() for weights [depth, outputs].
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -9,34 +11,40 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Outputs per tile. It is also the number of rows of the weight [outputs, depth] that are read side
-// by side.
+// For weights [outputs, depth]: outputs per tile, that is, rows of the weight that are read side by
+// side.
 constexpr int kTileOutputs = 4;
-// Rows of x per tile: as many as fit into registers beside the tile's weights.
+// For weights [outputs, depth]: rows of x per tile, as many as fit into registers beside the
+// weights.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 6;
 #else
 constexpr int kTileRows = 2;
 #endif
-// For a weight [depth, outputs]: kTileVectors is the number of vectors of outputs per tile;
-// kRowsAhead is how many rows ahead the weight is prefetched.
+// For weights [depth, outputs]: vectors of outputs per tile.
 #if defined(__AVX512F__)
 constexpr int kTileVectors = 8;
 #else
 constexpr int kTileVectors = 4;
 #endif
+// For weights [depth, outputs]: how many rows of the weight ahead of its use it is prefetched.
 constexpr int64_t kRowsAhead = 16;
-// Rows of x that one pass over the weight multiplies; they stay in the second-level cache.
+// For weights [outputs, depth]: maximum number of rows of x that one pass over the weight
+// multiplies; these rows stay in the second-level cache.
 constexpr int64_t kRowsTogether = 48;
 
-// A format defines how numbers are read and multiplied:
-//   Element    the type in memory
-//   Sum        the type of a bias and of the final sum
-//   kStep      numbers per vector
-//   Loaded, load(), Sums, multiply_add(), sum(): vectors of numbers and of sums
-//   widen(), narrow(): convert an Element to a Sum and back
+// A format is a class that defines how numbers are read and multiplied:
+//   Element          type of a number in memory
+//   Sum              type of a sum of products
+//   kStep            numbers per vector
+//   Loaded, load()   a vector of kStep numbers; reads it from memory
+//   Sums             a vector of partial sums
+//   multiply_add()   returns sums plus the products of two Loaded, lane by lane or in pairs
+//   sum()            returns the sum of all lanes of a Sums
+//   widen()          converts an Element to a Sum
+//   narrow()         rounds a Sum to an Element
 
-// Loads `count` numbers, fewer than a vector has, and pads the vector with zeros.
+// Loads from[0, count), where count < Format::kStep, and pads the vector with zeros.
 template <typename Format>
 [[gnu::always_inline]] inline typename Format::Loaded load_rest(
     const typename Format::Element* from, int64_t count) {
@@ -45,8 +53,9 @@ template <typename Format>
   return Format::load(rest);
 }
 
-// Computes kRows rows of kOutputs outputs. ahead: prefetch the weights kBytesAhead bytes after this
-// tile's; if false, prefetch this tile's own weights.
+// Computes one tile: rows [row, row + kRows) and outputs [output, output + kOutputs) of y. ahead:
+// prefetch the weights that lie kBytesAhead bytes after the tile's weights; if false, prefetch the
+// tile's own weights.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {
@@ -90,8 +99,8 @@ template <typename Format, int kRows, int kOutputs>
   }
 }
 
-// Computes rows [row, end) of kOutputs outputs; the last rows, if fewer than kRows, by smaller
-// tiles.
+// Computes rows [row, end) and outputs [output, output + kOutputs) of y, in tiles of kRows rows.
+// The last rows, if fewer than kRows, are computed in smaller tiles. ahead: for the first tile.
 template <typename Format, int kRows, int kOutputs>
 inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t end, int64_t output,
                              bool ahead) {
@@ -104,6 +113,7 @@ inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t en
   }
 }
 
+// A MultiplyRows for weights [outputs, depth].
 template <typename Format>
 inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end) {
   for (int64_t row = 0; row < product.rows; row += kRowsTogether) {
@@ -119,8 +129,8 @@ inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end
   }
 }
 
-// Computes kRows rows of `count` outputs of a weight [depth, outputs]. count: the elements of
-// kVectors vectors or, if kVectors is 1, fewer.
+// Computes one tile for a weight [depth, outputs]: rows [row, row + kRows) and outputs [output,
+// output + count) of y. count: kVectors * Format::kStep, or less if kVectors is 1.
 template <typename Format, int kRows, int kVectors>
 [[gnu::always_inline]] inline void multiply_columns(const RowsProduct& product, int64_t row,
                                                     int64_t output, int64_t count) {
@@ -156,6 +166,8 @@ template <typename Format, int kRows, int kVectors>
   }
 }
 
+// Computes all rows, and outputs [output, output + count), for a weight [depth, outputs]. count: as
+// for multiply_columns().
 template <typename Format, int kVectors>
 inline void multiply_rows_of_columns(const RowsProduct& product, int64_t output, int64_t count) {
   int64_t row = 0;
@@ -165,6 +177,7 @@ inline void multiply_rows_of_columns(const RowsProduct& product, int64_t output,
   if (row < product.rows) multiply_columns<Format, 1, kVectors>(product, row, output, count);
 }
 
+// A MultiplyRows for weights [depth, outputs].
 template <typename Format>
 inline void multiply_rows_in_out(const RowsProduct& product, int64_t begin, int64_t end) {
   constexpr int64_t kStep = Format::kStep, kTogether = kTileVectors * kStep;

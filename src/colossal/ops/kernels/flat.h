@@ -1,4 +1,5 @@
-// Conversion, accumulation, norm, finiteness check and the AdamW update of flat arrays.
+// The kernels convert(), accumulate(), squared_norm(), all_finite() and adamw() of VectorKernels,
+// which describes their parameters. A function whose name ends in _as computes in one compute type.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -27,6 +28,7 @@ inline void convert(const void* from, ElementType from_type, void* to, ElementTy
   (wide ? convert_as<double> : convert_as<float>)(from, from_type, to, to_type, count, scale);
 }
 
+// Computes to[i] <- to[i] + from[i] for i in [0, count).
 template <typename Real>
 inline void add_block(const Real* __restrict from, Real* __restrict to, int64_t count) {
   for (int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -71,8 +73,9 @@ inline double squared_norm(const void* data, ElementType type, int64_t count) {
   return sum_lanes<double>((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// exponent: the bits of the exponent. Returns whether all numbers are finite, that is, have a zero
-// among these bits.
+// Returns whether all of `count` floating-point numbers are finite. Bits: the unsigned integer of
+// their size. exponent: the mask of the exponent bits; these bits are all ones exactly for infinity
+// and NaN.
 template <typename Bits>
 inline bool exponents_below(const void* data, int64_t count, Bits exponent) {
   const Bits* bits = static_cast<const Bits*>(data);
@@ -97,6 +100,7 @@ inline double square_root(double x) {
   return __builtin_sqrt(x);
 }
 
+// Updates `count` elements: weight, first moment and second moment. Computes in Real.
 template <typename Real>
 inline void adamw_block(Real* __restrict weight, Real* __restrict first, Real* __restrict second,
                         const Real* __restrict gradient, int64_t count,

@@ -1,4 +1,4 @@
-// The sum of a vector's lanes, in a fixed order.
+// The sum of the lanes of a NativeVector, in an order that depends only on the number of lanes.
 #pragma once
 
 #include "colossal/ops/kernels/native_vector.h"
@@ -6,14 +6,16 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// kLanes: 0, 1 .. half the number of lanes - 1. Returns the lower half of v plus the upper half.
+// Returns the lower half of v plus the upper half, lane by lane. kLanes: the indices of the lower
+// half, 0, 1, .., number of lanes / 2 - 1.
 template <int... kLanes, typename Vector>
 [[gnu::always_inline]] inline auto halves_added(const Vector& v) {
   return __builtin_shufflevector(v, v, kLanes...) +
          __builtin_shufflevector(v, v, (kLanes + static_cast<int>(sizeof...(kLanes)))...);
 }
 
-// Adds the upper half of the lanes to the lower half until one number is left, and returns it.
+// Returns the sum of all lanes. Adds the upper half of the lanes to the lower half, then does so
+// with the result, until one number is left.
 template <typename Number>
 [[gnu::always_inline]] inline Number folded_sum(const NativeVector<Number>& v) {
   constexpr int64_t kLanes = Native<Number>::kLanes;

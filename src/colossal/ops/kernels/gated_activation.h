@@ -1,5 +1,6 @@
-// Gated linear units (N. Shazeer, "GLU Variants Improve Transformer", 2020): act(gate) * up, with
-// act(x) = x * factor(x). factor(x) is a sigmoid: of x for SwiGLU, of a cubic polynomial in x for
+// The kernels swiglu(), geglu() and their backward of VectorKernels: gated linear units (N.
+// Shazeer, "GLU Variants Improve Transformer", 2020). The result is act(gate) * up, where act(x) =
+// x * factor(x). factor(x) is sigmoid(x) for SwiGLU, and the sigmoid of a cubic polynomial in x for
 // GeGLU (gelu.h).
 #pragma once
 
@@ -10,19 +11,22 @@
 namespace colossal::ops::kernels {
 namespace {
 
+// SiLU as a gate. Real: the compute type, float or double.
 template <typename RealType>
 struct SiluGate {
   using Real = RealType;
+  // Returns factor(x).
   static NativeVector<Real> factor(NativeVector<Real> x) {
     return sigmoid_of_power<Real>(static_cast<Real>(-kLog2OfE) * x);
   }
-  // Returns x * open'(x), so that act'(x) = factor(x) + slope_term(x, factor(x)). The argument
-  // `open` is factor(x).
+  // Returns x * factor'(x), where factor' is the derivative. The argument `factor` must be
+  // factor(x). So act'(x) = factor(x) + slope_term(x, factor(x)).
   static NativeVector<Real> slope_term(NativeVector<Real> x, NativeVector<Real> factor) {
     return x * factor * (Real{1} - factor);
   }
 };
 
+// GELU in its tanh approximation as a gate, with the same members as SiluGate.
 template <typename RealType>
 struct GeluGate {
   using Real = RealType;
@@ -32,6 +36,7 @@ struct GeluGate {
   }
 };
 
+// Computes to[i] = gate[i] * factor(gate[i]) * up[i]. Gate: SiluGate or GeluGate.
 template <typename Gate>
 inline void gated(const void* gate, const void* up, void* to, ElementType type, int64_t count) {
   using Real = typename Gate::Real;
@@ -51,6 +56,7 @@ inline void gated(const void* gate, const void* up, void* to, ElementType type, 
   }
 }
 
+// Computes the gradients of gate and up. gradient: of the result of gated().
 template <typename Gate>
 inline void gated_backward(const void* gradient, const void* gate, const void* up,
                            void* gate_gradient, void* up_gradient, ElementType type,

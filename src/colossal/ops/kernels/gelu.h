@@ -1,5 +1,6 @@
-// GELU by the tanh approximation: x * gate(x), where gate(x) = 0.5 (1 + tanh(u)) = 1 / (1 +
-// exp(-2u)) and u = sqrt(2/pi) (x + 0.044715 x^3).
+// The kernels gelu_new() and gelu_new_backward() of VectorKernels: GELU in its tanh approximation,
+// x * gate(x). Here gate(x) = 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2 u)), and u = sqrt(2/pi) (x +
+// 0.044715 x^3).
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr double kTwiceRoot = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double kCubic = 0.044715;
 
+// Returns gate(x).
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> gelu_gate(NativeVector<Real> x) {
   constexpr double kScale = -kTwiceRoot * kLog2OfE;
@@ -18,8 +20,9 @@ template <typename Real>
   return sigmoid_of_power<Real>(x * (linear + cubic * (x * x)));
 }
 
-// Returns x * gate'(x) = x * gate (1 - gate) * 2u', given gate = gate(x). So the derivative of x *
-// gate(x) is gate(x) + gelu_slope_term(x, gate(x)).
+// Returns x * gate'(x), where gate' is the derivative. The argument `gate` must be gate(x). So the
+// derivative of x * gate(x) is gate(x) + gelu_slope_term(x, gate(x)). Formula: x * gate (1 - gate)
+// * 2 u', with the derivative u' of u.
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> gelu_slope_term(NativeVector<Real> x,
                                                                  NativeVector<Real> gate) {

@@ -1,4 +1,4 @@
-// tanh() of vectors from basic IEEE operations, which give the same bits on every CPU. NaN stays
+// tanh(x) of vectors from basic IEEE operations, which give the same bits on every CPU. NaN stays
 // NaN.
 #pragma once
 
@@ -8,8 +8,9 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Computes x P(x^2) / Q(x^2), a rational function fitted for |x| <= 9; |x| above 9 counts as 9,
-// where |tanh| is almost 1. Relative error below 5e-7.
+// Returns tanh(x) for each lane, with a relative error below 5e-7. Computes x P(x^2) / Q(x^2) with
+// polynomials P and Q that are fitted for |x| <= 9. For larger |x|, returns the value at 9 or -9,
+// which is almost 1 or -1.
 [[gnu::always_inline]] inline NativeVector<float> hyperbolic_tangent(NativeVector<float> x) {
   const NativeVector<float> end = broadcast(9.0F);
   x = x > end ? end : x < -end ? -end : x;
@@ -25,8 +26,9 @@ namespace {
   return x * top / bottom;
 }
 
-// For |x| below 5/8: the rational approximation of S. Moshier's Cephes library; else
-// 1 - 2 / (1 + exp(2 |x|)) with the sign of x. Relative error below 1e-15.
+// Returns tanh(x) for each lane, with a relative error below 1e-15. For |x| < 5/8, uses the
+// rational approximation of S. Moshier's Cephes library. Otherwise computes 1 - 2 / (1 + exp(2
+// |x|)) with the sign of x.
 [[gnu::always_inline]] inline NativeVector<double> hyperbolic_tangent(NativeVector<double> x) {
   const NativeVector<double> z = x * x;
   NativeVector<double> top = -9.64399179425052238628e-1 * z - 9.92877231001918586564e1;

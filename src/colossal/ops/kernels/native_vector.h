@@ -1,6 +1,7 @@
-// Vectors as wide as the registers of the instruction set that a source file is compiled for. For
-// loops whose lanes are independent, so that their results have the same bits for any width. A
-// NativeVector fits into one register; the compiler splits a Vector of block.h, which may be wider.
+// NativeVector: a vector as wide as a register of the instruction set that a source file is
+// compiled for. Use it in loops whose lanes are independent, so that results have the same bits for
+// any width. (Vector of block.h always has 64 bytes; the compiler splits it if registers are
+// narrower.)
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,8 @@ constexpr int64_t kNativeBytes = 32;
 constexpr int64_t kNativeBytes = 16;
 #endif
 
+// Native<Number>::Type: the vector type; elements are accessed by []. kLanes: its number of
+// elements.
 template <typename Number>
 struct Native {
   typedef Number Type __attribute__((vector_size(kNativeBytes)));
@@ -25,6 +28,7 @@ struct Native {
 template <typename Number>
 using NativeVector = typename Native<Number>::Type;
 
+// Load and store a vector at an address of any alignment.
 template <typename Number>
 [[gnu::always_inline]] inline NativeVector<Number> load_native(const Number* from) {
   NativeVector<Number> vector;
@@ -37,14 +41,14 @@ template <typename Number>
   __builtin_memcpy(to, &vector, sizeof vector);
 }
 
-// Returns `number` in all lanes. It subtracts zero, which changes no number, not even -0.
+// Returns a vector with `number` in all lanes. (Subtracting zero changes no number, not even -0.)
 template <typename Number>
 [[gnu::always_inline]] inline NativeVector<Number> broadcast(Number number) {
   return number - NativeVector<Number>{};
 }
 
-// Rounds each lane to bf16, to nearest with ties to even. The bf16 bits are the high half of the
-// lane; the low half is not defined.
+// Rounds each lane to bf16, to nearest with ties to even; NaN stays NaN. The bits of the bf16
+// number are the high 16 bits of the returned lane; the low 16 bits are not defined.
 [[gnu::always_inline]] inline NativeVector<uint32_t> rounded_bits(NativeVector<float> value) {
   typedef NativeVector<uint32_t> Bits;
   const Bits bits = (Bits)value;
@@ -52,7 +56,7 @@ template <typename Number>
   return value != value ? broadcast(uint32_t{0x7FC00000}) : rounded;
 }
 
-// As many bf16 numbers as a NativeVector<float> has lanes.
+// A vector of bf16 numbers, with as many lanes as a NativeVector<float>.
 typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
 
 // Loads bf16 numbers and converts them to fp32.
@@ -62,7 +66,7 @@ typedef uint16_t Halves __attribute__((vector_size(kNativeBytes / 2)));
   return (NativeVector<float>)(__builtin_convertvector(halves, NativeVector<uint32_t>) << 16);
 }
 
-// Stores the high half of each lane, as of rounded_bits().
+// Stores the high 16 bits of each lane: the bf16 numbers that rounded_bits() returned.
 [[gnu::always_inline]] inline void store_halves(const NativeVector<uint32_t>& bits, uint16_t* to) {
   const Halves halves = __builtin_convertvector(bits >> 16, Halves);
   __builtin_memcpy(to, &halves, sizeof halves);

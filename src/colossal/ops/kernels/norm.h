@@ -1,8 +1,9 @@
-// Rows of layer norm (J. L. Ba et al., "Layer Normalization", 2016) and of RMS norm (B. Zhang and
-// R. Sennrich, "Root Mean Square Layer Normalization", 2019): y = factor * n + bias with n = (x -
-// mean) * inverse_deviation, where the factor is weight, 1 + weight or 1. The functions are those
-// of VectorKernels; each passes once over a row. A caller calls several in turn while the row is in
-// the first-level cache.
+// The kernels of VectorKernels for a row of layer norm (J. L. Ba et al., "Layer Normalization",
+// 2016) or of RMS norm (B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization", 2019):
+// add_row(), sum_row(), squared_deviations(), normalize(), norm_gradient_sums() and
+// norm_input_gradient(). vector_kernels.h describes their parameters and NormRow. Each kernel
+// passes once over the row. A caller calls several kernels for one row, while the row is in the
+// first-level cache.
 #pragma once
 
 #include <type_traits>
@@ -13,8 +14,9 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Reads element i of a row, or the vector of elements that begins at i, and converts from Element
-// to the compute type. Value: a number or a NativeVector of the compute type.
+// Returns element i of a row, or the vector of elements that begins at i, converted to the compute
+// type. Element: the type in memory; a type of 2 bytes is bf16. Value: the compute type (one
+// element is read), or a NativeVector of it (a vector is read).
 template <typename Value, typename Element>
 [[gnu::always_inline]] inline Value read(const void* row, int64_t i) {
   const Element* const from = static_cast<const Element*>(row) + i;
@@ -29,6 +31,8 @@ template <typename Value, typename Element>
   }
 }
 
+// Writes `value`, a number or a vector, to element i of a row or to the elements from i on, rounded
+// to Element.
 template <typename Element, typename Value>
 [[gnu::always_inline]] inline void write(const Value& value, void* row, int64_t i) {
   Element* const to = static_cast<Element*>(row) + i;
@@ -41,7 +45,8 @@ template <typename Element, typename Value>
   }
 }
 
-// Calls use<Real, Element>(): Real is the compute type, Element the type in memory.
+// Calls use<Real, Element>() for rows of type `type`, and returns its result. Real: the compute
+// type. Element: the type in memory.
 template <typename Use>
 [[gnu::always_inline]] inline auto with_types(ElementType type, const Use& use) {
   if (type == ElementType::float64) return use.template operator()<double, double>();
@@ -49,8 +54,8 @@ template <typename Use>
   return use.template operator()<float, uint16_t>();
 }
 
-// Calls visit<Value>(i) so that all elements [0, count) are visited: Value is a vector that begins
-// at i or, at the end of the row, the single element i.
+// Visits all elements [0, count) of a row. Calls visit<NativeVector<Real>>(i) for each whole vector
+// of elements, which begins at i. Then calls visit<Real>(i) for each remaining element i.
 template <typename Real, typename Visit>
 [[gnu::always_inline]] inline void visit_row(int64_t count, const Visit& visit) {
   int64_t i = 0;
@@ -60,12 +65,15 @@ template <typename Real, typename Visit>
   for (; i < count; ++i) visit.template operator()<Real>(i);
 }
 
-// A row is summed in kSumLanes lanes: element i is added to lane i % kSumLanes, and then the upper
-// half of the lanes to the lower half until one is left. So vectors of any width give the same
-// bits. There are enough lanes for independent additions that hide the latency of an addition.
+// A row is summed in kSumLanes partial sums: element i is added to partial sum i % kSumLanes. Then
+// sum_by_halves() adds the partial sums. This order does not depend on the width of a vector, so
+// all instruction sets give the same bits. There are enough partial sums to hide the latency of an
+// addition.
 template <typename Real>
 constexpr int64_t kSumLanes = 128 / static_cast<int64_t>(sizeof(Real));
 
+// Returns the sum of lanes[0, kSumLanes). Adds the upper half of the lanes to the lower half until
+// one number is left. Overwrites `lanes`.
 template <typename Real>
 inline double sum_by_halves(Real* lanes) {
   for (int64_t width = kSumLanes<Real> / 2; width > 0; width /= 2) {
@@ -74,9 +82,9 @@ inline double sum_by_halves(Real* lanes) {
   return lanes[0];
 }
 
-// totals[k] <- the sum of the terms that visit(i, sums) adds to sums[k] for the elements of a row.
-// It is called with a vector of elements that begins at i and vectors `sums`, or with the single
-// element i and numbers `sums`.
+// Computes kSums sums over the elements [0, count) of a row, and writes them to totals[0, kSums).
+// Calls visit(i, sums), which must add the terms of element i to sums[0, kSums). If `sums` points
+// to vectors, visit() must add the terms of the vector of elements that begins at i instead.
 template <typename Real, int kSums, typename Visit>
 [[gnu::always_inline]] inline void sum_terms(int64_t count, double* totals, const Visit& visit) {
   constexpr int64_t kLanes = Native<Real>::kLanes;
@@ -138,10 +146,11 @@ inline double squared_deviations(const void* x, double given_mean, ElementType t
   return total;
 }
 
-// The factor on n.
+// The factor of the normalized row: 1, weight, or 1 + weight.
 enum class Multiplier { none, weight, one_and_weight };
 
-// Calls use<Real, Element, kMultiplier>().
+// Calls use<Real, Element, kMultiplier>() with the types and the Multiplier of `row`, and returns
+// its result.
 template <typename Use>
 [[gnu::always_inline]] inline auto with_types_and_multiplier(const NormRow& row, const Use& use) {
   return with_types(row.type, [&]<typename Real, typename Element>() {
@@ -153,6 +162,8 @@ template <typename Use>
   });
 }
 
+// Returns `value`, which belongs to element i or to the vector of elements from i on, times the
+// factor of the row.
 template <typename Value, typename Real, typename Element, Multiplier kMultiplier>
 [[gnu::always_inline]] inline Value multiplied(const Value& value, const NormRow& row, int64_t i) {
   if constexpr (kMultiplier == Multiplier::none) {
@@ -184,6 +195,7 @@ inline void normalize(const NormRow& row, const void* bias, void* to) {
   });
 }
 
+// norm_gradient_sums() for given types. kBias: whether bias_gradient is not null.
 template <typename Real, typename Element, Multiplier kMultiplier, bool kBias>
 inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gradient,
                                               void* weight_gradient, void* bias_gradient) {

@@ -1,4 +1,5 @@
-// Repacks operands of products of bf16 matrices, and rounds the fp32 results of such products.
+// The kernels transpose_pairs() and round_block() of VectorKernels, for products of bf16 matrices:
+// one packs operands, the other rounds fp32 results. vector_kernels.h describes their parameters.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,14 +9,14 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Tiles of kTile pairs of rows by kTile columns are transposed in registers.
+// Transposes are made in registers, in tiles of kTile pairs of rows by kTile columns.
 constexpr int64_t kTile = 16;
 
 typedef uint32_t PairVector __attribute__((vector_size(kVectorBytes)));
 typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
 
-// Returns pairs of bf16 numbers: lane i has first[i] in the low half and second[i] in the high
-// half.
+// Returns 16 pairs of bf16 numbers: lane i has first[i] in the low 16 bits and second[i] in the
+// high 16 bits.
 [[gnu::always_inline]] inline PairVector load_pairs(const uint16_t* first, const uint16_t* second) {
   HalfVector low, high;
   __builtin_memcpy(&low, first, sizeof low);
@@ -23,6 +24,7 @@ typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
   return __builtin_convertvector(low, PairVector) | __builtin_convertvector(high, PairVector) << 16;
 }
 
+// transpose_pairs() for one tile: 2 * kTile rows and kTile columns of `from`.
 [[gnu::always_inline]] inline void transpose_tile(const uint16_t* from, int64_t from_stride,
                                                   uint32_t* to, int64_t to_stride) {
   PairVector rows[kTile];
@@ -40,8 +42,7 @@ typedef uint16_t HalfVector __attribute__((vector_size(kVectorBytes / 2)));
   }
 }
 
-// Does what transpose_pairs() does, element by element, for the rows and columns outside whole
-// tiles.
+// transpose_pairs() element by element, for rows and columns that do not fill a tile.
 inline void transpose_edge(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                            uint32_t* to, int64_t to_stride) {
   for (int64_t row = 0; row < rows; row += 2) {
@@ -68,6 +69,7 @@ inline void transpose_pairs(const uint16_t* from, int64_t from_stride, int64_t r
                  to + whole_rows / 2, to_stride);
 }
 
+// round_block() with or without a bias.
 template <bool with_bias>
 inline void round_rows(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
                        const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride) {

@@ -1,4 +1,6 @@
-// Unpacks weights in NF4 and int8 (ops/packed_weight.h): codes to levels, and levels times a scale.
+// The kernels levels_of_nf4(), levels_of_int8() and scale_levels() of VectorKernels. They unpack
+// weights in nf4 and int8 (ops/packed_weight.h): convert codes to levels, and multiply levels by a
+// scale. vector_kernels.h describes their parameters.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +17,8 @@ typedef uint8_t SixteenBytes __attribute__((vector_size(16)));
 typedef int32_t SixteenIndices __attribute__((vector_size(64)));
 typedef float SixteenLevels __attribute__((vector_size(64)));
 
-// Looks up the levels of sixteen codes, 8 bytes, in one instruction: one register holds all levels.
+// Writes the levels of the 16 codes in codes[0, 8) to to[0, 16). All levels are in one register, so
+// one instruction does the look-up.
 inline void look_up(const uint8_t* codes, const SixteenLevels& levels, float* to) {
   EightBytes pairs;
   std::memcpy(&pairs, codes, sizeof pairs);
@@ -44,7 +47,7 @@ inline void levels_of_int8(const int8_t* codes, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = codes[i];
 }
 
-// bf16 is rounded to nearest, ties to even. The products must be finite.
+// Rounds to bf16 to nearest, ties to even. The products must be finite.
 inline void scale_levels(const float* levels, float scale, int64_t count, void* to,
                          ElementType type) {
   if (type == ElementType::float32) {

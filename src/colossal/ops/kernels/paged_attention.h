@@ -1,4 +1,5 @@
-// Attention of one token's queries to keys and values in the pages of a KV cache.
+// The kernel of ops/paged_attention.h: attention of the queries of one token, for one K/V head, to
+// keys and values in the pages of a KV cache.
 #pragma once
 
 #include <cstdint>
@@ -8,48 +9,54 @@
 
 namespace colossal::ops::kernels {
 
-// The page size is a multiple of this many positions.
+// The page size must be a multiple of kPagePositions positions.
 inline constexpr int64_t kPagePositions = 16;
 
-// Queries of one token, all of which use the same K/V head. "Real" below: float64 for float64
-// elements, else float32.
+// Arguments of the kernel: the queries of one token that share a K/V head (the query heads of one
+// group). The kernel computes in "Real", which is double for float64 elements, otherwise float.
 struct PagedQueries {
-  ElementType type;  // of queries and outputs; of keys and values if key_scales is null
-  const void* queries;
-  int64_t query_stride;  // from one query to the next, in elements
-  int64_t count, head_size, value_size;
+  ElementType type;      // of queries and outputs; of keys and values if key_scales is null
+  const void* queries;   // [count, head_size]
+  int64_t query_stride;  // distance of queries, in elements
+  int64_t count, head_size, value_size;  // count: number of queries
 
-  // Page p of this head: keys [head_size, page_size] at keys + p * key_page, values [page_size,
-  // value_size] at values + p * value_page, offsets in elements.
+  // Pages of the K/V head. Page p has the keys [head_size, page_size] at keys + p * key_page, and
+  // the values [page_size, value_size] at values + p * value_page. Offsets are in elements, and
+  // page_size is in positions.
   const void* keys;
   const void* values;
   int64_t key_page, value_page, page_size;
-  // If not null, keys and values are int8 and those of each position are multiplied by a scale,
-  // [page_size] at scales + p * scale_page. Null: keys and values are of `type`.
+  // For int8 keys and values: the factor of each position's key and value. Page p has the factors
+  // [page_size] at key_scales + p * scale_page and at value_scales + p * scale_page. Null: keys and
+  // values are of type `type`.
   const float* key_scales;
   const float* value_scales;
   int64_t scale_page;
-  const int64_t* pages;  // page numbers of the sequence, in order of positions
+  // Page numbers of the sequence: page pages[i] holds the positions from i * page_size on.
+  const int64_t* pages;
 
-  int64_t begin, end;    // positions of the keys that are seen; the token is at position end - 1
-  double scale;          // of the scores
-  double soft_cap;       // 0: no cap
-  const double* slopes;  // ALiBi slopes, one for each query; null: none
-  const double* sinks;   // attention sinks, one for each query; null: none
+  int64_t begin, end;    // range of positions whose keys are seen; the token is at end - 1
+  double scale;          // factor of the scores
+  double soft_cap;       // as AttentionOptions::soft_cap; 0: no cap
+  const double* slopes;  // [count]: ALiBi slope of each query; null: no ALiBi
+  const double* sinks;   // [count]: attention sink of each query; null: no sinks
 
-  void* scratch;  // [paged_scratch()] Real
-  void* outputs;
-  int64_t output_stride;
-  void* logsumexps;  // [count] Real: natural logarithms of the softmax denominators, with sinks
+  void* scratch;          // memory for paged_scratch() numbers of type Real
+  void* outputs;          // [count, value_size]; written
+  int64_t output_stride;  // distance of outputs, in elements
+  // [count] Real; written: natural logarithm of each query's softmax denominator, which includes
+  // the sink.
+  void* logsumexps;
 };
 
-// Returns the size of PagedQueries::scratch, in numbers of type Real. positions: at least those of
-// all pages that hold keys from begin to end.
+// Returns the size of PagedQueries::scratch, in numbers of type Real. positions: number of
+// positions of all pages that hold keys in [begin, end), or more.
 inline int64_t paged_scratch(int64_t count, int64_t positions, int64_t head_size,
                              int64_t value_size) {
   return count * (positions + 2 * kPagePositions + head_size + value_size);
 }
 
+// Computes queries.outputs and queries.logsumexps.
 using PagedAttentionKernel = void (*)(const PagedQueries& queries);
 
 // Returns the kernel for an instruction set; null if the build or this CPU does not support it.

@@ -1,6 +1,7 @@
-// Prefetches a weight that is read once, in the order in which it is stored. Kernels read a few
-// rows of the weight side by side, but the hardware prefetcher follows one stream far better than
-// several short ones: prefetching in software doubled the bandwidth.
+// Software prefetching of weights, for kernels that read a few rows of a weight side by side. The
+// hardware prefetcher follows one long stream of addresses far better than several short streams.
+// Kernels therefore prefetch a weight in the order in which it is stored, which doubled the
+// bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,12 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// How far ahead to prefetch: far enough to hide the latency of memory, near enough that the data
-// stay in the first-level cache until they are used.
+// How many bytes ahead of its use a weight is prefetched. The distance hides the latency of memory,
+// but the data still stay in the first-level cache until they are used.
 constexpr int64_t kBytesAhead = 8192;
 constexpr int64_t kLine = 64;  // bytes of a cache line
 
+// Prefetches the cache line that contains address `line` into all caches. Any address is allowed.
 [[gnu::always_inline]] inline void prefetch(const void* line) {
   __builtin_prefetch(line, /*write=*/0, /*locality: all caches=*/3);
 }

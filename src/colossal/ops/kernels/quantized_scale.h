@@ -1,5 +1,5 @@
-// Reads the scales of quantized weights, and stores the results of products as bf16 or Real.
-// Included only by source files that are compiled for one instruction set each, as block.h is.
+// Helpers of the kernels of quantized_rows.h: read scales, and store results of products. Included
+// only by source files that are compiled for one instruction set each, as block.h is.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,14 +8,15 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Converts fp16 bits of a finite number. The bits after the shift, read as fp32, are the number
-// times 2^-112, also if the fp16 number is subnormal.
+// Converts the bits of a finite fp16 number to fp32. (Exponent and fraction, shifted to their
+// places in an fp32 number, are the magnitude times 2^-112, also for subnormal fp16 numbers.)
 [[gnu::always_inline]] inline float from_float16(uint16_t value) {
   const uint32_t bits = static_cast<uint32_t>(value & 0x7FFF) << 13;
   const float magnitude = __builtin_bit_cast(float, bits) * 0x1p112F;
   return value & 0x8000 ? -magnitude : magnitude;
 }
 
+// Returns the scale with index `place` in weight.scales, output * groups + group, as fp32.
 [[gnu::always_inline]] inline float scale_at(const QuantizedWeight& weight, int64_t place) {
   if (weight.scale_type == ScaleType::float32) {
     return static_cast<const float*>(weight.scales)[place];
@@ -24,6 +25,8 @@ namespace {
   return weight.scale_type == ScaleType::bfloat16 ? from_bfloat16(bits) : from_float16(bits);
 }
 
+// Stores `value` to element `place` of product.y, rounded to nearest if product.y_is_bfloat16.
+// Product: QuantizedProduct or Int8Product.
 template <typename Product, typename Real>
 [[gnu::always_inline]] inline void store_result(const Product& product, int64_t place, Real value) {
   if (product.y_is_bfloat16) {

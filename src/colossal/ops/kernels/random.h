@@ -1,5 +1,6 @@
-// Fills memory with normal numbers and applies dropout, from the counter-based random words of
-// base/random.h.
+// The kernels fill_normal() and dropout() of VectorKernels. They take random words from the
+// counter-based generator of base/random.h, which arranges 32-bit words in rows and groups of 64.
+// vector_kernels.h describes the parameters.
 #pragma once
 
 #include "colossal/base/inverse_normal.h"
@@ -8,13 +9,14 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// A uniform or normal number uses two words of a group, w and w + 32. 2^32 numbers are taken from
-// each row, that is, its first 2^33 words.
+// A uniform or normal number uses two words of a group, w and w + 32, so a group has 32 numbers. A
+// row has 2^32 numbers, from its first 2^33 words. The rows of a key follow each other: number i of
+// a key is number i % 2^32 of row i / 2^32.
 constexpr int64_t kNormalsInGroup = kRandomGroup / 2;
 constexpr int kNormalsInRowBits = 32;
 
-// uniforms <- numbers [32 * group, 32 * (group + 1)) of the uniform numbers of `key`, each in (0,
-// 1).
+// Writes the uniform numbers [32 * group, 32 * (group + 1)) of `key` to uniforms[0, 32). Each
+// number is in (0, 1).
 inline void uniforms_of_group(RandomKey key, int64_t group, double* __restrict uniforms) {
   const int64_t row = group >> (kNormalsInRowBits - 5);
   const uint32_t within =
@@ -27,7 +29,7 @@ inline void uniforms_of_group(RandomKey key, int64_t group, double* __restrict u
   }
 }
 
-// uniforms <- numbers [begin, begin + count) of the uniform numbers of `key`.
+// Writes the uniform numbers [begin, begin + count) of `key` to uniforms[0, count).
 inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* uniforms) {
   double group[kNormalsInGroup];
   for (int64_t done = 0; done < count;) {
@@ -39,9 +41,9 @@ inline void fill_uniforms(RandomKey key, int64_t begin, int64_t count, double* u
   }
 }
 
-// numbers[i] <- the inverse normal distribution function of numbers[i]; count <= kBlock. The
-// formula for the central part (85 % of the numbers) is computed for all numbers. Those in the
-// tails are then replaced by the results of another formula.
+// Replaces each of numbers[0, count), uniform in (0, 1), by the inverse of the standard normal
+// distribution function. count: at most kBlock. First uses the formula for the central part (85 %
+// of the numbers) for all numbers. Then recomputes the numbers in the tails with another formula.
 inline void inverse_normal_block(double* __restrict numbers, int64_t count) {
   double tails[kBlock];
   int32_t places[kBlock];
@@ -69,8 +71,8 @@ inline void fill_normal(RandomKey key, int64_t begin, int64_t count, double mean
   }
 }
 
-// factors[i] <- the factor by which dropout multiplies element begin + i of the row: 0 or
-// rule.scale.
+// Sets factors[i], for i in [0, count), to the factor by which dropout multiplies element begin + i
+// of a row: 0 or rule.scale.
 template <typename Real>
 inline void keep_factors(const RandomRow& row, const DropoutRule& rule, int64_t begin,
                          int64_t count, Real* __restrict factors) {

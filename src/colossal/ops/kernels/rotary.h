@@ -1,6 +1,6 @@
-// Rotary position embedding (J. Su et al., "RoFormer", 2021): rotates pairs of channels of a head.
-// Pair i is the channels (i, half + i) or, if interleaved, (2 i, 2 i + 1). Channels from 2 * half
-// on are copied.
+// The kernel rotate() of VectorKernels: rotary position embedding (J. Su et al., "RoFormer", 2021)
+// of the heads of one token. Rotates pairs of channels of each head: the channels (i, half + i) or,
+// if interleaved, (2 i, 2 i + 1), for i in [0, half). Channels from 2 * half on are copied.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -8,6 +8,7 @@
 namespace colossal::ops::kernels {
 namespace {
 
+// Rotates the vector (first, second) by the angle with this cosine and sine, in place.
 template <typename Real>
 [[gnu::always_inline]] inline void rotate_pair(Real& first, Real& second, Real cosine, Real sine) {
   const Real a = first, b = second;
@@ -15,6 +16,7 @@ template <typename Real>
   second = b * cosine + a * sine;
 }
 
+// Rotates the pairs (i, half + i) of the head whose first element is x[head_begin].
 template <typename Real>
 [[gnu::always_inline]] inline void turn_halves(const void* x, const Real* cosines,
                                                const Real* sines, void* to, ElementType type,
@@ -34,6 +36,7 @@ template <typename Real>
   }
 }
 
+// Rotates the pairs (2 i, 2 i + 1) of the head whose first element is x[head_begin].
 template <typename Real>
 [[gnu::always_inline]] inline void turn_neighbours(const void* x, const Real* cosines,
                                                    const Real* sines, void* to, ElementType type,
@@ -50,7 +53,7 @@ template <typename Real>
   }
 }
 
-// Copies elements [begin, begin + count) of x to the same places of `to`.
+// Copies elements [begin, begin + count) of x to elements [begin, begin + count) of `to`.
 inline void copy_elements(const void* x, void* to, ElementType type, int64_t begin, int64_t count) {
   const int64_t bytes = type == ElementType::float64 ? 8 : type == ElementType::float32 ? 4 : 2;
   __builtin_memcpy(static_cast<char*>(to) + begin * bytes,

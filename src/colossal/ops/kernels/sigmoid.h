@@ -1,4 +1,4 @@
-// The sigmoid function, computed from a power of two.
+// The sigmoid function of vectors, computed from a power of two, for activations and tanh.
 #pragma once
 
 #include "colossal/ops/kernels/exponential.h"
@@ -8,7 +8,8 @@ namespace {
 
 constexpr double kLog2OfE = 1.4426950408889634;
 
-// Returns 1 / (1 + 2^exponent) for each lane: the sigmoid of -exponent / log2(e). NaN stays NaN.
+// Returns 1 / (1 + 2^exponent) for each lane. This is sigmoid(x) for exponent = -x * kLog2OfE. NaN
+// stays NaN.
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> sigmoid_of_power(NativeVector<Real> exponent) {
   // 2 to a larger exponent would overflow. At this exponent the result is practically 0.

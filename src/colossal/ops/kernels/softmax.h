@@ -1,5 +1,7 @@
-// Softmax and cross-entropy of rows of logits. Exponentials are computed in double for float64, in
-// float for all other types; their sums are accumulated in double.
+// The kernels softmax_statistics(), logsumexp(), cap_row() and cross_entropy_gradient() of
+// VectorKernels, which describes their parameters: softmax and cross-entropy of a row of logits.
+// Exponentials are computed in the compute type (fp64 for float64, otherwise fp32). They are summed
+// in the compute type within a block of 512 elements, and in fp64 over the blocks.
 #pragma once
 
 #include "colossal/base/exact_log.h"
@@ -13,8 +15,8 @@ namespace {
 template <typename Real>
 constexpr Real kMinusInfinity = -__builtin_inf();
 
-// Returns the largest element. It may ignore NaN, which makes the sum of exponentials NaN in any
-// case.
+// Returns the largest of `count` elements, -infinity if there are none. NaN elements may be
+// ignored; they make the sum of exponentials NaN in any case.
 template <typename Real>
 inline Real maximum_of(const void* row, ElementType type, int64_t count) {
   using Lanes = Vector<Real>;
@@ -37,6 +39,7 @@ inline Real maximum_of(const void* row, ElementType type, int64_t count) {
   return result;
 }
 
+// Returns the sum of block[0, count). Pads the block with zeros up to whole vectors.
 template <typename Real>
 inline double sum_of_block(Real* block, int64_t count) {
   using Lanes = Vector<Real>;

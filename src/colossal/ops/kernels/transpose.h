@@ -1,4 +1,6 @@
-// Copies matrices transposed, or with pairs of rows of bf16 numbers interleaved.
+// The kernels transpose32(), transpose64() and interleave_pairs() of VectorKernels, which describes
+// their parameters. They copy a matrix transposed, or with pairs of rows of bf16 numbers
+// interleaved.
 #pragma once
 
 #include "colossal/ops/kernels/exchange.h"
@@ -7,6 +9,7 @@
 namespace colossal::ops::kernels {
 namespace {
 
+// Transposes a square of as many rows and columns as a vector has lanes, in registers.
 template <typename Element>
 [[gnu::always_inline]] inline void transpose_square(const Element* from, int64_t from_stride,
                                                     Element* to, int64_t to_stride) {
@@ -22,6 +25,7 @@ template <typename Element>
   for (int i = 0; i < kLanes; ++i) store_native<Element>(rows[i], to + i * to_stride);
 }
 
+// Transposes element by element, for rows and columns that do not fill a square.
 template <typename Element>
 inline void transpose_elements(const Element* from, int64_t from_stride, int64_t rows,
                                int64_t columns, Element* to, int64_t to_stride) {
@@ -32,6 +36,7 @@ inline void transpose_elements(const Element* from, int64_t from_stride, int64_t
   }
 }
 
+// transpose32() and transpose64(), for Element uint32_t and uint64_t.
 template <typename Element>
 inline void transpose(const Element* from, int64_t from_stride, int64_t rows, int64_t columns,
                       Element* to, int64_t to_stride) {

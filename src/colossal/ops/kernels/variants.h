@@ -1,5 +1,6 @@
-// The tables of kernels from which vector_kernels() chooses, one for each instruction set. Call a
-// kernel only on a CPU that has the instruction set.
+// The tables of kernels from which vector_kernels() (vector_kernels.h) chooses, one for each
+// instruction set. Only vector_kernels() calls these functions. It first checks that the CPU has
+// the instruction set.
 #pragma once
 
 #include "colossal/ops/kernels/vector_kernels.h"

@@ -1,7 +1,14 @@
-// Kernels on plain memory, compiled once for each instruction set (see variant.inc); the variant is
-// chosen at run time. All variants give the same bits: they do basic IEEE operations in the same
-// order, without fused multiply-add, and they sum in a fixed number of lanes whatever the width of
-// a vector. Any number of threads may call a kernel, each with its own results.
+// The CPU kernels of Colossal's operators that work on arrays: a table of functions on plain
+// memory, which vector_kernels() returns. The operators in ops/ check arguments, divide work among
+// threads, and call these kernels for each part.
+//
+// The kernels are compiled once for each instruction set (variant.inc), and the widest set of the
+// CPU is chosen at run time. All variants give the same bits: they do basic IEEE operations in the
+// same order, without fused multiply-add, and they sum in a fixed number of lanes for any vector
+// width. Kernels are thread-safe, as long as threads write to different memory.
+//
+// A kernel computes in double if one of its arrays is float64, otherwise in float; this is the
+// "compute type". Strides and counts are in elements.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +18,11 @@
 
 namespace colossal::ops::kernels {
 
-enum class ElementType { float64, float32, bfloat16 };
+enum class ElementType { float64, float32, bfloat16 };  // uint16_t holds the bits of bfloat16
 
-// Factors of one AdamW update, which computes what torch.optim.AdamW does. t: number of this
-// update, from 1.
+// Factors of one AdamW update (torch.optim.AdamW). t is the number of the update, counted from 1.
 struct AdamWFactors {
-  double gradient_scale;  // multiplies the gradient
+  double gradient_scale;  // factor of the gradient
   double beta1, beta2;
   double decay;            // 1 - learning_rate * weight_decay
   double step_size;        // learning_rate / (1 - beta1^t)
@@ -24,12 +30,12 @@ struct AdamWFactors {
   double epsilon;
 };
 
-// The arrays of an AdamW update, which is computed in the master's type. `gradient` is read, all
-// other arrays are updated.
+// The arrays of an AdamW update, all of equal length. The update computes in master_type. It reads
+// `gradient` and overwrites all other arrays.
 struct AdamWArrays {
-  void* master;  // float64 or float32
+  void* master;  // the weights in float64 or float32
   ElementType master_type;
-  void* working;  // receives the rounded master; null: the model computes with the master
+  void* working;  // set to the new master weights, rounded to working_type; null: not needed
   ElementType working_type;
   void* first_moment;
   void* second_moment;
@@ -38,109 +44,113 @@ struct AdamWArrays {
   ElementType gradient_type;
 };
 
+// Statistics of the softmax of a row x.
 struct SoftmaxStatistics {
-  double maximum;
+  double maximum;  // largest element of x
   double sum;  // of exp(x - maximum); NaN if an element is NaN or +infinity, or all are -infinity
 };
 
-// A row of a layer norm or RMS norm: n = (x - mean) * inverse_deviation, with mean = 0 for an RMS
-// norm. The result is n times a factor (plus a bias): the weight, or 1 + weight with unit_offset
-// (added in the compute type), or 1 without a weight.
+// A row x of a layer norm or RMS norm. Below, n = (x - mean) * inverse_deviation is the normalized
+// row, and f is its factor: `weight`; 1 + weight (added in the compute type) if unit_offset; or 1
+// if `weight` is null. The norm's output is n * f, plus a bias if there is one.
 struct NormRow {
-  const void* x;
-  const void* weight;  // null: none
-  double mean;
-  double inverse_deviation;
-  ElementType type;  // of x, weight, bias, results, and gradients of results and x
-  int64_t count;
+  const void* x;             // [count]
+  const void* weight;        // [count]; null: none
+  double mean;               // 0 for RMS norm
+  double inverse_deviation;  // 1 / sqrt(variance + epsilon)
+  ElementType type;          // of x, weight, bias, output, and the gradients of output and x
+  int64_t count;             // number of features
   bool unit_offset = false;
 };
 
-// Sums over a row; u is the gradient of the result times the factor on n.
+// Sums over the features of a row. u = f * gradient of the norm's output; n and f as at NormRow.
 struct NormGradientSums {
-  double product;   // of u * n
-  double weighted;  // of u
+  double product;   // sum of u * n
+  double weighted;  // sum of u
 };
 
-// Heads [count, size]. The first 2 * half channels of each are rotated in pairs, the other channels
-// are copied. Pair i is the channels (i, half + i) or, if interleaved, (2 i, 2 i + 1).
+// The heads of a token, x [count, size]. The first 2 * half channels of each head are rotated in
+// pairs; the other channels are copied. Pair i has the channels i and half + i or, if interleaved,
+// the channels 2 i and 2 i + 1.
 struct RotatedHeads {
-  int64_t count;
-  int64_t size;
-  int64_t half;
+  int64_t count;  // number of heads
+  int64_t size;   // channels per head
+  int64_t half;   // number of pairs
   bool interleaved = false;
 };
 
-// An element becomes 0 if its random word is below the threshold; else it is multiplied by `scale`.
+// An element is set to 0 if its 32-bit random word is below `threshold`. Otherwise the element is
+// multiplied by `scale`, which is 1 / (1 - dropout probability), or 0 for the probability 1.
 struct DropoutRule {
   uint32_t threshold;
   double scale;
 };
 
-// Attention works on transposed blocks of scores: a row for each key, a lane for each query. So
-// operations on a query's scores are lane-wise, and no sum crosses lanes. The number of lanes is a
-// multiple of kAttentionLanes; lanes after the last query are computed, too, and their results are
-// not used.
+// Attention kernels work on transposed blocks of scores: one row for each key, and one column, or
+// "lane", for each query. So operations on a query's scores are lane-wise, and no sum crosses
+// lanes. The number of lanes is a multiple of kAttentionLanes. The kernels compute the lanes after
+// the last query, too; their results are not used.
 inline constexpr int64_t kAttentionLanes = 16;
 
+// A block of attention scores, and how to transform and mask them. Scores are in units of log2:
+// probabilities are computed as powers of 2.
 struct AttentionBlock {
-  ElementType type;  // compute type, "Real" below: float32 or float64
+  ElementType type;  // compute type, called Real below: float32 or float64
   void* scores;      // [keys, stride] Real: dot products of keys and queries
-  int64_t stride;    // elements from one key to the next in all arrays [keys, lanes] of this block
+  int64_t stride;    // distance of keys, in elements, in all arrays [keys, lanes] of this block
   int64_t keys;
   int64_t lanes;
-  double scale;  // factor on the scores, times log2(e)
+  double scale;  // factor of the scores; includes the factor log2(e)
 
   // Lane i sees key j if key_begin + j < limits[i] and query_documents[i] == key_documents[j].
-  // limits and query_documents are [lanes], key_documents [keys], of type Real (integers up to 2^24
-  // are exact). limits null: every lane sees every key, and all documents are equal. Documents:
-  // both null or both given.
+  // key_begin is the position of the first key. limits null: each lane sees each key, and all
+  // documents are equal. query_documents and key_documents are both null (one document) or both
+  // given. Numbers are stored as Real, so integers are exact up to 2^24 in float32.
   int64_t key_begin;
-  const void* limits;
-  const void* query_documents;
-  const void* key_documents;
+  const void* limits;           // [lanes] Real
+  const void* query_documents;  // [lanes] Real
+  const void* key_documents;    // [keys] Real
 
   // [lanes] Real: positions of the queries; null if `window` and `slope` are 0.
   const void* positions;
-  // Sliding window, 0: none. A query at position p sees a key whose position is prefix_end or more
-  // only if that position is above p - window.
+  // Sliding window; 0: none. A query at position p does not see keys at positions up to p - window,
+  // except those before prefix_end.
   double window;
   int64_t prefix_end;
   // ALiBi slope times log2(e): slope * (key position - query position) is added to a score.
   double slope;
 
-  // The cap times log2(e): given to soft_cap(), and to the functions that use its scores. 0: no
-  // cap.
+  // The soft cap times log2(e); 0: no cap. Only the kernel soft_cap() applies it. The other kernels
+  // need it for the derivative, and expect scores to which soft_cap() has been applied.
   double soft_cap;
 
-  // Dropout: the probability of key j and lane i is kept if bit j % 32 of kept[j / 32 * stride + i]
-  // is set. Null: no dropout.
+  // Dropout: bit j % 32 of kept[j / 32 * stride + i] says whether the probability of key j and lane
+  // i is kept. Null: no dropout.
   const uint32_t* kept;
-  double kept_scale;  // 1 / (1 - probability of dropout)
+  double kept_scale;  // factor of kept probabilities, 1 / (1 - dropout probability)
 };
 
-// The running softmax of each lane over the blocks of keys so far, with scores in units of log2:
-// the sum is that of 2^(score - maximum). A maximum may be a little smaller than the largest score.
-// When a maximum is raised, the sum and the outputs of its lane are rescaled.
+// The running softmax of each lane over the blocks of keys so far: the maximum of the scores in
+// units of log2, and the sum of 2^(score - maximum). A maximum may be a little smaller than the
+// largest score. When a kernel raises a maximum, it rescales the sum and the outputs of the lane.
 struct AttentionSums {
-  // [lanes] Real each. Before the first key they are -infinity and 0; or, with an attention sink,
-  // its logit times log2(e) and 1.
-  void* maxima;
-  void* sums;
-  void* outputs;  // [output_rows, stride] Real
-  int64_t output_rows;
+  void* maxima;   // [lanes] Real; initially -infinity, or an attention sink times log2(e)
+  void* sums;     // [lanes] Real; initially 0, or 1 with an attention sink
+  void* outputs;  // [output_rows, stride] Real: products of the values with 2^(score - maximum)
+  int64_t output_rows;  // value_size
 };
 
-// Probabilities and score gradients of a block in bf16, for the three matrix products that follow.
-// probabilities and gradients are [keys, stride]. gradient_pairs holds the gradients once more, as
-// [ceil(keys / 2), stride]: row j has the gradient of key 2 j in the low half and that of key 2 j +
-// 1 (or zero) in the high half.
+// Probabilities and gradients of the scores of a block, in bf16, for the three matrix products that
+// follow in the backward pass.
 struct AttentionHalves {
-  uint16_t* probabilities;
-  uint16_t* gradients;
+  uint16_t* probabilities;  // [keys, stride]
+  uint16_t* gradients;      // [keys, stride]
+  // [ceil(keys / 2), stride]: the gradients again, in pairs. Row j has the gradient of key 2 j in
+  // the low 16 bits, and that of key 2 j + 1 (zero if there is none) in the high 16 bits.
   uint32_t* gradient_pairs;
 };
 
+// The kernels. "x[i] = .." means: for each i in [0, count).
 struct VectorKernels {
   // to[i] = from[i] * scale
   void (*convert)(const void* from, ElementType from_type, void* to, ElementType to_type,
@@ -148,39 +158,41 @@ struct VectorKernels {
   // to[i] += from[i]
   void (*accumulate)(const void* from, ElementType from_type, void* to, ElementType to_type,
                      int64_t count);
-  // Returns the sum of squares, computed in fp64.
+  // Returns the sum of data[i]^2, computed in fp64.
   double (*squared_norm)(const void* data, ElementType type, int64_t count);
+  // Returns whether no element is infinite or NaN.
   bool (*all_finite)(const void* data, ElementType type, int64_t count);
   // Updates elements [begin, end) of the arrays.
   void (*adamw)(const AdamWArrays& arrays, int64_t begin, int64_t end, const AdamWFactors& factors);
 
-  // to <- mean + deviation * z for numbers z [begin, begin + count) of the standard normal numbers
-  // of `key`.
+  // to[i] = mean + deviation * (number begin + i of the standard normal numbers of `key`)
   void (*fill_normal)(RandomKey key, int64_t begin, int64_t count, double mean, double deviation,
                       void* to, ElementType type);
-  // to[i] = from[i] * (kept ? scale : 0), where `rule` decides by the random word begin + i of
-  // `row` whether element i is kept.
+  // Applies dropout: to[i] = 0 or from[i] * rule.scale. Word begin + i of the random row `row` is
+  // the random word of element i; see DropoutRule.
   void (*dropout)(const RandomRow& row, const DropoutRule& rule, int64_t begin, int64_t count,
                   const void* from, void* to, ElementType type);
 
-  // to[i] = 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) with x = x[i]; backward: to[i] = the
-  // gradient times the derivative.
+  // GELU in its tanh approximation: to[i] = g(x[i]), where g(z) = 0.5 z (1 + tanh(sqrt(2/pi) (z +
+  // 0.044715 z^3))). The backward kernel computes to[i] = gradient[i] * g'(x[i]).
   void (*gelu_new)(const void* x, void* to, ElementType type, int64_t count);
   void (*gelu_new_backward)(const void* gradient, const void* x, void* to, ElementType type,
                             int64_t count);
 
-  // to[i] = silu(gate[i]) * up[i]; backward: computes the gradients of gate and up.
+  // to[i] = silu(gate[i]) * up[i]. The backward kernel computes the gradients of gate and up from
+  // `gradient`, the gradient of the result.
   void (*swiglu)(const void* gate, const void* up, void* to, ElementType type, int64_t count);
   void (*swiglu_backward)(const void* gradient, const void* gate, const void* up,
                           void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
-  // to[i] = gelu_new(gate[i]) * up[i]; backward: computes the gradients of gate and up.
+  // to[i] = g(gate[i]) * up[i], with g as for gelu_new(). The backward kernel computes the
+  // gradients of gate and up.
   void (*geglu)(const void* gate, const void* up, void* to, ElementType type, int64_t count);
   void (*geglu_backward)(const void* gradient, const void* gate, const void* up,
                          void* gate_gradient, void* up_gradient, ElementType type, int64_t count);
 
-  // Rotates the heads of one position. cosines and sines: [half] in the compute type. With c and s
-  // those of pair i, whose channels are (i, half + i): to[i] = c x[i] - s x[half + i], to[half + i]
-  // = c x[half + i] + s x[i]; and likewise for interleaved pairs.
+  // Rotates the heads x [heads.count, heads.size] of one token, and writes them to `to`. cosines,
+  // sines: [heads.half] in the compute type. A pair of channels with the values (a, b), the cosine
+  // c and the sine s becomes (c a - s b, c b + s a).
   void (*rotate)(const void* x, const void* cosines, const void* sines, void* to, ElementType type,
                  const RotatedHeads& heads);
 
@@ -190,48 +202,57 @@ struct VectorKernels {
   double (*sum_row)(const void* x, ElementType type, int64_t count);
   // Returns the sum of (x[i] - mean)^2.
   double (*squared_deviations)(const void* x, double mean, ElementType type, int64_t count);
-  // to[i] = n[i] * factor[i] + bias[i], with the factor of NormRow; bias null: no bias.
+  // to[i] = n[i] * f[i] + bias[i], with n and f as at NormRow. bias: [count]; null: no bias.
   void (*normalize)(const NormRow& row, const void* bias, void* to);
-  // gradient: of the result. Adds gradient * n to weight_gradient (not accessed if the row has no
-  // weight) and gradient to bias_gradient (null: none), both [count] in the compute type. Returns
-  // the row's sums.
+  // Returns the sums over the row that the gradient of x needs. Also adds gradient[i] * n[i] to
+  // weight_gradient[i] if row.weight is not null, and gradient[i] to bias_gradient[i] if
+  // bias_gradient is not null; both arrays are in the compute type. gradient: of the norm's output.
   NormGradientSums (*norm_gradient_sums)(const NormRow& row, const void* gradient,
                                          void* weight_gradient, void* bias_gradient);
-  // to = the gradient of x, plus sum_gradient (null: none), the gradient that reaches x + branch
-  // directly. means: the row's sums over all ranks divided by the number of features;
-  // means.weighted is 0 for an RMS norm.
+  // Writes the gradient of x, plus sum_gradient, to `to`.
+  //   gradient      of the norm's output
+  //   means         the result of norm_gradient_sums(), summed over all ranks and divided by the
+  //                 number of features of all ranks; means.weighted must be 0 for RMS norm
+  //   sum_gradient  if x is a sum x + branch, the gradient that reaches the sum through the
+  //                 residual stream; null: none
   void (*norm_input_gradient)(const NormRow& row, const void* gradient,
                               const NormGradientSums& means, const void* sum_gradient, void* to);
 
+  // Returns the statistics of `row`.
   SoftmaxStatistics (*softmax_statistics)(const void* row, ElementType type, int64_t count);
-  // Returns the natural logarithm of the sum of exp(x).
+  // Returns the natural logarithm of the sum of exp(x), for the row x that has these statistics.
   double (*logsumexp)(const SoftmaxStatistics& statistics);
-  // row <- cap * tanh(row / cap)
+  // row[i] = cap * tanh(row[i] / cap)
   void (*cap_row)(void* row, ElementType type, int64_t count, double cap);
-  // row <- exp(row - maximum) / sum, minus 1 at index `label`. A label outside [0, count) subtracts
-  // nothing. If cap is not 0, the row holds capped logits, and the result is multiplied by the
-  // derivative of the cap, 1 - (row / cap)^2.
+  // Overwrites logits by the gradient of the cross-entropy: row[i] = exp(row[i] - maximum) / sum -
+  // (i == label ? 1 : 0). The label may be outside [0, count). If cap is not 0, the row holds
+  // capped logits, and the result is multiplied by the derivative of the cap, 1 - (logit / cap)^2.
   void (*cross_entropy_gradient)(void* row, ElementType type, int64_t count,
                                  const SoftmaxStatistics& statistics, int64_t label, double cap);
 
-  // scores <- soft_cap * tanh(scale * scores / soft_cap), with the block's scale and soft cap. The
+  // scores <- soft_cap * tanh(scale * scores / soft_cap), with the block's scale and soft_cap. The
   // caller must then set the block's scale to 1.
   void (*soft_cap)(const AttentionBlock& block);
-  // Adds the block's keys to the sums and rescales the outputs to match. scores <- dropout(2^(s -
-  // maximum)), where s is scale * scores plus the ALiBi term, or -infinity for keys that a lane
-  // does not see. If `pairs` [ceil(keys / 2), stride] is not null, these numbers go to `pairs` in
-  // bf16 instead, in pairs as AttentionHalves::gradient_pairs; `pairs` requires float32.
+  // A block of the forward pass. Let s = scale * score + ALiBi term, or -infinity where a lane does
+  // not see the key. Updates `sums` with s, and rescales its outputs if needed. Then scores <- p,
+  // with p = 2^(s - maximum), after dropout. If `pairs` is not null, p is written to `pairs` in
+  // bf16 instead, in the format of AttentionHalves::gradient_pairs; this requires float32.
   void (*attention_probabilities)(const AttentionBlock& block, const AttentionSums& sums,
                                   uint32_t* pairs);
-  // gradients [keys, stride]: those of dropout(P), where P = 2^(s - logsumexp), with s as above.
-  // scores <- dropout(P). gradients <- P * (dropout(gradients) - delta), times the derivative of
-  // soft_cap(). If `halves` is not null, both go there in bf16 instead; this requires float32.
-  // logsumexps, in units of log2, and deltas, the inner product of each query's output with its
-  // gradient: [lanes] Real.
+  // A block of the backward pass. Let P = 2^(s - logsumexp), with s as for
+  // attention_probabilities().
+  //   gradients   [keys, stride] Real: on entry, the gradients of P after dropout. On return, the
+  //               gradients of the scaled scores before soft_cap(): P * (dropout(gradient) -
+  //               delta), times the derivative of soft_cap()
+  //   logsumexps  [lanes] Real: of each query, in units of log2
+  //   deltas      [lanes] Real: inner product of each query's output with its gradient
+  //   halves      null: P after dropout is written to block.scores. Not null: it is written to
+  //               halves->probabilities, and the gradients to the other two arrays, instead of
+  //               block.scores and `gradients`; this requires float32
   void (*attention_gradients)(const AttentionBlock& block, void* gradients, const void* logsumexps,
                               const void* deltas, const AttentionHalves* halves);
-  // bits [2, stride] <- AttentionBlock::kept of 64 keys, from random words `group` of each row:
-  // lane i uses rows[i].
+  // Computes AttentionBlock::kept for 64 keys: bits [2, stride]. Lane i takes the 64 words of group
+  // `group` of the random row rows[i]; a key is kept if its word is at least `threshold`.
   void (*kept_bits)(const RandomRow* rows, int64_t lanes, uint32_t threshold, uint32_t group,
                     uint32_t* bits, int64_t stride);
 
@@ -239,30 +260,31 @@ struct VectorKernels {
   double (*inner_product)(const void* a, ElementType a_type, const void* b, ElementType b_type,
                           int64_t count);
 
-  // to[column][row] = from[row][column], for elements of 4 or 8 bytes. Strides in elements.
+  // Transposes from [rows, columns]: to[column][row] = from[row][column], for elements of 4 or 8
+  // bytes.
   void (*transpose32)(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                       uint32_t* to, int64_t to_stride);
   void (*transpose64)(const uint64_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                       uint64_t* to, int64_t to_stride);
-  // to[pair][column] = from[2 pair][column] | from[2 pair + 1][column] << 16, for the bits of bf16
-  // numbers. rows: an even number. Strides in elements.
+  // Interleaves pairs of rows of from [rows, columns] (bf16): to[p][column] = from[2 p][column] |
+  // from[2 p + 1][column] << 16. rows must be even.
   void (*interleave_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                            uint32_t* to, int64_t to_stride);
-  // to[column][pair] = from[2 pair][column] | from[2 pair + 1][column] << 16, for the bits of bf16
-  // numbers. An odd number of rows is padded with a row of zeros. Strides in elements.
+  // Interleaves pairs of rows and transposes the result: to[column][p] = from[2 p][column] |
+  // from[2 p + 1][column] << 16. An odd number of rows is padded with a row of zeros.
   void (*transpose_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                           uint32_t* to, int64_t to_stride);
-  // to = from * factor + bias, rounded to bf16. from and to: [rows, columns]; bias: [columns] bf16,
-  // or null.
+  // to[row][column] = from[row][column] * factor + bias[column], rounded to bf16. from, to: [rows,
+  // columns]. bias: [columns] bf16; null: no bias.
   void (*round_block)(const float* from, int64_t from_stride, int64_t rows, int64_t columns,
                       const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride);
 
-  // to[2 i], to[2 i + 1] = levels[high four bits of byte i], levels[low four bits of byte i].
-  // levels: [16], the numbers that NF4 codes stand for.
+  // Converts nf4 codes to their levels, for i in [0, bytes): to[2 i] = levels[high four bits of
+  // codes[i]], to[2 i + 1] = levels[low four bits of codes[i]]. levels: [16], of nf4_levels().
   void (*levels_of_nf4)(const uint8_t* codes, int64_t bytes, const float* levels, float* to);
   // to[i] = codes[i]
   void (*levels_of_int8)(const int8_t* codes, int64_t count, float* to);
-  // to[i] = levels[i] * scale, in fp32 or bf16. The products must be finite.
+  // to[i] = levels[i] * scale. type: of `to`, float32 or bfloat16. The products must be finite.
   void (*scale_levels)(const float* levels, float scale, int64_t count, void* to, ElementType type);
 };
 

@@ -38,9 +38,8 @@ TensorSlice slice_of_trained(TensorSlice slice);
 std::string module_of(const std::string& weight);
 
 // Returns where PEFT files store a parameter of a low-rank adapter.
-//   weight      where the model's files store the weight of the adapted layer. Layers that are
-//   parts
-//               of one fused weight share lora_A, and have different rows of lora_B.
+//   weight      where the model's files store the weight of the adapted layer. Layers with parts of
+//               one fused weight share lora_A, and have different rows of lora_B.
 //   start_rank  with PiSSA, the rank of the initial A and B; files store these after the trained A
 //               and B, in one tensor. Else 0.
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,

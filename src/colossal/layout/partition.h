@@ -1,5 +1,5 @@
 // Divides a sequence of elements into contiguous parts, as evenly as possible. All code that
-// divides tokens, heads, rows or bytes among ranks uses it, so that all agree on the parts.
+// divides elements among ranks uses it, so that all code agrees on the parts.
 #pragma once
 
 #include <cstdint>

@@ -33,8 +33,8 @@ struct RedistributionStep {
 };
 
 // The sequence of steps that converts a tensor from one layout to another with the fewest elements
-// sent, summed over all ranks. Among equal sequences, it has the fewest collectives, and among
-// those, the fewest steps. All ranks compute the same plan.
+// sent, summed over all ranks. Among sequences that send equally many, it has the fewest
+// collectives, then the fewest steps. All ranks compute the same plan.
 //
 // The layouts between steps have the segments of `to`. In these layouts, an axis is partial or
 // sharded in zigzag only if it is so in `from` or `to`.

@@ -14,8 +14,9 @@ namespace colossal {
 // A segment of a dim: consecutive indices.
 struct Segment {
   int64_t size = 0;  // number of indices
-  int64_t unit = 1;  // indices that are not divided, counted from the segment's first index: a
-                     // head's channels, for example
+  // The segment is divided only at multiples of `unit` from its first index, for example between
+  // heads of `unit` channels.
+  int64_t unit = 1;
   bool operator==(const Segment&) const = default;
 };
 

@@ -39,7 +39,7 @@ struct AdapterWeights {
 };
 
 // The tokens with indices [begin, begin + count) in the flattened tokens [batch * sequence] of a
-// step use `adapter`. The caller keeps the adapter alive during the step.
+// forward pass use `adapter`. The caller keeps the adapter alive during the forward pass.
 struct AdaptedRows {
   const AdapterWeights* adapter = nullptr;
   int64_t begin = 0;

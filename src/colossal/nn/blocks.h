@@ -39,8 +39,8 @@ class Blocks {
   // Makes `count` blocks: for each index from 0, calls build.begin_part(), then make(index).
   Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
   // Runs the blocks with indices `blocks` in order, for example those of a pipeline stage. x: the
-  // residual stream before the first of them. Returns the residual stream after the last of them;
-  // x if the range is empty.
+  // residual stream before the first of them. Returns the residual stream after the last of them; x
+  // if the range is empty.
   at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 

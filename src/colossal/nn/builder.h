@@ -114,11 +114,11 @@ struct QueryKeyNormOptions {
   bool operator==(const QueryKeyNormOptions&) const = default;
 };
 
-// Attention over all ranks' heads. The fields after `rotary` change the mask and the scores as in
+// Self-attention or cross-attention. The fields after `rotary` change the mask and the scores as in
 // ops::AttentionOptions.
 struct AttentionOptions {
   int64_t layer = 0;     // index of the block, and of the layer in a KeyValueStore
-  int64_t heads = 0;     // query heads
+  int64_t heads = 0;     // query heads, over all ranks
   int64_t kv_heads = 0;  // divides heads; query head h uses K/V head h * kv_heads / heads
   int64_t head_size = 0;
   int64_t value_size = 0;  // features of a value head; 0: head_size
@@ -140,8 +140,9 @@ struct AttentionOptions {
 // each token down to a few features, called latents. The latents are normed and projected up to the
 // heads of queries, keys and values. A query or key head has `rotary` features with rotary
 // embedding, followed by `plain` features without it. All key heads have the same rotary features.
-// A KeyValueStore keeps the latents and the rotary features of each position instead of the keys
-// and values of heads. If "key_value_up" has an adapter, it keeps the keys and values of heads.
+// A KeyValueStore keeps the latents and the rotary features of each position. Only if
+// "key_value_up" has an adapter, the store keeps the keys and values of each head, as for other
+// attention layers.
 //
 // Weights of the linear layers, in the builder's current scope:
 //   query_down      [query_rank, hidden], and query_up [heads * (rotary + plain), query_rank];
@@ -161,8 +162,8 @@ struct LatentAttentionOptions {
   bool bias = false;           // whether the down-projections have biases
   double norm_epsilon = 1e-6;
   Initializer initializer = Initializer::normal(0.02);  // of the linear layers
-  // Options of the attention itself. The builder replaces heads, kv_heads, head_size and
-  // value_size by values computed from the fields above.
+  // Options of the attention itself. The builder replaces heads, kv_heads, head_size and value_size
+  // by values computed from the fields above.
   AttentionOptions attention{};
 
   int64_t head_size() const { return rotary + plain; }  // features of a query or key head
@@ -258,6 +259,9 @@ class Builder {
 
   // Layers made after this call belong to `part`.
   virtual void begin_part(const ModelPart& part) = 0;
+
+  // The following functions make layers and register their parameters; the comments of the options
+  // list the parameters. name: the layer's name within the open Scopes.
 
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;

@@ -189,14 +189,14 @@ class DenseBuilder : public Builder {
     // Placement of A [adapter's rank, features], except that `held` has one element: the input
     // features on this rank. Empty: all.
     Placement of_down{};
-    // Makes dropout for this rank's part of the input. Null: DenseBuilder::dropout() makes it.
+    // Makes dropout for this rank's part of the input. Null: Builder::dropout() makes it.
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
     LowRankAdapter::LayoutChange way{};  // how the layout of the outputs differs from the input's
   };
   // Describes the activation that latent attention projects down to latents. `way.move` of the
-  // result redistributes the latents between ranks, after which every rank that has heads of a
-  // token has all latents of that token.
+  // result converts the latents to the layout in which every rank with heads of a token has all
+  // latents of that token.
   virtual AdaptedInput input_of_latents(int64_t hidden) {
     return {.features = hidden, .of_down = whole()};
   }

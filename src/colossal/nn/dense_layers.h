@@ -118,16 +118,16 @@ class DenseAttention : public Attention {
  public:
   //   stream      full name of the layer; also the name of its random number stream for dropout
   //   options     of all heads of the attention
-  //   here        the heads on this rank
-  //   parameters  of the heads on this rank
+  //   here        the heads for which the layer computes attention; all are on this rank
+  //   parameters  of all heads on this rank
   DenseAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                  const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  protected:
-  // Computes attention in steps without a KV cache. queries, keys and values: [batch, heads,
-  // sequence, size] each, for the positions of each sequence that are on this rank. Returns [batch,
-  // query heads, sequence, value_size].
+  // Computes attention in forward passes without a KV cache. queries, keys and values: [batch,
+  // heads, sequence, size] each, for the positions of each sequence that are on this rank. Returns
+  // [batch, query heads, sequence, value_size].
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const StepContext& context) const;
@@ -135,8 +135,8 @@ class DenseAttention : public Attention {
  private:
   // Selects the K/V heads of `tokens` that this rank's query heads attend to.
   ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
-  // Returns the tokens of the step whose per-request adapters have virtual tokens for this layer,
-  // with those virtual tokens.
+  // Returns the tokens of the forward pass whose per-request adapters have virtual tokens for this
+  // layer, with these virtual tokens.
   std::vector<RowsWithVirtualTokens> rows_with_virtual_tokens(const StepContext& context) const;
 
   int64_t layer_;  // index in the KeyValueStore
@@ -146,8 +146,11 @@ class DenseAttention : public Attention {
 
 class DenseCrossAttention : public CrossAttention {
  public:
+  // The parameters are those of DenseAttention's constructor. Throws InternalError if `options` are
+  // causal or have a window, ALiBi, rotary embedding or norms of queries and keys.
   DenseCrossAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                       const AttentionParameters& parameters);
+  // Throws ConfigError if ranks divide the positions of a sequence (parallel.sp > 1).
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                      const StepContext& context) override;
 

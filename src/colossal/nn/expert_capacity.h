@@ -24,7 +24,7 @@ struct GatheredTokenRows {
 // the whole sequence, which has `positions` tokens; all other columns are unchanged. A null
 // GatherTokenRows means that no other rank routes tokens of this rank's sequences.
 using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
-constexpr int64_t kColumnOfRow = 1;
+constexpr int64_t kColumnOfRow = 1;  // see GatherTokenRows
 
 // Returns the capacity: the number of tokens that each expert accepts of a sequence with
 // `positions` tokens. It is max(1, ceil(capacity_factor * positions * chosen / experts)), with
@@ -35,8 +35,8 @@ int64_t capacity_of(const RouterOptions& options, int64_t positions);
 // choice whose expert drops the token. (Indices of experts are below options.experts.) Each expert
 // accepts the tokens of a sequence that have the largest routing weights for it. Weights are
 // compared after rounding to multiples of 2^-16; among equal weights, earlier positions win.
-//   first_token  the rank routes consecutive tokens of its micro-batch [batch * sequence]; this is
-//                the index of the first of them
+//   first_token  index of the first token that this rank routes, in its flattened micro-batch
+//                [batch * sequence]; the tokens that it routes are consecutive
 //   share        gathers rows over the ranks that route tokens of the same sequences; may be null
 // routing.weights is not changed: the caller must leave dropped choices out of the weighted sum. On
 // the meta device nothing is dropped.

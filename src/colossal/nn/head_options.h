@@ -1,5 +1,6 @@
-// Makes the ops::AttentionOptions of each step for an attention layer. It knows the layer's
-// AttentionOptions and which heads are on this rank. Attention layers own one HeadOptions.
+// Makes the ops::AttentionOptions with which an attention layer calls ops::attention() in a forward
+// pass. Attention layers own one HeadOptions, which keeps the layer's nn::AttentionOptions and
+// knows which heads are on this rank.
 #pragma once
 
 #include <string>
@@ -20,9 +21,9 @@ class HeadOptions {
   HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 
-  // Returns the options for a step: all fields but documents and query_documents, which the caller
-  // sets. The result refers to lists in this object and in `context`, so both must outlive it.
-  // Parameters stay on the device until `scope` ends.
+  // Returns the options for a forward pass: all fields but documents and query_documents, which the
+  // caller sets. The result refers to lists in this object and in `context`, so both must outlive
+  // it. Parameters stay on the device until `scope` ends.
   ops::AttentionOptions of_step(LayerScope& scope, const StepContext& context) const;
 
   const std::string& stream() const { return stream_; }

@@ -1,5 +1,5 @@
 // Finds the indices of a parameter's dim that this rank holds, and selects them from a whole
-// tensor. Used to cut the numbers of files and of computed tensors to this rank's shard.
+// tensor. Used to select this rank's shard from tensors that were read from files or computed.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,7 +1,7 @@
 // The KV cache of generation: it keeps the keys and values of earlier positions, so that a forward
-// pass computes only the new positions. Attention layers call KeyValueStore::attend() in steps in
-// which StepContext::key_values is set. Stores are not thread-safe. paged_key_value_store.h has the
-// store for serving many sequences.
+// pass computes only the new positions. If StepContext::key_values is set, self-attention layers
+// call its attend() in place of ops::attention(). Stores are not thread-safe.
+// paged_key_value_store.h has the store for serving many sequences.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +13,8 @@
 
 namespace colossal::nn {
 
-// Virtual tokens of a per-request adapter. The step's tokens with indices [begin, begin + count)
-// attend to them, as tokens that precede the token's sequence.
+// Virtual tokens of a per-request adapter, to which some tokens of a forward pass attend: those
+// with indices [begin, begin + count). The virtual tokens precede the sequences of these tokens.
 struct RowsWithVirtualTokens {
   ops::VirtualTokens tokens;
   int64_t begin = 0;

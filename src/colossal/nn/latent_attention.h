@@ -21,8 +21,8 @@ class LatentAttentionLayer : public LatentAttention {
     // queries (none if 0), key_value_rank latents of keys and values, `rotary` features of the
     // keys.
     std::unique_ptr<Linear> down;
-    // Redistributes the outputs of `down` from the ranks that hold the activation to the ranks that
-    // hold the heads. Null: nothing to move.
+    // Converts the outputs of `down` from the layout of the activation to the layout in which every
+    // rank with heads of a token has all latents of that token. Null: they have it already.
     LowRankAdapter::Move move;
     // One per down-projection, added after `move`. Empty: there are no biases.
     std::vector<ParameterHandle> down_biases;
@@ -35,12 +35,12 @@ class LatentAttentionLayer : public LatentAttention {
     // its value.
     std::unique_ptr<Linear> key_value_up;
     ParameterHandle key_value_weight;  // the weight of key_value_up
-    // Attends to the keys and values of each head. Used in steps without a KV cache, and in all
-    // steps if absorbed_attention is null.
+    // Attends to the keys and values of each head. Used in forward passes without a KV cache, and
+    // in all forward passes if absorbed_attention is null.
     std::unique_ptr<Attention> attention;
-    // Used in steps with a KV cache: attends to rotary features and latents, which serve all heads
-    // as keys (latents also as values). Null if key_value_up has an adapter: the KV cache then
-    // keeps the keys and values of each head.
+    // Used in forward passes with a KV cache: attends to rotary features and latents, which serve
+    // all heads as keys (latents also as values). Null if key_value_up has an adapter: the KV cache
+    // then keeps the keys and values of each head.
     std::unique_ptr<Attention> absorbed_attention;
   };
 
@@ -50,7 +50,7 @@ class LatentAttentionLayer : public LatentAttention {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
-  // The projections of the step's tokens from which attention is computed.
+  // The projections of the tokens from which attention is computed.
   struct TokenProjections {
     // [.., heads on this rank * head_size]; in each head, rotary features precede plain features.
     at::Tensor queries;

@@ -38,11 +38,12 @@ class LowRankAdapter {
     ParameterHandle magnitudes;  // [out_features]; empty handle: the adapter is not DoRA
     ParameterHandle weight;      // W; needed only with magnitudes
   };
-  // Redistributes z = x A^T between ranks, from the layout of the layer's input to the layout of
-  // its output. z: [.., sum of the adapters' ranks]. Null: both layouts are the same.
+  // Converts z = x A^T, [.., sum of the adapters' ranks], from the layout of the layer's input to
+  // the layout of its output. If ranks divide the features of x, it also sums z over these ranks.
+  // Null: z is used as it is.
   using Move = std::function<at::Tensor(const at::Tensor& z, const StepContext& context)>;
-  // Returns the tokens of a step that this rank has in an activation, as a range of indices into
-  // the flattened tokens [batch * sequence].
+  // Returns the tokens of a forward pass that this rank has in an activation, as a range of indices
+  // into the flattened tokens [batch * sequence].
   using Tokens = std::function<Range(const StepContext& context)>;
   // How the layout of the layer's output y differs from the layout of its input x.
   struct LayoutChange {
@@ -58,9 +59,8 @@ class LowRankAdapter {
       std::function<at::Tensor(const at::Tensor& x, const std::vector<ParameterHandle>& biases)>;
 
   LowRankAdapter() = default;  // for a layer without products: apply() only calls `multiply`
-  //   downs     the distinct A's of the model's adapters, [adapter's rank, in_features on this
-  //   rank]
-  //             each; empty if the model has no adapter for these products
+  //   downs     the distinct A's of the model's adapters, each [adapter's rank, in_features on this
+  //             rank]; empty if the model has no adapter for these products
   //   products  the products of the layer, in the order of their outputs
   //   dropout   applied to the input of the model's adapters; null: none
   //   sum       see output_norms(); used only with magnitudes
@@ -105,8 +105,9 @@ class LowRankAdapter {
   };
   // Returns the parts of `adapter` that belong to the products of this layer.
   RequestAdapter request_adapter_in(const AdapterWeights& adapter) const;
-  // Adds the terms of all per-request adapters of the step to y, in place. The down-projections x
-  // A^T are redistributed in one tensor: each row has the down-projection of its token's adapter.
+  // Adds the terms of all per-request adapters of the forward pass to y, in place. One tensor holds
+  // the down-projections x A^T, which are moved in one call: each row has that of its token's
+  // adapter.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& x,
                             const std::vector<ParameterHandle>& biases, const StepContext& context,
                             LayerScope& scope) const;

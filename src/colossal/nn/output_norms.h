@@ -30,8 +30,9 @@ struct AdaptedWeight {
 //
 // sum: null if this rank holds the whole weights. Otherwise the call is collective over the ranks
 // of `sum`. Several of these ranks may hold the same elements. Law: it calls `sum` twice. The first
-// call sums A and B and the number of ranks that hold each row or column, (in + out) * (r + 1)
-// elements. The second call sums the squared norms and their counts, 2 * out elements.
+// call sums A, B, and the number of ranks that hold each column of A and each row of B: (in + out)
+// * (r + 1) elements. The second call sums, for each row of the weight, the square sum and the
+// number of columns that it includes: 2 * out elements.
 at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, LayerScope& scope);
 
 }  // namespace colossal::nn

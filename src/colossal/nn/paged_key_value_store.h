@@ -48,10 +48,11 @@ class PagedKeyValueStore : public KeyValueStore {
   // only pages that were written take physical memory.
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
-  // Sets the tokens of the next forward passes, until the next call: the tokens of `chunks`, one
-  // chunk after the other. Chunks of one token and chunks with `alone` must come before all other
-  // chunks; else InternalError. Chunks may share pages that store earlier positions only, for
-  // example a common prefix; no two chunks may have new tokens in the same page.
+  // Begins a step: sets the tokens of the forward passes until the next call of begin_step(). These
+  // are the tokens of `chunks`, one chunk after the other. Chunks of one token and chunks with
+  // `alone` must come before all other chunks; else InternalError. Chunks may share pages that
+  // store earlier positions only, for example a common prefix; no two chunks may have new tokens in
+  // the same page.
   void begin_step(const std::vector<PagedChunk>& chunks);
   // Copies page `from` to page `to` in all layers.
   void copy_page(int64_t from, int64_t to);

@@ -1,6 +1,7 @@
 // Multiplies an input by the weights of a linear layer. The weights may be plain tensors, packed
 // (Parameter::packed; frozen weights under adapters) or quantized (Parameter::quantized; serving).
-// All linear layers, dense and sharded, call multiply().
+// Dense linear layers call multiply(), and so do those sharded layers that multiply without
+// communication. Other sharded layers have products of their own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,7 @@ at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& wei
                     LayerScope& scope);
 
 // Returns whether the weights are packed or quantized; all must be alike. Such weights are frozen:
-// multiply() is then differentiable only in x and the biases.
+// multiply() is then differentiable only in x.
 bool are_quantized(const std::vector<ParameterHandle>& weights);
 
 // Returns the layout of this rank's part of a weight that is packed in `type`. shape: of the global

@@ -21,8 +21,10 @@ using ProductInputCallback =
     std::function<void(const std::vector<ParameterHandle>& weights, std::optional<int64_t> expert,
                        const at::Tensor& rows)>;
 
-// Calls a ProductInputCallback before each product of the thread that constructed the listener,
-// while the listener lives. For stacks of experts there is one call per expert that has rows.
+// Calls a ProductInputCallback before each multiply() (product.h) and before the products of
+// experts, while the listener lives and in the thread that constructed it. For stacks of experts
+// there is one call per expert that has rows. Sharded layers with products of their own are not
+// reported.
 class ProductInputListener {
  public:
   // Throws InternalError if this thread has a listener already.
@@ -35,11 +37,11 @@ class ProductInputListener {
   ProductInputCallback tell_;
 };
 
-// Calls this thread's listener, if there is one. Layers call it before each product of x [..,
-// in_features] with `weights`.
+// Calls this thread's listener, if there is one. Call it before multiplying x [.., in_features] by
+// `weights`.
 void tell_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x);
-// The same for stacks of experts. rows: [rows, in_features], sorted by expert; counts: number of
-// rows of each expert on this rank.
+// Like tell_product_inputs(), for stacks of experts. rows: [rows, in_features], sorted by expert;
+// counts: number of rows of each expert on this rank.
 void tell_expert_inputs(const std::vector<ParameterHandle>& stacks,
                         const std::vector<int64_t>& counts, const at::Tensor& rows);
 

@@ -52,16 +52,14 @@ struct RouterLosses {
   // The set of tokens over which f_i and P_i are computed, and the balancing loss.
   enum class Over {
     // For each layer, over the tokens of each sequence: balance * E/k * sum_i f_i P_i. The mean
-    // over
-    // sequences is weighted by their token counts (DeepSeek-AI 2024, "DeepSeek-V3 Technical
+    // over sequences is weighted by their token counts (DeepSeek-AI 2024, "DeepSeek-V3 Technical
     // Report", eq. 17 to 20).
     sequence,
     // For each layer, over the tokens of a micro-batch of all replicas together: balance * E/k *
     // sum_i f_i P_i (W. Fedus et al. 2021, "Switch Transformers").
     micro_batch,
     // As micro_batch, but with f_i and P_i averaged over all layers: balance * E * sum_i f_i P_i
-    // (as
-    // in Hugging Face transformers).
+    // (as in Hugging Face transformers).
     layers
   };
   double balance = 0;  // coefficient of the balancing loss; 0: none

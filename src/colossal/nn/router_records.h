@@ -18,6 +18,7 @@ struct RouterRecord {
   int64_t copies = 0;           // number of experts whose weights were copied to other ranks
   // The tensors below are undefined unless RouterRecords::for_losses. They are in the router's
   // compute type.
+
   // [sequences of the micro-batch, experts]: sum over the sequence's tokens of each expert's
   // probability; differentiable.
   at::Tensor probabilities;

@@ -59,7 +59,7 @@ class HeadAdapter {
         scale_(scale),
         dropout_(std::move(dropout)) {}
 
-  // Returns whether the model has an adapter of this head that applies in this step.
+  // Returns whether the model has an adapter of this head that applies in this forward pass.
   bool adapts(const StepContext& context) const { return up_ && context.adapted; }
   // Returns scale * dropout(x) A^T of the model's adapter, [.., r]. x: [.., features]; in training,
   // x must have all tokens of whole rows of the micro-batch, for the dropout mask. Call it only if
@@ -71,9 +71,8 @@ class HeadAdapter {
   at::Tensor up(Range rows, LayerScope& scope) const;
   // Adds the terms of per-request adapters to `products`, in place.
   //   products  x table^T for the table rows `rows`, [tokens, number of rows]
-  //   x         [tokens, features]: all tokens of the step if `wanted` is undefined, else the
-  //   tokens
-  //             that it lists
+  //   x         [tokens, features]: if `wanted` is undefined, all tokens of the forward pass; else
+  //             the tokens that `wanted` lists
   //   wanted    see VocabularyHead::logits(); may be undefined
   void add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
                             const at::Tensor& wanted, const StepContext& context) const;

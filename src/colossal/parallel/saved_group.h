@@ -1,6 +1,5 @@
 // Saves a pointer to a group in the context of an autograd Function, so that its backward pass can
-// communicate. The group must outlive the backward pass. A context
-// can save one group.
+// communicate. The group must outlive the backward pass. A context can save one group.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>

@@ -32,7 +32,7 @@ struct Tensor1dRanks {
   const comm::Group& group;  // the ranks of tp
   bool share_tokens;         // Strategy::tp_sequence
 
-  // Returns how the tokens of a step are divided among the ranks with tp_sequence.
+  // Returns how the tokens of a forward pass are divided among the ranks with tp_sequence.
   Shares rows(const nn::StepContext& context) const;
   // Returns the whole activation [batch, sequence, hidden]. x: this rank's part of an activation
   // between pairs. Backward: sums the gradient over the ranks.

@@ -60,6 +60,7 @@ struct Schedule {
 };
 
 // Returns Schedule::rank_of_stage for a looping placement: stage s is on rank s mod num_ranks.
+// chunks: number of stages per rank.
 std::vector<int> looping_placement(int num_ranks, int chunks);
 // Returns Schedule::rank_of_stage for a V placement with two chunks per rank: stages 0 to num_ranks
 // - 1 are on ranks 0, 1, .., and the other stages are on the ranks in reverse order. So rank 0 has

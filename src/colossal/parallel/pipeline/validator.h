@@ -22,9 +22,9 @@ struct Conflict {
 // - Every stage is on an existing rank, and every rank has a stage.
 // - Each micro-batch passes each stage once forward and once backward (whole or split), on the
 //   stage's rank.
-// - Each computation comes after the actions of its rank that it needs: the forward of the stage,
-// the
-//   computation of the neighbouring stage if that is on this rank, else the receive of its message.
+// - Each computation comes after the actions of its rank that it needs: the forward of the stage;
+//   the computation of the neighbouring stage if that is on this rank, else the receive of its
+//   message.
 // - Each message has one send and one receive. Each channel has its sends and its receives in the
 //   same order.
 // - On each channel, at most Schedule::buffers posted receives have messages that are not used yet.

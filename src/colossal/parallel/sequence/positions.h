@@ -1,5 +1,5 @@
-// Returns which positions of a sequence each rank of sp holds. With sequence parallelism (sp > 1),
-// the ranks of sp divide the positions of every sequence among them.
+// The positions of a sequence that each rank of sp holds. With sequence parallelism (sp > 1), the
+// positions of every sequence are divided among the ranks of sp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,6 @@
-// Reads adapter_config.json field by field. A field that is null counts as absent. Functions throw
-// ConfigError, which names the field, for unsupported values.
+// Reads adapter_config.json, the configuration file of a PEFT adapter, field by field. A field with
+// value null counts as absent. text(), positive(), strings() and pattern() throw ConfigError, which
+// names the field, if the value has another type.
 #pragma once
 
 #include <filesystem>
@@ -21,7 +22,8 @@ class PeftConfigReader {
   void require(const char* field, const char* value) const;
   // Throws ConfigError unless the field is absent, null, false or empty.
   void require_nothing(const char* field) const;
-  // Returns a number above 0, an integer if Number is one; `absent` if the field is absent.
+  // Returns a number above 0; `absent` if the field is absent. Throws ConfigError for other values,
+  // and for fractions if Number is an integer type.
   template <typename Number>
   Number positive(const char* field, Number absent) const {
     const Json found = get(field);
@@ -30,14 +32,15 @@ class PeftConfigReader {
     if (!fits || !(found > 0)) refuse(field, "a number above 0 is needed");
     return found.get<Number>();
   }
-  // Whether the field is true.
+  // Returns whether the field is true; false if the field is absent.
   bool flag(const char* field) const { return get(field) == true; }
-  // Whether the field is present and false.
+  // Returns whether the field is present and false.
   bool is_false(const char* field) const { return get(field) == false; }
   // Returns a list of strings; empty if the field is absent.
   std::vector<std::string> strings(const char* field) const;
-  // Returns an object of numbers above 0 as pairs, in the file's order; empty if the field is
-  // absent.
+  // Returns the fields of an object, whose values are numbers above 0, as pairs of name and number,
+  // in the order of the file; empty if the field is absent. Used for rank_pattern and
+  // alpha_pattern.
   template <typename Number>
   std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
     const Json found = get(field);
@@ -51,12 +54,13 @@ class PeftConfigReader {
     }
     return entries;
   }
-  // Throws ConfigError with the field, its value and `why`, the reason that it is unsupported.
+  // Throws ConfigError with the field, its value and `why`: what is wrong with the value.
   [[noreturn]] void refuse(const char* field, const std::string& why) const;
 
  private:
   using Json = nlohmann::ordered_json;
 
+  // Returns the value of a field; null if the field is absent.
   Json get(const char* field) const { return json_.value(field, Json()); }
 
   std::filesystem::path file_;

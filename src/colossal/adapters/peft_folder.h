@@ -1,4 +1,6 @@
-// PEFT adapter folders: adapter_config.json and adapter_model.safetensors.
+// Reads adapter folders in the format of Hugging Face PEFT, and makes the contents of their
+// adapter_config.json. A folder has two files: adapter_config.json with the settings and
+// adapter_model.safetensors with the weights.
 #pragma once
 
 #include <filesystem>
@@ -16,44 +18,46 @@ inline constexpr const char* kConfigFile = "adapter_config.json";
 inline constexpr const char* kWeightsFile = "adapter_model.safetensors";
 
 // Returns the fields of adapter_config.json that determine what the adapter computes. products: all
-// layers of the model that may have an adapter. adapted: those of them that have one.
+// layers of the model that can have an adapter. adapted: the layers that have an adapter.
 nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
                               const std::vector<Product>& adapted);
 
-// The model that an adapter is for.
+// The model to which an adapter belongs.
 struct BaseModel {
   std::string folder;
-  bool stored_in_out = false;  // weights are stored as [in, out]
-  bool scores = false;         // has a score head (sequence classification)
+  bool stored_in_out = false;  // whether weights are stored as [in, out]
+  bool scores = false;         // whether the model has a score head (sequence classification)
 };
-// Returns all fields of adapter_config.json; arguments as of shaping_fields().
+// Returns all fields of adapter_config.json: shaping_fields(settings, products, adapted) and the
+// fields about the base model and the training.
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
                            const std::vector<Product>& adapted, const BaseModel& base);
 
-// What an adapter's folder says about the adapter and its base model.
+// The fields of adapter_config.json that tell which base model to load and how.
 struct AdaptedModel {
-  std::string folder;       // the base model's folder or name; empty if not given
-  bool scores = false;      // the model has a score head (sequence classification)
-  bool has_prefix = false;  // the adapter is a prefix, not LoRA
+  std::string folder;       // folder or name of the base model; empty if not given
+  bool scores = false;      // whether the model has a score head (sequence classification)
+  bool has_prefix = false;  // true: the adapter is a prefix; false: LoRA
 };
-// Returns nullopt if the folder has no adapter_config.json. Throws ConfigError if the file is
-// invalid.
+// Reads these fields. Returns nullopt if the folder has no adapter_config.json. Throws ConfigError
+// if the file is invalid.
 std::optional<AdaptedModel> adapted_model(const std::filesystem::path& folder);
 
+// The contents of an adapter folder, without the weights.
 struct PeftFolder {
-  LoraSettings settings;
-  std::vector<std::string> modules;                   // modules with an adapter, sorted, each once
+  LoraSettings settings;             // dropout is 0, pissa is false
+  std::vector<std::string> modules;  // modules that have an adapter, sorted, without duplicates
   std::optional<PrefixFolder> prefix = std::nullopt;  // if set, the other fields are unused
 };
 
-// Reads adapter_config.json and the names of the tensors of an adapter folder. Throws ConfigError
-// if the folder has no adapter, if the adapter is of an unsupported kind (the message names the
+// Reads adapter_config.json and the names of the tensors in adapter_model.safetensors. Throws
+// ConfigError if a file is missing, if the kind of adapter is not supported (the message names the
 // field), or if a tensor belongs neither to an adapter nor to modules_to_save.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
-// Returns those of `products`, the layers of a model, that have an adapter in the folder. read: the
-// result of read_peft_folder(). Throws ConfigError if a module with an adapter is no layer of the
-// model.
+// Returns the layers in `products` that have an adapter in the folder. folder: for messages. read:
+// the result of read_peft_folder(folder). products: all layers of the model that can have an
+// adapter. Throws ConfigError if a module with an adapter is not a layer of the model.
 std::vector<Product> adapted_products(const std::filesystem::path& folder, const PeftFolder& read,
                                       const std::vector<Product>& products);
 

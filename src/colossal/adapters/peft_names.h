@@ -1,4 +1,7 @@
-// Names of an adapter's parameters: in the model, and in PEFT files.
+// Maps the parameters of an adapter between the model and PEFT files (adapter_model.safetensors).
+// In the model, "blocks.3.query.lora_A.weight" is matrix A of layer "blocks.3.query"; in the file,
+// it is "base_model.model.model.layers.3.self_attn.q_proj.lora_A.weight". A "module" is a layer's
+// name in the files of the model: "model.layers.3.self_attn.q_proj".
 #pragma once
 
 #include <optional>
@@ -9,43 +12,50 @@
 
 namespace colossal::adapters {
 
+// A parameter of a low-rank adapter in the model.
 struct AdapterParameter {
-  std::string product;  // the adapted layer: "blocks.3.query"
-  std::string name;     // "lora_A", "lora_B_start", "lora_magnitude_vector", ...
+  std::string product;  // full name of the adapted layer: "blocks.3.query"
+  // "lora_A", "lora_B", "lora_A_start", "lora_B_start", "lora_magnitude_vector", "lora_embedding_A"
+  // or "lora_embedding_B" (see nn::AdapterOptions).
+  std::string name;
 };
-// Parses the name of an adapter parameter in the model; nullopt for a parameter of the base model.
+// Parses the full name of a parameter. Returns nullopt if it is not a parameter of a low-rank
+// adapter.
 std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter);
 
-// Parameters of the base model and of its adapter.
 struct SplitParameters {
   nn::ParameterList of_model, of_adapter;
 };
+// Separates the parameters with nn::Parameter::of_adapter from all others.
 SplitParameters split_parameters(const nn::ParameterList& parameters);
 
-// Returns where PEFT files store a parameter that is trained fully (modules_to_save). slice: where
-// the model's files store it.
+// Returns where PEFT files store a fully trained parameter of the model (modules_to_save). slice:
+// where the model's files store the parameter.
 TensorSlice slice_of_trained(TensorSlice slice);
 
-// Returns the module that a weight of a model's files belongs to: "lm_head" for "lm_head.weight".
+// Returns the module of a weight in the model's files: "lm_head" for "lm_head.weight". Throws
+// InternalError if the name does not end with ".weight".
 std::string module_of(const std::string& weight);
 
-// Returns where PEFT files store an adapter parameter. weight: where the model's files store the
-// adapted weight. Linear layers whose weights are fused in files share lora_A, and have separate
-// rows of lora_B. start_rank: with PiSSA, the rank of the initial A and B, which files store after
-// the trained ones; else 0.
+// Returns where PEFT files store a parameter of a low-rank adapter.
+//   weight      where the model's files store the weight of the adapted layer. Layers with parts of
+//               one fused weight share lora_A, and have different rows of lora_B.
+//   start_rank  with PiSSA, the rank of the initial A and B; files store these after the trained A
+//               and B, in one tensor. Else 0.
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
                            int64_t start_rank = 0);
 
-// Returns the module that a tensor of a PEFT file belongs to, provided that the tensor is a fully
-// trained parameter: its name without PEFT's prefix and without what follows the last dot. Returns
-// nullopt if the name lacks the prefix.
+// Returns the module of a tensor in a PEFT file that is a fully trained parameter
+// (modules_to_save): the name without PEFT's prefix "base_model.model." and without the last dot
+// and what follows it. Returns nullopt if the name does not have the prefix.
 std::optional<std::string> trained_module(const std::string& tensor);
 
-// Returns the module whose base weight this tensor of a PEFT file copies (PEFT saves such copies
-// beside adapters of embeddings and heads); nullopt for other tensors.
+// Returns the module whose base weight a tensor in a PEFT file is a copy of. PEFT saves such copies
+// with adapters of embeddings and heads. Returns nullopt if the tensor is not such a copy.
 std::optional<std::string> copied_module(const std::string& tensor);
 
-// Returns the module that an adapter tensor in a PEFT file belongs to; nullopt for other tensors.
+// Returns the module of a tensor in a PEFT file that belongs to a low-rank adapter; nullopt for all
+// other tensors.
 std::optional<std::string> adapted_module(const std::string& tensor);
 
 }  // namespace colossal::adapters

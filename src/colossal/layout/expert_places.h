@@ -1,4 +1,5 @@
-// Assigns the experts of a layer to ranks so that ranks receive about equally many rows.
+// Assigns the experts of a layer to ranks so that all ranks get about the same number of rows (a
+// row is one token for one expert). Builders use it when the loads of experts have been observed.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,13 @@
 
 namespace colossal {
 
-// rows: the number of token rows that each expert received. experts: how many experts each rank
-// holds. Returns a permutation of the experts: rank r gets the experts at indices experts.range(r)
-// of the result, in ascending order. Balances the rows greedily: in descending order of their rows,
-// each expert goes to the rank that has the fewest rows so far among those with room left (R. L.
-// Graham 1969, "Bounds on Multiprocessing Timing Anomalies"). Throws InternalError if `rows` does
-// not have experts.total() entries.
+// Returns the experts in the order of the ranks: elements experts.range(r) of the result are the
+// indices of rank r's experts, ascending.
+//   rows     [experts]: number of rows that each expert has received; else InternalError
+//   experts  how many experts each rank holds
+// A greedy method: experts are assigned in descending order of their rows, each to the rank with
+// the fewest rows so far among the ranks that still have room (R. L. Graham 1969, "Bounds on
+// Multiprocessing Timing Anomalies").
 std::vector<int64_t> place_by_load(const std::vector<int64_t>& rows, const Partition& experts);
 
 }  // namespace colossal

@@ -1,4 +1,4 @@
-// The communication groups of a grid of ranks.
+// Makes the communication groups of a grid of ranks, for redistribute().
 #pragma once
 
 #include <map>
@@ -9,20 +9,20 @@
 
 namespace colossal {
 
-// This rank's communication groups: one for each non-empty set of axes, each with more than one
-// rank.
+// This rank's communication groups in a grid: one group for each non-empty set of axes that all
+// have more than one rank.
 class GridGroups {
  public:
-  // Collective over the ranks of `all`. `all` must contain the ranks of the grid in the grid's
-  // order: it is the world, or a tp group if the grid's axes are the factors of tp. Throws
-  // InternalError if `all` and the grid differ in size.
+  // Makes the groups. Collective over the ranks of `all`. all: the ranks of the grid, in the grid's
+  // order: the whole world, or a tp group if the axes of the grid are the factors of tp. Throws
+  // InternalError if all.size() is not grid.num_ranks().
   GridGroups(comm::World& world, const RankGrid& grid, const comm::Group& all);
 
   const RankGrid& grid() const { return grid_; }
   int rank() const { return rank_; }  // this rank's number within the grid
   // Returns the group of the ranks that differ from this rank only along `axes`, in the order of
-  // RankGrid::ranks_along(). Each of these axes must have more than one rank. The ledger names the
-  // group RankGrid::joined_name(axes).
+  // RankGrid::ranks_along(). axes: ascending, each with more than one rank; else throws
+  // std::out_of_range. The ledger names the group RankGrid::joined_name(axes).
   const comm::Group& along(const AxisSet& axes) const { return groups_.at(axes); }
 
  private:

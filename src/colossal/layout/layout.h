@@ -1,10 +1,8 @@
-// Layout of a tensor: which rank holds which elements. Only this file computes layouts; all other
-// code asks it.
-//
-// Along each axis of a grid of ranks a tensor is
-//   sharded     along one of its dims: each rank holds a part of the dim's indices;
-//   partial     each rank holds a term of a sum: the tensor is the sum over the axis;
-//   replicated  otherwise: all ranks hold the same elements.
+// The layout of a distributed tensor: which rank of a grid holds which elements. Along each axis of
+// the grid, a tensor is in one of three states:
+//   sharded     one dim of the tensor is divided among the ranks along the axis
+//   partial     each rank along the axis holds a term; the tensor is the sum of these terms
+//   replicated  all ranks along the axis hold the same elements
 #pragma once
 
 #include <cstdint>
@@ -19,36 +17,37 @@
 
 namespace colossal {
 
-// How the indices of a dim are cut into parts for the n ranks of an axis. Parts consist of whole
-// units (Segment::unit); they may be uneven or empty, as in Partition.
+// How a dim is divided among the n ranks along an axis. Parts consist of whole units
+// (Segment::unit); their sizes may differ by one unit, and parts may be empty, as in Partition.
 enum class Cut {
-  contiguous,  // n parts, one per rank
-  zigzag,      // 2n pieces: rank r holds pieces r and 2n - 1 - r. For sharded positions: balances
-               // the work of causal attention
+  contiguous,  // n parts in order, one per rank
+  zigzag,      // 2n pieces; rank r holds pieces r and 2n - 1 - r. Used for the positions of
+               // sequences, since it balances the work of causal attention
 };
 
 class Layout {
  public:
+  // The division of a dim over one axis.
   struct Shard {
-    int axis = 0;
+    int axis = 0;  // index of the axis in the grid
     Cut cut = Cut::contiguous;
     bool operator==(const Shard&) const = default;
   };
 
-  // A dim of the tensor. Each segment is cut separately: first over the axis of the first shard;
-  // then each part, taken as one sequence of indices, is cut over the axis of the second shard, and
-  // so on. So, for any sizes, the parts of the last shard, taken together, are what a rank would
-  // hold if that shard were removed.
+  // A dim of the tensor. Each segment is divided separately. A segment is first divided over the
+  // axis of the first shard. Each of these parts is then divided over the axis of the second shard,
+  // and so on. Without shards, the dim is not divided.
   struct Dim {
     std::vector<Segment> segments;
     std::vector<Shard> shards = {};
     bool operator==(const Dim&) const = default;
-    int64_t size() const;
+    int64_t size() const;  // number of indices of the dim
   };
 
-  // partial_axes: the axes along which the tensor is partial. Throws InternalError if an axis
-  // occurs twice in the shards and partial_axes, or if a dim has no segments. Axes with one rank
-  // are dropped from both, since they have no effect.
+  // partial_axes: the axes along which the tensor is partial. Along all axes that are neither in a
+  // shard nor partial, the tensor is replicated. Axes with one rank are dropped from shards and
+  // partial_axes, since they have no effect. Throws InternalError if an axis occurs more than once
+  // in the shards and partial_axes, or if a dim has no segments.
   Layout(RankGrid grid, std::vector<Dim> dims, const AxisSet& partial_axes = {});
 
   const RankGrid& grid() const { return grid_; }
@@ -56,53 +55,57 @@ class Layout {
   int num_dims() const { return static_cast<int>(dims_.size()); }
   std::vector<int64_t> shape() const;  // of the global tensor
 
-  // Returns the indices of one dim, or of each dim, that a rank holds (see nn::Placement::held).
+  // Returns the indices of dim `dim` that a rank holds.
   const Runs& held(int rank, int dim) const;
+  // Returns the indices of each dim that a rank holds, as for nn::Placement::held.
   std::vector<Runs> held(int rank) const;
+  // Return the shape, or the number of elements, of a rank's local tensor.
   std::vector<int64_t> local_shape(int rank) const;
   int64_t local_numel(int rank) const;
 
   // Returns the lowest rank that holds an element. index: the element's index in the global tensor,
   // one number per dim. Throws InternalError if it is out of range.
   int owner(std::span<const int64_t> index) const;
-  // Returns the element's offset in the flattened local tensor of `rank`; nullopt if `rank` does
-  // not hold it.
+  // Returns the offset of an element in the flattened local tensor of `rank`; nullopt if `rank`
+  // does not hold the element. index: as for owner().
   std::optional<int64_t> offset(int rank, std::span<const int64_t> index) const;
 
   const AxisSet& sharded_axes() const { return sharded_axes_; }
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // without axes with one rank
-  // Ranks that hold the same indices differ only along replicated and partial axes. Among those
-  // that also agree along the axes in `summed`, copy_index() returns the index of `rank`, and
-  // num_copies() their number. For nn::Placement, `summed` is reduction_axes(), and only copy 0
-  // counts in norms and is written to checkpoints.
+  // Several ranks may hold copies of the same elements: the ranks that differ from each other only
+  // along replicated and partial axes. Ranks that differ only along the axes `summed` count as one
+  // copy. num_copies() returns the number of copies and copy_index() the index of the copy that
+  // `rank` belongs to. With summed = reduction_axes(..), these are nn::Placement::num_replicas and
+  // replica.
   int copy_index(int rank, const AxisSet& summed = {}) const;
   int num_copies(const AxisSet& summed = {}) const;
 
-  // Returns the layout of the tensor's gradient before any reduction. The gradient is sharded as
-  // the tensor is; partial along axes where the tensor is replicated, since each rank has the term
-  // from its own use of the tensor; and replicated along axes where the tensor is partial.
+  // Returns the layout of the tensor's gradient as the backward pass computes it, before any
+  // communication. The gradient is sharded like the tensor. It is partial along the axes along
+  // which the tensor is replicated, since each rank computes the term from its own use of the
+  // tensor. It is replicated along the axes along which the tensor is partial.
   Layout conjugate() const;
   // Returns the axes over which the gradient of a parameter with this layout must be summed: the
-  // replicated axes in different_work. different_work: the axes along which ranks process different
-  // samples, tokens or channels; along all other axes, ranks that hold the same indices repeat the
-  // same computation.
+  // replicated axes that are in different_work. different_work: the axes along which ranks compute
+  // with different samples, tokens or channels. Along all other axes, ranks with the same elements
+  // compute the same gradient.
   AxisSet reduction_axes(const AxisSet& different_work) const;
 
   bool operator==(const Layout& other) const;
 
  private:
-  int part_of(int rank, int dim) const;  // index of the rank's part in parts_[dim]
+  int part_of(int rank, int dim) const;  // returns the index of the rank's part in parts_[dim]
 
   RankGrid grid_;
   std::vector<Dim> dims_;
   AxisSet partial_axes_;
   AxisSet sharded_axes_;
-  std::vector<std::vector<Runs>> parts_;  // per dim, indexed by part_of()
+  std::vector<std::vector<Runs>> parts_;  // [dim][part]: the indices of each part
 };
 
-// Returns a text for messages, such as "dim 0 over dp, tp; dim 1 over sp in zigzag; partial over
-// ep", or "replicated".
+// Returns a description for messages, such as "dim 0 over dp, tp; dim 1 over sp in zigzag; partial
+// over ep"; "replicated" if the tensor is neither sharded nor partial.
 std::string describe(const Layout& layout);
 
 }  // namespace colossal

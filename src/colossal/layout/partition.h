@@ -1,5 +1,5 @@
-// Contiguous partition of a sequence of elements. Only this file computes partitions; all other
-// code asks it.
+// Divides a sequence of elements into contiguous parts, as evenly as possible. All code that
+// divides elements among ranks uses it, so that all code agrees on the parts.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,33 @@
 
 namespace colossal {
 
-// `total` elements, cut into `parts` contiguous parts of whole units. A unit has `unit` elements;
-// the last unit may have fewer. The numbers of units of two parts differ by at most one, and parts
-// with more units come first; so the last parts may be empty. Throws InternalError unless total >=
-// 0, parts > 0 and unit > 0.
+// The division of `total` elements into `parts` parts. A part consists of whole units of `unit`
+// elements; only the last unit may have fewer elements. The numbers of units of two parts differ by
+// at most one, and parts with more units come first. If there are fewer units than parts, the last
+// parts are empty.
 class Partition {
  public:
+  // Throws InternalError unless total >= 0, parts > 0 and unit > 0.
   Partition(int64_t total, int parts, int64_t unit = 1);
 
+  // Returns the elements of part number `part`.
   Range range(int part) const { return {begin(part), begin(part + 1)}; }
   int parts() const { return parts_; }
   int64_t total() const { return total_; }
-  // Returns the sizes of all parts, as collectives expect them. They are computed at each call and
-  // not stored, because every chunk of a model has a Partition, and each would store one number per
-  // rank.
+  // Returns the number of elements of each part. Computed at each call and not stored, to save
+  // memory: a model has many Partitions, one per chunk, each over all ranks.
   std::vector<int64_t> counts() const;
-  // Returns the part that contains the element. Throws InternalError if it is not in [0, total).
+  // Returns the index of the part that contains `element`. Throws InternalError if `element` is not
+  // in [0, total).
   int owner(int64_t element) const;
 
  private:
-  int64_t begin(int part) const;
+  int64_t begin(int part) const;  // returns the first element of part number `part`
 
   int64_t total_;
   int parts_;
   int64_t unit_;
-  int64_t fewest_units_ = 0;  // units that every part has
+  int64_t fewest_units_ = 0;  // number of units of the smaller parts
   int larger_parts_ = 0;      // the first larger_parts_ parts have one more unit
 };
 

@@ -1,4 +1,5 @@
-// Moves a tensor from one layout to another. Differentiable.
+// Converts a distributed tensor from one layout to another, by the cheapest sequence of
+// collectives. Differentiable.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +9,8 @@
 
 namespace colossal {
 
-// The plan from one layout to another, and the plan of the gradient, which goes from to.conjugate()
-// to from.conjugate().
+// The plan that converts a tensor from layout `from` to layout `to`, and the plan that converts its
+// gradient in the backward pass. Make it once and use it for all tensors with these layouts.
 struct Redistribution {
   Redistribution(const Layout& from, const Layout& to)
       : forward(from, to), backward(to.conjugate(), from.conjugate()) {}
@@ -18,12 +19,15 @@ struct Redistribution {
   RedistributionPlan backward;
 };
 
-// x: this rank's local tensor in the layout redistribution.forward.from(). Returns this rank's
-// local tensor in the layout redistribution.forward.to(); x itself if the plan has no steps.
-// Collective over the grid, in the forward and in the backward pass. `redistribution` and `groups`
-// must outlive the backward pass. reason: under which the ledger counts the bytes sent; a dry run
-// records the same calls, with tensors on meta. Throws InternalError if x does not have the shape
-// that forward.from() gives this rank, or if the plan and `groups` have different grids.
+// Returns this rank's local tensor in layout redistribution.forward.to(); x itself if the plan has
+// no steps. Collective over all ranks of the grid, in the forward and in the backward pass.
+//   x               this rank's local tensor in layout redistribution.forward.from(); may be on the
+//                   meta device in a dry run
+//   redistribution  must outlive the backward pass
+//   groups          of the grid of both layouts; must outlive the backward pass
+//   reason          the reason under which the ledger counts the bytes
+// Unless the plan has no steps, throws InternalError if x does not have the local shape of this
+// rank, or if `groups` is of another grid.
 at::Tensor redistribute(const at::Tensor& x, const Redistribution& redistribution,
                         const GridGroups& groups, comm::Reason reason);
 at::Tensor redistribute(const at::Tensor& x, Redistribution&& redistribution,

@@ -1,5 +1,5 @@
-// Plans how a tensor moves from one layout to another: by which local steps and collectives, and
-// how many elements these send.
+// Plans the conversion of a distributed tensor from one layout to another: which local steps and
+// collectives, and how many elements they send. redistribute() (redistribute.h) executes a plan.
 #pragma once
 
 #include <cstdint>
@@ -10,49 +10,51 @@
 
 namespace colossal {
 
-// One step of a plan. A call over several axes is made once, in the group of the ranks that differ
-// only along these axes.
+// One step of a plan.
 struct RedistributionStep {
+  // Layout states (sharded, partial, replicated) are defined in layout.h. They change along `axes`.
   enum class Kind {
-    // Local steps:
+    // Local steps.
     slice,   // each rank keeps a part of its elements
-    spread,  // to partial: a rank's term has the elements that it holds, and zeros elsewhere. If
-             // several ranks hold the same elements, the term of each but the first is zero
-    // One collective call over `axes`:
-    all_gather,      // sharded to replicated
-    all_to_all,      // sharded to sharded in another way: each rank receives the elements it lacks
-    reduce_scatter,  // partial to sharded
-    all_reduce,      // partial to replicated
+    spread,  // to partial: each rank's term has the elements that the rank holds and zeros
+             // elsewhere; of ranks with the same elements, only the first one's term has them
+    // Steps with one collective, in the group of the ranks that differ only along `axes`.
+    all_gather,      // from sharded to replicated
+    all_to_all,      // from one sharding to another: each rank receives the elements that it lacks
+    reduce_scatter,  // from partial to sharded
+    all_reduce,      // from partial to replicated
   };
   Kind kind = Kind::slice;
   AxisSet axes;   // empty for slice
   Layout result;  // layout after the step
-  // By rank: how many elements it sends, by the law of the call (docs/laws.md). 0 for local steps.
+  // [ranks]: number of elements that each rank sends, by the law of the collective (docs/laws.md);
+  // zeros for local steps.
   std::vector<int64_t> elements_sent;
 };
 
-// The chain of steps in which all ranks together send the fewest elements; among chains that send
-// equally many, one with the fewest calls, and among those, one with the fewest steps. The layouts
-// between two steps have the segments of `to`; an axis may be partial, or sharded in zigzag, in
-// them only if it is so in `from` or `to`. All ranks compute the same chain.
+// The sequence of steps that converts a tensor from one layout to another with the fewest elements
+// sent, summed over all ranks. Among sequences that send equally many, it has the fewest
+// collectives, then the fewest steps. All ranks compute the same plan.
 //
-// The cost of a chain is the total over all ranks, not the maximum. In a gather or an exchange, the
-// total that ranks send is the total that they lack, so that one exchange never costs more than
-// two. If the cost were the maximum over ranks, a chain could take a detour through another layout
-// only because that layout gives the busiest rank one row less.
+// The layouts between steps have the segments of `to`. In these layouts, an axis is partial or
+// sharded in zigzag only if it is so in `from` or `to`.
+//
+// The cost is the sum over ranks and not the maximum: with the maximum, a plan could make two
+// exchanges instead of one, only because the layout in between gives the busiest rank fewer rows.
 class RedistributionPlan {
  public:
-  // The layouts may differ in their segments. Throws InternalError if they differ in the shape of
+  // The layouts may have different segments. Throws InternalError if they differ in the shape of
   // the global tensor or in the grid.
   RedistributionPlan(const Layout& from, const Layout& to);
 
   const Layout& from() const { return from_; }
   const Layout& to() const { return to_; }
+  // Returns the steps in order; empty if `from` and `to` are equal.
   const std::vector<RedistributionStep>& steps() const { return steps_; }
 
-  int num_calls() const;
-  int64_t elements_sent(int rank) const;
-  int64_t elements_sent() const;  // by all ranks together
+  int num_calls() const;                  // number of steps that are collectives
+  int64_t elements_sent(int rank) const;  // number of elements that one rank sends in all steps
+  int64_t elements_sent() const;          // number of elements that all ranks together send
 
  private:
   Layout from_;
@@ -60,7 +62,8 @@ class RedistributionPlan {
   std::vector<RedistributionStep> steps_;
 };
 
-// Returns a text for messages, such as "reduce_scatter over tp, all_gather over tp", or "nothing".
+// Returns a description for messages, such as "reduce_scatter over tp, all_gather over tp";
+// "nothing" if there are no steps.
 std::string describe(const RedistributionPlan& plan);
 
 }  // namespace colossal

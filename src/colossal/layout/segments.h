@@ -1,5 +1,6 @@
-// Segments of a dim. Each is sharded separately: for example the queries, keys and values of a
-// fused linear layer, or its gate and up.
+// Segments of a dim of a tensor. A dim may be several concatenated parts, for example queries, keys
+// and values in the outputs of a fused linear layer. Each segment is sharded separately, so that
+// every rank gets a part of each.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,17 @@
 
 namespace colossal {
 
-// `size` consecutive indices of a dim. Shards are cut only at multiples of `unit` from the start of
-// the segment (for example `unit` channels of a head).
+// A segment of a dim: consecutive indices.
 struct Segment {
-  int64_t size = 0;
+  int64_t size = 0;  // number of indices
+  // The segment is divided only at multiples of `unit` from its first index, for example between
+  // heads of `unit` channels.
   int64_t unit = 1;
   bool operator==(const Segment&) const = default;
 };
 
-// Cuts every segment of a dim into `parts` parts (see Partition). Returns the indices in part
-// number `part` of all segments, as ascending runs; adjacent runs are merged.
+// Divides each segment of a dim into `parts` parts (see Partition). Returns the indices of part
+// number `part` of all segments, as ascending, disjoint ranges; adjacent ranges are merged.
 std::vector<Range> indices_of_part(std::span<const Segment> segments, int parts, int part);
 
 }  // namespace colossal

@@ -1,6 +1,6 @@
-// Where a parameter is in the tensors of checkpoint files. A file's tensor may hold several
-// parameters (for example fused queries, keys and values) or a part of one (the matrix of one
-// expert).
+// Describes where the elements of a parameter are in the tensors of checkpoint files. A tensor in a
+// file may contain several parameters (fused queries, keys and values), or only a part of a
+// parameter (the matrix of one expert). Below, "file tensor" means a tensor in a checkpoint file.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,45 @@
 namespace colossal {
 
 struct TensorSlice {
-  std::string name;  // of the file's tensor; if stacked, of the first of them
-  // If num_rows is not 0: the rows of the file's tensor (indices of its first dim) that belong to
-  // the parameter, in the parameter's order.
+  std::string name;  // of the file tensor; if `stacked` is not empty, of the first file tensor
+  // Only if num_rows > 0: the rows (indices of dim 0) of the file tensor that belong to the
+  // parameter, in the order of the parameter's rows.
   std::vector<Range> rows{};
-  int64_t num_rows = 0;  // of the file's tensor; 0: all its rows belong to the parameter
+  int64_t num_rows = 0;  // number of rows of the file tensor; 0: all rows belong to the parameter
 
-  // If num_columns is not 0: the columns of the file's tensor, a matrix, that belong to the
-  // parameter. num_columns: number of columns of the file's tensor; 0: all its columns belong to
-  // the parameter.
+  // Only if num_columns > 0: the columns of the file tensor, a matrix, that belong to the
+  // parameter.
   Range columns{};
+  // Number of columns of the file tensor; 0: all columns belong to the parameter.
   int64_t num_columns = 0;
 
-  // Names of the file's tensors if there is one for each index of the parameter's first dim, in
-  // this order; these tensors lack that dim. Empty: one tensor holds the parameter.
+  // If each slice along dim 0 of the parameter is a file tensor of its own: the names of these file
+  // tensors, in the order of the slices. Empty: one file tensor has all elements of the parameter.
   std::vector<std::string> stacked{};
 
+  // Returns whether the parameter is exactly one file tensor.
   bool is_whole() const { return num_rows == 0 && num_columns == 0 && stacked.empty(); }
+  // Returns the names of all file tensors that contain the parameter.
   std::vector<std::string> names() const { return stacked.empty() ? std::vector{name} : stacked; }
-  // Returns the shape of the file's tensor (if stacked, of each of them). parameter_shape: of the
-  // whole parameter.
+  // Returns the shape of the file tensor, or of each stacked file tensor. parameter_shape: shape of
+  // the global parameter.
   std::vector<int64_t> tensor_shape(std::vector<int64_t> parameter_shape) const;
 
-  // A run of elements: where it begins in the flattened parameter and in the flattened tensor of
-  // the file.
+  // Elements that are contiguous in the flattened parameter and in a flattened file tensor.
   struct Run {
-    int64_t parameter_begin = 0;
-    int64_t tensor_begin = 0;
-    int64_t count = 0;
-    size_t tensor = 0;  // index into names()
+    int64_t parameter_begin = 0;  // first element in the flattened parameter
+    int64_t tensor_begin = 0;     // first element in the flattened file tensor
+    int64_t count = 0;            // number of elements
+    size_t tensor = 0;            // index of the file tensor in names()
   };
-  // Calls visit(run) for the runs that cover the range `elements` of the flattened parameter, in
-  // ascending order. parameter_shape: of the whole parameter.
+  // Divides the elements `elements` of the flattened global parameter into runs, and calls
+  // visit(run) for each run, in ascending order. parameter_shape: shape of the global parameter.
   void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,
                     const std::function<void(const Run&)>& visit) const;
 
  private:
+  // Calls visit() for the parts of `run` that are contiguous in a file tensor with more columns
+  // than the parameter. row_size: number of elements of a row of the parameter.
   void visit_rows(const Run& run, int64_t row_size,
                   const std::function<void(const Run&)>& visit) const;
 };

@@ -1,5 +1,5 @@
-// Zigzag partition of a sequence. It balances the work of causal attention, in which late positions
-// cost more than early ones.
+// Divides the positions of a sequence among ranks so that each rank has about the same work in
+// causal attention, where late positions cost more than early positions. Ring attention uses it.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace colossal {
 
-// Cuts `total` elements into 2 * parts pieces of whole units of `unit` elements (see Partition).
-// Returns the elements of part number `part`, which are pieces `part` and 2 * parts - 1 - part, as
-// ascending, non-empty runs; adjacent runs are merged.
+// Returns the elements of part number `part` of `parts`. The `total` elements are divided into 2 *
+// parts pieces of whole units of `unit` elements (see Partition); the part has the pieces `part`
+// and 2 * parts - 1 - part. The result is ascending, disjoint, non-empty ranges; adjacent pieces
+// are merged.
 std::vector<Range> zigzag_runs(int64_t total, int parts, int part, int64_t unit = 1);
 
 }  // namespace colossal

@@ -1,5 +1,7 @@
-// The weights of a per-request adapter, which is not part of the model. A step applies it to some
-// of the step's rows (tokens); other rows may have other adapters.
+// The weights of a per-request adapter. In serving, each request may name an adapter that is not
+// part of the model. Layers apply the adapter to the tokens of its requests only, so one forward
+// pass may use several adapters (StepContext::adapted_rows). InferenceModel::load_adapter() reads
+// the weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,34 +17,37 @@
 namespace colossal::nn {
 
 struct AdapterWeights {
+  // The adapter of one layer with input x and weight W: adds scale * x A^T B^T to x W^T. r is the
+  // adapter's rank (not a rank of a group).
   struct Product {
-    at::Tensor down;   // A [rank, in_features of this rank]; layers that share A share this tensor
-    at::Tensor up;     // B [out_features of this rank, rank]
-    double scale = 1;  // multiplies x A^T B^T
-    // DoRA: factors [out_features of this rank] on x W^T + scale * x A^T B^T; the bias is added
-    // after the multiplication. Undefined if the adapter is not DoRA.
+    at::Tensor down;  // A [r, input features on this rank]; layers that share A share this tensor
+    at::Tensor up;    // B [output features on this rank, r]
+    double scale = 1;
+    // DoRA: one factor for each output feature on this rank. It multiplies x W^T + scale * x A^T
+    // B^T before the bias is added. Undefined if the adapter is not DoRA.
     at::Tensor factors{};
   };
 
-  uint64_t number = 0;                      // unique in the process, > 0
-  std::string folder;                       // that the adapter was read from
-  std::map<std::string, Product> products;  // by full layer name: "blocks.3.query"
-  // By the full name of an attention layer ("blocks.3.attention"): virtual keys and values of this
-  // rank's K/V heads.
+  uint64_t number = 0;  // unique in the process; numbers begin at 1
+  std::string folder;   // the folder that the adapter was read from
+  // The adapted layers on this rank, by full name: "blocks.3.query".
+  std::map<std::string, Product> products;
+  // Virtual keys and values of this rank's K/V heads, by the full name of the attention layer:
+  // "blocks.3.attention". Empty if the adapter is not a prefix.
   std::map<std::string, ops::VirtualTokens> virtual_tokens{};
-  int64_t num_virtual_tokens = 0;  // per attention layer
+  int64_t num_virtual_tokens = 0;  // of each attention layer
 };
 
-// Rows [begin, begin + count) of a step's tokens use `adapter`, which the caller keeps alive during
-// the step.
+// The tokens with indices [begin, begin + count) in the flattened tokens [batch * sequence] of a
+// forward pass use `adapter`. The caller keeps the adapter alive during the forward pass.
 struct AdaptedRows {
   const AdapterWeights* adapter = nullptr;
   int64_t begin = 0;
   int64_t count = 0;
 };
 
-// Returns the parts of `rows` that are in `tokens`; `begin` of each returned element counts from
-// tokens.begin.
+// Returns the part of each element of `rows` that is inside the index range `tokens`. Elements
+// without such a part are left out. `begin` of a returned element is relative to tokens.begin.
 std::vector<AdaptedRows> rows_within(const std::vector<AdaptedRows>& rows, Range tokens);
 
 }  // namespace colossal::nn

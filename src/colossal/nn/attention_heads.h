@@ -1,4 +1,5 @@
-// Splits the output of the fused QKV projection into heads, with rotary embedding.
+// Splits the output of the fused QKV projection into this rank's attention heads, and applies the
+// rotary embedding to queries and keys. Attention layers use it before ops::attention().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,50 +11,58 @@
 
 namespace colossal::nn {
 
+// In the shapes below, Q is the number of query heads on this rank and K the number of K/V heads on
+// this rank.
 class AttentionHeads {
  public:
+  // options: of the whole attention; here: the heads on this rank.
   AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
-  // Applies rotary embedding to queries and keys if the model uses it. qkv: queries, keys and
-  // values side by side, [.., (queries + keys) * head_size + keys * value_size]. Returns [batch,
-  // sequence, features], with the features in the same order.
+  // Applies the rotary embedding to queries and keys; does nothing to them if options.rotary.base
+  // is 0. qkv: concatenated queries, keys and values of this rank's heads, [.., Q * head_size + K *
+  // head_size + K * value_size]. Returns [batch, sequence, features] with this order of features.
   at::Tensor apply_rotary(const at::Tensor& qkv, const StepContext& context) const;
-  // Splits the result of apply_rotary() into queries, keys and values, each [batch, heads on this
-  // rank, sequence, size].
+  // Splits the result of apply_rotary() into heads. Returns, in this order: queries [batch, Q,
+  // sequence, head_size], keys [batch, K, sequence, head_size] and values [batch, K, sequence,
+  // value_size].
   std::tuple<at::Tensor, at::Tensor, at::Tensor> split(const at::Tensor& qkv) const;
-  // Like split(), for cross-attention, whose queries and memory are projected separately.
-  // split_queries(): [batch, sequence, queries * head_size] -> [batch, queries, sequence,
-  // head_size]. split_keys_values(): [batch, positions, 2 * keys * head_size] -> keys and values,
-  // each [batch, keys, positions, head_size].
+  // For cross-attention: splits queries [batch, sequence, Q * head_size] into heads. Returns
+  // [batch, Q, sequence, head_size].
   at::Tensor split_queries(const at::Tensor& query) const;
+  // For cross-attention: splits the concatenated keys and values of the memory, [batch, positions,
+  // 2 * K * head_size], into heads. Returns keys, then values, each [batch, K, positions,
+  // head_size].
   std::pair<at::Tensor, at::Tensor> split_keys_values(const at::Tensor& key_value) const;
-  // Selects the K/V heads that this rank's queries attend to, from keys or values [batch, K/V heads
-  // on this rank, sequence, size]. In the arguments of ops::attention() all K/V heads must serve
-  // equally many query heads; if this rank's do not, the result has one copy of a K/V head per
-  // query head.
+  // Selects the K/V heads that this rank's query heads attend to. keys: keys or values, [batch, K,
+  // sequence, size]. ops::attention() requires that every K/V head serves the same number of query
+  // heads. If this rank's K/V heads do not, the result has Q heads: for each query head, a copy of
+  // its K/V head.
   at::Tensor seen_by_queries(const at::Tensor& keys) const;
-  // Returns the number of heads that seen_by_queries() returns.
+  // Returns the number of heads in the result of seen_by_queries().
   int64_t num_key_value_heads_used() const {
     return key_of_query_.defined() ? queries_ : seen_.size();
   }
 
  private:
-  // heads: [batch, sequence, heads, head_size], first query heads, then key heads, then any value
-  // heads. Returns them with rotary embedding applied to the query and key heads.
+  // Returns `heads` with the rotary embedding applied to the query and key heads. heads: [batch,
+  // sequence, heads, head_size], first Q query heads, then K key heads, then any value heads.
   at::Tensor rotated(const at::Tensor& heads, const StepContext& context) const;
-  // Like rotated(), with frequencies that depend on the length of each token's sequence
+  // Like rotated(), for frequencies that depend on the length of each token's sequence
   // (StepContext::lengths).
   at::Tensor rotated_by_lengths(const at::Tensor& heads, const StepContext& context) const;
+  // Like rotated(), for the given positions and frequencies (see ops::rotary()).
   at::Tensor rotated(const at::Tensor& heads, const at::Tensor& positions,
                      const at::Tensor& frequencies) const;
 
   int64_t head_size_, value_size_;
-  int64_t queries_, keys_;
+  int64_t queries_, keys_;  // Q and K
   ops::RotaryOptions rotary_;
-  at::Tensor frequencies_;  // undefined: no rotation, or frequencies that depend on the length
-  Range seen_;  // indices, among this rank's key heads, of those that its queries attend to
-  at::Tensor key_of_query_;  // key head of each query head; undefined: all key heads serve equally
-                             // many queries
+  // Undefined if there is no rotation, or if the frequencies depend on the sequence length.
+  at::Tensor frequencies_;
+  Range seen_;  // the key heads, among this rank's, that this rank's query heads attend to
+  // [Q] int64: index, among this rank's key heads, of the key head of each query head. Undefined if
+  // every key head in seen_ serves the same number of query heads.
+  at::Tensor key_of_query_;
 };
 
 }  // namespace colossal::nn

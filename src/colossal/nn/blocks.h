@@ -1,5 +1,6 @@
-// A model's repeated blocks. A model runs them only by Blocks::forward(), so that the BlockRunner
-// in the context decides how each block runs (recomputation, offload, prefetch).
+// A model's repeated blocks (transformer layers). Models own a Blocks object and run blocks only
+// through Blocks::forward(). A BlockRunner in the StepContext can thereby control how each block
+// runs, for example with recomputation or with offload of activations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,16 +18,17 @@ namespace colossal::nn {
 class Block {
  public:
   virtual ~Block() = default;
-  // x: the residual stream, [batch, sequence, hidden], or this rank's shard of it, as is the
-  // result.
+  // x: the residual stream before the block, [batch, sequence, hidden], or this rank's shard of it.
+  // Returns the residual stream after the block, in the layout of x.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
+// Runs blocks in place of Block::forward(); see StepContext::block_runner.
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
-  // Runs `block`, which has number `index` in the model, on x (as in Block::forward()) and
-  // returns what block.forward(x, context) does.
+  // Returns the result of block.forward(x, context). index: number of the block in the model, from
+  // 0.
   virtual at::Tensor run(int64_t index, Block& block, const at::Tensor& x,
                          const StepContext& context) = 0;
 };
@@ -34,10 +36,11 @@ class BlockRunner {
 class Blocks {
  public:
   Blocks() = default;
-  // Makes blocks 0 .. count - 1 by make(index), each after build.begin_part().
+  // Makes `count` blocks: for each index from 0, calls build.begin_part(), then make(index).
   Blocks(Builder& build, int64_t count, const std::function<std::unique_ptr<Block>(int64_t)>& make);
-  // Runs a range of the blocks in order, for example those of a pipeline stage. x, result: as in
-  // Block::forward().
+  // Runs the blocks with indices `blocks` in order, for example those of a pipeline stage. x: the
+  // residual stream before the first of them. Returns the residual stream after the last of them; x
+  // if the range is empty.
   at::Tensor forward(Range blocks, const at::Tensor& x, const StepContext& context);
   int64_t size() const { return static_cast<int64_t>(blocks_.size()); }
 

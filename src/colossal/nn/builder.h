@@ -1,6 +1,8 @@
-// A model makes its layers by a Builder, which registers their parameters by name. DenseBuilder
-// makes unsharded layers, the builders of parallel/ sharded ones. A model does not know which
-// builder it uses.
+// The interface by which models make their layers, and the options of the layers. A Builder makes
+// layers and registers their parameters by name. DenseBuilder makes unsharded layers; the builders
+// of parallel/ make sharded layers. A model works with every builder.
+//
+// In the comments below, NAME is the full name of a layer ("blocks.3.query").
 #pragma once
 
 #include <cstdint>
@@ -22,103 +24,110 @@
 
 namespace colossal::nn {
 
+// A linear layer. Parameters: NAME.weight in the given order of dims, and NAME.bias [out_features].
 struct LinearOptions {
   int64_t in_features = 0;
   int64_t out_features = 0;
   bool bias = true;
   WeightOrder order = WeightOrder::out_in;
-  Initializer initializer = Initializer::normal(0.02);
+  Initializer initializer = Initializer::normal(0.02);  // of the weight; the bias starts as zeros
 };
 
 // Several linear layers with the same input, whose outputs are concatenated. Each part has its own
-// parameters, NAME.weight and NAME.bias.
+// parameters: weight [out_features, in_features] and bias [out_features].
 struct FusedLinearOptions {
   struct Part {
     std::string name;
     int64_t out_features = 0;
   };
   int64_t in_features = 0;
-  std::vector<Part> parts;
-  bool bias = true;
+  std::vector<Part> parts;  // in the order of the concatenated outputs
+  bool bias = true;         // for all parts
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// A mixture-of-experts layer whose experts are gated MLPs. Parameters: those of Router, and the
-// stacked weights of all experts: NAME.gate.weight and NAME.up.weight, [experts, inner, hidden],
-// and NAME.down.weight, [experts, hidden, inner]. With clamped_gate (GPT-OSS): NAME.gate_up.weight,
-// [experts, hidden, 2 * inner], where columns of gate and up alternate; NAME.down.weight, [experts,
-// inner, hidden]; NAME.gate_up.bias, [experts, 2 * inner]; NAME.down.bias, [experts, hidden].
+// A mixture-of-experts layer whose experts are gated MLPs. Parameters are those of Router and the
+// stacked weights of all experts:
+//   without clamped_gate:        NAME.gate.weight, NAME.up.weight  [experts, inner, hidden]
+//                                NAME.down.weight                  [experts, hidden, inner]
+//   with clamped_gate (GPT-OSS): NAME.gate_up.weight  [experts, hidden, 2 * inner]
+//                                NAME.gate_up.bias    [experts, 2 * inner]
+//                                NAME.down.weight     [experts, inner, hidden]
+//                                NAME.down.bias       [experts, hidden]
+// In gate_up, columns of the gate and of the up-projection alternate.
 struct ExpertsOptions {
-  int64_t layer = 0;  // index of the block
-  int64_t hidden = 0;
-  int64_t inner = 0;  // inner features of one expert
+  int64_t layer = 0;   // index of the block
+  int64_t hidden = 0;  // features of the layer's input and output
+  int64_t inner = 0;   // inner features of one expert
   RouterOptions router{};
   ops::Activation activation = ops::Activation::silu;
-  std::optional<ops::ClampedGate> clamped_gate{};  // replaces `activation`
-  Initializer initializer = Initializer::normal(0.02);
-  Initializer down_initializer = Initializer::normal(0.02);
+  std::optional<ops::ClampedGate> clamped_gate{};            // replaces `activation`
+  Initializer initializer = Initializer::normal(0.02);       // of gate, up and router
+  Initializer down_initializer = Initializer::normal(0.02);  // of down
 };
 
-// Parameters: NAME.weight and, for a layer norm, NAME.bias, each [features].
+// A layer norm or an RMS norm. Parameters: NAME.weight and NAME.bias, each [features].
 struct NormOptions {
   int64_t features = 0;
   double epsilon = 1e-5;
-  bool weight = true;        // false: no parameters at all
-  bool bias = true;          // layer norm only; an RMS norm has no bias
-  bool unit_offset = false;  // multiply by 1 + weight; weight is initialized to 0 (Gemma)
+  bool weight = true;        // false: the norm has neither weight nor bias
+  bool bias = true;          // whether a layer norm has a bias; an RMS norm never has one
+  bool unit_offset = false;  // true: multiplies by 1 + weight, and the weight starts as 0 (Gemma)
 };
 
+// An embedding table. Parameter: NAME.weight [vocabulary, features].
 struct EmbeddingOptions {
-  int64_t vocabulary = 0;
+  int64_t vocabulary = 0;  // number of rows
   int64_t features = 0;
   Initializer initializer = Initializer::normal(0.02);
-  int64_t first_row = 0;  // of position embeddings: table row of position 0
+  int64_t first_row = 0;  // only for position embeddings: the table row of position 0
 };
 
-// The output layer of a language model (LM head): logits = soft_cap * tanh(logit_scale * (x table^T
-// + bias) / soft_cap).
+// The output layer of a language model (LM head), with input x: logits = soft_cap *
+// tanh(logit_scale * (x table^T + bias) / soft_cap).
 struct VocabularyHeadOptions {
   EmbeddingOptions table;
-  bool bias = false;  // parameter NAME.bias, [vocabulary]; not shared by a tied head
+  bool bias = false;  // parameter NAME.bias [vocabulary]; a tied head may have a bias of its own
   double logit_scale = 1;
-  double soft_cap = 0;  // 0: none
+  double soft_cap = 0;  // 0: no cap; logits = logit_scale * (x table^T + bias)
 };
 
 // Norms of queries and keys, applied after their projection and before the rotary embedding.
-// Parameters, in the scope of the attention: "query_norm.weight", "key_norm.weight" and, with
+// Parameters, in the builder's current scope: "query_norm.weight", "key_norm.weight" and, with
 // `bias`, "query_norm.bias", "key_norm.bias".
 struct QueryKeyNormOptions {
-  enum class Kind { none, rms, layer };
+  enum class Kind { none, rms, layer };  // no norm; RMS norm; layer norm
   enum class Over {
-    each_head,  // over the channels of one head
-    all_heads   // over the channels of all heads of a token; weights are [heads * head_size]
+    each_head,  // each head of a token is normalized by itself
+    all_heads   // all heads of a token are normalized together; weights are [heads * head_size]
   };
   Kind kind = Kind::none;
   Over over = Over::each_head;
-  // Used with each_head. If true, weights are [heads, head_size], one row per head; if false,
+  // Used with each_head. True: weights are [heads, head_size], one row per head. False: weights are
   // [head_size], shared by all heads.
   bool own_weights = false;
   bool bias = false;
-  bool unit_offset = false;  // as in NormOptions
+  bool unit_offset = false;  // see NormOptions::unit_offset
   double epsilon = 1e-5;
 
-  bool centered() const { return kind == Kind::layer; }
+  bool centered() const { return kind == Kind::layer; }  // whether the mean is subtracted
   bool operator==(const QueryKeyNormOptions&) const = default;
 };
 
+// Self-attention or cross-attention. The fields after `rotary` change the mask and the scores as in
+// ops::AttentionOptions.
 struct AttentionOptions {
-  int64_t layer = 0;  // index of the block, and of the layer in a KeyValueStore
-  int64_t heads = 0;
+  int64_t layer = 0;     // index of the block, and of the layer in a KeyValueStore
+  int64_t heads = 0;     // query heads, over all ranks
   int64_t kv_heads = 0;  // divides heads; query head h uses K/V head h * kv_heads / heads
   int64_t head_size = 0;
   int64_t value_size = 0;  // features of a value head; 0: head_size
-  double scale = 0;        // of the scores; usually 1 / sqrt(head_size)
-  double dropout = 0;
+  double scale = 0;        // factor on the scores; 0: 1 / sqrt(head_size)
+  double dropout = 0;      // dropout probability of the attention weights
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
-  // Mask and changes of the scores: as in ops::AttentionOptions, where not said otherwise.
   bool causal = true;
-  int64_t window = 0;   // sliding window, in positions; 0: none
+  int64_t window = 0;   // sliding window, in positions; 0: no window
   double soft_cap = 0;  // soft cap of the scores; 0: no cap
   double alibi = 0;     // factor on ALiBi's slopes; 0: no ALiBi
   // Attention sinks: parameter NAME.sinks [heads], one logit per query head. nullopt: no sinks.
@@ -128,70 +137,79 @@ struct AttentionOptions {
 };
 
 // Multi-head latent attention, MLA (DeepSeek-AI 2024, "DeepSeek-V2", 2.1). Linear layers project
-// each token down to a few features, the latents; these are normed and projected up to the heads of
-// queries, keys and values. A query or key head has `rotary` features with rotary embedding,
-// followed by `plain` features without it. All key heads have the same rotary features. A
-// KeyValueStore keeps, of each position, the latents and the rotary features instead of keys and
-// values of heads, unless "key_value_up" has an adapter.
+// each token down to a few features, called latents. The latents are normed and projected up to the
+// heads of queries, keys and values. A query or key head has `rotary` features with rotary
+// embedding, followed by `plain` features without it. All key heads have the same rotary features.
+// A KeyValueStore keeps the latents and the rotary features of each position. Only if
+// "key_value_up" has an adapter, the store keeps the keys and values of each head, as for other
+// attention layers.
 //
-// Parameters: "query_down" [query_rank, hidden], "query_latent_norm" and "query_up" [heads *
-// (rotary + plain), query_rank], or, if query_rank is 0, "query" [heads * (rotary + plain),
-// hidden]; "key_value_down" [key_value_rank + rotary, hidden], "key_value_latent_norm",
-// "key_value_up" [heads * (plain + value), key_value_rank].
+// Weights of the linear layers, in the builder's current scope:
+//   query_down      [query_rank, hidden], and query_up [heads * (rotary + plain), query_rank];
+//                   if query_rank is 0, instead: query [heads * (rotary + plain), hidden]
+//   key_value_down  [key_value_rank + rotary, hidden]
+//   key_value_up    [heads * (plain + value), key_value_rank]
+// The RMS norms of the latents are "query_latent_norm" (if query_rank > 0) and
+// "key_value_latent_norm".
 struct LatentAttentionOptions {
   int64_t hidden = 0;
   int64_t heads = 0;
-  int64_t query_rank = 0;  // 0: queries are projected from the activation, without latents
-  int64_t key_value_rank = 0;
-  int64_t rotary = 0;
-  int64_t plain = 0;
-  int64_t value = 0;
-  bool bias = false;  // of the down-projections
+  int64_t query_rank = 0;      // latents of the queries; 0: queries are projected without latents
+  int64_t key_value_rank = 0;  // latents of keys and values together
+  int64_t rotary = 0;          // features with rotary embedding of a query or key head
+  int64_t plain = 0;           // features without rotary embedding of a query or key head
+  int64_t value = 0;           // features of a value head
+  bool bias = false;           // whether the down-projections have biases
   double norm_epsilon = 1e-6;
-  Initializer initializer = Initializer::normal(0.02);
-  // Options of the attention itself. The builder sets its heads, kv_heads, head_size and value_size
-  // from the fields above.
+  Initializer initializer = Initializer::normal(0.02);  // of the linear layers
+  // Options of the attention itself. The builder replaces heads, kv_heads, head_size and value_size
+  // by values computed from the fields above.
   AttentionOptions attention{};
 
-  int64_t head_size() const { return rotary + plain; }  // of queries and keys
+  int64_t head_size() const { return rotary + plain; }  // features of a query or key head
 };
 
-// The attention heads on this rank.
+// The attention heads on this rank, as ranges of global head indices.
 struct LocalHeads {
   Range queries;
-  Range keys;  // and values
+  Range keys;  // K/V heads
 };
 
-// The adapters of a model; all its other weights are frozen, except `trained`. A layer NAME with a
-// low-rank adapter (low_rank_adapter.h) has parameters NAME.lora_A.weight (A) and
-// NAME.lora_B.weight (B), and with `magnitudes` (DoRA) NAME.lora_magnitude_vector.weight,
-// [out_features]; an embedding has NAME.lora_embedding_A.weight and NAME.lora_embedding_B.weight.
-// With virtual tokens (ops::VirtualTokens), an attention NAME has NAME.virtual_keys.weight and
-// NAME.virtual_values.weight, each [tokens, kv_heads * size].
+// The adapters of a model. Weights of the model itself are then frozen, except those in `trained`.
+// r is the rank of a low-rank adapter (not a rank of a group). Parameters of the adapters:
+//   linear layer or head   NAME.lora_A.weight (A) [r, in_features], NAME.lora_B.weight (B)
+//                          [out_features, r] (low_rank_adapter.h, vocabulary_adapter.h)
+//     with `magnitudes`    also NAME.lora_magnitude_vector.weight [out_features]
+//   embedding              NAME.lora_embedding_A.weight [r, vocabulary],
+//                          NAME.lora_embedding_B.weight [features, r]
+//   experts                see expert_adapter.h
+//   attention              if virtual_tokens > 0: NAME.virtual_keys.weight, [virtual_tokens,
+//                          kv_heads * head_size], and NAME.virtual_values.weight, [virtual_tokens,
+//                          kv_heads * value_size] (ops::VirtualTokens)
 struct AdapterOptions {
-  int64_t virtual_tokens = 0;  // 0: none
+  int64_t virtual_tokens = 0;  // number per attention layer; 0: none
   Initializer virtual_initializer = Initializer::normal(1);
-  int64_t rank = 0;
-  double scale = 1;
-  double dropout = 0;
-  bool magnitudes = false;
-  // Whether the A and B that training starts from are kept in frozen parameters
-  // NAME.lora_A_start.weight (A) and NAME.lora_B_start.weight (-B). No layer computes with these.
+  int64_t rank = 0;         // r, unless `sizes` has the module
+  double scale = 1;         // factor on the adapter's term x A^T B^T, unless `sizes` has the module
+  double dropout = 0;       // dropout probability of the adapter's input x
+  bool magnitudes = false;  // DoRA
+  // Whether linear layers have two more parameters, frozen, with the values from which training
+  // starts: NAME.lora_A_start.weight (A) and NAME.lora_B_start.weight (-B). No layer reads them.
   bool keeps_start = false;
-  // Parameters of the model, by full name, that are trained together with the adapters.
+  // Parameters of the model itself, by full name, that are trained together with the adapters.
   std::set<std::string> trained = {};
-  // Storage type of the frozen weights of the blocks' linear layers; nullopt: not packed.
+  // Storage type of the frozen weights of linear layers and experts, except "key_value_up" of
+  // latent attention. nullopt: weights are not packed.
   std::optional<ops::PackedType> base = std::nullopt;
   // Takes the full name of a linear layer, embedding or head ("blocks.3.query"). Returns the name
-  // of the module of the model's files that contains the layer, or nullopt if the layer has no
+  // of the module in the model's files that contains the layer, or nullopt if the layer has no
   // adapter. Parts of a fused layer with the same module share A.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
-  // Rank and scale of the modules for which these are not `rank` and `scale`, by the name that
-  // `adapted` returns.
   struct Size {
     int64_t rank = 0;
     double scale = 1;
   };
+  // Exceptions to `rank` and `scale`, by the module name that `adapted` returns.
   std::map<std::string, Size> sizes = {};
 
   Size size_of(const std::string& module) const {
@@ -200,45 +218,54 @@ struct AdapterOptions {
   }
 };
 
-// DoRA magnitudes of an adapter. `initial` returns their initial values, output_norms() of the
-// adapted weight; see there which ranks must call it. Call it only on ranks whose stage has the
-// weights.
+// The DoRA magnitudes of one adapted layer.
 struct Magnitudes {
-  ParameterHandle parameter;
+  ParameterHandle parameter;  // [out_features]
+  // Computes the values from which training starts, [out_features on this rank]: output_norms() of
+  // the adapted weight. Call it only on ranks of the layer's pipeline stage. With a sharded model
+  // the call is collective, see output_norms().
   std::function<at::Tensor(LayerScope& scope)> initial;
 };
 
-// Parameters of an attention; each rank has those of its heads.
+// Parameters of an attention layer. Each rank has the part of them that belongs to its heads.
 struct AttentionParameters {
   ParameterHandle sinks{};  // [query heads on this rank]; empty handle: no sinks
-  // [virtual tokens, K/V heads on this rank * size] each; empty handles: no virtual tokens.
+  // [virtual tokens, K/V heads on this rank * head_size] and [virtual tokens, K/V heads on this
+  // rank * value_size]. Empty handles: no virtual tokens.
   ParameterHandle virtual_keys{}, virtual_values{};
 };
 
-// A part of a model that is on one pipeline stage: everything before the blocks (embedding), one
-// block, or everything after the blocks (head).
+// A part of a model that is wholly on one pipeline stage.
 struct ModelPart {
-  enum class Kind { embedding, block, head };
+  enum class Kind {
+    embedding,  // everything before the blocks
+    block,      // the block with index `block`
+    head        // everything after the blocks
+  };
   Kind kind = Kind::embedding;
-  int64_t block = 0;
+  int64_t block = 0;  // used with Kind::block
 };
 // Returns the pipeline stage of a part.
 using StageOf = std::function<int(const ModelPart&)>;
 
+// Makes layers. The names that callers pass are relative to the open Scopes.
 class Builder {
  public:
   virtual ~Builder() = default;
 
-  // Freezes the weights and adds adapters to the layers that `options` selects. Call it before any
-  // layer is made.
+  // Freezes the parameters of the layers that are made later, and adds adapters to the layers that
+  // `options` selects. Call it before any layer is made.
   virtual void adapt(AdapterOptions options) = 0;
 
   // Layers made after this call belong to `part`.
   virtual void begin_part(const ModelPart& part) = 0;
 
+  // The following functions make layers and register their parameters; the comments of the options
+  // list the parameters. name: the layer's name within the open Scopes.
+
   virtual std::unique_ptr<Embedding> embedding(const std::string& name,
                                                const EmbeddingOptions& options) = 0;
-  // options.vocabulary: number of rows of the table, with those before first_row.
+  // options.vocabulary: number of rows of the table, including the rows before options.first_row.
   virtual std::unique_ptr<PositionEmbedding> position_embedding(
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
@@ -254,26 +281,27 @@ class Builder {
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
-  // `options` must not be causal and must not use a window, ALiBi, rotary embedding or norms.
+  // `options` must not be causal and must not use a window, ALiBi, rotary embedding or norms of
+  // queries and keys; else InternalError.
   virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                           const VocabularyHeadOptions& options) = 0;
-  // Makes a head that shares the table of the embedding `embedding_name`; that embedding must
-  // exist.
+  // Makes a head that shares the table of the embedding layer `embedding_name`. InternalError if
+  // that layer was not made before.
   virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
       const std::string& name, const std::string& embedding_name,
       const VocabularyHeadOptions& options) = 0;
 
+  // Returns the parameters of all layers made so far, in the order of their registration.
   virtual const ParameterList& parameters() const = 0;
-  // Number of virtual tokens that AdapterOptions adds before each sequence, in steps with
-  // StepContext::adapted; 0: none.
+  // Returns AdapterOptions::virtual_tokens; 0 without adapters.
   virtual int64_t virtual_tokens() const = 0;
-  // Magnitudes of all adapters, in the order in which the model uses them.
+  // Returns the DoRA magnitudes of all adapters, in the order in which their layers were made.
   virtual const std::vector<Magnitudes>& magnitudes() const = 0;
 
-  // While a Scope lives, `name` and a dot precede the names of the layers that are made. Scopes
-  // nest: with "blocks.3", the weight of layer "query" is "blocks.3.query.weight".
+  // While a Scope lives, the full name of each new layer begins with `name` and a dot. Example: in
+  // scope "blocks.3", the weight of layer "query" is "blocks.3.query.weight". Scopes nest.
   class Scope {
    public:
     Scope(Builder& builder, const std::string& name);
@@ -287,6 +315,7 @@ class Builder {
   [[nodiscard]] Scope scope(const std::string& name) { return Scope(*this, name); }
 
  protected:
+  // Called when a Scope begins and when it ends.
   virtual void enter(const std::string& name) = 0;
   virtual void leave() = 0;
 };

@@ -1,5 +1,6 @@
-// Makes unsharded layers, for a model whose ranks each hold all of it. Sharded builders derive from
-// DenseBuilder and override the functions for what they shard.
+// The builder of unsharded layers: every rank holds the whole model. The sharded builders of
+// parallel/ derive from DenseBuilder and override the functions for the layers and parameters that
+// they shard.
 #pragma once
 
 #include <functional>
@@ -18,24 +19,25 @@
 
 namespace colossal::nn {
 
-// Makes attention over this rank's heads, `here`. stream: full name of the layer, which is also the
-// name of the random number stream of its dropout.
+// Makes an attention layer over this rank's heads, `here`. stream: full name of the layer; also the
+// name of the random number stream of the layer's dropout. options: of all heads.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
     std::string stream, const AttentionOptions& options, const LocalHeads& here,
     const AttentionParameters& parameters)>;
+// Makes a DenseAttention: this rank holds all positions of its sequences.
 std::unique_ptr<Attention> make_dense_attention(std::string stream, const AttentionOptions& options,
                                                 const LocalHeads& here,
                                                 const AttentionParameters& parameters);
 
-// Returns the options that one part of a fused linear layer has as a linear layer of its own.
+// Returns the options of a linear layer that equals one part of a fused linear layer.
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part);
 
-enum class HeadKind { query, key };
+enum class HeadKind { query, key };  // query heads; key heads (and their value heads)
 
 class DenseBuilder : public Builder {
  public:
-  // table_rows: the maximum number of rows of a vocabulary table that one parameter may have; 0: no
-  // limit (see TokenTable).
+  // table_rows: maximum number of rows of one parameter of a vocabulary table; tables with more
+  // rows on a rank are several parameters (see TokenTable). 0: no maximum.
   explicit DenseBuilder(MakeAttention make_attention = make_dense_attention, int64_t table_rows = 0)
       : make_attention_(std::move(make_attention)), table_rows_(table_rows) {}
 
@@ -69,8 +71,8 @@ class DenseBuilder : public Builder {
 
   void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
 
-  // Sets the pipeline stage of each part; without this call all parts are on stage 0. Call it
-  // before any layer is made.
+  // Sets the function that returns the pipeline stage of each part of the model. Without this call
+  // all parts are on stage 0. Call it before any layer is made.
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
   void begin_part(const ModelPart& part) override { stage_ = stage_of_(part); }
 
@@ -78,131 +80,149 @@ class DenseBuilder : public Builder {
   void enter(const std::string& name) override { path_.push_back(name); }
   void leave() override { path_.pop_back(); }
 
-  // The virtual functions named of_..() return placements; DenseBuilder's place every parameter
-  // whole on this rank. whole(): the placement of parameters that every rank holds whole.
+  // The functions named of_..() return the Placement of parameters: which elements this rank holds.
+  // In DenseBuilder, this rank holds all elements of every parameter.
+
+  // Returns the placement of parameters that every rank holds whole.
   virtual Placement whole() const { return {}; }
-  // of_features(): placement of the parameters of a norm over an activation's features.
-  // make_norm(): makes that norm.
+  // Returns the placement of the weight and bias of a norm over an activation's features.
   virtual Placement of_features(int64_t /*features*/) const { return whole(); }
+  // Makes a norm over an activation's features.
   virtual std::unique_ptr<Norm> make_norm(NormParts parts);
-  // Placement of a router's parameters.
+  // Returns the placement of a router's parameters.
   virtual Placement of_router() const { return whole(); }
-  // A stacked parameter of all experts, [experts, ..]. inner_dim: the dim with the `inner` features
-  // (ExpertsOptions), which is cut if several ranks divide each expert; -1 if there is none.
-  // inner_width: number of neighbouring indices of that dim that belong to one inner feature.
+  // A stacked parameter of all experts of a layer.
   struct ExpertStack {
-    std::vector<int64_t> shape;
+    std::vector<int64_t> shape;  // [experts, ..], of the global tensor
+    // The dim with the inner features (ExpertsOptions::inner), which is cut if several ranks divide
+    // each expert; -1 if there is no such dim.
     int64_t inner_dim = -1;
+    // Number of neighbouring indices of dim inner_dim that belong to one inner feature: 2 if gate
+    // and up alternate, else 1.
     int64_t inner_width = 1;
     int64_t layer = 0;  // index of the block
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
   // Returns the order in which the experts of a layer are placed on ranks.
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
-  // A or B of the adapters of all experts, see ExpertAdapter. inner_width: as in ExpertStack if
-  // `features` are the inner features of the experts, which may be cut; else 0.
+  // Matrix A or matrix B of the low-rank adapters of all experts of a layer (see ExpertAdapter).
   struct ExpertFactor {
     bool is_down = false;  // true: A; false: B
-    int64_t experts = 0;
-    int64_t rank = 0;
+    int64_t experts = 0;   // number of experts
+    int64_t rank = 0;      // of the adapter of one expert
     int64_t features = 0;  // input features of A, or output features of B
+    // If `features` are the inner features of the experts, which several ranks may divide: as
+    // ExpertStack::inner_width. Else 0.
     int64_t inner_width = 0;
     int64_t layer = 0;  // index of the block
   };
   virtual Placement of_expert_adapter(const ExpertFactor& /*factor*/) const { return whole(); }
-  // See ExpertsParts::gather_token_rows.
+  // Returns the function for ExpertsParts::gather_token_rows.
   virtual GatherTokenRows gather_token_rows() const { return nullptr; }
-  // Number of ranks that divide each expert, whose results are summed.
+  // Returns the number of ranks that divide the inner features of each expert. The results of these
+  // ranks are summed.
   virtual int expert_parts() const { return 1; }
-  // Makes the layer of these parts.
+  // Makes a mixture-of-experts layer.
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
-  // of_all_heads(): placement of parameters that all heads of an attention read. of_heads():
-  // placement of parameters with a part for each query head or key head, without `held`, which the
-  // caller sets.
+  // Returns the placement of parameters that all heads of an attention read.
   virtual Placement of_all_heads() const { return {}; }
+  // Returns the placement of parameters that have a part for each head of this kind. Its `held` is
+  // empty; the caller sets it.
   virtual Placement of_heads(HeadKind /*kind*/) const { return {}; }
   // Returns the heads of an attention that are on this rank.
   virtual LocalHeads heads_here(int64_t heads, int64_t kv_heads) const {
     return {{0, heads}, {0, kv_heads}};
   }
-  // Makes a norm over the channels of all query heads or all key heads; this rank has some of these
-  // heads.
+  // Makes a norm over the concatenated channels of all query heads or of all key heads of a token,
+  // of which this rank may have a part.
   virtual std::unique_ptr<Norm> make_norm_over_heads(NormParts parts, HeadKind kind);
-  // Makes dropout for the input of a vocabulary head's adapter: all features of the tokens whose
-  // logits this rank computes.
+  // Makes dropout for the input of a vocabulary head's adapter. This rank's part of that input has
+  // all features of the tokens whose logits this rank computes.
   virtual std::unique_ptr<Dropout> head_dropout(const std::string& name, double probability) {
     return dropout(name, probability);
   }
   // Makes the table of an untied vocabulary head.
   virtual TokenTable head_table(const std::string& name, const EmbeddingOptions& options);
-  // head_rows(): the vocabulary rows whose logits this rank computes. of_head_bias(): placement of
-  // the head's bias.
+  // Returns the vocabulary rows whose logits this rank computes.
   virtual Range head_rows(int64_t vocabulary) const { return {0, vocabulary}; }
+  // Returns the placement of a vocabulary head's bias. Its `held` is empty; the caller sets it.
   virtual Placement of_head_bias(int64_t /*vocabulary*/) const { return {}; }
+  // Makes an untied vocabulary head.
   virtual std::unique_ptr<VocabularyHead> make_head(VocabularyHeadParts parts);
-  // Makes a head that is tied to the embedding's table.
+  // Makes a vocabulary head that shares the table of an embedding.
   virtual std::unique_ptr<VocabularyHead> make_tied_head(VocabularyHeadParts parts) {
     return make_head(std::move(parts));
   }
 
-  // Returns `name` after the names of all open scopes: "blocks.3." + name.
+  // Returns the names of all open scopes, then `name`, separated by dots: "blocks.3.query".
   std::string full_name(const std::string& name) const;
-  // Registers the parameter LAYER.NAME, whose full name must be new. Sets its stage to that of the
-  // current part, and freezes it if the model has adapters and AdapterOptions::trained does not
-  // name it.
+  // Registers a parameter with full name full_name(layer) + "." + name and returns its handle.
+  // InternalError if a parameter has this name already. Sets placement.stage to the stage of the
+  // current part. Freezes the parameter if the model has adapters and AdapterOptions::trained does
+  // not name the parameter.
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
                             Placement placement);
-  // Makes a table whose rows are divided over ranks. rows_of_ranks: the rows of each rank; rank:
-  // the index of this rank. of_rows: placement of one row; its `held` has one element, this rank's
-  // features, or is empty if this rank has all features.
+  // Makes a table whose rows are divided over ranks.
+  //   rows_of_ranks  the rows of each rank that holds a part of the table
+  //   rank           index of this rank in rows_of_ranks
+  //   of_rows        placement of every row; its `held` has one element, the features on this rank,
+  //                  or is empty if this rank has all features
   TokenTable token_table(const std::string& name, const EmbeddingOptions& options,
                          const std::vector<Range>& rows_of_ranks, size_t rank,
                          Placement of_rows = {});
-  // Returns, for each rank, the blocks into which token_table() cuts its rows; all ranks have
-  // equally many blocks.
+  // Returns, for each rank, the blocks into which token_table() cuts the rank's rows. All ranks get
+  // the same number of blocks.
   std::vector<std::vector<Range>> blocks_of(const std::vector<Range>& rows_of_ranks) const;
-  // A linear layer that may have a low-rank adapter; several may share an AdaptedInput.
+  // A linear layer that may have a low-rank adapter with matrices A and B (low_rank_adapter.h).
   struct AdaptedProduct {
-    std::string name;
-    int64_t out_features = 0;  // on all ranks
-    Placement of_up;           // of B, but `held` has the output dim only
-    ParameterHandle weight;
+    std::string name;          // of the layer, without the open scopes
+    int64_t out_features = 0;  // over all ranks
+    // Placement of B [out_features, adapter's rank], except that `held` has one element: the output
+    // features on this rank. Empty: all.
+    Placement of_up;
+    ParameterHandle weight;  // of the layer
   };
+  // The input of one or several AdaptedProducts.
   struct AdaptedInput {
-    int64_t features = 0;  // on all ranks
-    Placement of_down{};   // of A, but `held` has the input dim only
-    // Makes dropout of this rank's part of the input. Null: dropout() makes it.
+    int64_t features = 0;  // over all ranks
+    // Placement of A [adapter's rank, features], except that `held` has one element: the input
+    // features on this rank. Empty: all.
+    Placement of_down{};
+    // Makes dropout for this rank's part of the input. Null: Builder::dropout() makes it.
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
-    LowRankAdapter::LayoutChange way{};
+    LowRankAdapter::LayoutChange way{};  // how the layout of the outputs differs from the input's
   };
-  // Returns the description of the activation that latent attention projects down to latents.
-  // `way.move` redistributes the latents: afterwards every rank that has heads of a token has all
+  // Describes the activation that latent attention projects down to latents. `way.move` of the
+  // result converts the latents to the layout in which every rank with heads of a token has all
   // latents of that token.
   virtual AdaptedInput input_of_latents(int64_t hidden) {
     return {.features = hidden, .of_down = whole()};
   }
-  // Placement of B of the down-projections' adapters; the outputs of B are latents before
-  // `way.move`.
+  // Returns the placement of B of the adapters of the down-projections. `held` has at most the
+  // output dim: the latents on this rank before input_of_latents().way.move.
   virtual Placement of_latent_parts() const { return whole(); }
-  // Returns the description of the latents after `way.move`, the input of the up-projections.
+  // Describes the latents after input_of_latents().way.move, which are the input of the
+  // up-projections.
   virtual AdaptedInput latents(int64_t features) {
     return {.features = features, .of_down = of_all_heads()};
   }
-  // Placement of the outputs of the up-projection `name`, which belong to heads; `held` has the
-  // output dim only.
+  // Returns the placement of the up-projection `name` ("query_up" or "key_value_up"), for its
+  // weight and for B of its adapter. `held` has at most the output dim: the features of this rank's
+  // heads.
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
-  // Returns the function that sums over the ranks that divide the weights. Null: each rank has
-  // whole weights.
+  // Returns the function that sums over the ranks that divide the weights (see output_norms()).
+  // Null: each rank has whole weights.
   virtual SumOverRanks sum_over_ranks() const { return nullptr; }
-  // Makes the adapter of an embedding. If AdapterOptions does not name the embedding, it applies
-  // per-request adapters only.
+  // Makes the adapter of an embedding. It applies per-request adapters and, if
+  // AdapterOptions::adapted names a module for the embedding, an adapter of the model.
   EmbeddingAdapter embedding_adapter(const std::string& name, const EmbeddingOptions& options);
-  // Makes the adapter of these products, of which AdapterOptions may name some; to the others it
-  // applies per-request adapters only.
+  // Makes the adapter of linear layers with a common input. It applies per-request adapters and, to
+  // the layers for which AdapterOptions::adapted names a module, adapters of the model.
   LowRankAdapter adapter(const std::vector<AdaptedProduct>& products, const AdaptedInput& input);
-  // Makes weight and bias of a linear layer; the bias is an empty handle if options.bias is false.
+  // Makes the parameters of a linear layer. Returns the weight, then the bias, which is an empty
+  // handle if options.bias is false.
   std::pair<ParameterHandle, ParameterHandle> linear_parameters(const std::string& name,
                                                                 const LinearOptions& options,
                                                                 Placement of_weight,
@@ -211,38 +231,40 @@ class DenseBuilder : public Builder {
  private:
   std::unique_ptr<ExpertStacks> expert_stacks(const std::string& name,
                                               const ExpertsOptions& options);
-  // One of several expert stacks that have the same input and so share A.
+  // One of several expert stacks with the same input. The adapters of these stacks share A.
   struct AdaptedStack {
     std::string name;
-    int64_t out_features = 0;
+    int64_t out_features = 0;  // of one expert, over all ranks
   };
-  // cut_outputs: whether the inner features, which ranks may divide, are the outputs of the stacks;
-  // else they are the inputs.
+  // Makes the adapter of `stacks`. cut_outputs: true if the experts' inner features, which ranks
+  // may divide, are the outputs of the stacks; false if they are the inputs. inner_width: see
+  // ExpertStack.
   ExpertAdapter expert_adapter(const std::vector<AdaptedStack>& stacks, int64_t in_features,
                                const ExpertsOptions& options, bool cut_outputs,
                                int64_t inner_width);
-  // Registers a stacked parameter.
+  // Registers a stacked parameter of all experts.
   ParameterHandle of_all_experts(const std::string& layer, const char* name,
                                  const ExpertStack& stack, Initializer initializer);
   Router router(const ExpertsOptions& options);
-  // These make the parts of latent attention. make_down(): the down-projection and `parts.move`;
-  // latent_norm(): a norm of latents; latent_weight() and latent_product(): the weight and the
-  // linear layer of an up-projection; attention_of_latents():
-  // LatentAttentionLayer::Parts::absorbed_attention.
+  // Sets `down`, `down_biases` and `move` of `parts`.
   void make_down(const LatentAttentionOptions& options, LatentAttentionLayer::Parts& parts);
+  // Makes an RMS norm of latents.
   std::unique_ptr<Norm> latent_norm(const std::string& name, int64_t features, double epsilon);
+  // Makes the weight of an up-projection of latents.
   ParameterHandle latent_weight(const std::string& name, const LinearOptions& options);
+  // Makes the linear layer of an up-projection of latents, with `weight` and an adapter.
   std::unique_ptr<Linear> latent_product(const std::string& name, const LinearOptions& options,
                                          const ParameterHandle& weight);
+  // Makes LatentAttentionLayer::Parts::absorbed_attention.
   std::unique_ptr<Attention> attention_of_latents(const std::string& name,
                                                   const LatentAttentionOptions& options);
   HeadAdapter head_adapter(const std::string& name, const EmbeddingOptions& table);
-  // Makes a trained parameter of a low-rank adapter.
+  // Registers a trained parameter of a low-rank adapter.
   ParameterHandle low_rank_parameter(const std::string& layer, const char* name,
                                      std::vector<int64_t> shape, Initializer initializer,
                                      Placement placement);
-  // Makes the parts of a vocabulary head with `table`: its bias, if options has one, and its
-  // adapter.
+  // Returns the parts of a vocabulary head with the given table. Makes the head's bias (if
+  // options.bias) and its adapter.
   VocabularyHeadParts head_parts(const std::string& name, const VocabularyHeadOptions& options,
                                  TokenTable table);
   std::unique_ptr<Norm> norm(const std::string& name, const NormOptions& options, bool centered);
@@ -251,7 +273,7 @@ class DenseBuilder : public Builder {
   NormParts head_norm_parts(HeadKind kind, const AttentionOptions& options, const LocalHeads& here);
   AttentionParameters attention_parameters(const std::string& name, const AttentionOptions& options,
                                            const LocalHeads& here);
-  // Makes the virtual keys or the virtual values; size: features of a head.
+  // Registers the virtual keys or the virtual values of an attention. size: features of one head.
   ParameterHandle virtual_heads(const std::string& name, const AttentionOptions& options,
                                 const LocalHeads& here, int64_t size);
 
@@ -259,8 +281,8 @@ class DenseBuilder : public Builder {
   std::optional<AdapterOptions> adapters_;  // nullopt: all weights are trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
-  int stage_ = 0;  // of the current part
-  std::vector<std::string> path_;
+  int stage_ = 0;                  // of the current part
+  std::vector<std::string> path_;  // names of the open scopes
   ParameterList parameters_;
   std::vector<Magnitudes> magnitudes_;
 };

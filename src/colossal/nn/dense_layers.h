@@ -1,4 +1,5 @@
-// The dense layers behind DenseBuilder. Activations are [batch, sequence, features].
+// The unsharded layers that DenseBuilder makes; they implement the interfaces of layers.h.
+// Activations are [batch, sequence, features].
 #pragma once
 
 #include <string>
@@ -30,7 +31,8 @@ class DenseEmbedding : public Embedding {
   EmbeddingAdapter adapter_;
 };
 
-// Returns the rows of a position table for `positions`, where position 0 has row `first_row`.
+// Returns the row indices of `positions` in a position table in which position 0 has row
+// `first_row`.
 at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row);
 
 class DensePositionEmbedding : public PositionEmbedding {
@@ -46,6 +48,7 @@ class DensePositionEmbedding : public PositionEmbedding {
 
 class DenseLinear : public Linear {
  public:
+  // bias: empty handle if there is none. order: of the weight's dims.
   DenseLinear(ParameterHandle weight, ParameterHandle bias, WeightOrder order,
               LowRankAdapter adapter)
       : weight_(std::move(weight)),
@@ -56,21 +59,22 @@ class DenseLinear : public Linear {
 
  private:
   ParameterHandle weight_;
-  ParameterHandle bias_;  // empty handle: no bias
+  ParameterHandle bias_;
   WeightOrder order_;
   LowRankAdapter adapter_;
 };
 
 class DenseFusedLinear : public Linear {
  public:
+  // weights: [out, in] each. biases: one per weight, or empty if there are none.
   DenseFusedLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases,
                    LowRankAdapter adapter)
       : weights_(std::move(weights)), biases_(std::move(biases)), adapter_(std::move(adapter)) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
-  std::vector<ParameterHandle> weights_;  // [out, in] each
-  std::vector<ParameterHandle> biases_;   // one per weight, or empty
+  std::vector<ParameterHandle> weights_;
+  std::vector<ParameterHandle> biases_;
   LowRankAdapter adapter_;
 };
 
@@ -81,7 +85,7 @@ class DenseGatedActivation : public GatedActivation {
   at::Tensor forward(const at::Tensor& gate_up, const StepContext& context) override;
 
  private:
-  std::string name_;
+  std::string name_;  // full name of the layer
   ops::Activation activation_;
 };
 
@@ -98,47 +102,55 @@ class DenseNorm : public Norm {
 
 class DenseDropout : public Dropout {
  public:
-  // channel_begin: global index of this rank's first channel.
+  // stream: name of the random number stream of the mask, a different one for each layer.
+  // channel_begin: global index of this rank's first feature.
   DenseDropout(std::string stream, double probability, int64_t channel_begin = 0)
       : stream_(std::move(stream)), probability_(probability), channel_begin_(channel_begin) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
-  std::string stream_;  // name of the random number stream: distinct for each layer
+  std::string stream_;
   double probability_;
   int64_t channel_begin_;
 };
 
 class DenseAttention : public Attention {
  public:
-  // See HeadOptions.
+  //   stream      full name of the layer; also the name of its random number stream for dropout
+  //   options     of all heads of the attention
+  //   here        the heads for which the layer computes attention; all are on this rank
+  //   parameters  of all heads on this rank
   DenseAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                  const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
 
  protected:
-  // Computes attention if there is no KV cache. queries, keys and values: those of this rank's
-  // positions, each [batch, heads, sequence, size]. Returns [batch, query heads, sequence,
-  // value_size].
+  // Computes attention in forward passes without a KV cache. queries, keys and values: [batch,
+  // heads, sequence, size] each, for the positions of each sequence that are on this rank. Returns
+  // [batch, query heads, sequence, value_size].
   virtual at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const StepContext& context) const;
 
  private:
-  // Selects the key heads of `tokens` that this rank's queries attend to.
+  // Selects the K/V heads of `tokens` that this rank's query heads attend to.
   ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
-  // Returns the step's rows whose per-request adapters have virtual tokens for this layer.
+  // Returns the tokens of the forward pass whose per-request adapters have virtual tokens for this
+  // layer, with these virtual tokens.
   std::vector<RowsWithVirtualTokens> rows_with_virtual_tokens(const StepContext& context) const;
 
-  int64_t layer_;
+  int64_t layer_;  // index in the KeyValueStore
   AttentionHeads heads_;
   HeadOptions head_options_;
 };
 
 class DenseCrossAttention : public CrossAttention {
  public:
+  // The parameters are those of DenseAttention's constructor. Throws InternalError if `options` are
+  // causal or have a window, ALiBi, rotary embedding or norms of queries and keys.
   DenseCrossAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                       const AttentionParameters& parameters);
+  // Throws ConfigError if ranks divide the positions of a sequence (parallel.sp > 1).
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                      const StepContext& context) override;
 

@@ -1,5 +1,6 @@
-// Expert capacity: an expert accepts a limited number of a sequence's tokens and drops the rest (D.
-// Lepikhin et al. 2020, "GShard", with the sequence as the group).
+// Expert capacity: in training, an expert accepts a limited number of tokens of each sequence and
+// drops the others (D. Lepikhin et al. 2020, "GShard", with a sequence as GShard's group).
+// LocalExperts applies it if RouterOptions::capacity_factor is above 0.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,31 +13,33 @@
 
 namespace colossal::nn {
 
-// The rows of all ranks that route tokens of the same sequences, concatenated; this rank's rows
-// begin at `first`.
+// Rows of several ranks, concatenated.
 struct GatheredTokenRows {
-  at::Tensor rows;
-  int64_t first = 0;
+  at::Tensor rows;    // [tokens of all these ranks, width]
+  int64_t first = 0;  // index of this rank's first row
 };
-// Gathers rows [tokens of this rank, width] in fp64, one per token, over the ranks that route
-// tokens of the same sequences. All columns but one are copied. In the argument, column
-// kColumnOfRow is the index of the token's position among this rank's positions of the sequence; in
-// the result it is the position in the whole sequence, which has `positions` tokens. Null: only
-// this rank routes tokens of its sequences.
+// Gathers rows over the ranks that route tokens of the same sequences. rows: [tokens of this rank,
+// width] in fp64, one row per token. Column kColumnOfRow of `rows` holds the index of the token
+// among this rank's tokens of its sequence. In the result this column holds the token's position in
+// the whole sequence, which has `positions` tokens; all other columns are unchanged. A null
+// GatherTokenRows means that no other rank routes tokens of this rank's sequences.
 using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
-constexpr int64_t kColumnOfRow = 1;
+constexpr int64_t kColumnOfRow = 1;  // see GatherTokenRows
 
-// Returns max(1, ceil(capacity_factor * positions * chosen / experts)): the capacity of each expert
-// for a sequence of `positions` tokens.
+// Returns the capacity: the number of tokens that each expert accepts of a sequence with
+// `positions` tokens. It is max(1, ceil(capacity_factor * positions * chosen / experts)), with
+// these fields of `options`.
 int64_t capacity_of(const RouterOptions& options, int64_t positions);
 
-// Returns routing.experts [tokens, chosen] with each expert that drops the token replaced by the
-// number options.experts, which is no expert's index. Of a sequence's tokens an expert accepts
-// those with the largest weights. For this comparison weights are rounded to multiples of 2^-16; of
-// equal weights those at earlier positions win. A dropped choice adds nothing to the token's
-// result; routing.weights stay as they are. first_token: index, in the micro-batch [batch *
-// sequence] of this rank, of the first token that this rank routes; its other tokens follow that
-// one. On the meta device nothing is dropped.
+// Returns routing.experts, [tokens, chosen], in which the value options.experts replaces each
+// choice whose expert drops the token. (Indices of experts are below options.experts.) Each expert
+// accepts the tokens of a sequence that have the largest routing weights for it. Weights are
+// compared after rounding to multiples of 2^-16; among equal weights, earlier positions win.
+//   first_token  index of the first token that this rank routes, in its flattened micro-batch
+//                [batch * sequence]; the tokens that it routes are consecutive
+//   share        gathers rows over the ranks that route tokens of the same sequences; may be null
+// routing.weights is not changed: the caller must leave dropped choices out of the weighted sum. On
+// the meta device nothing is dropped.
 at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
                            const StepContext& context, int64_t first_token,
                            const GatherTokenRows& share);

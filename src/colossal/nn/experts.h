@@ -1,5 +1,7 @@
-// A mixture-of-experts layer: each token passes through a few of many MLPs, and the results are
-// summed with the router's weights (N. Shazeer et al. 2017, "Outrageously Large Neural Networks").
+// A mixture-of-experts layer on one rank (N. Shazeer et al. 2017, "Outrageously Large Neural
+// Networks"). A router chooses a few of many MLPs, the experts, for each token. The layer's output
+// is the sum of the chosen experts' outputs, weighted by the router. Layers with experts on several
+// ranks (parallel/expert/) derive from LocalExperts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,38 +22,43 @@
 
 namespace colossal::nn {
 
-// Called with each stacked weight [experts on this rank, ..] when a layer uses it; the layer
-// computes with the tensor that it returns. Null: the layer computes with the weight.
+// Lets a caller replace the weights with which a layer computes. ExpertStacks::compute() passes
+// each stacked weight or bias, [experts on this rank, ..], and computes with the returned tensor. A
+// null OnUse leaves the weights unchanged.
 using OnUse = std::function<at::Tensor(const at::Tensor& weight)>;
 
-// The adapters of a layer's experts. first: of gate and up; second: of down.
+// The low-rank adapters of a layer's experts.
 struct ExpertAdapters {
+  // first: of gate and up; second: of down.
   ExpertAdapter first, second;
 
   bool none() const { return !first && !second; }
 };
 
-// The experts of a layer on this rank: gated MLPs of equal size, with their weights stacked.
+// The experts of a layer that are on this rank. Experts are gated MLPs of equal size; their weights
+// are stacked.
 class ExpertStacks {
  public:
   virtual ~ExpertStacks() = default;
-  // Computes the experts. rows: [rows, hidden], sorted by expert; counts: number of rows of each
-  // expert on this rank. Returns [rows, hidden]. It runs its operators with no rows, too, so that
-  // autograd records them and backward reaches the exchange of rows on every rank.
+  // Applies the experts to their rows. rows: [rows, hidden], sorted by expert; counts: number of
+  // rows of each expert on this rank. Returns [rows, hidden]. Runs its operators even if there are
+  // no rows: autograd then records the same graph on all ranks, and every rank takes part in the
+  // exchange of rows in the backward pass.
   virtual at::Tensor compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
                              const StepContext& context, const OnUse& on_use) const = 0;
-  // Whether another rank can compute these experts from copies of their weights (compute_with()):
-  // only if the weights are neither packed nor quantized, and there are no adapters.
+  // Returns whether another rank can compute these experts from copies of their weights, by
+  // compute_with(). True if the weights are neither packed nor quantized and there are no adapters.
   virtual bool can_be_copied() const = 0;
-  // Like compute(), for other experts of this layer, copied from their ranks. weights: the stacked
-  // weights of these experts, in the order in which compute() passes its own to on_use; counts:
-  // number of rows of each of these experts.
+  // Applies experts of this layer that are on other ranks to `rows`, with copies of their weights.
+  // weights: stacked weights and biases of the copied experts, in the order in which compute()
+  // passes weights to on_use. rows: [rows, hidden], sorted by expert; counts: number of rows of
+  // each copied expert. Returns [rows, hidden].
   virtual at::Tensor compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                   const std::vector<at::Tensor>& weights) const = 0;
 };
 
-// One parameter per matrix: gate and up are [experts, inner, hidden], down is [experts, hidden,
-// inner].
+// Experts with one parameter per matrix: gate and up are [experts, inner, hidden], down is
+// [experts, hidden, inner].
 class SeparateStacks : public ExpertStacks {
  public:
   SeparateStacks(ParameterHandle gate, ParameterHandle up, ParameterHandle down,
@@ -73,16 +80,16 @@ class SeparateStacks : public ExpertStacks {
   ops::Activation activation_;
 };
 
-// The layout of GPT-OSS (OpenAI 2025): gate and up are one parameter [experts, hidden, 2 * inner]
-// whose columns alternate, down is [experts, inner, hidden]. Both have biases, [experts, 2 * inner]
-// and [experts, hidden].
+// Experts in the layout of GPT-OSS (OpenAI 2025). gate_up is [experts, hidden, 2 * inner]: columns
+// of gate and up alternate. down is [experts, inner, hidden]. The biases are gate_up_bias [experts,
+// 2 * inner] and down_bias [experts, hidden].
 class PairedStacks : public ExpertStacks {
  public:
   struct Parameters {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
-  // parts: number of ranks that divide the inner features of each expert. The caller sums their
-  // results, so each rank adds 1 / parts of the bias of down.
+  // parts: number of ranks that divide the inner features of each expert. The caller sums the
+  // results of these ranks; each of them therefore adds 1 / parts of down_bias.
   PairedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
                int parts)
       : parameters_(std::move(parameters)),
@@ -102,24 +109,26 @@ class PairedStacks : public ExpertStacks {
   int parts_;
 };
 
-// Where the experts of a layer are: each expert has a place, a number from 0, and each rank has the
-// experts of one run of places.
+// The assignment of a layer's experts to ranks. The experts are listed in an order; a place is an
+// index in this list, and each rank holds the experts of consecutive places.
 struct ExpertPlaces {
-  std::vector<int64_t> order;     // the expert at each place; empty: place i has expert i
-  std::vector<int64_t> expected;  // rows of each expert (by index) in dry runs; empty: all alike
+  std::vector<int64_t> order;  // the index of the expert at each place; empty: place i has expert i
+  // For dry runs: relative number of rows of each expert, by expert index; empty: equal numbers.
+  std::vector<int64_t> expected;
 };
 
+// What a mixture-of-experts layer is made of.
 struct ExpertsParts {
   int64_t layer = 0;  // index of the block
   Router router;
-  // Gathers rows over the ranks that route tokens of the same sequences (expert_capacity.h); null:
-  // only this rank routes them.
+  // See GatherTokenRows in expert_capacity.h; used only if the experts have a capacity.
   GatherTokenRows gather_token_rows;
-  std::unique_ptr<ExpertStacks> stacks;
+  std::unique_ptr<ExpertStacks> stacks;  // the experts on this rank
   ExpertPlaces places;
 };
 
-// A mixture-of-experts layer with all experts on this rank.
+// A mixture-of-experts layer with all experts on this rank. Derived classes override the protected
+// functions for experts on several ranks.
 class LocalExperts : public Experts {
  public:
   explicit LocalExperts(ExpertsParts parts);
@@ -127,21 +136,22 @@ class LocalExperts : public Experts {
                      const std::function<void()>& meanwhile) override;
 
  protected:
-  // tokens_of() returns the tokens of activation x that this rank routes, [tokens, hidden].
-  // activation_of() makes an activation with the layout of x from the results for these tokens.
+  // Returns the tokens of activation x that this rank routes, [tokens, hidden].
   virtual at::Tensor tokens_of(const at::Tensor& x, const StepContext& /*context*/) const {
     return x.flatten(0, -2);
   }
+  // Returns an activation with the layout of x. results: the layer's output for the tokens that
+  // tokens_of() returned, [tokens, hidden].
   virtual at::Tensor activation_of(const at::Tensor& results, const at::Tensor& x,
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
-  // Index, in the micro-batch [batch * sequence] of this rank, of the first token that this rank
-  // routes; its other tokens follow that one.
+  // Returns the index, in this rank's micro-batch [batch * sequence], of the first token that this
+  // rank routes. The tokens that it routes are consecutive.
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
-  // Runs the experts of all ranks on this rank's rows, and `meanwhile` once if not null. rows:
-  // [rows, hidden], sorted by the place of their expert; counts: number of rows for the expert at
-  // each place. Returns [rows, hidden] in the order of `rows`.
+  // Applies the experts, which may be on any rank, to this rank's rows; calls `meanwhile` once if
+  // it is not null. rows: [rows, hidden], sorted by the place of their expert; counts: number of
+  // rows for the expert at each place. Returns [rows, hidden] in the order of `rows`.
   virtual at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                  const StepContext& context,
                                  const std::function<void()>& meanwhile) const {
@@ -151,17 +161,17 @@ class LocalExperts : public Experts {
   const ExpertStacks& stacks() const { return *parts_.stacks; }
 
  private:
-  // Returns the place of each expert in `experts`.
+  // Replaces each expert index in `experts` by the expert's place.
   at::Tensor places_of(const at::Tensor& experts);
-  // Turns counts by place into counts by expert.
+  // Converts numbers of rows, ordered by place, to numbers of rows ordered by expert index.
   std::vector<int64_t> by_expert(const std::vector<int64_t>& of_places) const;
   // Appends this layer to context.router_records.
   void record(const Routing& routing, const std::vector<int64_t>& counts,
               const StepContext& context) const;
 
   ExpertsParts parts_;
-  // Place of each expert. One more entry, at the number of experts, maps that number, which stands
-  // for a dropped choice, to itself. Undefined: expert i is at place i.
+  // [experts + 1] int64: the place of each expert; the last element is the number of experts, which
+  // stands for a dropped choice. Undefined: expert i is at place i.
   at::Tensor place_of_expert_;
   std::vector<int64_t> expected_;  // ExpertPlaces::expected, by place
 };

@@ -1,4 +1,6 @@
-// Makes the options of ops::attention() for this rank's heads.
+// Makes the ops::AttentionOptions with which an attention layer calls ops::attention() in a forward
+// pass. Attention layers own one HeadOptions, which keeps the layer's nn::AttentionOptions and
+// knows which heads are on this rank.
 #pragma once
 
 #include <string>
@@ -12,21 +14,27 @@ namespace colossal::nn {
 
 class HeadOptions {
  public:
-  // stream: name of the random number stream of the layer's dropout. here: the heads that the
-  // options are for; parameters: of all heads on this rank, which include `here`.
+  //   stream      name of the random number stream of the layer's dropout
+  //   options     of all heads of the attention
+  //   here        the heads that will attend; all of them are on this rank
+  //   parameters  of all heads on this rank
   HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 
-  // Returns the options of a step, without documents. They hold references into this object and
-  // `context`, which must outlive them.
+  // Returns the options for a forward pass: all fields but documents and query_documents, which the
+  // caller sets. The result refers to lists in this object and in `context`, so both must outlive
+  // it. Parameters stay on the device until `scope` ends.
   ops::AttentionOptions of_step(LayerScope& scope, const StepContext& context) const;
 
   const std::string& stream() const { return stream_; }
 
  private:
+  // Returns the sinks of the query heads in here_; undefined if there are none.
   at::Tensor sinks(LayerScope& scope) const;
+  // Returns the virtual tokens for the key heads in here_; undefined tensors if there are none.
   ops::VirtualTokens virtual_tokens(LayerScope& scope) const;
-  // Returns [key heads of here_, virtual tokens, size].
+  // Returns the part of virtual keys or virtual values that belongs to the key heads in here_, [key
+  // heads, virtual tokens, size]. size: features of one head.
   at::Tensor heads_of(const ParameterHandle& parameter, int64_t size, LayerScope& scope) const;
 
   std::string stream_;

@@ -1,6 +1,7 @@
-// KV cache: keys and values of earlier positions, so that a forward pass computes only the new
-// positions. A store decides how keys and values are kept and how queries attend to them. Not
-// thread-safe.
+// The KV cache of generation: it keeps the keys and values of earlier positions, so that a forward
+// pass computes only the new positions. If StepContext::key_values is set, self-attention layers
+// call its attend() in place of ops::attention(). Stores are not thread-safe.
+// paged_key_value_store.h has the store for serving many sequences.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +13,8 @@
 
 namespace colossal::nn {
 
-// Rows [begin, begin + count) of a step's tokens attend to the virtual tokens `tokens`, which
-// precede the tokens of their sequences.
+// Virtual tokens of a per-request adapter, to which some tokens of a forward pass attend: those
+// with indices [begin, begin + count). The virtual tokens precede the sequences of these tokens.
 struct RowsWithVirtualTokens {
   ops::VirtualTokens tokens;
   int64_t begin = 0;
@@ -24,23 +25,28 @@ class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
 
-  // Stores keys and values of new positions of `layer`, each [batch, kv_heads, new positions,
-  // size], and computes attention of the queries at the new positions, [batch, heads, new
-  // positions, head_size], to the stored keys and values of new and earlier positions. Returns
-  // [batch, heads, new positions, value_size]. options: of causal attention, without documents.
-  // rows_with_virtual_tokens: rows whose per-request adapters have virtual tokens, which replace
-  // those of `options`; ascending, disjoint.
+  // Stores the keys and values of the new positions, then computes the attention of the queries at
+  // the new positions to the keys and values of earlier and new positions.
+  //   layer    index of the attention layer
+  //   queries  [batch, heads, new positions, head_size]
+  //   keys     [batch, kv_heads, new positions, head_size]
+  //   values   [batch, kv_heads, new positions, value_size]
+  //   options  must be causal and without documents
+  //   rows_with_virtual_tokens  for tokens whose per-request adapters have virtual tokens, these
+  //            virtual tokens, which replace options.virtual_tokens; ascending, disjoint
+  // Returns [batch, heads, new positions, value_size].
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) = 0;
 };
 
-// Stores a batch of sequences of equal length, each contiguous in memory. attend() requires empty
-// rows_with_virtual_tokens.
+// Stores a batch of sequences of equal length in one tensor per layer. All calls of attend() must
+// have the same batch size and empty rows_with_virtual_tokens.
 class ContiguousKeyValueStore : public KeyValueStore {
  public:
-  // Holds up to `capacity` positions per layer; InternalError for more. Memory is allocated when a
-  // layer first attends.
+  // layers: number of attention layers. capacity: maximum number of positions of a sequence;
+  // attend() throws InternalError if there are more. The memory of a layer is allocated in its
+  // first attend().
   ContiguousKeyValueStore(int64_t layers, int64_t capacity);
 
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
@@ -49,8 +55,8 @@ class ContiguousKeyValueStore : public KeyValueStore {
 
  private:
   struct Layer {
-    at::Tensor keys, values;
-    int64_t length = 0;
+    at::Tensor keys, values;  // [batch, kv_heads, capacity, size]; undefined before first attend()
+    int64_t length = 0;       // number of stored positions
   };
   std::vector<Layer> layers_;
   int64_t capacity_;

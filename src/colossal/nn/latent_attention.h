@@ -1,4 +1,6 @@
-// Multi-head latent attention (DeepSeek-AI 2024, "DeepSeek-V2", 2.1); see LatentAttentionOptions.
+// The layer of multi-head latent attention, MLA (DeepSeek-AI 2024, "DeepSeek-V2", 2.1), from the
+// hidden state to the heads' outputs. Builders make it; LatentAttentionOptions (builder.h) explains
+// the terms and lists the parameters.
 #pragma once
 
 #include <memory>
@@ -13,25 +15,32 @@ namespace colossal::nn {
 class LatentAttentionLayer : public LatentAttention {
  public:
   struct Parts {
-    std::unique_ptr<Linear> query;  // projects the activation to queries; null if query_rank > 0
-    // Projects the activation to, concatenated: latents of queries (if query_rank > 0), latents of
-    // keys and values, rotary features of keys. Without biases.
+    // Projects the activation to the queries of this rank's heads; null if query_rank > 0.
+    std::unique_ptr<Linear> query;
+    // The fused down-projections, without biases. Outputs, concatenated: query_rank latents of the
+    // queries (none if 0), key_value_rank latents of keys and values, `rotary` features of the
+    // keys.
     std::unique_ptr<Linear> down;
-    // Redistributes the latents from the ranks that hold the activation to the ranks that hold the
-    // heads. Null: nothing to move.
+    // Converts the outputs of `down` from the layout of the activation to the layout in which every
+    // rank with heads of a token has all latents of that token. Null: they have it already.
     LowRankAdapter::Move move;
-    // One per down-projection, added after `move`; or empty.
+    // One per down-projection, added after `move`. Empty: there are no biases.
     std::vector<ParameterHandle> down_biases;
-    // Norms of the latents; query_norm is null if `query` is set.
+    // Norms of the latents of the queries, and of the latents of keys and values. query_norm is
+    // null if query_rank is 0.
     std::unique_ptr<Norm> query_norm, key_value_norm;
-    std::unique_ptr<Linear> query_up;  // to queries of this rank's heads; null if `query` is set
-    std::unique_ptr<Linear> key_value_up;  // to non-rotary keys and values of this rank's heads
-    ParameterHandle key_value_weight;      // the weight of key_value_up
-    // Over the keys and values of each head. Used without a KV cache, or if absorbed_attention is
-    // null.
+    // Projects latents to the queries of this rank's heads; null if query_rank is 0.
+    std::unique_ptr<Linear> query_up;
+    // Projects latents, for each of this rank's heads, to the `plain` features of its key and to
+    // its value.
+    std::unique_ptr<Linear> key_value_up;
+    ParameterHandle key_value_weight;  // the weight of key_value_up
+    // Attends to the keys and values of each head. Used in forward passes without a KV cache, and
+    // in all forward passes if absorbed_attention is null.
     std::unique_ptr<Attention> attention;
-    // Used with a KV cache: over latents and rotary features, which serve as keys of all heads.
-    // Null if key_value_up has an adapter: the cache then keeps keys and values of each head.
+    // Used in forward passes with a KV cache: attends to rotary features and latents, which serve
+    // all heads as keys (latents also as values). Null if key_value_up has an adapter: the KV cache
+    // then keeps the keys and values of each head.
     std::unique_ptr<Attention> absorbed_attention;
   };
 
@@ -41,19 +50,22 @@ class LatentAttentionLayer : public LatentAttention {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
-  // What attention needs of each token.
+  // The projections of the tokens from which attention is computed.
   struct TokenProjections {
-    // [.., heads on this rank * head_size]; in each head, rotary features precede the others.
+    // [.., heads on this rank * head_size]; in each head, rotary features precede plain features.
     at::Tensor queries;
-    at::Tensor latent;  // [.., key_value_rank], after the norm
-    at::Tensor rotary;  // [.., rotary], the rotary features of the keys, not yet rotated
+    at::Tensor latent;  // [.., key_value_rank]: latents of keys and values, after the norm
+    at::Tensor rotary;  // [.., rotary]: rotary features of the keys, before the rotary embedding
   };
   TokenProjections project(const at::Tensor& x, const StepContext& context);
-  // Returns what Parts::down computes, after `move` and with biases.
+  // Returns the outputs of Parts::down, after `move` and with biases.
   at::Tensor latents(const at::Tensor& x, const StepContext& context);
+  // Computes attention with keys and values of each head. Returns [.., heads on this rank *
+  // `value`].
   at::Tensor attend_by_heads(const TokenProjections& token, const StepContext& context);
-  // Mathematically equal to attend_by_heads(), with the up-projection W absorbed into queries and
-  // outputs: q (W c) = (q W) c, and sum of p (W c) = W (sum of p c).
+  // Computes the same result (but for rounding) from latents c, without the keys and values of
+  // heads. The up-projection W of a head is absorbed into its query q and its output: q (W c) = (q
+  // W) c, and sum_i p_i (W c_i) = W (sum_i p_i c_i), with attention weights p.
   at::Tensor attend_absorbed(const TokenProjections& token, const StepContext& context);
 
   LatentAttentionOptions options_;

@@ -1,5 +1,6 @@
-// A scope around a layer's operators. It names the layer for profilers, at no cost if no profiler
-// listens. While it lives, the weights that the layer reads stay on the device.
+// A scope around the operators of a layer's forward pass. It names the layer for profilers, and
+// keeps the weights that the layer reads on the device until it ends. Layers open one in forward()
+// and pass it to ParameterHandle::use().
 #pragma once
 
 #include <ATen/record_function.h>
@@ -15,7 +16,8 @@ class LayerScope {
  public:
   explicit LayerScope(const std::string& layer) : LayerScope([&] { return layer; }) {}
 
-  // name_layer: returns the layer's name; called only while a profiler listens.
+  // name_layer: returns the layer's name. Called only if a profiler is active, so that names cost
+  // nothing otherwise.
   template <typename NameLayer>
   requires std::is_invocable_v<NameLayer>
   explicit LayerScope(const NameLayer& name_layer) : function_(at::RecordScope::USER_SCOPE) {
@@ -29,9 +31,10 @@ class LayerScope {
     for (const ParameterHandle& parameter : held_) parameter->residency->after_use(*parameter);
   }
 
-  // Brings the parameter's bytes to the device and keeps them there until the scope ends. counts:
-  // if not null, the parameter is a stack of experts, of which only those with counts[expert] > 0
-  // are needed. The parameter's residency must be set.
+  // Brings the parameter's bytes to the device and keeps them there until the scope ends. The
+  // parameter's residency must not be null. If `counts` is not null, the parameter is a stack of
+  // experts, counts[e] is the number of rows routed to expert e of this rank, and only experts with
+  // rows are needed.
   void hold(const ParameterHandle& parameter, const std::vector<int64_t>* counts = nullptr) {
     if (counts) {
       parameter->residency->before_use_of(*parameter, *counts);
@@ -47,7 +50,8 @@ class LayerScope {
   at::RecordFunction function_;
 };
 
-// Returns a scope named after the weight's layer: "blocks.3.mlp_up" for "blocks.3.mlp_up.weight".
+// Returns a scope with the name of the weight's layer: "blocks.3.mlp_up" for the parameter
+// "blocks.3.mlp_up.weight".
 inline LayerScope scope_of(const ParameterHandle& weight) {
   return LayerScope([&] { return weight->name.substr(0, weight->name.rfind('.')); });
 }

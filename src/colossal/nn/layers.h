@@ -1,9 +1,10 @@
-// The layer interfaces that models are built from. A Builder chooses the implementations.
+// The interfaces of the layers that models are built from. A Builder chooses the implementations.
 //
-// Only layers know the layout of an activation: its sizes, and which part of it is on this rank. A
-// model only passes activations from layer to layer and applies elementwise operators to them. In
-// dense layers an activation is [batch, sequence, features]; sharded layers may hold a part of it,
-// in other sizes.
+// An activation is a tensor between layers. Unsharded, it is [batch, sequence, features]. With
+// sharded layers, a rank holds a part of it, and its sizes differ. Only layers know the layout of
+// an activation: its sizes, and which part of it is on this rank. A model only passes activations
+// from layer to layer and applies elementwise operators to them. The shapes below are those of
+// unsharded activations.
 #pragma once
 
 #include <ATen/TensorOperators.h>
@@ -29,9 +30,11 @@ class Linear {
 class Norm {
  public:
   virtual ~Norm() = default;
+  // [.., features] -> [.., features]
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 
-  // Adds a branch to the residual stream: returns {x + branch, norm of x + branch}.
+  // Adds the output of a branch to the residual stream x. Returns the sum x + branch, then the norm
+  // of the sum.
   virtual std::pair<at::Tensor, at::Tensor> add_forward(const at::Tensor& x,
                                                         const at::Tensor& branch,
                                                         const StepContext& context) {
@@ -40,17 +43,19 @@ class Norm {
   }
 };
 
-// Computes act(gate) * up from the output of the fused linear layer of gate and up: [.., 2 *
-// features] -> [.., features].
+// The activation function of a gated MLP.
 class GatedActivation {
  public:
   virtual ~GatedActivation() = default;
+  // Returns activation(gate) * up, [.., features]. gate_up: the output of the fused linear layer of
+  // gate and up, [.., 2 * features].
   virtual at::Tensor forward(const at::Tensor& gate_up, const StepContext& context) = 0;
 };
 
 class Dropout {
  public:
   virtual ~Dropout() = default;
+  // Returns x unless context.training.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
@@ -58,8 +63,8 @@ class Dropout {
 class Experts {
  public:
   virtual ~Experts() = default;
-  // [.., hidden] -> [.., hidden]. meanwhile: other computation of this rank, which forward() runs
-  // once: while rows travel, if there are experts on other ranks. Null: none.
+  // [.., hidden] -> [.., hidden]. meanwhile: other computation, which forward() calls once; if
+  // there are experts on other ranks, while tokens are sent to them. Null: there is none.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context,
                              const std::function<void()>& meanwhile) = 0;
 };
@@ -68,15 +73,16 @@ class Experts {
 class Embedding {
  public:
   virtual ~Embedding() = default;
-  // tokens [batch, sequence] int64 -> activation
+  // Returns the activation [batch, sequence, features]. tokens: [batch, sequence] int64.
   virtual at::Tensor forward(const at::Tensor& tokens, const StepContext& context) = 0;
 };
 
-// Learned position embeddings. forward() returns those of context.positions, an activation that the
-// model adds to the token embedding.
+// Learned position embeddings.
 class PositionEmbedding {
  public:
   virtual ~PositionEmbedding() = default;
+  // Returns the embeddings of context.positions, an activation that the model adds to the token
+  // embedding.
   virtual at::Tensor forward(const StepContext& context) = 0;
 };
 
@@ -84,64 +90,69 @@ class PositionEmbedding {
 class Attention {
  public:
   virtual ~Attention() = default;
-  // Concatenated queries, keys and values, [.., (heads + kv_heads) * head_size + kv_heads *
-  // value_size] -> [.., heads * value_size]
+  // Returns [.., heads * value_size]. qkv: concatenated queries, keys and values, [.., (heads +
+  // kv_heads) * head_size + kv_heads * value_size].
   virtual at::Tensor forward(const at::Tensor& qkv, const StepContext& context) = 0;
 };
 
-// Self-attention with its input projections, without its output projection.
+// Multi-head latent attention (see LatentAttentionOptions), with its input projections and without
+// its output projection.
 class LatentAttention {
  public:
   virtual ~LatentAttention() = default;
-  // [.., hidden] -> [.., heads * value size]
+  // [.., hidden] -> [.., heads * LatentAttentionOptions::value]
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context) = 0;
 };
 
-// Attention to a memory, for example an encoder's output, without the input and output projections.
-// Each query attends to the whole memory or, if StepContext::memory_documents is defined, to the
-// positions of its own document.
+// Attention to a second sequence, the memory (for example an encoder's output), without the input
+// and output projections. If StepContext::memory_documents is defined, each query attends only to
+// the memory positions of its own document; else it attends to all of them.
 class CrossAttention {
  public:
   virtual ~CrossAttention() = default;
-  // Queries [.., heads * head_size], and concatenated keys and values of the memory [batch,
-  // positions, 2 * kv_heads * head_size] -> [.., heads * head_size]
+  // Returns [.., heads * head_size]. query: [.., heads * head_size]. key_value: concatenated keys
+  // and values of the memory, [batch, memory positions, 2 * kv_heads * head_size].
   virtual at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                              const StepContext& context) = 0;
 };
 
-// The output layer of a language model (LM head): multiplies by the vocabulary table.
+// The output layer of a language model (LM head), which multiplies the hidden states x by the
+// vocabulary table; VocabularyHeadOptions gives the formula of the logits. In all functions x is
+// the activation after the last norm. Labels are [batch, sequence] int64; -100 means that a
+// position is ignored. A result in fp32 is fp64 in an fp64 model.
 class VocabularyHead {
  public:
   virtual ~VocabularyHead() = default;
-  // Returns the sum of the cross-entropies of labels [batch, sequence] (-100: ignored), a scalar in
-  // fp32 (fp64 in an fp64 model). The logits are never materialized whole.
+  // Returns the sum over tokens of the cross-entropy of the labels, a scalar in fp32. Ignored
+  // positions add nothing. Does not use context.temperature.
   virtual at::Tensor loss_sum(const at::Tensor& x, const at::Tensor& labels,
                               const StepContext& context) = 0;
-  // Returns the log-probability of each label, [batch, sequence], in the type of loss_sum(), with
-  // logits divided by context.temperature; 0 for ignored labels. Differentiable, with any gradient
-  // per token; the backward pass recomputes the logits.
+  // Returns the log-probability of each label, [batch, sequence] in fp32; 0 for ignored positions.
+  // The logits are divided by context.temperature. Differentiable; the backward pass recomputes the
+  // logits.
   virtual at::Tensor log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                        const StepContext& context) = 0;
   // Returns this rank's part of the logits, [tokens on this rank, vocabulary rows on this rank],
   // divided by context.temperature. Differentiable.
   virtual at::Tensor logits_here(const at::Tensor& x, const StepContext& context) = 0;
-  // Returns, for each token, the divergence of the distribution of logits_here() from a teacher
-  // model's, [batch, sequence] in fp32 (fp64 in an fp64 model), as ops::divergence() defines it
-  // with `beta`. Differentiable in x. teacher: logits_here() of the teacher, which has this model's
-  // vocabulary, layout, batch and temperature.
+  // Returns, for each token, the divergence between this model's distribution (the softmax of its
+  // logits divided by context.temperature) and the teacher's: [batch, sequence] in fp32.
+  // ops::divergence() defines the divergence and beta. teacher: the result of logits_here() of the
+  // teacher model, with the same vocabulary, layout, tokens and temperature. Differentiable in x.
   virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                  const StepContext& context) = 0;
-  // Returns differentiable logits [batch, sequence, vocabulary]. For heads with few table rows, for
-  // example of a reward model. All ranks that share the sequences get the same logits and the same
-  // gradient.
+  // Returns differentiable logits [batch, sequence, vocabulary], not divided by the temperature.
+  // Use it for heads with few table rows, for example of a reward model. All ranks that share the
+  // sequences get the same logits, and must pass the same gradient to the backward pass.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
-  // Returns logits [batch, sequence, vocabulary]. If `wanted` is defined ([n] int64 on the host,
-  // ascending indices into the flattened batch [batch * sequence]), returns [n, vocabulary] of
-  // these tokens only. All ranks that share the tokens get all of the result.
+  // Returns logits [batch, sequence, vocabulary], not divided by the temperature. If `wanted` is
+  // defined, returns [n, vocabulary], for these tokens only. wanted: [n] int64 on the host,
+  // ascending indices into the flattened tokens [batch * sequence]. Each rank that shares the
+  // tokens gets the whole result.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
                             const at::Tensor& wanted) = 0;
-  // Returns x with all features for the tokens `wanted`, which must be defined (see logits()): [n,
-  // features]. All ranks that share the tokens get all of the result.
+  // Returns the hidden states x of the tokens `wanted` (see logits()), [n, features]. `wanted` must
+  // be defined. Each rank that shares the tokens gets the whole result.
   virtual at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
                                      const at::Tensor& wanted) = 0;
 };

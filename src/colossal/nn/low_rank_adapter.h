@@ -1,13 +1,15 @@
-// The low-rank adapter of a linear layer (E. Hu et al., "LoRA: Low-Rank Adaptation of Large
-// Language Models", 2021): y = x W^T + scale * dropout(x) A^T B^T. The layer may consist of several
-// products whose outputs are concatenated; each may have an adapter, and these may share A. They
-// are part of the model. In addition, rows may have per-request adapters
-// (StepContext::adapted_rows).
+// Low-rank adapters of a linear layer with input x and weight W (E. Hu et al. 2021, "LoRA: Low-Rank
+// Adaptation of Large Language Models"): y = x W^T + scale * dropout(x) A^T B^T. Every linear layer
+// owns a LowRankAdapter, which is empty in a model without adapters.
 //
-// With magnitudes m (S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation"), output o
-// without its bias is multiplied by m_o / |W_o + scale * (B A)_o|, where W_o and (B A)_o are rows
-// of the matrices. Backward treats the norm as a constant. With dropout, y is x W^T plus the
-// adapter's change, which is computed from dropout(x), as in peft.
+// A fused linear layer consists of several products x W^T whose outputs are concatenated. Each
+// product may have an adapter of the model; several products may share A. In addition, the tokens
+// of a step may have per-request adapters (StepContext::adapted_rows).
+//
+// DoRA (S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation") adds magnitudes m.
+// Output o, without its bias, is then multiplied by m_o / |W_o + scale * (B A)_o|, where W_o and (B
+// A)_o are row o of the matrices. The backward pass treats this norm as a constant. With dropout, y
+// = x W^T + (adapted output of dropout(x) - dropout(x) W^T), as in peft.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,37 +28,42 @@ namespace colossal::nn {
 
 class LowRankAdapter {
  public:
+  // One product of the layer, and its adapter in the model.
   struct Product {
-    std::string name;          // full name: "blocks.3.query"
-    ParameterHandle up;        // B [out_features, rank]; empty: no adapter
-    size_t down = 0;           // index of A in `downs`
-    int64_t out_features = 0;  // on this rank
-    double scale = 1;
-    ParameterHandle magnitudes;  // [out_features]; empty: none
-    ParameterHandle weight;      // set if magnitudes is set
+    std::string name;            // full name: "blocks.3.query"
+    ParameterHandle up;          // B [out_features, adapter's rank]; empty handle: no adapter
+    size_t down = 0;             // index of the adapter's A in `downs`
+    int64_t out_features = 0;    // on this rank
+    double scale = 1;            // of the adapter's term
+    ParameterHandle magnitudes;  // [out_features]; empty handle: the adapter is not DoRA
+    ParameterHandle weight;      // W; needed only with magnitudes
   };
-  // Redistributes z = dropout(x) A^T, [.., ranks of all A's concatenated], from the layout of x to
-  // the layout of y. Null: nothing to move.
+  // Converts z = x A^T, [.., sum of the adapters' ranks], from the layout of the layer's input to
+  // the layout of its output. If ranks divide the features of x, it also sums z over these ranks.
+  // Null: z is used as it is.
   using Move = std::function<at::Tensor(const at::Tensor& z, const StepContext& context)>;
-  // Returns which tokens of a step this rank has in an activation, as a range of indices into
-  // [batch * sequence].
+  // Returns the tokens of a forward pass that this rank has in an activation, as a range of indices
+  // into the flattened tokens [batch * sequence].
   using Tokens = std::function<Range(const StepContext& context)>;
-  // How the layout of y differs from that of x.
+  // How the layout of the layer's output y differs from the layout of its input x.
   struct LayoutChange {
     Move move = nullptr;
-    Tokens of_x = nullptr, of_y = nullptr;  // null: all tokens
+    Tokens of_x = nullptr, of_y = nullptr;  // tokens of x and of y on this rank; null: all tokens
 
-    // For layers whose y has the layout of x.
+    // Returns the LayoutChange of layers whose output has the layout of the input.
     static LayoutChange here(const Tokens& tokens) { return {nullptr, tokens, tokens}; }
   };
-  // Computes the products y [.., sum of out_features on this rank] of x, plus `biases` if not
-  // empty. The caller owns the result and may overwrite it.
+  // Computes the layer's products of x, [.., sum of out_features on this rank], and adds the biases
+  // if `biases` is not empty. The caller may overwrite the returned tensor.
   using Multiply =
       std::function<at::Tensor(const at::Tensor& x, const std::vector<ParameterHandle>& biases)>;
 
-  LowRankAdapter() = default;  // adapts nothing
-  // downs: the different A's, [rank, in_features on this rank] each; empty: the model has no
-  // adapter for these products. dropout: applied to x; null: none. sum: see output_norms().
+  LowRankAdapter() = default;  // for a layer without products: apply() only calls `multiply`
+  //   downs     the distinct A's of the model's adapters, each [adapter's rank, in_features on this
+  //             rank]; empty if the model has no adapter for these products
+  //   products  the products of the layer, in the order of their outputs
+  //   dropout   applied to the input of the model's adapters; null: none
+  //   sum       see output_norms(); used only with magnitudes
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products,
                  std::unique_ptr<Dropout> dropout, LayoutChange way, SumOverRanks sum)
       : downs_(std::move(downs)),
@@ -65,46 +72,52 @@ class LowRankAdapter {
         way_(std::move(way)),
         sum_(std::move(sum)) {}
 
-  // Returns the products of x, which `multiply` computes, with their biases and the changes by all
-  // adapters: the model's, if context.adapted, and per-request ones. biases: one per product, or
-  // empty.
+  // Returns the layer's output for x: the products, which `multiply` computes, with biases and with
+  // the terms of all adapters. The model's adapters are left out if context.adapted is false.
+  // biases: one per product, or empty. Not thread-safe.
   at::Tensor apply(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                    const StepContext& context, LayerScope& scope, const Multiply& multiply) const;
 
  private:
   bool has_magnitudes() const;
-  // Returns y plus the terms of the model's adapters, without magnitudes; may overwrite y.
+  // Returns y plus the terms of the model's adapters, for adapters without magnitudes. May
+  // overwrite y. x: before dropout.
   at::Tensor add_own(const at::Tensor& y, const at::Tensor& x, const StepContext& context,
                      LayerScope& scope) const;
-  // Returns the products with the model's adapters and magnitudes, and with biases.
+  // Returns the products of x with the model's adapters, magnitudes and the biases.
   at::Tensor scaled(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                     const StepContext& context, LayerScope& scope, const Multiply& multiply) const;
-  // Returns y plus the terms of the model's adapters; x: after dropout.
+  // Returns y plus the terms of the model's adapters. May overwrite y. x: after dropout.
   at::Tensor add_dropped(const at::Tensor& y, const at::Tensor& x, const StepContext& context,
                          LayerScope& scope) const;
-  // Returns m_o / norm_o of all outputs, [sum of out_features on this rank]; 1 without magnitudes.
+  // Returns the DoRA factor m_o / norm_o of each output o, [sum of out_features on this rank]; 1
+  // for outputs of products without magnitudes.
   at::Tensor factors(const StepContext& context, LayerScope& scope) const;
-  // The parts of a per-request adapter that belong to these products.
+  // The parts of a per-request adapter that belong to the products of this layer.
   struct RequestAdapter {
     std::vector<at::Tensor> downs;  // distinct A's
     struct Up {
-      const AdapterWeights::Product* product = nullptr;  // null: no adapter
-      size_t down = 0;                                   // index of A in `downs`
+      const AdapterWeights::Product* product = nullptr;  // null: the product has no adapter
+      size_t down = 0;                                   // index of its A in `downs`
     };
     std::vector<Up> ups;   // one per product
-    int64_t rank() const;  // sum of the ranks of all A's
+    int64_t rank() const;  // sum of the ranks of all A's in `downs`
   };
+  // Returns the parts of `adapter` that belong to the products of this layer.
   RequestAdapter request_adapter_in(const AdapterWeights& adapter) const;
-  // Adds the terms of all per-request adapters of the step to y. The down-projections x A^T of all
-  // adapters are redistributed in one tensor, each in the rows of its tokens.
+  // Adds the terms of all per-request adapters of the forward pass to y, in place. One tensor holds
+  // the down-projections x A^T, which are moved in one call: each row has that of its token's
+  // adapter.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& x,
                             const std::vector<ParameterHandle>& biases, const StepContext& context,
                             LayerScope& scope) const;
-  // Adds one per-request adapter's terms to y [rows, sum of out_features on this rank]; z: x A^T of
-  // these rows; bias: that of all products, already in y, or undefined.
+  // Adds the terms of one per-request adapter to y, in place.
+  //   y     outputs of the tokens that use the adapter, [rows, sum of out_features on this rank]
+  //   z     x A^T of these tokens, [rows, requested.rank()]
+  //   bias  concatenated biases of all products, which y includes; undefined: there are none
   void add_request_adapters(const at::Tensor& y, const at::Tensor& z, const at::Tensor& bias,
                             const RequestAdapter& requested) const;
-  // Returns x A^T for all of `downs`, concatenated, in the layout of y.
+  // Returns x A^T for each A in `downs`, concatenated, in the layout of the layer's output.
   at::Tensor down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
                             const StepContext& context) const;
 
@@ -113,8 +126,9 @@ class LowRankAdapter {
   std::unique_ptr<Dropout> dropout_;
   LayoutChange way_;
   SumOverRanks sum_;
-  mutable std::vector<at::Tensor>
-      cached_norms_;  // norms since the last training pass; may be empty
+  // output_norms() of the products with magnitudes, kept between passes that are not training;
+  // empty: to be computed.
+  mutable std::vector<at::Tensor> cached_norms_;
 };
 
 }  // namespace colossal::nn

@@ -1,4 +1,5 @@
-// The settings and parameters of a norm layer, dense or sharded.
+// The settings and parameters of a norm layer. Builders fill in NormParts and pass it to the
+// constructors of norm layers, dense or sharded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,13 +15,14 @@ struct NormParts {
   std::string name;       // full name of the layer
   bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
-  bool unit_offset = false;
-  int64_t features = 0;          // of the layer, over all ranks
-  ParameterHandle weight, bias;  // empty handle: none
+  bool unit_offset = false;      // true: multiply by 1 + weight
+  int64_t features = 0;          // over all ranks
+  ParameterHandle weight, bias;  // empty handles: the layer has no weight or no bias
 
   struct Tensors {
-    at::Tensor weight, bias;  // undefined: none
+    at::Tensor weight, bias;  // undefined: the layer has no weight or no bias
   };
+  // Returns the tensors to compute with, which stay on the device until `scope` ends.
   Tensors use(LayerScope& scope) const;
 };
 

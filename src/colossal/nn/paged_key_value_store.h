@@ -1,5 +1,7 @@
-// Paged KV cache: keys and values of many sequences in pages of one pool. For forward passes over
-// one row of tokens that belong to several sequences (W. Kwon et al. 2023, "PagedAttention").
+// The paged KV cache of serving (W. Kwon et al. 2023, "PagedAttention"): keys and values of many
+// sequences are stored in pages of one pool. A forward pass has batch size 1: its row contains
+// tokens of several sequences. The caller assigns pages to sequences, calls begin_step(), and runs
+// the model with the store as StepContext::key_values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,69 +15,84 @@
 
 namespace colossal::nn {
 
-// Consecutive tokens of a sequence that one forward pass computes.
+// Consecutive tokens of one sequence that a forward pass computes.
 struct PagedChunk {
-  Range positions;  // of the tokens in the sequence; the pages hold all earlier positions
-  // The pages of the sequence from position 0 on, at least to positions.end.
+  // Positions of the tokens in the sequence. Keys and values of all earlier positions must be in
+  // the pages already.
+  Range positions;
+  // Indices of the sequence's pages in the pool. pages[i] stores the positions [i * page_size, (i +
+  // 1) * page_size); there must be pages for all positions before positions.end.
   std::vector<int64_t> pages;
-  bool alone = false;  // tokens attend one by one, as chunks of one token would
+  // If true, the attention of each token is computed separately, as in a chunk of one token (see
+  // PagedKeyValueOptions::each_token_alone).
+  bool alone = false;
   bool operator==(const PagedChunk&) const = default;
 };
 
 struct PagedKeyValueOptions {
-  int64_t layers = 0;
-  int64_t pages = 0;
-  int64_t page_size = 16;
+  int64_t layers = 0;      // number of attention layers
+  int64_t pages = 0;       // number of pages in the pool, per layer
+  int64_t page_size = 16;  // positions per page, a multiple of 16
   // Stores keys and values in int8, with one scale per head and token. All tokens attend to the
-  // rounded keys and values, including those of the same pass.
+  // rounded keys and values, including the tokens of the same pass.
   bool int8 = false;
-  // If true, tokens attend one by one, so that a token's bits do not depend on its chunk. If false,
-  // the tokens of a chunk attend together, which is faster.
+  // If true, the attention of each token is computed separately; a token's result then has the same
+  // bits however its sequence is divided into chunks. If false, the attention of the tokens of a
+  // chunk is computed in one call, which is faster.
   bool each_token_alone = false;
 };
 
 class PagedKeyValueStore : public KeyValueStore {
  public:
-  // The memory of a layer's pages is allocated when the layer first attends. Of host memory, only
-  // pages that were written become resident.
+  // A layer's pages are allocated, uninitialized, in the layer's first attend(). In host memory,
+  // only pages that were written take physical memory.
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
-  // Sets the tokens of the forward passes until the next call: one row with the tokens of `chunks`,
-  // one chunk after the other. Chunks of one token and chunks with `alone` must come before the
-  // others; else InternalError. Chunks may share a page only if none of their tokens is in it.
+  // Begins a step: sets the tokens of the forward passes until the next call of begin_step(). These
+  // are the tokens of `chunks`, one chunk after the other. Chunks of one token and chunks with
+  // `alone` must come before all other chunks; else InternalError. Chunks may share pages that
+  // store earlier positions only, for example a common prefix; no two chunks may have new tokens in
+  // the same page.
   void begin_step(const std::vector<PagedChunk>& chunks);
   // Copies page `from` to page `to` in all layers.
   void copy_page(int64_t from, int64_t to);
 
+  // See KeyValueStore::attend(). queries, keys and values: of the tokens of begin_step(), with
+  // batch size 1; else InternalError.
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                     const at::Tensor& values, const ops::AttentionOptions& options,
                     const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) override;
 
  private:
-  // A chunk whose tokens attend together.
+  // A chunk whose attention is computed in one call.
   struct Together {
-    int64_t row = 0;  // index of its first token among the step's tokens
-    Range positions;
-    at::Tensor pages;  // int64
+    int64_t row = 0;   // index of the chunk's first token among the step's tokens
+    Range positions;   // PagedChunk::positions
+    at::Tensor pages;  // PagedChunk::pages, int64 on the host
   };
 
+  // Allocates the pages of a layer whose keys and values are like these in type and sizes.
   ops::KeyValuePages make_pages(const at::Tensor& keys, const at::Tensor& values) const;
+  // Write the step's tokens into the pages of a layer: keys and values, or the scales of either.
   void write(const ops::KeyValuePages& layer, const at::Tensor& keys, const at::Tensor& values);
   void write_scales(const at::Tensor& layer, const at::Tensor& scales);
-  // rows: queries [tokens, heads, head_size] of the tokens that attend one by one.
+  // Computes the attention of the leading alone_ tokens. rows: their queries, [tokens, heads,
+  // head_size]. Returns [tokens, heads, value_size].
   at::Tensor attend_alone(const ops::KeyValuePages& layer, const at::Tensor& rows,
                           const ops::AttentionOptions& options,
                           const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) const;
+  // Computes the attention of a chunk. queries, keys, values: of all tokens of the step, as for
+  // attend(). Returns [tokens of the chunk, heads, value_size].
   at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
                              const at::Tensor& queries, const at::Tensor& keys,
                              const at::Tensor& values, const ops::AttentionOptions& options) const;
 
   PagedKeyValueOptions options_;
   std::vector<ops::KeyValuePages> layers_;
-  // The page of each token of the step, and the slot of the token in that page; int64.
+  // For each token of the step: its page, and its index within the page. Int64 on the host.
   at::Tensor page_of_token_, slot_of_token_;
-  int64_t alone_ = 0;  // number of leading tokens that attend one by one
-  ops::PagedTokens tokens_alone_;
+  int64_t alone_ = 0;  // number of leading tokens whose attention is computed separately
+  ops::PagedTokens tokens_alone_;  // these tokens
   std::vector<Together> together_;
 };
 

@@ -1,4 +1,6 @@
-// A model's parameter, and the handle through which layers read it.
+// Parameters of a model: name, global shape, the part that this rank holds, and the tensor itself.
+// A Builder registers parameters, memory/ allocates and moves their tensors, and layers read them
+// through ParameterHandle.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +25,8 @@ struct QuantizedMatrix;
 namespace colossal::nn {
 
 // How a parameter is initialized if no checkpoint provides its values. Element i of the global
-// tensor is a pure function of (seed, name, i), so any rank can make any slice by itself.
+// tensor is a pure function of (seed, parameter name, i). So each rank can compute its own part
+// without communication.
 struct Initializer {
   enum class Kind { constant, normal };
   Kind kind = Kind::constant;
@@ -37,53 +40,57 @@ struct Initializer {
   }
 };
 
-// The order of a stored weight's dimensions. out_in: Y = X W^T (torch.nn.Linear). in_out: Y = X W
-// (Conv1D of Hugging Face transformers, as in the files of GPT-2).
-enum class WeightOrder { out_in, in_out };
+// The order of a stored weight's dims.
+enum class WeightOrder {
+  out_in,  // W [out, in], Y = X W^T (torch.nn.Linear)
+  in_out   // W [in, out], Y = X W (Conv1D of Hugging Face transformers, as in the files of GPT-2)
+};
 
 struct Parameter;
 
 class LayerScope;
 
-// Tracks the tier in which a parameter's bytes are stored; memory/ implements it.
+// Brings a parameter's bytes to the device while layers use it. memory/ implements it; LayerScope
+// calls it.
 class Residency {
  public:
   virtual ~Residency() = default;
-  // Called before operators read the parameter: fetches its bytes to the device if they are not
-  // there, and waits for them.
+  // Brings the parameter's bytes to the device if they are not there. Returns when operators can
+  // read them.
   virtual void before_use(Parameter& parameter) = 0;
-  // Called instead of before_use() if operators read only some experts of a stacked parameter:
-  // those with counts[expert] > 0. counts: one per expert on this rank.
+  // Like before_use(), for a stack of experts of which operators read only the experts with rows.
+  // counts: number of rows that are routed to each expert on this rank.
   virtual void before_use_of(Parameter& parameter, const std::vector<int64_t>& counts) = 0;
-  // Called after the operators have run, once per before_use() or before_use_of().
+  // Ends the use of the parameter. Called once for each before_use() and before_use_of().
   virtual void after_use(Parameter& parameter) = 0;
 };
 
-// Which elements of a parameter are on this rank, and which other ranks hold them.
+// Which elements of a parameter this rank holds, and which other ranks hold the same elements.
 struct Placement {
-  // For each dim of the global tensor, the ranges of indices on this rank: ascending, disjoint. The
-  // tensor on this rank has the elements of these ranges, one range after the other. Empty: all
-  // elements are on this rank.
+  // For each dim of the global tensor, the indices on this rank, as ascending disjoint ranges.
+  // Indices that are in no range are left out of the tensor on this rank. Empty: this rank holds
+  // all elements.
   std::vector<std::vector<Range>> held;
-  // The ranks that hold the same elements and over which gradients must be summed; null: the data
-  // group. The group must outlive the parameter.
+  // The group over which gradients of the parameter are summed. All its ranks hold the same
+  // elements. Null: the data group (ParallelContext::data_group()). Must outlive the parameter.
   const comm::Group* reduction = nullptr;
-  // Ranks outside `reduction` may hold copies of the elements, whose summed gradients are equal.
-  // num_replicas: number of copies, with this rank's; replica: index of this rank's copy. Only copy
-  // 0 counts in norms and is written to checkpoints.
+  // Ranks outside `reduction` may hold copies of the same elements; after the sum over each copy's
+  // own `reduction`, the gradients of all copies are equal. num_replicas is the number of copies,
+  // including this rank's; `replica` is the index of this rank's copy. Only copy 0 is counted in
+  // norms and is written to checkpoints.
   int num_replicas = 1;
   int replica = 0;
-  // The pipeline stage whose layer reads the parameter, and the stage of the second layer that
-  // reads it, if it is tied. Other stages do not hold the parameter.
+  // The pipeline stage of the layer that reads the parameter. If a second layer reads it (a tied
+  // head), tied_stage is the stage of that layer. No other stage holds the parameter.
   int stage = 0;
   std::optional<int> tied_stage;
 };
 
-// Says that a parameter is only a block of rows of a tensor. Each block of the tensor is a
-// parameter, with the name and shape of the whole tensor.
+// Marks a parameter that is only some rows of a tensor. The tensor then consists of several
+// parameters, the blocks. Each block has the name and the shape of the whole tensor.
 struct RowBlock {
-  int index = 0;      // among this rank's blocks of the tensor, in the order of their rows
-  int64_t numel = 0;  // number of elements of all ranks' blocks with this index
+  int index = 0;      // of this block among this rank's blocks of the tensor, in row order
+  int64_t numel = 0;  // number of elements of the blocks with this index on all ranks together
 };
 
 struct Parameter {
@@ -95,57 +102,66 @@ struct Parameter {
   bool of_adapter = false;  // stored in the adapter's files, even if frozen
   bool of_experts = false;  // dim 0 is the expert index
   bool in_fp32 = false;     // stored in at least fp32, even if the model computes in bf16
-  // Set if the parameter is the weight of a linear layer, or a stack of such weights [experts, ..,
-  // ..]: the order of the matrix, or of each expert's matrix.
+  // If the parameter is the weight of a linear layer: the order of its dims. If it is a stack of
+  // such weights, [experts, .., ..]: the order of the last two dims. Else nullopt.
   std::optional<WeightOrder> product;
-  bool head = false;              // is the table of a vocabulary head
+  bool head = false;              // whether the parameter is the table of a vocabulary head
   std::optional<RowBlock> block;  // nullopt: the parameter is a whole tensor
-  at::Tensor tensor;              // a leaf of stored_shape(); undefined until memory/ allocates it
-  // Layout of a frozen weight that is packed in int8 or NF4; `tensor` then holds its bytes. Null:
-  // not packed.
+  // This rank's elements; an autograd leaf of shape stored_shape(). Undefined until memory/
+  // allocates it, and if the parameter is quantized.
+  at::Tensor tensor;
+  // Layout of a frozen weight that is packed in int8 or NF4; `tensor` then holds the packed bytes.
+  // Null: not packed.
   std::shared_ptr<const ops::PackedLayout> packed;
-  // Replaces `tensor` for a quantized frozen weight or head table, [out, in]. Null: not quantized.
+  // A quantized frozen weight or head table [out, in], which replaces `tensor`. Null: not
+  // quantized.
   std::shared_ptr<const ops::QuantizedMatrix> quantized;
-  // Replaces `tensor` for a quantized stack: one matrix per expert on this rank. Empty: not
+  // A quantized stack, which replaces `tensor`: one matrix for each expert on this rank. Empty: not
   // quantized.
   std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_stack;
-  // Whether two layers read the parameter (the table of a tied head). The second layer then reads
-  // tied_tensor, another leaf over the bytes of `tensor`. So autograd delivers each layer's
-  // gradient as soon as it is computed instead of summing both. tied_tensor is undefined until
-  // memory/ makes it; until then both layers read `tensor`.
+  // Whether a second layer reads the parameter (the table of a tied head). The second layer reads
+  // tied_tensor, another autograd leaf with the same storage as `tensor`. With two leaves, autograd
+  // delivers each layer's gradient when it is computed instead of summing both gradients. memory/
+  // makes tied_tensor; while it is undefined, both layers read `tensor`.
   bool tied = false;
   at::Tensor tied_tensor;
   Residency* residency = nullptr;  // not owned; null: the bytes are always on the device
 
-  int64_t numel() const;  // of the global tensor
-  // Elements of the global tensor, or of the block over all ranks.
+  // Returns the number of elements of the global tensor.
+  int64_t numel() const;
+  // Returns the number of elements of this parameter over all ranks: of the global tensor, or, if
+  // the parameter is a block, RowBlock::numel.
   int64_t numel_over_ranks() const { return block ? block->numel : numel(); }
+  // Returns whether the parameter is a whole tensor or the first block of a tensor.
   bool begins_tensor() const { return !block || block->index == 0; }
-  // Shape and number of the elements on this rank.
+  // Return the shape, or the number, of the elements on this rank.
   std::vector<int64_t> local_shape() const;
   int64_t local_numel() const;
-  // Shape and number of elements of `tensor`: those on this rank, or the bytes of this rank's part
-  // of a packed weight. stored_numel_over_ranks(): the total over ranks: numel_over_ranks(), or the
-  // bytes of the whole packed weight.
+  // Return the shape, or the number of elements, of `tensor`. For a packed weight these are bytes;
+  // else they equal local_shape() and local_numel().
   std::vector<int64_t> stored_shape() const;
   int64_t stored_numel() const;
+  // Returns the number of bytes of the whole packed weight; numel_over_ranks() if the parameter is
+  // not packed.
   int64_t stored_numel_over_ranks() const;
   // Returns the dtype of `tensor` in a model whose working weights have dtype `working`.
   at::ScalarType stored_type(at::ScalarType working) const;
-  // Whether this rank's elements are one contiguous run of the flattened global tensor.
+  // Returns whether this rank's elements are contiguous in the flattened global tensor.
   bool is_contiguous_here() const;
-  // Visits elements `local` of this rank's flattened tensor in ascending runs that are contiguous
-  // in the global tensor. A run says that elements [begin, begin + count) of the flattened global
-  // tensor are elements [local_begin, local_begin + count) of this rank's flattened tensor.
+  // Elements [begin, begin + count) of the flattened global tensor, which are elements
+  // [local_begin, local_begin + count) of this rank's flattened tensor.
   struct Run {
     int64_t begin = 0;
     int64_t local_begin = 0;
     int64_t count = 0;
   };
+  // Divides the elements `local` of this rank's flattened tensor into runs that are contiguous in
+  // the flattened global tensor, and calls visit() for each run, in ascending order.
   void for_each_run(Range local, const std::function<void(const Run&)>& visit) const;
 };
 
-// A shared reference to a parameter, or empty. Layers read the parameter through it.
+// A shared reference to a parameter, through which layers read it; an empty handle refers to none.
+// Several handles may refer to one parameter.
 class ParameterHandle {
  public:
   ParameterHandle() = default;
@@ -153,14 +169,17 @@ class ParameterHandle {
       : parameter_(std::move(parameter)) {}
 
   // Returns the tensor to compute with, which stays on the device until `scope` ends. Call use() in
-  // each forward pass; do not keep the tensor. InternalError if memory/ has not allocated it.
+  // each forward pass and do not keep the tensor. Throws InternalError if Parameter::tensor is
+  // undefined.
   at::Tensor use(LayerScope& scope) const;
 
-  // Like use(), for a stack of experts, of which only those with counts[expert] > 0 are needed; the
-  // rest of the returned tensor must not be read.
+  // Like use(), for a stack of experts of which only the experts with rows are needed. counts:
+  // number of rows that are routed to each expert on this rank. The slices of experts without rows
+  // must not be read.
   at::Tensor use_of(LayerScope& scope, const std::vector<int64_t>& counts) const;
 
-  // Returns the handle for a second layer that reads the parameter. InternalError if called twice.
+  // Returns the handle for a second layer that reads the parameter (see Parameter::tied). Throws
+  // InternalError if the parameter is tied already.
   ParameterHandle tie() const;
 
   Parameter& operator*() const { return *parameter_; }
@@ -170,15 +189,17 @@ class ParameterHandle {
 
  private:
   std::shared_ptr<Parameter> parameter_;
-  bool reads_tied_ = false;  // reads Parameter::tied_tensor
+  bool reads_tied_ = false;  // whether use() returns Parameter::tied_tensor
 };
 
-// Parameters in order of registration, which for Colossal's models is the order of use.
+// Parameters in the order of their registration. Models register parameters in the order in which a
+// forward pass uses them.
 using ParameterList = std::vector<ParameterHandle>;
 
-// Returns use() of each handle.
+// Returns the result of use() for each handle.
 std::vector<at::Tensor> used(const std::vector<ParameterHandle>& handles, LayerScope& scope);
-// Returns Parameter::quantized of each handle; null for weights that are not quantized.
+// Returns Parameter::quantized for each handle; elements are null for weights that are not
+// quantized.
 std::vector<std::shared_ptr<const ops::QuantizedMatrix>> quantized_matrices(
     const std::vector<ParameterHandle>& handles);
 

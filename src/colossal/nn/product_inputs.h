@@ -1,5 +1,5 @@
-// Reports the input of each linear layer's weights to a listener. For the calibration of quantized
-// weights.
+// Lets a caller observe the inputs of linear layers during a forward pass. The calibration of
+// quantized weights (GPTQ, AWQ) collects statistics of these inputs.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,18 +12,22 @@
 
 namespace colossal::nn {
 
-// Called with rows [n, in] that are about to be multiplied by `weights`, in any layer. expert: for
-// stacked weights, the index of the matrix among this rank's experts, and rows are those of this
-// expert; nullopt for other weights.
+// Receives the input of one product.
+//   weights  the weights by which the rows are multiplied
+//   expert   if the weights are stacks of experts: the index, among this rank's experts, of the
+//            expert whose matrices multiply the rows; else nullopt
+//   rows     [tokens, in_features]
 using ProductInputCallback =
     std::function<void(const std::vector<ParameterHandle>& weights, std::optional<int64_t> expert,
                        const at::Tensor& rows)>;
 
-// While a ProductInputListener lives, `tell` is called before each product of the constructing
-// thread; for stacked weights, once per expert with rows. A thread may have only one at a time:
-// constructing a second throws InternalError.
+// Calls a ProductInputCallback before each multiply() (product.h) and before the products of
+// experts, while the listener lives and in the thread that constructed it. For stacks of experts
+// there is one call per expert that has rows. Sharded layers with products of their own are not
+// reported.
 class ProductInputListener {
  public:
+  // Throws InternalError if this thread has a listener already.
   explicit ProductInputListener(ProductInputCallback tell);
   ProductInputListener(const ProductInputListener&) = delete;
   ProductInputListener& operator=(const ProductInputListener&) = delete;
@@ -33,10 +37,11 @@ class ProductInputListener {
   ProductInputCallback tell_;
 };
 
-// Layers call these functions before a product; they do nothing if no ProductInputListener lives.
-// x: [.., in]
+// Calls this thread's listener, if there is one. Call it before multiplying x [.., in_features] by
+// `weights`.
 void tell_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x);
-// rows: [n, in], sorted by expert; counts: number of rows of each expert on this rank.
+// Like tell_product_inputs(), for stacks of experts. rows: [rows, in_features], sorted by expert;
+// counts: number of rows of each expert on this rank.
 void tell_expert_inputs(const std::vector<ParameterHandle>& stacks,
                         const std::vector<int64_t>& counts, const at::Tensor& rows);
 

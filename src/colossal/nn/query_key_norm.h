@@ -1,5 +1,7 @@
-// Norms of queries and keys right after their projection (QK-norm), and an attention layer with
-// such a norm. See QueryKeyNormOptions.
+// Norms of queries and keys between their projection and attention (QK-norm), and an attention
+// layer that begins with such a norm. Builders make them according to QueryKeyNormOptions
+// (builder.h). The input and the result of both norm classes are the concatenated queries, keys and
+// values of this rank's heads, [.., (queries + 2 * keys) * head_size]. Values are copied.
 #pragma once
 
 #include <memory>
@@ -10,16 +12,13 @@
 
 namespace colossal::nn {
 
-// Heads on this rank, concatenated in this order: queries, keys, and as many values as keys.
 struct HeadCounts {
-  int64_t queries = 0;
-  int64_t keys = 0;
-  int64_t head_size = 0;
+  int64_t queries = 0;    // query heads on this rank
+  int64_t keys = 0;       // key heads on this rank, and as many value heads
+  int64_t head_size = 0;  // features of a query, key or value head
 };
 
-// The input and the result of both norms are the concatenated queries, keys and values, [..,
-// (queries + 2 * keys) * head_size]. Values are unchanged.
-
+// Normalizes each query head and each key head by itself.
 class NormOfEachHead : public Norm {
  public:
   NormOfEachHead(NormParts queries, NormParts keys, const HeadCounts& here)
@@ -31,8 +30,10 @@ class NormOfEachHead : public Norm {
   HeadCounts here_;
 };
 
+// Normalizes all query heads of a token together, and all key heads of a token together.
 class NormOverAllHeads : public Norm {
  public:
+  // queries, keys: norms over the concatenated query heads, or key heads, of this rank.
   NormOverAllHeads(std::unique_ptr<Norm> queries, std::unique_ptr<Norm> keys,
                    const HeadCounts& here)
       : queries_(std::move(queries)), keys_(std::move(keys)), here_(here) {}
@@ -43,8 +44,8 @@ class NormOverAllHeads : public Norm {
   HeadCounts here_;
 };
 
-// Applies the norm, then `attention`. So the norm comes before any exchange of heads between ranks
-// that share a sequence.
+// Applies the norm, then `attention`. If ranks that share a sequence exchange heads, `attention`
+// does so, after the norm.
 class NormedAttention : public Attention {
  public:
   NormedAttention(std::unique_ptr<Norm> norm, std::unique_ptr<Attention> attention)

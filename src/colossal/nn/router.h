@@ -1,4 +1,6 @@
-// Chooses the experts of each token, and the weights of their results.
+// The router of a mixture-of-experts layer: it chooses the experts of each token and the weights
+// with which their outputs are summed. Also the options of the auxiliary losses that balance the
+// experts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,16 +14,18 @@
 namespace colossal::nn {
 
 struct RouterOptions {
+  // How the scores of a token's experts are computed from the router's logits. The experts with the
+  // largest scores are chosen, and their scores are their weights.
   enum class Scores {
-    softmax,            // of the logits of all experts
-    softmax_of_chosen,  // of the logits of the chosen experts (GPT-OSS)
-    sigmoid             // of each logit (DeepSeek-V3)
+    softmax,            // the softmax over the logits of all experts
+    softmax_of_chosen,  // chooses by logits; weights are the softmax over the chosen (GPT-OSS)
+    sigmoid             // the sigmoid of each logit (DeepSeek-V3)
   };
-  int64_t experts = 0;
-  int64_t chosen = 0;  // experts per token (top-k)
+  int64_t experts = 0;  // number of experts
+  int64_t chosen = 0;   // experts per token (top-k)
   Scores scores = Scores::softmax;
-  bool normalized = false;  // a token's weights are divided by their sum
-  double scale = 1;         // multiplies the weights, after they are normalized
+  bool normalized = false;  // whether a token's weights are divided by their sum
+  double scale = 1;         // factor on the weights, after they are normalized
   // Group-limited routing: experts form `groups` groups of equal size, and all experts of a token
   // come from the `chosen_groups` groups with the best scores. A group's score is the sum of the
   // scores of its `best_of_group` best experts (DeepSeek-V2: 1; DeepSeek-V3: 2).
@@ -32,57 +36,65 @@ struct RouterOptions {
   // A bias that is added to the scores to choose experts, but not to compute their weights; it has
   // no gradient (L. Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing").
   bool correction_bias = false;
-  // In training, the maximum number of tokens of a sequence that an expert accepts, as a multiple
-  // of the number that each expert gets if they are balanced; 0: no maximum (nn/expert_capacity.h).
+  // In training, the maximum number of tokens of a sequence that an expert accepts, divided by the
+  // number of tokens that each expert gets with perfect balance. 0: no maximum. See
+  // nn/expert_capacity.h.
   double capacity_factor = 0;
 
   bool operator==(const RouterOptions&) const = default;
 };
 
-// Auxiliary losses that are added to the mean loss to balance the experts' loads. E is the number
-// of experts, k the number of experts per token. For a set of tokens, which `over` selects, f_i is
-// how often expert i was chosen, divided by the number of tokens, and P_i is the mean probability
-// of expert i.
+// Coefficients of the auxiliary losses that are added to the training loss to balance the experts.
+// For a set of tokens, f_i is the number of tokens that chose expert i, divided by the number of
+// tokens, and P_i is the mean probability of expert i. E is the number of experts and k the number
+// of experts per token.
 struct RouterLosses {
+  // The set of tokens over which f_i and P_i are computed, and the balancing loss.
   enum class Over {
-    // Per layer, over each sequence: balance * E/k * sum_i f_i P_i, averaged over sequences with
-    // their token counts as weights (DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", eq. 17 to
-    // 20).
+    // For each layer, over the tokens of each sequence: balance * E/k * sum_i f_i P_i. The mean
+    // over sequences is weighted by their token counts (DeepSeek-AI 2024, "DeepSeek-V3 Technical
+    // Report", eq. 17 to 20).
     sequence,
-    // Per layer, over the tokens of the micro-batches of all replicas together: balance * E/k *
+    // For each layer, over the tokens of a micro-batch of all replicas together: balance * E/k *
     // sum_i f_i P_i (W. Fedus et al. 2021, "Switch Transformers").
     micro_batch,
-    // Over the tokens of micro_batch, with f_i and P_i averaged over all layers: balance * E *
-    // sum_i f_i P_i (as in Hugging Face transformers).
+    // As micro_batch, but with f_i and P_i averaged over all layers: balance * E * sum_i f_i P_i
+    // (as in Hugging Face transformers).
     layers
   };
-  double balance = 0;
+  double balance = 0;  // coefficient of the balancing loss; 0: none
   Over over = Over::micro_batch;
-  // Router z-loss, per layer: z * mean over tokens of logsumexp(logits)^2 (B. Zoph et al. 2022,
-  // "ST-MoE").
+  // Coefficient of the router z-loss; 0: none. For each layer the loss is z * mean over tokens of
+  // logsumexp(logits)^2 (B. Zoph et al. 2022, "ST-MoE").
   double z = 0;
 
   bool any() const { return balance != 0 || z != 0; }
   bool operator==(const RouterLosses&) const = default;
 };
 
+// The router's result for a set of tokens.
 struct Routing {
-  at::Tensor experts;  // [tokens, chosen] int64, best first; of equal scores the lower index first
-  at::Tensor weights;  // [tokens, chosen], differentiable
-  // For RouterLosses; differentiable. Undefined unless requested.
-  at::Tensor probabilities{};  // [tokens, experts]; each row sums to 1 for all kinds of scores
+  // [tokens, chosen] int64: the chosen experts, highest score first; of equal scores, the lower
+  // index first.
+  at::Tensor experts;
+  at::Tensor weights;  // [tokens, chosen]: weight of each chosen expert's output; differentiable
+  // For RouterLosses; differentiable. Undefined unless route() is called with for_losses.
+  at::Tensor probabilities{};  // [tokens, experts]: scores, normalized to sum 1 for each token
   at::Tensor log_sums{};       // [tokens]: logsumexp of the logits
 };
 
-// Chooses options.chosen experts per token. logits: [tokens, experts]; correction_bias: [experts],
-// or undefined. A token's result has the same bits whatever the other tokens are.
+// Chooses options.chosen experts per token from the router's logits. Sets only `experts` and
+// `weights` of the result. logits: [tokens, experts]; correction_bias: [experts], or undefined if
+// there is none. A token's result has the same bits whatever the other tokens are.
 Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bias,
                        const RouterOptions& options);
 
-// Parameters: "router.weight" [experts, hidden], "router.bias" and "router.correction_bias"
-// [experts]. Computes in fp32 (fp64 in an fp64 model), independent of the model's compute type.
+// A router with its parameters: "router.weight" [experts, hidden] and, if RouterOptions has them,
+// "router.bias" and "router.correction_bias" [experts]. It computes in fp32 (fp64 in an fp64 model)
+// even if the model computes in bf16.
 class Router {
  public:
+  // bias, correction_bias: empty handles if there are none.
   Router(RouterOptions options, ParameterHandle weight, ParameterHandle bias,
          ParameterHandle correction_bias)
       : options_(options),
@@ -91,14 +103,15 @@ class Router {
         correction_bias_(std::move(correction_bias)) {}
 
   const RouterOptions& options() const { return options_; }
-  // x: [tokens, hidden]. for_losses: also set Routing::probabilities and Routing::log_sums.
+  // Routes the tokens x [tokens, hidden]. for_losses: whether to set Routing::probabilities and
+  // Routing::log_sums, too.
   Routing route(const at::Tensor& x, bool for_losses) const;
 
  private:
   RouterOptions options_;
   ParameterHandle weight_;
-  ParameterHandle bias_;             // empty: none
-  ParameterHandle correction_bias_;  // empty: none
+  ParameterHandle bias_;
+  ParameterHandle correction_bias_;
 };
 
 }  // namespace colossal::nn

@@ -1,5 +1,6 @@
-// Statistics of the routers in a forward pass: for metrics, and for the losses that balance experts
-// (booster/router_loss.h).
+// Statistics of all routers in a forward pass. A caller that wants them sets
+// StepContext::router_records; mixture-of-experts layers then append one RouterRecord each. Used
+// for metrics and for the losses that balance experts (booster/router_loss.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,22 +10,27 @@
 
 namespace colossal::nn {
 
+// Statistics of one mixture-of-experts layer, over the tokens that this rank routes.
 struct RouterRecord {
   int64_t layer = 0;            // index of the block
-  std::vector<int64_t> counts;  // number of rows that this rank routed to each expert
-  int64_t dropped = 0;          // choices of an expert by a token that its capacity dropped
-  int64_t copies = 0;           // number of experts that were copied to all ranks in this pass
-  // In the router's compute type; undefined unless for_losses. probabilities and chosen: [sequences
-  // of the micro-batch, experts]. They hold, summed over the tokens of each sequence that this rank
-  // routes, the probability of each expert (differentiable) and whether it was chosen (0 or 1).
-  // squared_log_sums: scalar, the sum over these tokens of logsumexp(logits)^2; differentiable.
+  std::vector<int64_t> counts;  // for each expert, number of tokens routed to it and not dropped
+  int64_t dropped = 0;          // number of (token, expert) choices dropped for expert capacity
+  int64_t copies = 0;           // number of experts whose weights were copied to other ranks
+  // The tensors below are undefined unless RouterRecords::for_losses. They are in the router's
+  // compute type.
+
+  // [sequences of the micro-batch, experts]: sum over the sequence's tokens of each expert's
+  // probability; differentiable.
   at::Tensor probabilities;
+  // [sequences of the micro-batch, experts]: number of the sequence's tokens that chose each
+  // expert.
   at::Tensor chosen;
+  // Scalar: sum over tokens of logsumexp(logits)^2; differentiable.
   at::Tensor squared_log_sums;
 };
 
 struct RouterRecords {
-  bool for_losses = false;
+  bool for_losses = false;           // set by the caller: whether to record tensors for losses
   std::vector<RouterRecord> layers;  // in order of execution
 };
 

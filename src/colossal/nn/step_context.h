@@ -1,5 +1,6 @@
-// What every layer must know about a forward pass. Its global numbers of samples and positions make
-// dropout masks, packed sequences and generation the same in every layout.
+// The description of a forward pass that a model passes to every layer: sizes, positions and sample
+// numbers of the tokens, dropout seed, KV cache, adapters. Sample numbers and positions are global,
+// so that results do not depend on the layout of the job.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,54 +17,62 @@ class KeyValueStore;
 struct RouterRecords;
 
 struct StepContext {
-  uint64_t seed = 0;
-  int64_t step = 0;        // number of updates before this step; part of each random number's key
-  bool training = false;   // dropout is active in training only
-  bool adapted = true;     // false: layers ignore the model's own adapters
-  double temperature = 1;  // divides the logits; loss_sum(), scores() and logits() ignore it
+  uint64_t seed = 0;      // of dropout masks
+  int64_t step = 0;       // number of updates before this step; dropout masks depend on it
+  bool training = false;  // dropout and expert capacity are active in training only
+  bool adapted = true;    // false: layers do not apply the model's own adapters
+  // Divides the logits in VocabularyHead::log_probabilities(), logits_here() and divergences();
+  // other functions ignore it.
+  double temperature = 1;
 
-  int64_t batch = 0;           // sequences of this micro-batch on this rank
-  int64_t sequence = 0;        // positions of each sequence on this rank
-  int64_t whole_sequence = 0;  // positions of each sequence over all ranks that share it
-  int64_t length = 0;          // positions of each sequence, with those in the KV cache
-  // [batch, sequence] int64, on the host: the length of the sequence of each token, if one row
-  // holds tokens of several sequences. Undefined: `length` for all tokens.
+  int64_t batch = 0;           // number of sequences of the micro-batch on this rank
+  int64_t sequence = 0;        // number of positions of each sequence on this rank
+  int64_t whole_sequence = 0;  // number of positions of each sequence over all ranks that share it
+  // Length of each sequence, including the positions in the KV cache. Only rotary embeddings whose
+  // frequencies depend on the length read it.
+  int64_t length = 0;
+  // Replaces `length` if one row holds tokens of several sequences: [batch, sequence] int64 on the
+  // host, for each token the length of its sequence. Undefined: `length` holds for all tokens.
   at::Tensor lengths;
   // [batch]: global sample number of each sequence. Dropout masks depend on it, so a sample has the
   // same mask on any rank.
   std::vector<int64_t> sample_ids;
-  // [sequence] int64, or [batch, sequence] if rows differ: the position of each token in its
-  // sequence. Rotary embedding, position embeddings and dropout use these positions. In generation
+  // The position of each token in its sequence: [sequence] int64, or [batch, sequence] if sequences
+  // differ. Rotary embedding, position embeddings and dropout use these positions. In generation
   // they may begin above 0.
   at::Tensor positions;
-  // [batch, whole_sequence] int64, on the activations' device: the document of each position of the
-  // whole sequence; attention does not cross documents. Undefined: each sequence is one document.
+  // [batch, whole_sequence] int64, on the activations' device: the document number of each position
+  // of the whole sequence. Attention does not cross documents. Undefined: each sequence is one
+  // document.
   at::Tensor documents;
-  // [batch, positions] int64: the document of each position of the memory that cross-attention
-  // attends to. A query attends to the positions of its own document, which is 0 if `documents` is
-  // undefined; padding of the memory is therefore given another number. Undefined: all queries
-  // attend to the whole memory.
+  // [batch, memory positions] int64: the document number of each position of the memory to which
+  // cross-attention attends. A query attends only to memory positions with its own document number,
+  // which is 0 if `documents` is undefined. Give padding of the memory a number that no query has.
+  // Undefined: all queries attend to the whole memory.
   at::Tensor memory_documents;
-  // [batch]: number of leading positions of each sequence that all its queries attend to, even
+  // [batch]: number of leading positions of each sequence to which all its queries attend, even
   // queries at earlier positions (prefix LM). Empty: none.
   std::vector<int64_t> prefix_lengths;
 
-  // Input of a draft model for speculative decoding, besides its tokens: the hidden states of the
-  // other model for the preceding tokens, in the layout of activations between blocks. Undefined:
-  // none.
+  // A second input of some draft models of speculative decoding: the hidden states of the target
+  // model for the preceding tokens, in the layout of activations between blocks. Undefined for all
+  // other models.
   at::Tensor states;
 
-  // The rows with per-request adapters, of the tokens [batch * sequence]: ascending, disjoint. All
-  // rows use the model's own adapter, too, if it has one and `adapted` is set.
+  // The tokens with per-request adapters, as ascending, disjoint ranges of the flattened tokens
+  // [batch * sequence]. If the model has adapters of its own and `adapted` is true, these apply to
+  // all tokens in addition.
   std::vector<AdaptedRows> adapted_rows;
 
-  KeyValueStore* key_values = nullptr;      // KV cache, in generation; null: none
-  BlockRunner* block_runner = nullptr;      // runs each block; null: Block::forward()
-  RouterRecords* router_records = nullptr;  // receives router statistics; null: none
+  // Not owned; each may be null.
+  KeyValueStore* key_values = nullptr;      // KV cache, in generation
+  BlockRunner* block_runner = nullptr;      // runs each block; null: Block::forward() is called
+  RouterRecords* router_records = nullptr;  // receives statistics of the routers
 };
 
-// Returns a context with positions [begin, begin + sequence) on `device`, sample ids 0 .. batch -
-// 1, and `length` begin + sequence. The other fields have their defaults.
+// Returns a context for `batch` sequences of `sequence` tokens. Its positions are [begin, begin +
+// sequence), on `device`; sample_ids are 0, 1, .., batch - 1; `length` is begin + sequence. All
+// other fields have their defaults (whole_sequence is 0).
 StepContext make_step_context(int64_t batch, int64_t sequence, at::Device device,
                               int64_t begin = 0);
 

@@ -1,6 +1,8 @@
-// Low-rank adapters of a vocabulary's table (E. Hu et al. 2021, "LoRA"), in embeddings and in
-// vocabulary heads. Every rank holds A and B whole, since they are small compared to the table, and
-// computes the terms for its part of the table.
+// Low-rank adapters of the vocabulary table (E. Hu et al. 2021, "LoRA") in token embeddings and in
+// vocabulary heads: adapters of the model, and per-request adapters (StepContext::adapted_rows). r
+// is the rank of an adapter (not a rank of a group). Every rank holds the adapter's matrices A and
+// B whole, which are small compared to the table. A rank computes the adapter's terms for its own
+// part of the table.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,37 +16,40 @@
 
 namespace colossal::nn {
 
-// For an embedding: table[tokens] + scale * A^T[tokens] B^T.
+// The adapter of an embedding, which then computes table[tokens] + scale * A^T[tokens] B^T.
 class EmbeddingAdapter {
  public:
-  // Makes an adapter that applies per-request adapters only. name: the full name of the embedding,
-  // by which they are looked up.
+  // For a model without an adapter of this embedding: applies per-request adapters only. name: the
+  // full name of the embedding; per-request adapters are looked up by it.
   explicit EmbeddingAdapter(std::string name) : name_(std::move(name)) {}
-  // Makes an adapter that belongs to the model and applies per-request adapters, too. down: A
-  // [rank, vocabulary]; up: B [features, rank].
+  // For a model with an adapter of this embedding: applies the model's and per-request adapters.
+  // down: A [r, vocabulary]; up: B [features, r].
   EmbeddingAdapter(std::string name, ParameterHandle down, ParameterHandle up, double scale)
       : name_(std::move(name)), down_(std::move(down)), up_(std::move(up)), scale_(scale) {}
 
-  // Returns `found` [.., features of this rank], the embeddings of tokens [..], plus the adapters'
-  // terms. rows: the table rows on this rank; the term of a token outside them is 0. features:
-  // those of this rank.
+  // Returns `found` plus the adapters' terms.
+  //   found     this rank's table rows for `tokens`, [.., features on this rank]
+  //   tokens    [..] int64
+  //   rows      the table rows on this rank; for tokens outside of it the term is 0
+  //   features  the features on this rank
   at::Tensor add(const at::Tensor& found, const at::Tensor& tokens, Range rows, Range features,
                  const StepContext& context) const;
 
  private:
   std::string name_;
-  ParameterHandle down_, up_;  // empty: the model has none
+  ParameterHandle down_, up_;  // empty handles: the model has no adapter of this embedding
   double scale_ = 1;
 };
 
-// For a vocabulary head: logits = x table^T + scale * dropout(x) A^T B^T.
+// The adapter of a vocabulary head, which then computes x table^T + scale * dropout(x) A^T B^T in
+// place of the product x table^T.
 class HeadAdapter {
  public:
-  // Makes an adapter that applies per-request adapters only. name: the full name of the head, by
-  // which they are looked up.
+  // For a model without an adapter of this head: applies per-request adapters only. name: the full
+  // name of the head; per-request adapters are looked up by it.
   explicit HeadAdapter(std::string name = "") : name_(std::move(name)) {}
-  // Makes an adapter that belongs to the model and applies per-request adapters, too. down: A
-  // [rank, features]; up: B [vocabulary, rank]; dropout: applied to x [batch, sequence, features];
+  // For a model with an adapter of this head: applies the model's and per-request adapters. down: A
+  // [r, features]; up: B [vocabulary, r]; dropout: of the input x [batch, sequence, features],
   // null: none.
   HeadAdapter(std::string name, ParameterHandle down, ParameterHandle up, double scale,
               std::unique_ptr<Dropout> dropout)
@@ -54,23 +59,27 @@ class HeadAdapter {
         scale_(scale),
         dropout_(std::move(dropout)) {}
 
-  // Whether the model's own adapter applies in this step.
+  // Returns whether the model has an adapter of this head that applies in this forward pass.
   bool adapts(const StepContext& context) const { return up_ && context.adapted; }
-  // Returns scale * dropout(x) A^T, [.., rank]. x: [.., features], in training with all tokens of
-  // this rank's sequences. Requires adapts().
+  // Returns scale * dropout(x) A^T of the model's adapter, [.., r]. x: [.., features]; in training,
+  // x must have all tokens of whole rows of the micro-batch, for the dropout mask. Call it only if
+  // adapts() is true.
   at::Tensor down_projected(const at::Tensor& x, const StepContext& context,
                             LayerScope& scope) const;
-  // Returns rows `rows` of B, [number of rows, rank]. Requires adapts().
+  // Returns the given rows of B of the model's adapter, [number of rows, r]. Call it only if
+  // adapts() is true.
   at::Tensor up(Range rows, LayerScope& scope) const;
-  // Adds the per-request adapters' terms to products [tokens, number of rows], the logits of table
-  // rows `rows`. x: [tokens, features], the step's tokens or, if `wanted` is defined, those that it
-  // lists (see VocabularyHead::logits()).
+  // Adds the terms of per-request adapters to `products`, in place.
+  //   products  x table^T for the table rows `rows`, [tokens, number of rows]
+  //   x         [tokens, features]: if `wanted` is undefined, all tokens of the forward pass; else
+  //             the tokens that `wanted` lists
+  //   wanted    see VocabularyHead::logits(); may be undefined
   void add_request_adapters(const at::Tensor& products, const at::Tensor& x, Range rows,
                             const at::Tensor& wanted, const StepContext& context) const;
 
  private:
   std::string name_;
-  ParameterHandle down_, up_;  // empty: the model has none
+  ParameterHandle down_, up_;  // empty handles: the model has no adapter of this head
   double scale_ = 1;
   std::unique_ptr<Dropout> dropout_;
 };

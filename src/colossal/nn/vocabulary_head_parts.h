@@ -1,4 +1,6 @@
-// The parameters of a vocabulary head, dense or sharded, and its logits on this rank.
+// The parameters and options of a vocabulary head (LM head), and the computation of its logits on
+// this rank. Dense and sharded heads share it; VocabularyHeadOptions gives the formula of the
+// logits.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +14,39 @@ namespace colossal::nn {
 
 struct VocabularyHeadParts {
   TokenTable table;
-  ParameterHandle bias;  // empty handle: none
-  Range rows;            // vocabulary rows of `bias` and of the adapter on this rank
+  ParameterHandle bias;  // empty handle: the head has no bias
+  Range rows;            // the vocabulary rows whose logits this rank computes
   double logit_scale = 1;
-  double soft_cap = 0;
+  double soft_cap = 0;  // 0: no cap
   HeadAdapter adapter{};
 
-  // Returns the logit options for the head's input x [.., features]. Bias and adapter stay on the
-  // device until `scope` ends. Both logit_scale and soft_cap of the result are divided by
-  // `temperature`, which divides the capped logits by it.
+  // Returns the options with which ops::logits_from_products() and the losses compute logits
+  // divided by `temperature`. x: the head's input, [.., features]; the options include the
+  // down-projection of x by the model's adapter. Bias and adapter stay on the device until `scope`
+  // ends.
   ops::LogitOptions logit_options(const at::Tensor& x, const StepContext& context,
                                   LayerScope& scope, double temperature = 1) const;
-  // Whether losses must be computed one block of the table after the other.
+  // Returns whether losses must be computed block by block (ops/row_blocks.h), because the table is
+  // cut into blocks or quantized, or because the model's adapter applies.
   bool computes_by_blocks(const StepContext& context) const {
     return table.is_cut() || table.quantized() || adapter.adapts(context);
   }
 
-  // x [.., features] -> [.., table rows on this rank]: logits divided by `temperature`.
-  // Differentiable in x, and in the table unless it is quantized.
+  // Returns this rank's logits for x [.., features], divided by `temperature`: [.., number of
+  // `rows`]. Differentiable in x, and in the table unless it is quantized.
   at::Tensor logits_here(const at::Tensor& x, const StepContext& context,
                          double temperature = 1) const {
     return logits_of_wanted(x, /*wanted=*/{}, context, temperature);
   }
-  // Like logits_here(), but x [n, features] has only the tokens whose indices `wanted` lists (see
-  // VocabularyHead::logits()). If `wanted` is undefined, x has all tokens.
+  // Like logits_here(), but x [n, features] has only the n tokens that `wanted` lists (see
+  // VocabularyHead::logits()). If `wanted` is undefined, x must have all tokens of the forward
+  // pass.
   at::Tensor logits_of_wanted(const at::Tensor& x, const at::Tensor& wanted,
                               const StepContext& context, double temperature = 1) const;
 };
 
-// rows [tokens, features] -> [n, features]: selects the tokens `wanted` (see
-// VocabularyHead::logits()), which must be defined.
+// Selects the tokens `wanted` (see VocabularyHead::logits()), which must be defined, from rows
+// [tokens, features]. Returns [n, features].
 at::Tensor wanted_rows(const at::Tensor& rows, const at::Tensor& wanted);
 
 }  // namespace colossal::nn

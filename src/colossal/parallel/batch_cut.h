@@ -1,5 +1,6 @@
-// Divides the sequences of a micro-batch among ranks by nested cuts: over one axis, then each part
-// over the next axis, as evenly as possible. A rank may get no sequence.
+// Divides the sequences of a micro-batch among ranks along several axes, for tensor parallelism in
+// 2d, 2.5d and 3d. The sequences are divided over the first axis, then each part is divided over
+// the next axis, and so on, each time as evenly as possible. A rank may get no sequence.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +13,24 @@ namespace colossal::parallel {
 
 class BatchCut {
  public:
+  // The division over one axis.
   struct Level {
-    int parts = 1;
-    int part = 0;  // this rank's part
+    int parts = 1;  // number of parts: the size of the axis
+    int part = 0;   // index of the part that contains this rank's sequences
   };
-  // levels: from the outermost cut to the innermost.
+  // levels: the first one divides the whole micro-batch.
   explicit BatchCut(std::vector<Level> levels) : levels_(std::move(levels)) {}
 
-  // Returns this rank's range of `batch` sequences.
+  // Returns the range of this rank's sequences among the `batch` sequences of the micro-batch.
   Range here(int64_t batch) const { return within(batch, levels_.size()); }
-  // within() returns this rank's range of sequences after only the first `first` cuts. counts()
-  // returns how the remaining cuts divide that range: the number of sequences of each part, in
-  // order.
+  // Returns how the levels after the first `first` levels divide the range within(batch, first):
+  // the number of sequences of each part, in order.
   std::vector<int64_t> counts(int64_t batch, size_t first) const;
+  // Returns the range of sequences that contains this rank's after only the first `first` levels.
   Range within(int64_t batch, size_t first) const;
 
-  // Returns a copy of `context` restricted to this rank's sequences.
+  // Returns a copy of `context` for this rank's sequences only. adapted_rows and states are not
+  // restricted.
   nn::StepContext local_context(const nn::StepContext& context) const;
 
  private:

@@ -1,5 +1,6 @@
-// Makes the nn::Builder for a strategy. With tp = 1 it builds layers whose tensors are whole,
-// otherwise layers of the strategy's tensor-parallel mode.
+// Makes the nn::Builder that builds a model's layers for the strategy of a job: with tp = 1 layers
+// whose weights are whole, else layers of the strategy's tensor-parallel mode. With sp > 1,
+// attention is that of the sequence-parallel mode. The builder knows the stage of each layer.
 #pragma once
 
 #include <memory>
@@ -10,7 +11,8 @@
 
 namespace colossal::parallel {
 
-// `context` must outlive the builder and its layers.
+// sharding: how the model's linear layers are cut; used if tp > 1. `context` must outlive the
+// builder and its layers.
 std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context, const Sharding& sharding);
 
 }  // namespace colossal::parallel

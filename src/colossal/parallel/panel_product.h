@@ -1,5 +1,6 @@
-// Matrix products that are computed panel by panel, with one weight or several whose outputs are
-// concatenated.
+// Building blocks of the tensor-parallel products in 2d, 2.5d and 3d, which are computed panel by
+// panel: a panel is the part of an operand that is sent between ranks during a product. A product y
+// = x W^T + b may have several weights W, whose outputs are concatenated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,46 +13,51 @@
 
 namespace colossal::parallel {
 
-// Sizes of weights whose outputs are concatenated. in_out: each weight is stored as [in, out],
-// otherwise as [out, in].
+// Sizes of weights whose outputs are concatenated. Below, in_size is the number of inputs of each
+// weight.
 struct ConcatenatedWeights {
-  std::vector<int64_t> out_sizes;
-  bool in_out = false;
+  std::vector<int64_t> out_sizes;  // number of outputs of each weight
+  bool in_out = false;             // true: weights are stored as [in, out]; false: as [out, in]
 
   static ConcatenatedWeights of(const std::vector<at::Tensor>& weights, bool in_out);
 
-  int64_t out_features() const;
+  int64_t out_features() const;  // sum of out_sizes
+  // Returns the stored shape of weight number `index`.
   std::vector<int64_t> shape(size_t index, int64_t in_size) const;
-  // Returns all weights one after the other in one flat tensor; a single contiguous weight is not
-  // copied. unpack() is the inverse and returns views.
+  // Concatenates all weights in one flat tensor. A single contiguous weight is not copied.
   at::Tensor pack(const std::vector<at::Tensor>& weights) const;
+  // Returns the weights in the flat tensor that pack() returned, as views in their stored shapes.
   std::vector<at::Tensor> unpack(const at::Tensor& flat, int64_t in_size) const;
   // Returns each weight as a view [out, in].
   std::vector<at::Tensor> oriented(std::vector<at::Tensor> weights) const;
 };
 
-// Layouts of packed weights (ops::PackedLayout) of which each rank of a group holds one panel.
+// Layouts of packed weights (ops::PackedLayout). Each rank of a group holds one panel of every
+// weight.
 struct PackedPanels {
   std::vector<std::vector<std::shared_ptr<const ops::PackedLayout>>> layouts;  // [rank][weight]
 
   bool empty() const { return layouts.empty(); }  // true: the weights are not packed
-  // Returns the total bytes of a rank's panels.
+  // Returns the bytes of the panels of all weights on one rank.
   int64_t bytes(size_t rank) const;
-  // Dequantizes the panels of rank `rank`, which lie one after the other in `bytes`. Returns one
-  // tensor [outputs, inputs] of type `type` per weight.
+  // Dequantizes the panels that rank `rank` holds. bytes: these panels, concatenated in the order
+  // of the weights. Returns one tensor [outputs, inputs] of type `type` per weight.
   std::vector<at::Tensor> unpack(const at::Tensor& bytes, size_t rank, at::ScalarType type) const;
 };
 
-// y [tokens, out_features] += x [tokens, in] times the weights. y may have a wider type than x.
+// Adds the products of x [tokens, in] with the weights to y [tokens, out_features], in place. y may
+// have a wider type than x.
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
                  const ConcatenatedWeights& sizes);
-// sums[i] += gradient of weight i. y_gradient: [tokens, out_features]; x: [tokens, in].
+// Adds the gradient of each weight i to sums[i], in place. y_gradient: [tokens, out_features]; x:
+// [tokens, in].
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
                           const at::Tensor& x, const ConcatenatedWeights& sizes);
-// y += biases. biases: one per weight, or empty.
+// Adds the biases to y [tokens, out_features], in place. biases: one per weight, or empty.
 void add_biases(const at::Tensor& y, const std::vector<at::Tensor>& biases,
                 const ConcatenatedWeights& sizes);
-// Returns the gradient of each bias: the sum over all rows of the bias's columns of y_gradient.
+// Returns the gradient of each bias, [out_sizes[i]]: the sum over tokens of its columns of
+// y_gradient [tokens, out_features].
 std::vector<at::Tensor> bias_gradients(const at::Tensor& y_gradient,
                                        const ConcatenatedWeights& sizes);
 

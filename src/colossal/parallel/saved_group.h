@@ -1,5 +1,5 @@
-// Saves a group for the backward pass of an autograd Function. The group must outlive the backward
-// pass.
+// Saves a pointer to a group in the context of an autograd Function, so that its backward pass can
+// communicate. The group must outlive the backward pass. A context can save one group.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>

@@ -1,7 +1,10 @@
-// How a model family's linear layers are sharded. Two consecutive layers form a pair (M. Shoeybi et
-// al., "Megatron-LM", 2019): the first is cut along its outputs (column-parallel), the operators
-// between the two work on parts of the features, and the second is cut along its inputs
-// (row-parallel) and its results are summed over ranks.
+// How the linear layers of a model are sharded by tensor parallelism. models/ describes each family
+// by a Sharding; the tensor-parallel builders read it.
+//
+// Two linear layers form a pair (M. Shoeybi et al., "Megatron-LM", 2019). The first layer is cut
+// along its outputs (column-parallel), so each rank computes a part of the features between the two
+// layers. The second layer is cut along its inputs (row-parallel), and its results are summed over
+// ranks. An attention block and an MLP have one pair each.
 #pragma once
 
 #include <map>
@@ -14,33 +17,43 @@
 
 namespace colossal::parallel {
 
+// The sharding of one linear layer.
 struct LinearSharding {
-  enum class Cut { outputs, inputs };
-  // How the cut dim is divided. segments: each segment is divided as evenly as possible. queries:
-  // by query heads; keys: by heads of keys and values (layout/heads.h).
-  enum class By { segments, queries, keys };
+  enum class Cut {
+    outputs,  // the first layer of a pair
+    inputs    // the second layer of a pair
+  };
+  // How the cut dim is divided.
+  enum class By {
+    segments,  // each of `segments` is divided as evenly as possible
+    queries,   // by query heads (layout/heads.h)
+    keys       // by K/V heads (layout/heads.h)
+  };
   Cut cut = Cut::outputs;
   By by = By::segments;
-  std::vector<Segment> segments;
-  int64_t head_size = 0;  // features per head; 0: Sharding::head_size
+  std::vector<Segment> segments;  // the cut dim; used with By::segments
+  int64_t head_size = 0;          // features per head; 0: Sharding::head_size
 };
 
 struct Sharding {
-  // By the layer's name in the model without its scope: "qkv". A layer that is not in the map is in
-  // no pair: with 1d every rank holds it whole, in the other modes its inputs are divided.
+  // The layers that are in pairs, by layer name without the scope: "qkv". A layer that is not in
+  // the map is in no pair: in mode 1d every rank holds it whole, in the other modes its inputs are
+  // divided.
   std::map<std::string, LinearSharding> products;
   int64_t hidden_size = 0;  // features of activations between pairs
   int64_t heads = 0;        // query heads
   int64_t kv_heads = 0;
-  int64_t head_size = 0;
+  int64_t head_size = 0;  // features per head
 
-  // Returns the ranges of the cut dim of `product` in part number `part` of `parts`.
+  // Divides the cut dim of `product` into `parts` parts. Returns the indices in part number `part`,
+  // as ascending ranges.
   std::vector<Range> held(const LinearSharding& product, int parts, int part) const;
+  // Divides the attention heads into `parts` parts and returns the heads of part number `part`.
   nn::LocalHeads heads_of(int parts, int part) const;
 };
 
-// Throws InternalError if Strategy::key_value_replicas does not fit the numbers of heads and of the
-// ranks that divide them.
+// Throws InternalError if strategy.key_value_replicas is not the result of key_value_replicas()
+// (layout/heads.h) for the heads of `sharding` and the ranks of `strategy` that divide heads.
 void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding);
 
 }  // namespace colossal::parallel

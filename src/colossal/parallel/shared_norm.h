@@ -1,4 +1,6 @@
-// Norms over features that are divided among the ranks of a group.
+// Layer norm and RMS norm over features that are divided among the ranks of a group: the ranks sum
+// their statistics, not the features. Tensor parallelism in 2d, 2.5d and 3d uses it for the norms
+// between blocks; norms over all attention heads use it in every tensor mode.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,33 +15,35 @@
 namespace colossal::parallel {
 
 struct SharedNormOptions {
-  bool centered = false;  // true: ops::layer_norm(); false: ops::rms_norm()
+  bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
-  bool unit_offset = false;
-  // Sum of the ranks' feature counts: a feature that several ranks hold counts once for each of
-  // them. If each feature is held equally often, the statistics are those of the features counted
-  // once. In the backward pass, each rank then gets and returns only its part of a feature's
-  // gradient; the caller sums the parts over the ranks that hold the feature.
+  bool unit_offset = false;  // true: multiply by 1 + weight
+  // Number of features over all ranks of the group. A feature that several ranks hold counts once
+  // for each of these ranks; all features must be held by the same number of ranks. If this number
+  // is above 1, a rank gets and returns only a part of a feature's gradient in the backward pass.
+  // The caller must sum these parts over the ranks that hold the feature.
   int64_t features = 0;
 };
 
-// Returns this rank's features of the norm of x [.., features on this rank]. weight, bias:
-// [features on this rank], or undefined. Statistics are sent in fp32, for fp64 in fp64. Forward: a
-// layer norm all-reduces one number per token twice (mean, then variance), an RMS norm once (mean
-// square). Backward: one all-reduce, of two numbers per token for a layer norm and one for an RMS
-// norm. The group must outlive the backward pass.
+// Returns this rank's features of the norm of x. x: [.., features on this rank]; weight, bias:
+// [features on this rank], or undefined. Differentiable. The group must outlive the backward pass.
+// Law: the statistics are all-reduced in fp32 (fp64 for fp64).
+//   layer norm  forward: one number per token (mean), then one (variance); backward: two per token
+//   RMS norm    forward: one number per token (mean square); backward: one per token
 at::Tensor shared_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const SharedNormOptions& options, const comm::Group& group);
 
-// Returns {x + branch, norm of (x + branch)}, like ops::add_layer_norm() or ops::add_rms_norm().
+// Returns the sum x + branch, then its shared_norm().
 std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at::Tensor& branch,
                                                   const at::Tensor& weight, const at::Tensor& bias,
                                                   const SharedNormOptions& options,
                                                   const comm::Group& group);
 
+// The norm layer that computes shared_norm().
 class SharedNormLayer : public nn::Norm {
  public:
-  // replicas: how many ranks of the group hold each feature. The group must outlive the layer.
+  // group: the ranks among which the features are divided; must outlive the layer. replicas: number
+  // of ranks of the group that hold each feature.
   SharedNormLayer(nn::NormParts parts, const comm::Group& group, int replicas = 1)
       : parts_(std::move(parts)), group_(group), replicas_(replicas) {}
   at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override;

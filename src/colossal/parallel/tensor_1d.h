@@ -1,19 +1,22 @@
-// One-dimensional tensor parallelism (M. Shoeybi et al., "Megatron-LM", 2019).
+// One-dimensional tensor parallelism (M. Shoeybi et al., "Megatron-LM", 2019): the layers, and the
+// builder that makes them.
 //
-// Linear layers come in pairs (sharding.h). The first of a pair is cut along its outputs, the
-// second along its inputs, and the second's results are summed over ranks. The rows of the token
-// embedding and of the vocabulary head are cut too; the loss is computed without sending logits.
-// Every rank holds norms, biases of second layers and position embeddings whole.
+// Linear layers come in pairs (sharding.h). The first layer of a pair is cut along its outputs. The
+// second layer is cut along its inputs, and its results are summed over the ranks of tp. The rows
+// of the token embedding and of the vocabulary head are divided among these ranks, and the loss is
+// computed without sending logits. Every rank holds norms, position embeddings and the biases of
+// second layers whole.
 //
-// Activations between pairs, without tp_sequence: every rank has the whole activation [batch,
-// sequence, hidden], and computes the same gradients of parameters that it holds whole. An
-// all-reduce ends each pair in forward, and another ends it in backward. With tp_sequence (V.
-// Korthikanti et al., "Reducing Activation Recomputation", 2022): every rank has its share of the
-// tokens, [tokens on this rank, hidden], in the order of the flattened [batch, sequence], as evenly
-// divided as possible. An all-gather begins each pair and a reduce-scatter ends it, in forward and
-// in backward; backward also gathers the input of the pair's first layer again, for the weights'
-// gradients. Parameters held whole see different tokens on each rank, so their gradients are summed
-// over ranks.
+// Strategy::tp_sequence decides which part of an activation between pairs a rank has:
+// - false: Every rank has the whole activation [batch, sequence, hidden]. One all-reduce ends each
+//   pair in the forward pass, and one in the backward pass. All ranks compute the same gradients of
+//   the parameters that they hold whole.
+// - true (V. Korthikanti et al., "Reducing Activation Recomputation", 2022): The flattened tokens
+//   [batch * sequence] are divided among the ranks as evenly as possible; a rank has [tokens on
+//   this rank, hidden]. An all-gather begins each pair and a reduce-scatter ends it, in the forward
+//   and in the backward pass. The backward pass also gathers the input of the first layer again,
+//   for the weight gradients. The gradients of parameters that every rank holds whole come from
+//   different tokens on each rank, so they are summed over the ranks.
 #pragma once
 
 #include "colossal/mesh/parallel_context.h"
@@ -24,23 +27,26 @@
 
 namespace colossal::parallel {
 
-// The tensor-parallel group, and the layout of activations between pairs. share_tokens:
-// Strategy::tp_sequence.
+// Converts activations at the beginning and at the end of a pair of linear layers.
 struct Tensor1dRanks {
-  const comm::Group& group;
-  bool share_tokens;
+  const comm::Group& group;  // the ranks of tp
+  bool share_tokens;         // Strategy::tp_sequence
 
+  // Returns how the tokens of a forward pass are divided among the ranks with tp_sequence.
   Shares rows(const nn::StepContext& context) const;
-  // Returns all tokens, [batch, sequence, hidden], of an activation x between pairs. In backward,
-  // the gradient is summed over ranks.
+  // Returns the whole activation [batch, sequence, hidden]. x: this rank's part of an activation
+  // between pairs. Backward: sums the gradient over the ranks.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
-  // Sums x [batch, sequence, hidden] over ranks and returns it as an activation between pairs.
+  // Sums x [batch, sequence, hidden] over the ranks. Returns this rank's part of the resulting
+  // activation between pairs.
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
 };
 
 class Tensor1dBuilder : public ExpertBuilder {
  public:
-  // table_rows: as in DenseBuilder; it applies to this rank's rows of the table.
+  // make_attention: makes the attention over this rank's heads. table_rows: maximum number of rows
+  // of one parameter of a vocabulary table; 0: no maximum. `context` must outlive the builder and
+  // its layers.
   Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
                   nn::MakeAttention make_attention, int64_t table_rows);
 
@@ -72,19 +78,22 @@ class Tensor1dBuilder : public ExpertBuilder {
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts) override;
 
  private:
-  // Returns this rank's ranges of the dim that `sharding` cuts.
+  // Returns the indices on this rank of the dim that `sharding` cuts.
   std::vector<Range> held_here(const LinearSharding& sharding) const;
-  // Makes weight and bias (empty handle: none) of the first layer of a pair.
+  // Makes the weight, then the bias (empty handle if options.bias is false) of the first layer of a
+  // pair.
   std::pair<nn::ParameterHandle, nn::ParameterHandle> first_product(
       const std::string& name, const nn::LinearOptions& options, const LinearSharding& sharding);
   // Returns the placement of the outputs of the first layer of a pair.
   nn::Placement of_first_outputs(const LinearSharding& sharding) const;
-  // Describe the input of an adapter of the first or the second layer of a pair. held: this rank's
-  // ranges of the second layer's inputs.
+  // Describes the input of the first layer of a pair, for its adapter.
   AdaptedInput input_of_first(int64_t in_features);
+  // Describes the input of the second layer of a pair, for its adapter. held: the indices of the
+  // layer's inputs on this rank.
   AdaptedInput input_of_second(int64_t in_features, std::vector<Range> held);
   // Makes dropout for activations of which every rank has all tokens.
   std::unique_ptr<nn::Dropout> of_all_tokens(const std::string& name, double probability) const;
+  // Makes the table of an embedding or of a vocabulary head, whose rows are divided among ranks.
   nn::TokenTable vocabulary_table(const std::string& name, const nn::EmbeddingOptions& options);
 
   Tensor1dRanks ranks_;

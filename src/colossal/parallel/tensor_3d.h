@@ -1,20 +1,26 @@
-// Tensor parallelism in three dimensions (Z. Bian et al., "Maximizing Parallelism in Distributed
-// Training for Huge Neural Networks", 2021).
+// Tensor parallelism in three dimensions, mode 3d (Z. Bian et al., "Maximizing Parallelism in
+// Distributed Training for Huge Neural Networks", 2021).
 //
-// Ranks form a cube of q x q x q. Rank (i, j, l) computes X_ij A_jl, and Y_il is the sum of these
-// products over j. Each of these blocks is stored in q parts on the q ranks that share it: the
-// ranks along l each hold some sequences of X_ij, those along i some stored rows of A_jl, and those
-// along j some sequences of Y_il. So between pairs of layers (sharding.h), features are divided
-// along j and sequences along i and l; within a pair, features are divided along l and sequences
-// along i and j. In the second layer of a pair, j and l swap roles, so its result is divided as
-// before the pair. A product gathers A_jl along i, broadcasts the parts of X_ij along l one after
-// the other, and sums the parts of Y_il along j; both X and Y travel while a product is computed.
+// The ranks of tp form a cube of q x q x q; a rank has the coordinates (i, j, l). For a product Y =
+// X A of an activation X [tokens, inputs] with a weight A [inputs, outputs], X is divided into
+// blocks X_ij, A into A_jl and Y into Y_il. Rank (i, j, l) computes X_ij A_jl; Y_il is the sum of
+// these products over j. The q ranks that need a block divide its storage:
+//   X_ij  the ranks along l each hold some of its sequences
+//   A_jl  the ranks along i each hold some of its rows, in the weight's stored order
+//   Y_il  the ranks along j each hold some of its sequences
+// The product gathers A_jl along i, broadcasts the parts of X_ij along l one after the other, and
+// sums the parts of Y_il along j. Parts of X and Y are sent while other parts are multiplied.
+//
+// So between pairs of linear layers (sharding.h), features are divided along j, and sequences along
+// i and then l. Within a pair, features are divided along l, and sequences along i and then j. In
+// the second layer of a pair, j and l swap roles: its result is divided like the input of the pair.
 #pragma once
 
 #include "colossal/parallel/tensor_grid.h"
 
 namespace colossal::parallel {
 
+// The builder for mode 3d. `context` must outlive it and its layers.
 class Tensor3dBuilder : public TensorGridBuilder {
  public:
   Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
@@ -23,7 +29,7 @@ class Tensor3dBuilder : public TensorGridBuilder {
  private:
   std::unique_ptr<nn::Linear> make_product(GridProduct product) override;
 
-  const comm::Group& pieces_;  // the ranks along i
+  const comm::Group& pieces_;  // the ranks along i, which hold the pieces of a weight's block
 };
 
 }  // namespace colossal::parallel

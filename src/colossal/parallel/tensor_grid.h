@@ -1,7 +1,9 @@
-// The common base of tensor parallelism in 2d, 2.5d and 3d. Of an activation, a rank holds some
-// sequences of the micro-batch and some features: [sequences on this rank, sequence, features on
-// this rank]. Of a weight, it holds a block: some inputs and some outputs. The modes differ in
-// which rank holds which part (TensorGrid) and in how they compute a product (make_product()).
+// The common base of tensor parallelism in modes 2d, 2.5d and 3d. A rank holds a part of each
+// activation, with some sequences of the micro-batch and some features: [sequences on this rank,
+// sequence, features on this rank]. It holds a block of each weight: some inputs and some outputs.
+// The modes differ in which rank holds which part (TensorGrid) and in how they compute a product
+// (make_product()). tensor_2d.h and tensor_3d.h define them. Below, q is Strategy::tensor_side(),
+// the number of ranks along a side of the square or cube.
 #pragma once
 
 #include <memory>
@@ -17,68 +19,75 @@
 
 namespace colossal::parallel {
 
+// Which parts of activations and weights this rank holds, and the groups that communicate. All
+// groups must outlive the layers.
 struct TensorGrid {
+  // The layout of an activation.
   struct Activation {
-    BatchCut batch;
-    const comm::Group& features;  // ranks with other features of the same tokens, in order
-    const comm::Group& tokens;    // ranks with the same features of other tokens, in order
-    // Gradients of parameters with one value per feature (biases, norm weights) are summed over the
-    // ranks of same_features; if the features are keys or values, which further ranks may hold too,
-    // over same_keys.
+    BatchCut batch;               // the sequences on this rank
+    const comm::Group& features;  // ranks with other features of the same tokens, in feature order
+    const comm::Group& tokens;    // ranks with the same features of other tokens, in token order
+    // The ranks over which gradients of parameters with one value per feature (biases, norm
+    // weights) are summed.
     const comm::Group* same_features;
+    // The same for features that are keys or values. It may have more ranks, because several ranks
+    // may hold the same K/V heads.
     const comm::Group* same_keys;
   };
   Activation between;  // between pairs of linear layers (sharding.h)
   Activation within;   // between the two layers of a pair
 
-  // This rank's block of a weight. Inputs and outputs are each cut into tensor_side() parts;
-  // `inputs` and `outputs` are the indices of this rank's parts. The stored rows of the block are
-  // cut further into `pieces` pieces, of which this rank holds number `piece`.
+  // This rank's part of a weight. Inputs and outputs are each divided into q parts, which gives q x
+  // q blocks. In 3d, the rows of a block, in the weight's stored order, are divided further into
+  // pieces.
   struct Block {
-    int inputs = 0;
-    int outputs = 0;
-    int pieces = 1;
-    int piece = 0;
+    int inputs = 0;   // index of the part of the inputs on this rank
+    int outputs = 0;  // index of the part of the outputs on this rank
+    int pieces = 1;   // number of pieces of a block
+    int piece = 0;    // index of the piece on this rank
   };
   Block first;   // of the first layer of a pair, and of a vocabulary head
-  Block second;  // of the second layer, and of an embedding (its inputs are the vocabulary)
-  const comm::Group* same_weight;      // gradients of weights are summed over it
-  const comm::Group* same_key_weight;  // ... of the weights that make keys and values
+  Block second;  // of the second layer of a pair, and of an embedding (inputs: vocabulary rows)
+  const comm::Group* same_weight;      // the ranks over which weight gradients are summed
+  const comm::Group* same_key_weight;  // the same for the weights that compute keys and values
 
-  // The token embedding: the ranks of `embedding` divide among them the sequences that the first
-  // `embedding_level` cuts of between.batch leave. Each rank looks up the tokens of all these
-  // sequences in its own rows of the table; a reduce-scatter sums the results and leaves each rank
-  // its own sequences.
+  // For the token embedding. The sequences in between.batch.within(batch, embedding_level) belong
+  // to the ranks of `embedding`. Each of these ranks looks up the tokens of all these sequences in
+  // its own rows of the table. A reduce-scatter then sums the results and leaves each rank its own
+  // sequences.
   const comm::Group& embedding;
   size_t embedding_level = 0;
 
-  // The vocabulary head gathers its table: the pieces over `table_pieces` (null: there are none),
-  // and the features over `table_features`.
+  // For the vocabulary head, which gathers its part of the table: the pieces of its rows over
+  // table_pieces (null if blocks have no pieces), and the features over table_features.
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
-  // Whether the head first exchanges its table (if tied to the embedding), or its input activation,
-  // with the mirror rank (ParallelContext::mirror_group()).
+  // Whether the vocabulary head first swaps its table (only a table that is tied to the embedding)
+  // or its input activation with the other rank of ParallelContext::mirror_group().
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };
 
-// What make_product() needs to make a linear layer of one or several weights whose outputs are
-// concatenated.
+// The parts of a linear layer with one or several weights whose outputs are concatenated.
 struct GridProduct {
-  LinearSharding::Cut cut;
-  std::vector<nn::ParameterHandle> weights;
-  std::vector<nn::ParameterHandle> biases;  // one per weight, or empty
-  nn::WeightOrder order;
-  std::vector<int64_t> in_sizes;    // number of inputs in each of the tensor_side() parts
-  std::vector<int64_t> block_rows;  // per weight: stored rows of the block, all pieces together
-  // If the weights are packed: the layouts on the tensor_side() ranks that hold this block's pieces
-  // (3d), or the blocks with this block's outputs (2d, 2.5d).
+  LinearSharding::Cut cut;                   // outputs: first layer of a pair; inputs: second layer
+  std::vector<nn::ParameterHandle> weights;  // this rank's blocks or pieces of blocks
+  std::vector<nn::ParameterHandle> biases;   // one per weight, or empty
+  nn::WeightOrder order;                     // of the weights' dims
+  std::vector<int64_t> in_sizes;             // number of inputs in each of the q parts
+  std::vector<int64_t> block_rows;  // for each weight: stored rows of a whole block, all pieces
+  // If the weights are packed: the layouts of what q ranks hold. In 3d these are the ranks with the
+  // other pieces of this block, in 2d and 2.5d the ranks with the other inputs of the same outputs.
   PackedPanels packed;
   nn::LowRankAdapter adapter;
 };
 
+// The builder of all layers but linear layers in pairs, which derived classes make.
 class TensorGridBuilder : public ExpertBuilder {
  public:
+  // make_attention: makes the attention over this rank's heads and sequences. table_rows: maximum
+  // number of rows of one parameter of a vocabulary table; 0: no maximum. `context` must outlive
+  // the builder and its layers.
   TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Sharding sharding,
                     nn::MakeAttention make_attention, int64_t table_rows);
 
@@ -96,8 +105,10 @@ class TensorGridBuilder : public ExpertBuilder {
                                                       const nn::AttentionOptions& options) override;
 
  protected:
+  // Makes a linear layer of a pair.
   virtual std::unique_ptr<nn::Linear> make_product(GridProduct product) = 0;
-  // Returns the placement of `features` features between pairs of linear layers.
+  // Returns the placement of a parameter with one value for each of the `features` features of an
+  // activation between pairs.
   nn::Placement of_features(int64_t features) const override;
   std::unique_ptr<nn::Norm> make_norm(nn::NormParts parts) override;
   nn::Placement of_all_heads() const override;
@@ -123,24 +134,26 @@ class TensorGridBuilder : public ExpertBuilder {
 
  private:
   int side() const { return context().strategy().tensor_side(); }
-  // Makes a linear layer that is in no pair and has few outputs: every rank gets all outputs for
-  // its tokens.
+  // Makes a linear layer that is in no pair and has few outputs. Every rank gets all outputs for
+  // the tokens that it has between pairs. InternalError if options.bias or if the order is in_out.
   std::unique_ptr<nn::Linear> linear_of_all_outputs(const std::string& name,
                                                     const nn::LinearOptions& options);
-  // Makes a vocabulary table, of which this rank holds the rows in piece number `piece` of part
-  // number `part` of the vocabulary, and part number `features` of the features.
+  // Makes a vocabulary table. The vocabulary is divided into q parts and each part into pieces.
+  // This rank holds the rows in piece number `piece` of part number `part`, and part number
+  // `features` of the q parts of the features.
   nn::TokenTable table(const std::string& name, const nn::EmbeddingOptions& options, int part,
                        int piece, int features);
-  // Returns the rows of every piece of the vocabulary: all pieces of part 0, then of part 1, and so
-  // on.
+  // Returns the rows of each piece of the vocabulary: of the pieces of part 0, then of part 1, and
+  // so on.
   std::vector<Range> rows_of_pieces(int64_t vocabulary) const;
-  // Makes the weight and the bias of a layer, adds them to `product`, and returns what the layer's
-  // adapter needs.
+  // Makes the weight and the bias of a layer and appends them to `product`; sets the other fields
+  // of `product` but `adapter`. Returns the description of the layer for its adapter.
   AdaptedProduct add(GridProduct& product, const std::string& name,
                      const nn::LinearOptions& options, const LinearSharding& sharding);
-  // Describes the input of a layer's adapter. sharding: of the layer, or of any part of a fused
-  // layer.
+  // Describes the input of a layer, for its adapter. sharding: of the layer; for a fused layer, of
+  // any of its parts.
   AdaptedInput adapted_input(int64_t in_features, const LinearSharding& sharding);
+  // mirror_table: whether the head swaps its table with the mirror rank.
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 
   TensorGrid grid_;

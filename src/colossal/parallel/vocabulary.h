@@ -1,4 +1,5 @@
-// Vocabulary-parallel helpers: the rows of a vocabulary are divided among the ranks of a group.
+// Helpers for embeddings and vocabulary heads whose table rows are divided among the ranks of a
+// group (vocabulary parallelism).
 #pragma once
 
 #include <functional>
@@ -9,17 +10,21 @@
 
 namespace colossal::parallel {
 
-// Returns this rank's shard of a vocabulary that is divided as evenly as possible. The shard's
-// functions combine softmax statistics over the group: the bytes of three all-reduces of one number
-// per token. `group` must outlive the shard.
+// Returns this rank's shard of a vocabulary of `vocabulary` rows that are divided as evenly as
+// possible. The functions of the shard communicate over `group`, which must outlive it. Law:
+// combine sends the bytes of three all-reduces of one number per token, sum those of one all-reduce
+// of its argument.
 ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& group);
 
-// Looks up tokens [..] and returns [.., features], with zeros for tokens outside this rank's rows.
-// table: [rows on this rank, features]; here: the rows' range in the whole table.
+// Returns the table rows of tokens [..], [.., features]; zeros for tokens whose rows are not on
+// this rank. table: this rank's rows, [rows on this rank, features]; here: the indices of these
+// rows in the whole table.
 at::Tensor find_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens);
-// The same, with a function that reads the table. Its argument `rows` is int64 of any shape,
-// counted from this rank's first row.
+// Returns the given rows of this rank's part of a table, [.., features]. rows: [..] int64, relative
+// to this rank's first row.
 using LookUp = std::function<at::Tensor(const at::Tensor& rows)>;
+// Like find_rows() above, with a function that reads the table. look_up() is called once, with a
+// row for each token: row 0 for tokens that are not on this rank.
 at::Tensor find_rows(const LookUp& look_up, const Range& here, const at::Tensor& tokens);
 
 }  // namespace colossal::parallel

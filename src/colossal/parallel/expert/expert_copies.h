@@ -1,7 +1,8 @@
-// Copies of hot experts (J. He et al. 2022, "FasterMoE"): for one forward pass of a micro-batch and
-// its backward pass, the weights of the experts with the most rows are sent to all ranks of `ep`.
-// Each rank then computes its own rows of these experts instead of sending them. In backward, the
-// copies' gradients are sent to the rank that holds the expert.
+// Copies the weights of the experts with the most rows to all ranks of the expert group, for one
+// forward pass of a micro-batch and its backward pass (J. He et al. 2022, "FasterMoE"). A row is
+// one token for one of its experts. Each rank then computes its own rows of the copied experts
+// instead of sending them. In the backward pass, the gradients of the copies are summed on the rank
+// that holds the expert. parallel.expert_copies turns this on; ShardedExperts uses it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,54 +17,63 @@
 
 namespace colossal::parallel {
 
-// Which experts are worth a copy.
+// Decides how many experts are copied.
 struct CopyRule {
-  int64_t most = 0;  // largest number of copied experts per layer; 0: no copies
-  int64_t rows = 1;  // by which each copy must relieve the busiest rank (docs/experts.md)
+  int64_t most = 0;  // maximum number of copied experts of a layer; 0: no copies
+  // The cost of a copy, in rows: copies must reduce the largest number of rows that a rank computes
+  // by more than this number per copy (docs/experts.md).
+  int64_t rows = 1;
 };
 
-// rows: for each rank of `ep`, its number of rows for each expert of the layer; experts: how
-// experts are divided among these ranks. Adds copies greedily, each time of the expert for which
-// the busiest rank computes most rows of other ranks. The gain of a number of copies is the
-// decrease in the largest number of rows that a rank computes, minus rule.rows per copy. Returns
-// the experts copied where the gain is greatest, ascending; empty if there is no gain.
+// Returns the indices of the experts that are worth copying, ascending; empty if there are none.
+//   rows     [rank][expert]: the number of rows that each rank of the expert group routes to each
+//            expert of the layer
+//   experts  how the experts are divided among these ranks
+// Copies are chosen one by one: each time, of the rank that computes the most rows, the expert with
+// the most rows from other ranks. The result has the first copies of this sequence, as many as give
+// the largest gain. The gain is the decrease in the largest number of rows that a rank computes,
+// minus rule.rows per copy.
 std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& experts,
                                    const CopyRule& rule);
 
-// Returns how many rows each rank routes to each expert: [rank][expert], where the rank with
-// position p in ranks.parts and e in ranks.experts has index p * experts.size() + e. counts: this
-// rank's rows. Law: an all-gather of 8 bytes per expert over ranks.experts, then an all-gather of
-// the result over ranks.parts. On device meta, every rank is assumed to have this rank's counts.
+// Returns [rank][expert]: the number of rows that each rank of both groups of `ranks` routes to
+// each expert. The rank with index p in ranks.parts and index e in ranks.experts is in place p *
+// ranks.experts.size() + e. counts: this rank's number of rows for each expert. Collective. Law: an
+// all-gather of 8 bytes per expert over ranks.experts, then an all-gather of the result over
+// ranks.parts. On the meta device, every rank is assumed to have this rank's counts.
 RowsByRank gather_rows_of_experts(const std::vector<int64_t>& counts, const ExpertRanks& ranks,
                                   at::Device device);
 
-// The weights of some experts on their way to all ranks of `ep`; differentiable. All ranks of `ep`
-// make the same calls in the same order.
+// Sends the weights of some experts to all ranks of a group. Differentiable. All ranks of the group
+// must make the same calls in the same order. Use: construct; send() each weight of the layer;
+// compute this rank's own experts; wait().
 class ExpertCopies {
  public:
-  // copied: indices of the copied experts, ascending; experts: how experts are divided among the
-  // ranks of `group`, which must outlive the backward pass.
+  // copied: indices of the copied experts, ascending. experts: how the experts are divided among
+  // the ranks of `group`, which must outlive the backward pass.
   ExpertCopies(const std::vector<int64_t>& copied, const Partition& experts,
                const comm::Group& group);
 
-  // weight: [experts on this rank, ..]. Starts to send the weights of this rank's copied experts.
-  // Returns a view of `weight` that the computation on this rank must use instead of `weight`: its
-  // gradient then includes that of the copies. Law: an all-gather of the copied experts' weights,
-  // and in the backward pass a reduce-scatter of their gradients.
+  // Starts to send the slices of this rank's copied experts of `weight` [experts on this rank, ..].
+  // Returns a view of `weight`, which this rank must use in place of `weight` to compute its own
+  // experts: its gradient then includes the gradients of the copies. Law: an all-gather of the
+  // copied experts' weights, and in the backward pass a reduce-scatter of their gradients.
   at::Tensor send(const at::Tensor& weight);
 
-  // Waits, and returns one tensor [copied experts, ..] for each send(), in the order of the calls.
+  // Waits until the weights have arrived. Returns one tensor [copied experts, ..] for each send(),
+  // in the order of the calls.
   std::vector<at::Tensor> wait();
 
  private:
   struct State;
+  // One call of send().
   struct Sent {
-    c10::intrusive_ptr<torch::CustomClassHolder> state;  // shared with the backward pass
-    at::Tensor tie;  // links send() and wait() in autograd's graph
+    c10::intrusive_ptr<torch::CustomClassHolder> state;  // a State, shared with the backward pass
+    at::Tensor tie;  // empty tensor that connects send() and wait() in the autograd graph
   };
 
-  std::vector<int64_t> here_;      // this rank's copied experts, counted on this rank
-  std::vector<int64_t> per_rank_;  // how many copied experts each rank holds
+  std::vector<int64_t> here_;      // indices, among this rank's experts, of the copied ones
+  std::vector<int64_t> per_rank_;  // number of copied experts that each rank holds
   const comm::Group& group_;
   std::vector<Sent> sent_;
 };

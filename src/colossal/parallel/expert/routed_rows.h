@@ -1,5 +1,6 @@
-// Sends rows to the ranks of the experts that they are routed to, and sends the results back.
-// Independent of how rows are routed and of what an expert computes.
+// Sends rows to the ranks that hold their experts, computes the experts there, and sends the
+// results back. A row is the hidden state of one token for one of its experts. The code does not
+// depend on how tokens are routed or on what an expert computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +14,9 @@
 
 namespace colossal::parallel {
 
-// The ranks that hold a layer's experts: the ranks of `experts` each hold a run of experts, of
-// sizes as even as possible, and the ranks of `parts` each hold a part of every expert in the same
-// run.
+// The ranks that hold the experts of a layer. The experts are divided among the ranks of `experts`
+// as evenly as possible, in order. The inner features of each expert are divided among the ranks of
+// `parts`.
 struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()
@@ -25,53 +26,59 @@ struct ExpertRanks {
   }
 };
 
-// Computes this rank's experts. rows: [rows, hidden], sorted by expert; counts: number of rows of
-// each expert. Returns [rows, hidden]. If other ranks hold parts of the same experts, the result is
-// this rank's term of a sum over these ranks, so only one of them may add what is not divided (a
-// bias of the second linear layer). Even with no rows, it must run operators that autograd records:
-// otherwise this rank's backward pass would not take part in the exchanges of the other ranks.
+// Computes experts on this rank. rows: [rows, hidden], sorted by expert; counts: number of rows of
+// each expert. Returns [rows, hidden]. If several ranks hold parts of each expert, their results
+// are summed, so they must add together only one bias of the last linear layer. The function must
+// run operators that autograd records even if there are no rows. Otherwise this rank's backward
+// pass would not take part in the communication, and the other ranks would wait for it.
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 
-// Returns the lists `mine` of all ranks of the group, rank after rank. All ranks must pass equally
-// many lists of equal lengths. On device meta, every rank is assumed to have this rank's lists.
-// Law: an all-gather of 8 bytes per number.
+// Concatenates the lists `mine` of all ranks of the group, in rank order. All ranks must pass the
+// same number of lists, of the same lengths. Collective. Law: an all-gather of 8 bytes per number.
+// On the meta device, every rank is assumed to have this rank's lists.
 RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device);
 
-// Computes experts of which each rank of `parts` holds a part: gathers the rows of all these ranks,
-// computes them, and reduce-scatters the results. mine: [rows on this rank, hidden], in groups that
-// are each sorted by expert; came: for every group, the number of rows of each expert: first the
-// groups of rank 0 of `parts`, then those of rank 1 and so on, equally many per rank. Returns [rows
-// on this rank, hidden], in the order of `mine`.
+// Computes experts whose inner features are divided among the ranks of `parts`. Gathers the rows of
+// all these ranks, calls compute() for them, and reduce-scatters the results.
+//   mine  this rank's rows, [rows on this rank, hidden], in blocks, each of which is sorted by
+//         expert
+//   came  [block][expert]: the number of rows of each expert in each block, for the blocks of all
+//         ranks of `parts` in rank order; all ranks have the same number of blocks
+// Returns the results for `mine`, [rows on this rank, hidden], in the order of `mine`. Collective.
 at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
                               const comm::Group& parts, const ComputeExperts& compute);
 
-// Rows on their way to experts on other ranks and back.
+// Sends rows to the ranks of their experts and brings back the results.
 //
-//   RoutedRows routed(rows, counts, ranks);           // starts sending rows to the experts
-//   const at::Tensor shared = shared_expert(x);       // runs meanwhile
+//   RoutedRows routed(rows, counts, ranks);           // starts to send rows to the experts
+//   const at::Tensor shared = shared_expert(x);       // runs while rows are sent
 //   const at::Tensor y = routed.through(compute);     // [rows, hidden], in the order of `rows`
 //
-// All ranks of both groups make the same calls, even without rows. If both groups have one rank,
-// the result is compute(rows, counts), and nothing is sent.
+// All ranks of both groups of ExpertRanks must make the same calls, even without rows. If both
+// groups have only one rank, the result is compute(rows, counts), and nothing is sent.
 class RoutedRows {
  public:
-  // rows: [rows, hidden], sorted by expert; counts: number of rows of each expert of the layer.
+  // Starts to send the rows. rows: [rows, hidden], sorted by expert; counts: number of rows of each
+  // expert of the layer.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, const ExpertRanks& ranks);
-  // The same without an exchange of counts. received: [rank of ranks.experts][expert on this rank],
+  // Like the constructor above, for a caller that knows the numbers of rows that this rank
+  // receives, which are then not exchanged. received: [rank of ranks.experts][expert on this rank],
   // the number of rows that each of these ranks has for each of this rank's experts.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, RowsByRank received,
              const ExpertRanks& ranks);
 
-  // Computes the experts and returns the results, [rows, hidden], in the order of the constructor's
-  // rows. Call either through() or start_through(), once.
+  // Computes this rank's experts for the rows that it has received. Returns the results for the
+  // rows that this rank passed to the constructor, [rows, hidden], in their order. Call either
+  // through() or start_through(), and only once.
   at::Tensor through(const ComputeExperts& compute) { return start_through(compute).wait(); }
-  // Like through(), but returns while the results are still on their way back.
+  // Like through(), but does not wait until the results are back; RowExchange::wait() of the
+  // returned object does and returns them.
   RowExchange start_through(const ComputeExperts& compute);
 
  private:
   ExpertRanks ranks_;
-  RowsByRank received_;  // [rank of ranks_.experts][expert on this rank]
+  RowsByRank received_;  // see the second constructor
   RowCounts counts_;
   RowExchange to_experts_;
 };

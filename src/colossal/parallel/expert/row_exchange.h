@@ -1,5 +1,6 @@
-// Exchanges rows between the ranks of a group, any number from each rank to each other one, for
-// experts on several ranks (D. Lepikhin et al. 2020, GShard). Booked as Reason::expert.
+// A differentiable all-to-all of rows: each rank of a group sends any number of rows to each other
+// rank. Used to send tokens to experts on other ranks (D. Lepikhin et al. 2020, "GShard"). The
+// ledger counts the bytes under Reason::expert.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,39 +14,43 @@
 
 namespace colossal::parallel {
 
-// How many rows this rank sends to each rank of a group, and receives from each. The numbers of any
-// two ranks must agree.
+// Numbers of rows that this rank exchanges with each rank of a group. What rank a sends to rank b
+// must equal what b receives from a.
 struct RowCounts {
-  std::vector<int64_t> send;
-  std::vector<int64_t> receive;
+  std::vector<int64_t> send;     // [ranks]: number of rows sent to each rank
+  std::vector<int64_t> receive;  // [ranks]: number of rows received from each rank
 };
 
-// Numbers of rows, [rank][expert].
+// Numbers of rows for experts, [rank][expert]. Each function says which ranks and experts.
 using RowsByRank = std::vector<std::vector<int64_t>>;
 
-// Returns [rank][expert on this rank]: how many rows each rank has for each of this rank's experts.
-// counts: this rank's rows for each expert; experts: how experts are divided among the ranks of
-// `group`. Collective. On device meta, where the numbers are unknown, every rank is assumed to have
-// as many rows as this one for this rank's experts. Law: an all-to-all of 8 bytes per expert.
+// Returns [rank][expert on this rank]: the number of rows that each rank of the group has for each
+// of this rank's experts. counts: this rank's number of rows for each expert of the layer. experts:
+// how the experts are divided among the ranks of `group`. Collective. Law: an all-to-all of 8 bytes
+// per expert. On the meta device, where the numbers of other ranks are unknown, every rank is
+// assumed to have this rank's numbers.
 RowsByRank exchange_counts(const std::vector<int64_t>& counts, const Partition& experts,
                            const comm::Group& group, at::Device device);
 
-// Rows on their way; differentiable: gradients travel back to the ranks that sent the rows. The
-// exchange runs in the background from the constructor to wait(); in backward, it overlaps with the
-// gradients of the operators called between the two. Every rank of the group must make each
-// exchange, and run its backward pass if any rank does, even without rows.
+// One exchange of rows. It starts in the constructor and ends in wait(); the caller computes
+// something else between the two. Differentiable: the backward pass sends the gradients back to the
+// ranks that sent the rows, while it computes the gradients of the operators between the two calls.
+// All ranks of the group must make each exchange, even without rows, and its backward pass must run
+// on all ranks or on none.
 class RowExchange {
  public:
   // x: [rows to send, width], sorted by receiving rank. The group must outlive the backward pass.
   RowExchange(const at::Tensor& x, RowCounts counts, const comm::Group& group);
 
-  // Returns [rows received, width], sorted by sending rank. Called once.
+  // Returns the received rows, [rows, width], sorted by sending rank. Call it once.
   at::Tensor wait();
 
  private:
   struct State;
-  c10::intrusive_ptr<torch::CustomClassHolder> state_;  // shared with the backward pass
-  at::Tensor tie_;  // links the two ends in autograd's graph; in a group of one rank, x
+  c10::intrusive_ptr<torch::CustomClassHolder> state_;  // a State, shared with the backward pass
+  // An empty tensor that connects constructor and wait() in the autograd graph. In a group of one
+  // rank: x.
+  at::Tensor tie_;
 };
 
 }  // namespace colossal::parallel

@@ -1,5 +1,6 @@
-// Mixture-of-experts layers whose experts are divided among ranks (D. Lepikhin et al. 2020,
-// "GShard"). Each token is routed by one rank, which sends it to the ranks that hold its experts.
+// Mixture-of-experts layers whose experts are divided among ranks (expert parallelism; D. Lepikhin
+// et al. 2020, "GShard"), and the base of the builders that make them. Each token is routed by one
+// rank, which sends it to the ranks that hold its experts.
 #pragma once
 
 #include <memory>
@@ -24,10 +25,12 @@ struct ExpertSharding {
   CopyRule copies;
 };
 
+// For tp = 1: each rank has all features of its tokens and routes all of them. Base of the layers
+// below, which are for other layouts of the activation.
 class ShardedExperts : public nn::LocalExperts {
  public:
-  // Throws ConfigError if sharding.copies asks for copies and the experts cannot be copied
-  // (nn::ExpertStacks::can_be_copied()).
+  // parts.stacks: the experts on this rank. Throws ConfigError if sharding.copies.most > 0 and
+  // parts.stacks->can_be_copied() is false.
   ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding);
 
  protected:
@@ -36,6 +39,8 @@ class ShardedExperts : public nn::LocalExperts {
                          const std::function<void()>& meanwhile) const override;
 
  private:
+  // Does the work of run_experts() if experts are copied. all: the result of
+  // gather_rows_of_experts(); copied: the indices of the copied experts.
   at::Tensor run_with_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,
                              const RowsByRank& all, const std::vector<int64_t>& copied,
                              const nn::StepContext& context,
@@ -45,8 +50,8 @@ class ShardedExperts : public nn::LocalExperts {
   CopyRule rule_;
 };
 
-// For tokens that are divided as evenly as possible among the ranks of `group`: each rank has and
-// routes its own.
+// For activations whose tokens are divided among the ranks of `group` as evenly as possible (1d
+// with tp_sequence). Each rank routes the tokens that it has.
 class ExpertsOfDividedTokens : public ShardedExperts {
  public:
   ExpertsOfDividedTokens(nn::ExpertsParts parts, ExpertSharding sharding, const comm::Group& group)
@@ -56,6 +61,7 @@ class ExpertsOfDividedTokens : public ShardedExperts {
   int64_t first_token(const nn::StepContext& context) const override {
     return share_of(context).here().begin;
   }
+  // Returns how the tokens of the micro-batch are divided among the ranks.
   Shares share_of(const nn::StepContext& context) const {
     return Shares::even(group_, context.batch * context.sequence);
   }
@@ -64,8 +70,9 @@ class ExpertsOfDividedTokens : public ShardedExperts {
   const comm::Group& group_;
 };
 
-// For tokens that all ranks of `group` have: each rank routes its share of them, and all get the
-// results of all.
+// For activations that all ranks of `group` have whole (1d without tp_sequence). The ranks divide
+// the tokens among them as evenly as possible, each routes its own, and all ranks get the results
+// of all tokens.
 class ExpertsOfReplicatedTokens : public ExpertsOfDividedTokens {
  public:
   using ExpertsOfDividedTokens::ExpertsOfDividedTokens;
@@ -76,11 +83,12 @@ class ExpertsOfReplicatedTokens : public ExpertsOfDividedTokens {
                            const nn::StepContext& context) const override;
 };
 
-// For tokens whose features are divided among the ranks of `group`: each rank receives all features
-// of its share of the tokens and routes these.
+// For activations whose features are divided among the ranks of `group` (2d, 2.5d, 3d). The ranks
+// divide their tokens among them as evenly as possible; each receives all features of its tokens
+// and routes them.
 class ExpertsOfDividedFeatures : public ShardedExperts {
  public:
-  // batch: which sequences the ranks of `group` have.
+  // batch: the sequences that the ranks of `group` have. hidden: features over all ranks.
   ExpertsOfDividedFeatures(nn::ExpertsParts parts, ExpertSharding sharding,
                            const comm::Group& group, BatchCut batch, int64_t hidden)
       : ShardedExperts(std::move(parts), sharding),
@@ -95,6 +103,7 @@ class ExpertsOfDividedFeatures : public ShardedExperts {
                            const nn::StepContext& context) const override;
 
  private:
+  // Returns how `tokens` tokens are divided among the ranks of `group`.
   Shares share_of(int64_t tokens) const { return Shares::even(group_, tokens); }
 
   const comm::Group& group_;
@@ -102,10 +111,13 @@ class ExpertsOfDividedFeatures : public ShardedExperts {
   int64_t hidden_;
 };
 
-// The base of the builders of all tensor modes: places experts and routers on ranks. No two ranks
-// of a stage route the same token, so routers' gradients are summed over all ranks of the stage.
+// The builder for tp = 1, and the base of the builders of all tensor modes: it divides experts
+// among ranks. No two ranks of a pipeline stage route the same token, so the gradients of routers
+// are summed over all ranks of the stage.
 class ExpertBuilder : public nn::DenseBuilder {
  public:
+  // See nn::DenseBuilder for make_attention and table_rows. `context` must outlive the builder and
+  // its layers.
   ExpertBuilder(const ParallelContext& context, nn::MakeAttention make_attention,
                 int64_t table_rows)
       : DenseBuilder(std::move(make_attention), table_rows), context_(context) {}
@@ -131,8 +143,10 @@ class ExpertBuilder : public nn::DenseBuilder {
   const ParallelContext& context() const { return context_; }
 
  private:
-  // Returns Strategy::expert_rows of a layer; empty: unknown.
+  // Returns Strategy::expert_rows of a layer: the number of rows that each expert has received.
+  // Empty if the numbers are unknown.
   std::vector<int64_t> observed_rows(int64_t layer) const;
+  // Returns the indices of the experts on this rank. experts: number of experts of the layer.
   Runs experts_here(int64_t layer, int64_t experts) const;
   const ParallelContext& context_;
 };

@@ -1,4 +1,5 @@
-// A simulated schedule as a timeline: one row per rank with its computations.
+// Converts a simulated schedule to a timeline that report/timeline.h can draw: one row per rank
+// with the rank's computations.
 #pragma once
 
 #include <string>
@@ -9,9 +10,10 @@
 
 namespace colossal::parallel::pipeline {
 
-// Returns the input of report::timeline_text, timeline_figure and timeline_svg. A computation's
-// label is its kind and micro-batch: "F3", or "f3" in a rank's second stage, fourth stage and so
-// on. unit: unit of the simulated costs, such as "ms"; "": they are relative.
+// Returns the timeline of `simulation`, which simulate(schedule, ..) returned. The label of a
+// computation is its kind_name() and its micro-batch: "F3". In every second stage of a rank it is
+// in lower case: "f3". unit: unit of the simulated times, such as "ms"; empty: the times are
+// relative.
 report::Timeline timeline_of(const Schedule& schedule, const Simulation& simulation,
                              const std::string& unit = "");
 

@@ -1,4 +1,4 @@
-// Evaluation through a pipeline: forward passes alone.
+// The pipeline schedule of evaluation and inference, which have only forward passes.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,9 @@
 
 namespace colossal::parallel::pipeline {
 
-// Returns a schedule of forward passes, with messages. rank_of_stage: any placement. The validator
-// would refuse this schedule, because it has no backward passes.
+// Returns a schedule that runs the forward passes of all micro-batches, with sends and receives.
+// rank_of_stage: the rank of each stage; any placement is possible. Do not pass the result to
+// check_schedule(), which requires backward passes.
 Schedule forward_only(int num_ranks, const std::vector<int>& rank_of_stage, int num_micro_batches);
 
 }  // namespace colossal::parallel::pipeline

@@ -1,5 +1,5 @@
-// Computes what each rank holds during a schedule. This depends only on the order of the actions,
-// not on times.
+// Computes how many micro-batches, and how many bytes for them, each rank of a pipeline holds
+// during a schedule. This depends only on the order of the actions, not on times.
 #pragma once
 
 #include <set>
@@ -10,31 +10,37 @@
 
 namespace colossal::parallel::pipeline {
 
-// The most that a rank holds at once, counted in pairs of a micro-batch and a stage: a micro-batch
-// that has passed v stages of the rank counts v times.
+// Maximum numbers of micro-batches that a rank holds at the same time. A micro-batch counts once
+// for each stage of the rank in which it is held.
 struct InFlight {
-  int activations = 0;       // from forward to the input gradient
-  int weight_gradients = 0;  // from there to the weight gradient
-  int held = 0;              // maximum of the sum of both
+  int activations = 0;       // held between the forward and the input gradient of a stage
+  int weight_gradients = 0;  // held between the input gradient and the weight gradient of a stage
+  int held = 0;              // maximum of the sum of the two numbers
 };
 
+// Returns the maximum for each rank.
 std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
 
-// Returns, for each rank, the distinct states in which an action leaves it. A state has six numbers
-// for each stage of the pipeline (zeros for other ranks' stages): micro-batches held before and
-// after the input gradient; forward and backward messages whose receive is posted and that are not
-// used yet; results kept for a stage on the same rank, forward and backward. Its last number is 1
-// if the last micro-batch, which may differ in size, has begun on the rank.
+// Returns, for each rank, the distinct states of its memory: the state after each action, without
+// duplicates. A state is a list of 6 * stages + 1 numbers. For each stage of the pipeline there are
+// six, which are zeros for stages of other ranks:
+//   0  micro-batches between their forward and their input gradient
+//   1  micro-batches between their input gradient and their weight gradient
+//   2  posted receives of activations that the stage has not used yet
+//   3  posted receives of gradients that the stage has not used yet
+//   4  activations that the previous stage, on this rank, has computed and the stage has not used
+//   5  gradients that the next stage, on this rank, has computed and the stage has not used
+// The last number is 1 if the rank has begun the last micro-batch, which may be smaller; else 0.
 std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule);
 
-// The memory of one micro-batch in one stage.
+// The memory of one micro-batch in one stage, in bytes.
 struct StageMemory {
-  double activations = 0;       // bytes held from forward to the input gradient
-  double weight_gradients = 0;  // bytes held from there to the weight gradient
+  double activations = 0;       // held between the forward and the input gradient
+  double weight_gradients = 0;  // held between the input gradient and the weight gradient
 };
 
-// Returns the most bytes that each rank holds at once for micro-batches in flight. stages: one
-// entry per stage of the pipeline.
+// Returns the maximum number of bytes that each rank holds at the same time for micro-batches.
+// stages: one element per stage of the pipeline.
 std::vector<double> peak_bytes_of_ranks(const Schedule& schedule,
                                         std::span<const StageMemory> stages);
 

@@ -1,4 +1,5 @@
-// Adapts an order of computations to costs, for the zero-bubble and V schedules.
+// Adapts a pipeline schedule to the costs of its stages and messages by list scheduling. The
+// zero-bubble schedules (zb-*) and the V schedules (v-*) use it.
 #pragma once
 
 #include "colossal/parallel/pipeline/costs.h"
@@ -6,15 +7,19 @@
 
 namespace colossal::parallel::pipeline {
 
-// order: computations with split backward, without messages, valid with `buffers`. Returns an order
-// that takes no longer. A rank that would wait for its next computation instead runs the first
-// later one that meets three conditions: it is ready; its result can be sent at once; and, if all
-// other computations then ran in the given order, the rank would never hold more than `in_flight`
-// micro-batches, counted per stage and from forward to weight gradient.
+// Returns an order of computations whose simulated time is at most that of `order`.
+//   order      computations with split backward passes, without messages; valid with `buffers`
+//   in_flight  maximum number of micro-batches that a rank may hold between the forward and the
+//              weight gradient of a stage; a micro-batch counts once per stage
+//   buffers    see Schedule::buffers
 //
-// Tries several rules for when other computations go before weight gradients. Returns the order
-// with the smallest simulated makespan, messages included; on a tie, the one with the smallest sum
-// of the ranks' bubbles; and `order` itself if none is better.
+// A rank whose next computation is not ready runs the first later one that meets three conditions.
+// Its inputs are there. A buffer is free for its result. The rank holds at most `in_flight`
+// micro-batches if it then runs all other computations in the given order.
+//
+// Tries several rules for when weight gradients run after other computations. Returns the order
+// with the smallest simulated makespan, including messages; among equal ones, the order with the
+// smallest sum of SimulatedRank::bubble(). Returns `order` itself if no order is better.
 Schedule list_schedule(const Schedule& order, const Costs& costs, int in_flight, int buffers);
 
 }  // namespace colossal::parallel::pipeline

@@ -1,4 +1,5 @@
-// The schedule that a run asks for: built-in or read from a file.
+// Makes the pipeline schedule that the setting parallel.pp_schedule names, and writes schedules to
+// files.
 #pragma once
 
 #include <filesystem>
@@ -8,15 +9,18 @@
 
 namespace colossal::parallel::pipeline {
 
-// pp_schedule: the setting parallel.pp_schedule, which is the name of a built-in schedule or the
-// path of a file in the format of schedule_text.h. A file states its own buffers; shape.buffers and
-// `costs` apply to built-in schedules only. Throws ConfigError if there is neither such a schedule
-// nor such a file, if the file is invalid (with line and column, or the first conflict), or if its
-// sizes differ from `shape`; IoError if the file cannot be read.
+// Returns a built-in schedule, or the schedule in a file.
+//   pp_schedule  name of a built-in schedule, or path of a file in the format of schedule_text.h
+//   shape        the sizes of the run; a file must have the same numbers of ranks, stages and
+//                micro-batches, but its own `buffers`
+//   costs        used for built-in schedules only, see make_schedule()
+// Throws ConfigError if pp_schedule is neither a built-in schedule nor a file, if the file is not a
+// valid schedule, or if its sizes differ from `shape`. Throws IoError if the file cannot be read.
 Schedule chosen_schedule(const std::string& pp_schedule, const PipelineShape& shape,
                          const Costs& costs = {});
 
-// Writes schedule_text() to `path` and replaces an existing file atomically. Throws IoError.
+// Writes schedule_text() to the file `path`, which it replaces atomically if it exists. Throws
+// IoError if the file cannot be written.
 void write_schedule(const std::filesystem::path& path, const Schedule& schedule);
 
 }  // namespace colossal::parallel::pipeline

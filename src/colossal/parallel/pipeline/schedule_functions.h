@@ -1,45 +1,50 @@
-// One function per built-in schedule (schedules.h): each returns the order of computations on each
-// rank, without messages, for any number of ranks and micro-batches.
+// One function per built-in pipeline schedule; the table in schedules.cpp refers to them. Each
+// returns the computations of each rank in order, without messages, for any number of ranks and
+// micro-batches. Callers use make_schedule() (schedules.h) instead.
 #pragma once
 
 #include "colossal/parallel/pipeline/schedules.h"
 
 namespace colossal::parallel::pipeline {
 
-// All micro-batches forward, then all backward (Huang et al. 2019).
+// Runs the forwards of all micro-batches, then all backwards (Y. Huang et al. 2019, "GPipe").
 Schedule gpipe(const PipelineShape& shape, const Costs& costs);
 
-// One forward, one backward (1F1B; Narayanan et al. 2019, 2021): each rank first runs as many
-// forwards as there are ranks behind it, then one forward and one backward in turn.
+// One forward, one backward, "1F1B" (D. Narayanan et al. 2019, "PipeDream"; 2021, "Megatron-LM").
+// Rank r first runs num_ranks - 1 - r forwards, then alternates forwards and backwards.
 Schedule one_forward_one_backward(const PipelineShape& shape, const Costs& costs);
 
-// 1F1B with several chunks per rank (Narayanan et al. 2021). Each rank runs a chunk for a group of
-// num_ranks micro-batches, then its next chunk for the same group; the last group may be smaller.
+// Interleaved 1F1B, with several chunks per rank (D. Narayanan et al. 2021). Each rank runs a chunk
+// for a group of num_ranks micro-batches, then its next chunk for the same group. The last group
+// may be smaller.
 Schedule interleaved(const PipelineShape& shape, const Costs& costs);
 
-// Zero-bubble schedules (Qi et al. 2023): weight gradients fill the time in which a rank would
-// wait. H1 has at most as many micro-batches in flight as 1F1B: num_ranks. H2 has up to 2 *
-// num_ranks - 1. If `costs` differ between stages, or messages take time, both orders are adapted
-// (list_scheduler.h).
+// The zero-bubble schedules ZB-H1 and ZB-H2 (P. Qi et al. 2023, "Zero Bubble Pipeline
+// Parallelism"): backward passes are split, and weight gradients run in the time in which a rank
+// would otherwise wait. A rank holds at most num_ranks micro-batches in H1, as in 1F1B, and at most
+// 2 * num_ranks - 1 in H2. If `costs` differ between stages, or if messages take time, the order is
+// adapted to `costs` (list_scheduler.h).
 Schedule zero_bubble_h1(const PipelineShape& shape, const Costs& costs);
 Schedule zero_bubble_h2(const PipelineShape& shape, const Costs& costs);
 
-// Two chunks per rank, placed down the ranks and up again (Qi et al. 2024, "Pipeline Parallelism
-// with Controllable Memory"). Activations in flight: about those of 1F1B, half of them, and a third
-// of them. All three adapt to `costs` (list_scheduler.h).
+// The V schedules (P. Qi et al. 2024, "Pipeline Parallelism with Controllable Memory"): two chunks
+// per rank in a v_placement(), with split backward passes. Compared with 1F1B, zero_bubble_v()
+// holds about as many activations, v_half() half and v_min() a third of them. The order is adapted
+// to `costs` (list_scheduler.h).
 Schedule zero_bubble_v(const PipelineShape& shape, const Costs& costs);
 Schedule v_half(const PipelineShape& shape, const Costs& costs);
 Schedule v_min(const PipelineShape& shape, const Costs& costs);
 
-// DualPipeV (DeepSeek's DualPipe cut in half, so that no parameters are held twice): the forward of
-// one micro-batch and the backward of another run as a pair.
+// DualPipeV: half of DeepSeek's DualPipe, which holds no parameters twice. Two chunks per rank in a
+// v_placement(). The forward of one micro-batch and the backward of another run as a pair
+// (Action::overlaps_next).
 Schedule dual_pipe_v(const PipelineShape& shape, const Costs& costs);
 
-// Helpers of the functions above. empty_schedule(): a schedule without actions.
-// first_micro_batches(): `schedule` without the micro-batches from number `num_micro_batches` on.
-// The rest of a valid schedule is valid, because micro-batches do not depend on each other; so an
-// order for more micro-batches can be cut down to fewer.
+// Helper of the functions above: returns a schedule without actions.
 Schedule empty_schedule(const PipelineShape& shape, std::vector<int> rank_of_stage);
+// Helper of the functions above: removes all actions of micro-batches with index num_micro_batches
+// or above. If `schedule` is valid, the result is, because micro-batches do not depend on each
+// other.
 Schedule first_micro_batches(Schedule schedule, int num_micro_batches);
 
 }  // namespace colossal::parallel::pipeline

@@ -1,4 +1,5 @@
-// The text format of a schedule, which can also be written by hand:
+// Writes and reads pipeline schedules as text. Users may write such files by hand
+// (parallel.pp_schedule). The format:
 //
 //   # Two ranks, two micro-batches; comments go to the end of their line.
 //   name: mine
@@ -9,11 +10,15 @@
 //   rank 1: F1.0 B1.0 F1.1 B1.1
 //
 // An action is written as its kind, its stage, a dot and its micro-batch; stages and micro-batches
-// count from 0. Kinds: F is forward and B the whole backward; I and W are backward split into input
-// gradient and weight gradient. SF and RF send and receive activations, SB and RB gradients. "&"
-// after an action: it may run at the same time as the next computation. Several lines of the same
-// rank are joined in their order. If the text has no SF, RF, SB or RB at all, the parser adds the
-// messages (communication.h).
+// are numbered from 0. The kinds are:
+//   F       forward
+//   B       backward, input gradient and weight gradient in one
+//   I, W    input gradient, weight gradient
+//   SF, RF  send, receive of activations
+//   SB, RB  send, receive of gradients
+// "&" after an action means that it may run at the same time as the next computation
+// (Action::overlaps_next). Several lines of a rank are joined in their order. If the text has no
+// SF, RF, SB or RB at all, the parser adds the sends and receives (communication.h).
 #pragma once
 
 #include <string>
@@ -26,8 +31,9 @@ namespace colossal::parallel::pipeline {
 // Returns a text that parse_schedule() reads as an equal schedule.
 std::string schedule_text(const Schedule& schedule);
 
-// Throws ConfigError with `source` (a path), line, column, what was found and what would work. Does
-// not check whether the schedule is valid; validator.h does.
+// Returns the schedule that `text` describes. Does not check whether the schedule is valid; see
+// validator.h. Throws ConfigError with line, column and the reason if the text does not have the
+// format. source: path of the text, for this message.
 Schedule parse_schedule(std::string_view text, std::string_view source);
 
 }  // namespace colossal::parallel::pipeline

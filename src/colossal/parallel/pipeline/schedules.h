@@ -1,5 +1,5 @@
-// The built-in schedules. To add one: write a function that returns the order of computations on
-// each rank (schedule_functions.h), and add a line to the table in schedules.cpp.
+// The built-in pipeline schedules, by name. To add one, write a function that returns the order of
+// computations on each rank (schedule_functions.h), and add a line to the table in schedules.cpp.
 #pragma once
 
 #include <span>
@@ -12,29 +12,32 @@
 namespace colossal::parallel::pipeline {
 
 struct PipelineShape {
-  int num_ranks = 1;
-  int chunks = 1;  // stages per rank
+  int num_ranks = 1;  // parallel.pp
+  int chunks = 1;     // stages per rank
   int num_micro_batches = 1;
   int buffers = 2;  // see Schedule::buffers
 };
 
 struct BuiltInSchedule {
-  std::string_view name;
-  // Returns the computations of each rank, without messages. Depends only on its arguments.
+  std::string_view name;  // as in parallel.pp_schedule: "1f1b"
+  // Returns the computations of each rank in order, without messages. A pure function.
   Schedule (*order)(const PipelineShape& shape, const Costs& costs);
+  // Numbers of chunks that the schedule supports, and the number that is used by default.
   int minimum_chunks;
   int maximum_chunks;
   int default_chunks;
-  std::string_view when_to_choose;
+  std::string_view when_to_choose;  // text for users: what the schedule is good for
 };
 
+// Returns all built-in schedules.
 std::span<const BuiltInSchedule> schedules();
-const BuiltInSchedule* find_schedule(std::string_view name);  // null: not built in
+// Returns the schedule with this name; null if there is none.
+const BuiltInSchedule* find_schedule(std::string_view name);
 
-// Returns a valid built-in schedule, with messages. The zero-bubble and V schedules (zb-*, v-*)
-// adapt their order to `costs`; without stages in `costs`, all computations take the same time.
-// Throws ConfigError for an unknown name, sizes below 1, and a number of chunks that the schedule
-// does not support.
+// Returns a valid built-in schedule with sends and receives. The schedules zb-* and v-* adapt their
+// order to `costs`. If costs.stages is empty, all computations take the same time. Throws
+// ConfigError if the name is unknown, a size is below 1, or the schedule does not support the
+// number of chunks. Throws InternalError if the sizes of `costs` do not match `shape`.
 Schedule make_schedule(std::string_view name, const PipelineShape& shape, const Costs& costs = {});
 
 }  // namespace colossal::parallel::pipeline

@@ -1,6 +1,7 @@
-// Computes how long a schedule takes from the costs of its computations and messages, without a
-// device. Each rank runs one computation (or one overlapping pair) at a time; messages travel
-// meanwhile. execution.h states the rules.
+// Computes the time that a pipeline schedule takes, from the costs of its computations and messages
+// and without a device. Plans use it to compare schedules. Each rank runs one computation, or one
+// overlapping pair, at a time; messages are sent at the same time. execution.h states the rules.
+// All times have the unit of the costs.
 #pragma once
 
 #include <vector>
@@ -13,28 +14,30 @@
 namespace colossal::parallel::pipeline {
 
 struct SimulatedRank {
-  double start = 0;  // of the rank's first computation
-  double end = 0;    // of its last computation
-  double busy = 0;   // time in computations
-  InFlight in_flight;
+  double start = 0;    // when the rank's first computation begins
+  double end = 0;      // when the rank's last computation ends
+  double busy = 0;     // total time of the rank's computations
+  InFlight in_flight;  // maximum numbers of micro-batches that the rank holds
 
-  // The time that the rank waits between its first and its last computation. Papers state this
-  // bubble: if nothing synchronizes the ranks between steps, the neighbouring steps fill the time
-  // before and after.
+  // Returns the time that the rank waits between its first and its last computation. This is the
+  // bubble of the literature: if ranks are not synchronized between steps, the steps before and
+  // after fill the rest of the rank's idle time.
   double bubble() const { return end - start - busy; }
 };
 
 struct Simulation {
   std::vector<std::vector<Span>> spans;  // [ranks][actions]
   std::vector<SimulatedRank> ranks;
-  double makespan = 0;  // from the start of the first rank to the end of the last
+  double makespan = 0;  // when the last computation of all ranks ends; time begins at 0
 
+  // Returns the time until makespan in which the rank does not compute.
   double idle(int rank) const { return makespan - ranks[rank].busy; }
-  double bubble_share() const;  // fraction of all ranks' time up to makespan without computation
+  // Returns the sum of idle() over all ranks divided by makespan * ranks; 0 if makespan is 0.
+  double bubble_share() const;
 };
 
-// Times a schedule. Throws InternalError if it cannot run to its end; the validator finds out why.
-// Times have the unit of `costs`.
+// Simulates a schedule. Throws InternalError if a rank cannot carry out all its actions;
+// first_conflict() (validator.h) then tells the reason.
 Simulation simulate(const Schedule& schedule, const Costs& costs = {});
 
 }  // namespace colossal::parallel::pipeline

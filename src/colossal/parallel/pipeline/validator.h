@@ -1,5 +1,5 @@
-// Checks before anything runs that a schedule is valid: complete, in an order that can be carried
-// out, and free of deadlock with its number of buffers.
+// Checks, before a run, that a pipeline schedule is valid: it is complete, its order can be carried
+// out, and it has no deadlock with its number of buffers. Schedules from files are checked.
 #pragma once
 
 #include <optional>
@@ -9,26 +9,31 @@
 
 namespace colossal::parallel::pipeline {
 
+// A rule that a schedule breaks.
 struct Conflict {
   int rank = 0;
-  int position = 0;     // index of the action on the rank
-  std::string message;  // a sentence that names rank, position, action and what it lacks
+  int position = 0;     // index of the action among the rank's actions
+  std::string message;  // a sentence that names rank, position, action and reason
 };
 
-// Returns the first conflict, or nullopt if the schedule is valid:
+// Returns the first conflict that it finds, or nullopt if the schedule is valid. In a valid
+// schedule:
 //
-// - every stage is on an existing rank, and every rank has a stage;
-// - each micro-batch passes each stage once forward and once backward (whole or split), on the
-//   stage's rank;
-// - each computation comes after the actions of its rank that it needs: the forward of the same
-//   stage, the neighbouring stage if it is on the same rank, the receive of its message;
-// - each message has one send and one receive, in the same order on each channel;
-// - on each channel, at most `buffers` posted receives have messages that are not used yet;
-// - the two computations of a pair that may run at the same time do not need each other;
-// - every rank comes to its end (see execute()), also if pairs run at the same time.
+// - Every stage is on an existing rank, and every rank has a stage.
+// - Each micro-batch passes each stage once forward and once backward (whole or split), on the
+//   stage's rank.
+// - Each computation comes after the actions of its rank that it needs: the forward of the stage;
+//   the computation of the neighbouring stage if that is on this rank, else the receive of its
+//   message.
+// - Each message has one send and one receive. Each channel has its sends and its receives in the
+//   same order.
+// - On each channel, at most Schedule::buffers posted receives have messages that are not used yet.
+// - The two computations of a pair (Action::overlaps_next) do not need each other's results.
+// - Every rank carries out all its actions (see execute()), with and without pairs that run at the
+//   same time.
 std::optional<Conflict> first_conflict(const Schedule& schedule);
 
-// Throws ConfigError with the message of the first conflict.
+// Throws ConfigError with Conflict::message if the schedule is not valid.
 void check_schedule(const Schedule& schedule);
 
 }  // namespace colossal::parallel::pipeline

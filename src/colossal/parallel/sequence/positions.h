@@ -1,4 +1,5 @@
-// The positions of a sequence that each of the ranks sharing it holds.
+// The positions of a sequence that each rank of sp holds. With sequence parallelism (sp > 1), the
+// positions of every sequence are divided among the ranks of sp.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,13 +12,14 @@
 
 namespace colossal::parallel {
 
-// Returns which positions of a sequence of `sequence` tokens rank `rank` of `ranks` holds, as
-// ascending runs: with ulysses, part `rank` of a Partition; with ring, part `rank` of a zigzag (see
-// zigzag_runs).
+// Returns the positions that rank `rank` of `ranks` ranks holds of a sequence of `sequence` tokens,
+// as ascending ranges. With ulysses, the sequence is cut into one piece per rank, of about equal
+// lengths (Partition). With ring, each rank has two pieces, one from each half of the sequence
+// (zigzag_runs()).
 std::vector<Range> positions_of_rank(SequenceMode mode, int64_t sequence, int ranks, int rank);
 
-// Returns the positions that this rank of `sp` holds, [positions] int64 on the host. Throws
-// InternalError if the sequence has fewer positions than there are ranks.
+// Returns the positions that this rank holds of a sequence of `sequence` tokens, [positions on this
+// rank] int64 on the host. Throws InternalError if `sequence` is less than sp.
 at::Tensor positions_here(int64_t sequence, const ParallelContext& context);
 
 }  // namespace colossal::parallel

@@ -1,7 +1,6 @@
-// Sequence parallelism by rotation (H. Liu et al., "Ring Attention with Blockwise Transformers",
-// 2023; zigzag: the balanced order of Z. Zhu's ring-flash-attention): each rank has its share of
-// the positions of every sequence, and the keys and values of all ranks go around the ring of
-// ranks.
+// Sequence parallelism by ring attention (H. Liu et al., "Ring Attention with Blockwise
+// Transformers", 2023). Each rank has some positions of every sequence. Its queries attend to the
+// keys and values of all ranks, which are passed from rank to rank around a ring.
 #pragma once
 
 #include "colossal/comm/group.h"
@@ -9,13 +8,16 @@
 
 namespace colossal::parallel {
 
-// Attention over a sequence shared by the ranks of `group`, which must outlive it: rank r has the
-// positions of part r of a zigzag (see zigzag_runs). Each rank attends to one block of keys and
-// values at a time while it receives the next; a block is one rank's positions. In backward the
-// blocks go around again; each block's gradients, in the accumulation type, follow one hop behind
-// and end on the rank that owns the block. All ranks of `group` compute the same heads. If key
-// heads serve different numbers of query heads (see nn::AttentionHeads), keys and values are sent
-// once per query head.
+// Returns a function that makes ring attention layers over the ranks of `group`, which must outlive
+// the layers. Rank r has the positions zigzag_runs() of part r, which balance the work of causal
+// attention (as in Z. Zhu's ring-flash-attention). All ranks compute the same heads.
+//
+// A block is the keys and values of one rank's positions. Each rank computes the attention of its
+// queries to one block while it receives the next block from the previous rank of the ring. In the
+// backward pass the blocks are passed around again. The gradients of a block, in the accumulation
+// type, are passed around one hop behind it and end on the rank that owns the block. If this rank's
+// K/V heads serve different numbers of query heads (see nn::AttentionHeads::seen_by_queries()),
+// keys and values are sent once per query head.
 nn::MakeAttention make_ring_attention(const comm::Group& group);
 
 }  // namespace colossal::parallel

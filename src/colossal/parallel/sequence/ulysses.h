@@ -1,6 +1,6 @@
-// Sequence parallelism by all-to-all (S. A. Jacobs et al., "DeepSpeed Ulysses", 2023): outside
-// attention, a rank has its share of the positions of every sequence; within attention, it has all
-// positions of its share of the heads.
+// Sequence parallelism by all-to-all (S. A. Jacobs et al., "DeepSpeed Ulysses", 2023). Outside
+// attention, each rank has all heads for some positions of every sequence. Within attention, each
+// rank has some heads for all positions.
 #pragma once
 
 #include "colossal/comm/group.h"
@@ -8,10 +8,10 @@
 
 namespace colossal::parallel {
 
-// Attention over a sequence shared by the ranks of `group`, which must outlive it: rank r has the
-// positions of part r of a Partition. Queries, keys and values are sent to the ranks that compute
-// their heads, and the results are sent back. A key head goes to every rank whose query heads use
-// it.
+// Returns a function that makes attention layers over the ranks of `group`, which must outlive the
+// layers. Outside attention, rank r has the r-th of the equal ranges of positions (Partition). The
+// layer sends queries, keys and values to the ranks that compute their heads, and sends the results
+// back. A K/V head is sent to every rank whose query heads use it.
 nn::MakeAttention make_ulysses_attention(const comm::Group& group);
 
 }  // namespace colossal::parallel

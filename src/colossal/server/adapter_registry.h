@@ -24,7 +24,7 @@ struct ServedAdapter {
   std::shared_ptr<const nn::AdapterWeights> weights;
 };
 
-// Thread-safe. find() does not block while an adapter is being read.
+// The loaded adapters by name. Thread-safe. find() does not block while an adapter is being read.
 class AdapterRegistry {
  public:
   // Reads the adapter in a folder; throws Error if it cannot.

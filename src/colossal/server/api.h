@@ -62,7 +62,7 @@ class Api {
   // Logs each name of an unknown request field once.
   void note_unknown(const std::vector<std::string>& fields);
 
-  // Each of the following handles one route.
+  // Each function with a Reply handles one route.
   void page(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void health(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply);

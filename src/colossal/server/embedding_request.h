@@ -18,6 +18,7 @@ struct EmbeddingRequest {
   std::string model;  // the field `model`; the base model's name if missing
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: no adapter
   std::vector<std::vector<int32_t>> inputs;           // token ids of each text
+  // How the hidden states of a text's tokens become one embedding.
   serve::Pooling pooling = serve::Pooling::last;
   bool normalize = true;  // scale the embedding to L2 norm 1
   // Send an embedding as base64 of little-endian fp32; false: as a JSON array.

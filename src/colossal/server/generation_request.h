@@ -12,8 +12,7 @@
 
 namespace colossal::server {
 
-// The validated fields of the request. Fields without a comment have the meaning of the field of
-// the same name in OpenAI's or vLLM's API.
+// The validated fields of the request.
 struct GenerationRequest {
   // Which of the two routes: /v1/completions or /v1/chat/completions.
   enum class Kind { text, chat };
@@ -27,8 +26,8 @@ struct GenerationRequest {
   std::string model;  // the field `model`; the base model's name if missing
   // The adapter of that name; null: the base model.
   std::shared_ptr<const nn::AdapterWeights> adapter;
-  std::vector<Prompt> prompts;
-  int64_t n = 1;  // answers returned for each prompt
+  std::vector<Prompt> prompts;  // one for a chat
+  int64_t n = 1;                // answers returned for each prompt
   // Answers generated for each prompt. The n answers with the highest mean log-probability are
   // returned. In beam search: n.
   int64_t best_of = 1;

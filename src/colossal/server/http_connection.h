@@ -28,8 +28,9 @@ struct SharedConnectionState {
   std::atomic<uint64_t> body_bytes = 0;
 };
 
-// Lives as long as the client is connected or a reply owns it. Must be owned by a std::shared_ptr.
-// Unless noted otherwise, functions are called on the server's thread.
+// Reads the requests of one client and writes their responses. Lives as long as the client is
+// connected or a reply owns the connection. Must be owned by a std::shared_ptr. Unless noted
+// otherwise, functions are called on the server's thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
   // host: must outlive the connection.

@@ -19,6 +19,7 @@ class Histogram {
   // bounds: upper bounds of the buckets, ascending. A last bucket without an upper bound is added.
   explicit Histogram(std::vector<double> bounds)
       : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
+  // Counts a value in its bucket.
   void add(double value);
   // Appends the histogram to `text` in Prometheus text format. name: without the prefix. help: one
   // line that describes the metric. label: such as `model_name="a"`.

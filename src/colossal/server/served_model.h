@@ -18,7 +18,8 @@
 
 namespace colossal::server {
 
-// Requests read it on several threads; the set_...() functions must be called before.
+// The set_...() functions must be called before requests are answered. The other functions are
+// thread-safe.
 class ServedModel {
  public:
   // Reads the tokenizer, the chat template, the sampling defaults and the end tokens from a model

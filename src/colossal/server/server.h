@@ -43,8 +43,8 @@ class Server {
 
   // Starts answering requests. Call once. model: must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // none: nothing has happened. lost: engine_lost() was called. stopping: a stop signal was
-  // received.
+  // What wait() reports. lost: engine_lost() was called. stopping: a stop signal was received.
+  // none: neither of these yet.
   enum class Event { none, lost, stopping };
   // Blocks until the event is not `none` and returns it.
   Event wait();

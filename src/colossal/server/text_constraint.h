@@ -32,7 +32,8 @@ using SortedTokens = std::vector<std::pair<std::string, int32_t>>;
 // engine's thread. Not thread-safe.
 class CompiledRule {
  public:
-  // vocabulary: number of logits. Throws GrammarError if the rule is invalid or unsupported.
+  // tokens: of the vocabulary. vocabulary: number of logits. Throws text::grammar::GrammarError if
+  // the rule is invalid or unsupported.
   CompiledRule(const TextRule& rule, std::shared_ptr<const SortedTokens> tokens,
                int64_t vocabulary);
 

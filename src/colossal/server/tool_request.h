@@ -32,7 +32,7 @@ struct ToolRequest {
   text::ToolCallForm form(text::ToolCallForm of_model) const;
 };
 
-// Reads these fields of a request. Throws ApiError 400 if they are invalid.
+// Reads the fields of ToolRequest from a request. Throws ApiError 400 if a field is invalid.
 ToolRequest read_tools(Fields& fields);
 
 // Returns the field "messages" of a request, for the chat template. The arguments of a tool call,

@@ -14,9 +14,10 @@
 
 namespace colossal::text {
 
-// Searches from left to right. If several tokens match at one position, the longest token wins. If
-// this token has `single_word` and the text around it rejects the match, the search continues after
-// the match. Tokens that begin inside a rejected match are not found.
+// Searches from left to right. If several tokens match at one position, the longest token is tried.
+// If this token has `single_word` and the text around it rejects the match, the search continues
+// after the rejected match. Tokens that begin inside a rejected match are not found.
+//
 // Immutable and thread-safe.
 class AddedTokenFinder {
  public:

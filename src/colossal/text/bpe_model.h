@@ -17,9 +17,9 @@
 
 namespace colossal::text {
 
-// Merges in the order of the `tokenizers` library: the pair with the lowest rank first, and of
-// equal ranks the leftmost pair. A queued merge whose left or right token has since changed is
-// still applied if the new pair merges into the token that was queued.
+// The word model "BPE". Merges in the order of the `tokenizers` library: the pair with the lowest
+// rank first, and of equal ranks the leftmost pair. A queued merge whose left or right token has
+// since changed is still applied if the new pair merges into the token that was queued.
 class BpeModel : public WordModel {
  public:
   // definition.model must be a BpeDefinition. file: path of the tokenizer.json, for error messages.

@@ -12,7 +12,7 @@
 
 namespace colossal::text {
 
-// Immutable and thread-safe.
+// A replacement table. Immutable and thread-safe.
 class Charsmap {
  public:
   // table: the table's bytes, after base64 decoding. Throws ConfigError if the table is truncated

@@ -10,8 +10,8 @@
 
 namespace colossal::text {
 
-// Immutable and thread-safe. An id without a token decodes to no bytes: a model's embedding may
-// have more rows than the vocabulary has tokens.
+// Decodes the tokens of one tokenizer. An id without a token decodes to no bytes: a model's
+// embedding may have more rows than the vocabulary has tokens. Immutable and thread-safe.
 class Decoder {
  public:
   // added_tokens: used instead of definition.added_tokens. For tokens with match_normalized,

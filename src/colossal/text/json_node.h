@@ -21,7 +21,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& file);
 // for null.
 class JsonNode {
  public:
-  static constexpr int64_t kMaxToken = 1 << 24;  // largest supported token id
+  static constexpr int64_t kMaxToken = 1 << 24;  // largest token id that a file may have
 
   // path: "" for the root of the file.
   JsonNode(const nlohmann::json& value, std::string_view file, std::string path)

@@ -13,7 +13,8 @@
 
 namespace colossal::text {
 
-// Immutable. Several threads may use one Normalizer if each thread has its own RegexScratch.
+// Normalizes texts by a sequence of steps. Immutable. Several threads may use one Normalizer if
+// each thread has its own RegexScratch.
 class Normalizer {
  public:
   // steps: applied in order. Throws ConfigError if a step's expression does not compile or its

@@ -8,7 +8,7 @@
 
 namespace colossal::text {
 
-// Thread-safe once all pairs are inserted.
+// A hash table with linear probing. Thread-safe once all pairs are inserted.
 class PairTable {
  public:
   static constexpr uint32_t kAbsent = UINT32_MAX;

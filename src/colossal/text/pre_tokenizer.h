@@ -13,7 +13,8 @@
 
 namespace colossal::text {
 
-// Immutable. Several threads may use one PreTokenizer if each thread has its own RegexScratch.
+// Splits texts by a sequence of steps. Immutable. Several threads may use one PreTokenizer if each
+// thread has its own RegexScratch.
 class PreTokenizer {
  public:
   // steps: applied in order. Throws ConfigError if a step's expression does not compile.
@@ -41,9 +42,8 @@ class PreTokenizer {
     bool invert;
     bool to_byte_alphabet;
   };
-  // In the following functions, begins_text means that the piece is the beginning of the whole
-  // text.
-  // Returns true if the step puts its prefix before the piece.
+  // Returns true if the step puts its prefix before the piece. In this and the following functions,
+  // begins_text means that the piece is the beginning of the whole text.
   static bool needs_prefix(const Step& step, std::string_view piece, bool begins_text);
   // Returns the piece with the step's `space` and `prefix` applied.
   static std::string rewrite(const Step& step, std::string_view piece, bool begins_text);

@@ -35,7 +35,8 @@ class RegexScratch {
   std::unique_ptr<pcre2_real_match_data_8, RegexDeleter> match_;
 };
 
-// Immutable. Several threads may use one Regex if each thread has its own RegexScratch.
+// A compiled expression. Immutable. Several threads may use one Regex if each thread has its own
+// RegexScratch.
 class Regex {
  public:
   // expression: PCRE2 syntax, such as the result of oniguruma_to_pcre2(). name: the expression as

@@ -9,12 +9,13 @@
 
 namespace colossal::text {
 
-// Returns whole UTF-8 characters only: the bytes of an incomplete character are held back until a
-// later token completes it. Invalid bytes become U+FFFD, one for each maximal subpart (Unicode
-// Standard 3.9, "U+FFFD Substitution of Maximal Subparts"). Not thread-safe.
+// Decodes one sequence of tokens. push() and flush() return whole UTF-8 characters only: the bytes
+// of an incomplete character are held back until a later token completes it. Invalid bytes become
+// U+FFFD, one for each maximal subpart (Unicode Standard 3.9, "U+FFFD Substitution of Maximal
+// Subparts"). Not thread-safe.
 class StreamingDecoder {
  public:
-  // What the first token begins.
+  // Where in a text the first token stands.
   enum class Begins {
     with_text,    // the tokens begin a text; some tokenizers drop a leading space
     after_prompt  // the tokens continue a prompt

@@ -25,12 +25,12 @@ class InvalidText : public Error {
 // A control token, such as the end of a message.
 struct SpecialToken {
   int32_t token;
-  // How a prompt writes this token; empty if encode() never returns the token. If the tokenizer has
-  // split_special_tokens, encode() treats this text like any other.
+  // Text that encode() maps to this token, unless split_special_tokens is set in
+  // tokenizer_config.json. Empty if encode() never returns the token.
   std::string text;
 };
 
-// Immutable and thread-safe.
+// Turns text into token ids and back. Immutable and thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

@@ -52,7 +52,7 @@ struct ParsedText {
   bool empty() const { return content.empty() && calls.empty(); }
 };
 
-// Parses one answer. Not thread-safe.
+// Parses one answer of a model. Not thread-safe.
 class ToolCallParser {
  public:
   // tool: name of the called tool; used only by the form `arguments`.

@@ -37,7 +37,7 @@ bool is_white_space(char32_t character);
 bool is_word_character(char32_t character);
 
 // Return true if the `tokenizers` library treats the character as a mark (category M), or as a
-// nonspacing mark (Mn). Its tables are older than Unicode 14.
+// nonspacing mark (Mn). The library's tables are older than Unicode 14.
 bool is_combining_mark(char32_t character);
 bool is_nonspacing_mark(char32_t character);
 

@@ -10,9 +10,10 @@
 
 namespace colossal::text {
 
-// A character without a token is unknown. A run of unknown characters is encoded as a whole: as one
-// token if the vocabulary has a token with the run's text; else as the tokens of its bytes if the
-// model has byte fallback and each byte has a token; else as one unknown token.
+// The word model "Unigram". A character without a token is unknown. A run of unknown characters is
+// encoded as a whole: as one token if the vocabulary has a token with the run's text; else as the
+// tokens of its bytes if the model has byte fallback and each byte has a token; else as one unknown
+// token.
 class UnigramModel : public WordModel {
  public:
   // definition.model must be a UnigramDefinition.
@@ -48,7 +49,7 @@ class UnigramModel : public WordModel {
   std::vector<double> scores_;  // by token id
   double unknown_score_;        // score of an unknown character: 10 below the lowest score
   int32_t unknown_;             // id of the unknown token
-  ByteTrie trie_;
+  ByteTrie trie_;               // token ids by the tokens' texts
   FallbackBytes fallback_bytes_;
 };
 

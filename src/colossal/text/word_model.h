@@ -12,7 +12,8 @@
 
 namespace colossal::text {
 
-// Immutable. Several threads may use one WordModel if each thread has its own Scratch.
+// Encodes words as tokens. Immutable. Several threads may use one WordModel if each thread has its
+// own Scratch.
 class WordModel {
  public:
   // Working memory of encode(). Each model has its own subclass.
@@ -23,6 +24,7 @@ class WordModel {
 
   virtual ~WordModel() = default;
 
+  // Returns working memory for encode() of this model.
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
 
   // Appends the tokens of a non-empty word to `tokens`. scratch: from make_scratch() of this model.

@@ -8,8 +8,9 @@
 
 namespace colossal::text {
 
-// A whole word becomes the unknown token if no token matches at some position, or if the word has
-// more than max_word_characters characters (of the WordPieceDefinition).
+// The word model "WordPiece". A whole word becomes the unknown token if no token matches at some
+// position, or if the word has more than max_word_characters characters (of the
+// WordPieceDefinition).
 class WordPieceModel : public WordModel {
  public:
   // definition.model must be a WordPieceDefinition. file: path of the tokenizer.json, for error

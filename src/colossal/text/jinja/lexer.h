@@ -1,6 +1,6 @@
-// Splits a template into tokens: the text outside of tags, and the parts of the tags {{ }} and {%
-// %}. Removes the white space that trim_blocks and lstrip_blocks remove, which `transformers` sets
-// for chat templates.
+// Splits a template into tokens: the text outside of tags, and the parts of {{...}} and {%...%}
+// tags. Removes the white space that trim_blocks and lstrip_blocks remove, which `transformers`
+// sets for chat templates.
 #pragma once
 
 #include <string>

@@ -12,9 +12,9 @@ namespace colossal::text::jinja {
 // `object`. Returns nullopt if there is no such attribute.
 std::optional<Value> find_attribute(const Value& object, const std::string& name);
 
-// Returns format % values as in Python ("%s of %d"). values: one value, or a tuple. Supports the
-// conversions s, r, d, i, f, x, field widths and precisions. Throws TemplateError for other
-// conversions or values that do not match.
+// Returns format % values as in Python ("%s of %d"). format: a string. values: one value, or a
+// tuple. Supports the conversions s, r, d, i, f, x, field widths and precisions. Throws
+// TemplateError for other conversions or values that do not match.
 Value percent_format(Interpreter& interpreter, const Value& format, const Value& values);
 
 }  // namespace colossal::text::jinja

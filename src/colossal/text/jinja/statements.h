@@ -69,8 +69,8 @@ class Set : public Statement {
   ExpressionPointer value_;
 };
 
-// The text that a block of statements writes, as a value: {% set target %}body{% endset %}, {%
-// filter name %}body{% endfilter %}.
+// The text that a block of statements writes, as a value.
+// Used for {% set target %}body{% endset %} and {% filter name %}body{% endfilter %}.
 class BlockOutput : public Expression {
  public:
   BlockOutput(int line, Block body) : Expression(line), body_(std::move(body)) {}

@@ -20,7 +20,7 @@ struct Rendered {
   std::vector<Span> generations;
 };
 
-// Immutable and thread-safe.
+// A parsed template. Immutable and thread-safe.
 class Template {
  public:
   // source: the template's text. Throws TemplateError "line 3: reason" if it is invalid.

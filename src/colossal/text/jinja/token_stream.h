@@ -11,8 +11,8 @@
 
 namespace colossal::text::jinja {
 
-// The last token must have the kind `end`, as from split_into_tokens(). The cursor does not move
-// past this token.
+// Reads tokens one after the other. The last token must have the kind `end`, as from
+// split_into_tokens(). The cursor does not move past this token.
 class TokenStream {
  public:
   explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}

@@ -126,6 +126,7 @@ struct Extent {
   // twice counts twice.
   int64_t size = 1;
 };
+// Returns the extent of a value. Takes constant time, because a list or dict stores its extent.
 Extent extent_of(const Value& value);
 
 // A list, tuple or generator. A generator is the result of filters such as `map`: its elements are
@@ -146,6 +147,7 @@ bool equal(const Value& a, const Value& b);
 struct ValueHash {
   size_t operator()(const Value& value) const;
 };
+// Compares keys of a dict.
 struct ValueEqual {
   bool operator()(const Value& a, const Value& b) const { return equal(a, b); }
 };

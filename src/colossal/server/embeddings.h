@@ -38,9 +38,8 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
 
   // Called when the client has disconnected: cancels all texts.
   void abandon();
-  // The following functions require mutex_ to be locked.
   // Submits the texts from next_ to `end` - 1. If the engine refuses one, cancels all and throws
-  // ApiError.
+  // ApiError. This and the following functions require mutex_ to be locked.
   void submit_until(size_t end);
   void cancel_all();
   // Sends the response.

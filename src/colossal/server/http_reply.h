@@ -9,7 +9,7 @@
 
 namespace colossal::server {
 
-// Keeps the connection alive.
+// The response to one request. Shares ownership of the connection.
 class HttpReply : public Reply {
  public:
   // request: number of the request in the connection, from 1.

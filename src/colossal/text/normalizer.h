@@ -23,9 +23,8 @@ class Normalizer {
 
   // Returns true if there are no steps.
   bool changes_nothing() const { return steps_.empty(); }
-  // Returns the normalized text. text: valid UTF-8. Returns "" for an empty text. Throws
-  // ConfigError if a regular expression exceeds its limits (see Regex::search()) or a charsmap is
-  // broken.
+  // Returns the normalized text. text: valid UTF-8. Throws ConfigError if a regular expression
+  // exceeds its limits (see Regex::search()) or an index in a charsmap is out of range.
   std::string normalize(std::string_view text, RegexScratch& scratch) const;
 
  private:

@@ -1,4 +1,4 @@
-// Interactive chat in the terminal.
+// Interactive chat in the terminal: `colossal generate --chat`.
 #pragma once
 
 #include "colossal/cluster/signal_queue.h"
@@ -8,10 +8,10 @@
 namespace colossal::cli {
 
 // Reads one message per line from stdin and streams the answers to stdout, until /exit or the end
-// of input. /reset clears the conversation; Ctrl-C stops the current answer. SIGINT must be blocked
-// in all threads (cluster::SignalQueue), because chat() takes it from `interrupts`. request:
-// sampling options and greatest length of each answer. Throws ConfigError if the model has no chat
-// template.
+// of input. /reset clears the conversation; Ctrl-C stops the current answer.
+// interrupts: a queue of SIGINT, created before other threads start. request: options of each
+// answer, such as sampling and the maximum of new tokens. Throws ConfigError if the model has no
+// chat template.
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,
           const serve::Request& request);
 

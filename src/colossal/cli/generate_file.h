@@ -1,4 +1,4 @@
-// Batch generation: completes the prompts of a file.
+// Batch generation: completes the prompts of a jsonl file (`colossal generate --input`).
 #pragma once
 
 #include <string>
@@ -9,24 +9,26 @@
 
 namespace colossal::cli {
 
+// The arguments of generate_file().
 struct GenerateFile {
-  std::string input, output;  // jsonl files
-  // Options of all requests, except the prompt. The answer to prompt i (from 0) is drawn with the
-  // seed sampling.seed + i.
+  std::string input, output;  // paths of jsonl files
+  // Options of all requests; its prompt and callbacks are not used. The answer to prompt i (from 0)
+  // is drawn with the seed request.sampling.seed + i.
   serve::Request request;
-  std::vector<std::string> stop;  // stop strings
+  std::vector<std::string> stop;  // texts that end an answer
 };
 
-// Reads lines {"prompt": "..."} or {"messages": [...]} from the input; skips blank lines. Writes
-// each line to the output, in the same order, with the fields "completion", "completion_tokens",
-// "finish_reason" and, if requested, "logprobs" added; in beam search also "beams", all texts with
-// scores. Shows progress on stderr. Throws ConfigError, which names file and line, for an invalid
-// prompt; Error if a request fails; IoError.
+// Completes each line {"prompt": "..."} or {"messages": [...]} of the input; skips blank lines.
+// Writes the lines to the output in the order of the input. Each output line is the input line with
+// the fields "completion", "completion_tokens", "finish_reason" and, if requested, "logprobs"
+// added. In beam search, "beams" is added, too: all texts with their scores. Shows progress on
+// stderr.
+// Throws ConfigError naming file and line for an invalid prompt, Error if a request fails, IoError.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what);
 
-// Returns the number of prompts in the file. Throws ConfigError, which names file and line, for an
-// invalid line; IoError if the file cannot be read.
+// Returns the number of prompts in the file. Throws ConfigError naming file and line for an invalid
+// line, IoError if the file cannot be read.
 int64_t count_prompts(const std::string& input);
 
 }  // namespace colossal::cli

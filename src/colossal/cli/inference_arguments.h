@@ -1,5 +1,6 @@
-// Arguments shared by the commands that use a trained model: configuration keys, named as in
-// run.toml, and functions that open the model.
+// Arguments shared by the commands that use a trained model (generate, serve, evaluate, convert),
+// and functions that open the model. An argument is a command-line option such as --adapter, or a
+// configuration key that is named as in run.toml.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,55 +21,58 @@
 
 namespace colossal::cli {
 
-// Keys for a model on a single rank.
+// Configuration keys for a model on one rank.
 struct InferenceConfig {
-  std::string compute = "auto";
-  memory::Offload offload_parameters = "none";
-  int64_t table_rows = 0;
-  std::string nvme_path;
-  std::optional<int64_t> threads;
+  std::string compute = "auto";                 // precision.compute
+  memory::Offload offload_parameters = "none";  // memory.offload_parameters
+  int64_t table_rows = 0;                       // memory.table_rows
+  std::string nvme_path;                        // memory.nvme_path
+  std::optional<int64_t> threads;               // train.threads; nullopt: all cores
 };
 
-// Keys for a model that is partitioned over ranks.
+// Configuration keys for a model that is partitioned over ranks.
 struct ModelRanksConfig : InferenceConfig {
-  ParallelConfig parallel;
+  ParallelConfig parallel;  // parallel.*
 };
 
 // The values of --quantize and --quantize-group.
 struct QuantizeArguments {
-  std::string type = "auto";
-  std::optional<int64_t> group;
+  std::string type = "auto";     // auto, none, int8, int4, fp8 or int8-dynamic
+  std::optional<int64_t> group;  // nullopt: not given
 };
 
-// How linear weights are stored on the device.
+// How the weights of linear layers are stored on the device.
 struct WeightBits {
   // How weights are quantized while they are read; nullopt: they are not.
   std::optional<ops::Quantization> quantization;
-  // Whether weights that the folder stores quantized stay quantized; see serve::InferenceOptions.
+  // Whether weights that the folder stores quantized stay quantized. If false, they are
+  // dequantized. Used only if `quantization` is nullopt. See serve::InferenceOptions.
   bool as_stored = false;
 };
 
 // The values of --speculate, --draft and --num-drafts.
 struct SpeculationArguments {
-  std::string kind = "none";
-  std::string draft;  // folder of the draft model or draft head
-  int64_t drafts = 4;
+  std::string kind = "none";  // none, lookup or eagle
+  std::string draft;          // folder of the draft model or draft head; empty: none
+  int64_t drafts = 4;         // draft tokens per step
 };
 
-// An opened draft model, and the engine's options for speculative decoding.
+// An opened draft model or draft head, and the engine's options for speculative decoding. Must
+// outlive the engine.
 struct OpenedSpeculation {
-  std::unique_ptr<serve::InferenceModel> model;  // null: no draft model
+  std::unique_ptr<serve::InferenceModel> model;  // null: none
   serve::Speculation speculation;
 };
 
-// Adds the option --kv-type. int8: set to whether the type is int8.
+// Adds the option --kv-type, the type of cached keys and values: auto or int8. The option sets
+// `int8` to true for int8, to false for auto.
 void add_key_value_type(CLI::App& command, bool& int8);
 
 // Adds --speculate, --draft and --num-drafts.
 void add_speculation(CLI::App& command, SpeculationArguments& arguments);
 
-// Reads the model or head in the folder of --draft, if given, with `bits` as for the model itself.
-// Throws ConfigError, IoError.
+// Reads the draft model or draft head in the folder of --draft, if given. bits: as for the model
+// itself. Throws ConfigError, IoError.
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
                                    const WeightBits& bits);
@@ -79,17 +83,21 @@ void log_acceptance_rate(const serve::Engine& engine);
 // Adds --quantize and --quantize-group.
 void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 
-// Returns the quantization of a type name. group: inputs per scale; nullopt: the default of the
-// type. Throws ConfigError, listing the supported values, if type or group is unsupported.
+// Returns the quantization that `type`, a value of --quantize other than auto and none, names.
+// group: input features that share a scale, 0: all; nullopt: the default of the type. Throws
+// ConfigError, listing the supported values, if `type` or `group` is unsupported.
 ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group);
-// Throws ConfigError as resolve_quantization() does, and for --quantize-group without --quantize.
+// Returns what --quantize and --quantize-group ask for. Throws ConfigError under the conditions of
+// resolve_quantization(), and if --quantize-group is given without --quantize.
 WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
 
-// Add the keys of a config to `schema`, which then writes values to `config`.
+// Add the keys of a config to `schema`. When `schema` reads values, it writes them to `config`,
+// which must outlive it.
 void describe(ConfigSchema& schema, InferenceConfig& config);
 void describe(ConfigSchema& schema, ModelRanksConfig& config);
 
-// Returns the help text of the keys of a config.
+// Returns the help text of the keys of a config. Config: InferenceConfig or a class derived from it
+// that has a describe().
 template <class Config>
 std::string help_of_keys() {
   Config config;
@@ -109,52 +117,53 @@ Config parse_flags(const std::vector<std::string>& flags) {
   return config;
 }
 
-// Validates the config without reading a file, and sets the number of this process's compute
-// threads. Throws ConfigError.
+// Validates the config without reading files, and sets the number of threads that this process
+// computes with. Throws ConfigError.
 void prepare(const InferenceConfig& config);
-// Likewise for a rank of several, which share the cores of a host.
+// Like prepare(config), for one of several ranks: the ranks of a host share its cores.
 void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
 
-// Adds the option --ranks. what: its help text, a sentence without the final period.
+// Adds the option --ranks. what: the beginning of its help text, a sentence without the final
+// period.
 void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
                       const std::string& what =
                           "Hold the model on this many ranks of this machine, "
                           "parallel.tp x parallel.pp [1]");
 
-// Returns the specification of the model in a folder, with an adapter. purpose: for the error
-// message, what the weights are needed for ("generate"). adapter: folder of an adapter, or empty.
-// Throws ConfigError if the folder is no model folder or has no weights.
+// Returns the specification of the model in a folder. purpose: what the weights are needed for,
+// such as "generate"; for the error message. adapter: folder of an adapter to apply; empty: none.
+// Throws ConfigError if `folder` is not a model folder or has no weights.
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& purpose,
                                                  const std::string& adapter = "");
 
-// Returns the folder of the tokenizer: the adapter's folder if it has a tokenizer, else the
-// model's.
+// Returns the folder with the tokenizer: `adapter` if this folder has a tokenizer, else `model`.
 std::string tokenizer_folder(const std::string& model, const std::string& adapter);
 
 // Adds the option --adapter.
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
-// Returns the dtype of weights and activations that precision.compute stands for.
+// Returns the dtype of weights and activations that precision.compute selects.
 at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
                                     const InferenceConfig& config);
 
-// Reads the model's weights. Logs their size if they are quantized, and their tiers if some are
-// stored off the device.
+// Reads the model's weights. progress: called with the number of tensors read so far and of all
+// tensors. Logs the size of the weights if they are quantized, and their tiers if some are stored
+// off the device.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const WeightBits& bits = {},
     std::function<void(int64_t done, int64_t total)> progress = {});
 
-// Likewise, for a model partitioned over `ranks`; connects the ranks first. Only the first rank
-// logs and calls `progress`. strategy: resolved from parallel.*. Collective.
+// Like open_model(), but connects `ranks` and partitions the model over them. strategy: resolved
+// from parallel.*. Only the first rank logs and calls `progress`. Collective.
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
     const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},
     const std::function<void(int64_t done, int64_t total)>& progress = {});
 
-// Returns `options` with the type and device of the model, and with a idle_message_interval that
-// suits parallel.timeout.
+// Returns `options` with the type and device of the model, and with an idle_message_interval of at
+// most a quarter of parallel.timeout.
 serve::EngineOptions engine_options(const serve::InferenceModel& model,
                                     const ModelRanksConfig& config,
                                     serve::EngineOptions options = {});

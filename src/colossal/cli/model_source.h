@@ -9,22 +9,24 @@
 
 namespace colossal::cli {
 
-// Whether the path names a GGUF file.
+// Returns true if the path has the extension .gguf.
 bool is_gguf(const std::filesystem::path& path);
 
 // Provides a Hugging Face folder for the argument. A GGUF file is converted to a folder in $TMPDIR,
-// which the destructor removes; keep the object until the weights are read. Throws ConfigError if
-// the file does not exist or its architecture is unsupported; IoError.
+// which the destructor removes: keep the object until the weights are read.
 class ModelSource {
  public:
+  // given: the argument. Throws ConfigError if the GGUF file does not exist or its architecture is
+  // unsupported, IoError.
   explicit ModelSource(const std::string& given);
 
   const std::string& folder() const { return folder_; }
-  // The model's name in requests: the name of the folder, or the file's name without its extension.
+  // Returns the default name of the model in requests: the name of the folder, or of the file
+  // without its extension.
   const std::string& name() const { return name_; }
 
  private:
-  std::optional<TemporaryFolder> temporary_;
+  std::optional<TemporaryFolder> temporary_;  // for a GGUF file
   std::string folder_, name_;
 };
 

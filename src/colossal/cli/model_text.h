@@ -1,4 +1,5 @@
-// Text for a model, given on the command line.
+// Options of the commands that read text for a model (evaluate, convert --calibrate): --data,
+// --tokenizer and --sequence-length.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,16 @@
 
 namespace colossal::cli {
 
-// Resolves --sequence-length: returns `given` or, if there is none, the smaller of `most` and the
-// model's number of positions. Throws ConfigError if `given` is more than the positions.
+// Returns the number of tokens of a sequence: `given` (--sequence-length) or, if nullopt, the
+// smaller of `most` and the model's number of positions. Throws ConfigError if `given` exceeds the
+// number of positions.
 int64_t resolve_sequence_length(std::optional<int64_t> given, int64_t most,
                                 const models::ModelFacts& facts);
 
-// Opens --data: the files that match the patterns, tokenized. tokenizer: "bytes", a tokenizer.json,
-// or a folder with one. Throws ConfigError if the tokenizer has more tokens than the model's
-// vocabulary.
+// Opens and tokenizes the files of --data. patterns: paths or patterns of paths. tokenizer:
+// "bytes", the path of a tokenizer.json, or a folder with a tokenizer.json. config: how files
+// become text. threads: nullopt: one per core. Throws ConfigError if the tokenizer has more tokens
+// than the model's vocabulary.
 data::Corpus open_model_text(const std::vector<std::string>& patterns, const std::string& tokenizer,
                              const models::ModelFacts& facts, const DataConfig& config,
                              std::optional<int64_t> threads);

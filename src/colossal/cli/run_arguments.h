@@ -1,5 +1,5 @@
-// The arguments of `train` and `plan`: a run.toml, flags that override its keys, and the number of
-// ranks.
+// The arguments of `train`, `tune` and `plan`: a run.toml, flags that override its keys, and the
+// number of ranks.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,32 +12,38 @@
 
 namespace colossal::cli {
 
+// The arguments as given.
 struct RunArguments {
-  std::string file;
-  std::optional<int> ranks;
+  std::string file;                // path of the run.toml
+  std::optional<int> ranks;        // --ranks; nullopt: not given
   std::vector<std::string> flags;  // --section.key=value
 
-  // Returns the ranks given, or 1. Throws ConfigError for less than 1 or more than a million.
+  // Returns `ranks`, or 1 if not given. Throws ConfigError if `ranks` is less than 1 or more than
+  // 2^20.
   int num_ranks() const;
 };
 
-// Adds the argument run.toml, and the option --ranks with the given help text. Keys of run.toml are
-// accepted as flags and described in the help.
+// Adds the argument run.toml and the option --ranks. ranks_help: help text of --ranks. The command
+// then accepts the keys of run.toml as flags, and its help lists the keys. The command's callback
+// must store the flags: arguments.flags = command.remaining().
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help);
 
+// The configuration of a run.
 struct GivenConfig {
   RunConfig config;
-  std::set<std::string> keys;  // keys set by the file or a flag
+  std::set<std::string> keys;  // keys that the file or a flag sets
 };
 
-// Reads the file and applies the flags. Throws ConfigError.
+// Reads the file and applies the flags, for `train` and `plan`. Throws ConfigError naming an
+// invalid key or value, or an unreadable file.
 GivenConfig read_config(const RunArguments& arguments);
 
-// Whether the memory of this host bounds what its ranks may take if no memory budget is configured.
+// Whether the memory of this host limits what its ranks may use, if no memory budget is configured.
+// not_a_limit: for a plan of a job that may run on another machine.
 enum class HostMemory { is_limit, not_a_limit };
 
-// Resolves the job for `ranks` ranks, of which `local_ranks` are on this machine. Throws
-// ConfigError.
+// Returns the job for `ranks` ranks, of which `local_ranks` are on this host. Throws ConfigError if
+// the configuration does not fit the ranks or the machine.
 Job resolve(const GivenConfig& given, int ranks, int local_ranks,
             HostMemory memory = HostMemory::is_limit);
 

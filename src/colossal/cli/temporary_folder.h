@@ -1,4 +1,4 @@
-// A temporary folder that is removed when the process ends, even if it is killed.
+// A temporary folder that is removed when the process ends, even if the process is killed.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,13 @@
 
 namespace colossal::cli {
 
-// The constructor creates a folder in $TMPDIR; the destructor removes it with all contents. A guard
-// process waits until this process ends, and removes the folder if a signal has killed this
-// process.
+// The constructor creates a folder in $TMPDIR; the destructor removes the folder with its contents.
+// A guard process waits until this process ends, and removes the folder if the destructor did not
+// run.
 class TemporaryFolder {
  public:
-  TemporaryFolder();  // throws IoError
+  // Throws IoError if the folder or the guard process cannot be created.
+  TemporaryFolder();
   ~TemporaryFolder();
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -21,7 +22,8 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
-  cluster::GuardProcess guard_;  // closing its pipe tells the guard that this process has ended
+  // The guard waits for the end of a pipe, which closes when this process ends.
+  cluster::GuardProcess guard_;
 };
 
 }  // namespace colossal::cli

@@ -13,25 +13,30 @@
 
 namespace colossal::cli {
 
+// A run as the subcommand has read it.
 struct TrainingRun {
-  std::vector<std::string> words;  // the subcommand, e.g. {"tune", "dpo"}
+  std::vector<std::string> words;  // the subcommand, such as {"tune", "dpo"}
+  // The arguments from which the run was read. run_training() starts other ranks with `words`, the
+  // file and the flags.
   RunArguments arguments;
   GivenConfig given;
-  // Settings that must be equal on all ranks, besides those of the config.
+  // Settings that must be equal on all ranks, in addition to those of the config.
   comm::Settings settings = {};
-  MakeTask make_task;
-  std::function<Job(const Job&)> fit_memory = plan::fit_memory;  // see TrainingHooks
-  // Returns, for messages, the name of what computes while a job's updates run (a sampler) and the
-  // setting that turns it off; empty if nothing does. Such work takes as many threads as the
-  // updates, and groups of its own.
+  MakeTask make_task;  // makes what a rank trains: pretraining or a tuning method
+  // See TrainingHooks::fit_memory.
+  std::function<Job(const Job&)> fit_memory = plan::fit_memory;
+  // Returns the name of what computes while the optimizer updates weights (a sampler), and the
+  // setting that turns it off, for messages; "" if nothing does. Such work needs as many threads as
+  // the updates, and communication groups of its own.
   std::function<std::string(const Job&)> concurrent_work = [](const Job&) { return ""; };
 };
 
-// Reads the run's configuration. Called once in each process of the run.
+// Reads the run's configuration. Called once in each process of the run. Throws ConfigError.
 using ReadRun = std::function<TrainingRun(const RunArguments&)>;
 
-// Runs the job: as one rank if a launcher started this process, else on all ranks. Returns the exit
-// code.
+// Runs the job and returns the exit code (ExitCode). If a launcher started this process, runs its
+// rank. Otherwise runs all ranks: one rank in this process, several ranks in child processes. Call
+// before the process has other threads. Throws Error if the run fails in this process.
 int run_training(const RunArguments& arguments, const ReadRun& read);
 
 }  // namespace colossal::cli

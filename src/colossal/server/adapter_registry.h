@@ -1,5 +1,5 @@
-// The adapters that requests select by name. Adapters can be loaded and unloaded while the server
-// runs.
+// The adapters of a server, which requests select by name. Adapters can be loaded and unloaded
+// while the server runs.
 #pragma once
 
 #include <cstdint>
@@ -15,43 +15,48 @@
 
 namespace colossal::server {
 
+// A loaded adapter.
 struct ServedAdapter {
-  std::string name;
+  std::string name;  // the field `model` of requests that use it
   std::filesystem::path folder;
-  int64_t created = 0;  // seconds since 1970
-  // Shared with running requests, so that it outlives unload().
+  int64_t created = 0;  // time of loading, in seconds since 1970
+  // Shared with running requests, so that the weights outlive unload().
   std::shared_ptr<const nn::AdapterWeights> weights;
 };
 
-// Thread-safe. find() does not block while an adapter is being read.
+// The loaded adapters by name. Thread-safe. find() does not block while an adapter is being read.
 class AdapterRegistry {
  public:
+  // Reads the adapter in a folder; throws Error if it cannot.
   using Load =
       std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
-  AdapterRegistry() = default;  // an empty registry that accepts no adapters
-  // load: reads an adapter. most: how many adapters may be loaded at once.
+  // An empty registry: load() always throws.
+  AdapterRegistry() = default;
+  // most: maximum number of adapters that are loaded at once.
   AdapterRegistry(Load load, size_t most) : load_(std::move(load)), most_(most) {}
 
-  // Reads an adapter and adds it. replace: an adapter with this name may exist and is then
-  // replaced. Throws ApiError 400 if the name is in use (unless `replace`), if `most` adapters are
-  // loaded already, or if the folder cannot be read.
+  // Reads the adapter in `folder` and adds it under `name`. replace: if the name is in use, replace
+  // its adapter. Throws ApiError 400 if the name is in use (unless `replace`), if `most` adapters
+  // are already loaded, or if the adapter cannot be read.
   void load(const std::string& name, const std::filesystem::path& folder, bool replace = false);
-  // Throws ApiError 404 if no adapter has this name.
+  // Removes an adapter. Throws ApiError 404 if no adapter has this name.
   void unload(const std::string& name);
-  // Returns nullopt if no adapter has this name.
+  // Returns the adapter of this name; nullopt if there is none.
   std::optional<ServedAdapter> find(const std::string& name) const;
-  std::vector<ServedAdapter> all() const;  // in order of loading
+  // Returns all adapters in order of loading.
+  std::vector<ServedAdapter> all() const;
 
  private:
-  // Requires mutex_ to be locked. Returns whether the name is in use, so that the adapter replaces
-  // another; throws ApiError 400 as load() does.
+  // Requires mutex_ to be locked. Returns true if the name is in use and its adapter is to be
+  // replaced, false if an adapter is to be added. Throws ApiError 400 under the conditions of
+  // load().
   bool check_place(const std::string& name, bool replace) const;
 
   const Load load_;
   const size_t most_ = 0;
-  std::mutex loading_;  // serializes load()
-  mutable std::mutex mutex_;
+  std::mutex loading_;        // held by load(), so that one adapter is read at a time
+  mutable std::mutex mutex_;  // guards adapters_
   std::vector<ServedAdapter> adapters_;
 };
 

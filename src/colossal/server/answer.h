@@ -1,5 +1,5 @@
-// One answer to a prompt while it is generated: converts tokens to text, ends it at a stop string,
-// and finds tool calls.
+// One answer to a prompt while the engine generates it: converts tokens to text, ends the text at a
+// stop string, and finds tool calls.
 #pragma once
 
 #include <optional>
@@ -13,41 +13,45 @@
 
 namespace colossal::server {
 
-// A token with its log-probability, the most likely alternatives, and the position of its text.
+// A token of the answer with what the response says about its log-probability.
 struct LoggedToken {
-  // nullopt for the first token of a prompt, which has no log-probability
+  // Log-probability and the most likely alternatives; nullopt for the first token of a prompt,
+  // which has no log-probability.
   std::optional<serve::GeneratedToken> token;
-  int32_t id = 0;
-  int64_t offset = 0;  // where its text begins, in characters of the answer
+  int32_t id = 0;      // token id
+  int64_t offset = 0;  // where the token's text begins, in characters of the answer
 };
 
-// What a stream adds to a tool call.
+// What was added to one tool call.
 struct CallDelta {
-  size_t index = 0;                 // number of the call in the answer
-  std::string id;                   // set only in the first part of a call
-  std::optional<std::string> name;  // set only in the first part of a call
-  std::string arguments;
+  size_t index = 0;                 // index of the call in the answer
+  std::string id;                   // identifies the call in the API; set only when the call begins
+  std::optional<std::string> name;  // name of the tool; set only when the call begins
+  std::string arguments;            // the next part of the JSON text of the arguments
 };
 
 // What was added to an answer since the last take_delta().
 struct AnswerDelta {
-  std::string text;
+  std::string text;  // text outside of tool calls
   std::vector<CallDelta> calls;
   std::vector<LoggedToken> logged;  // only if log-probabilities are requested
   std::vector<int32_t> tokens;      // only if token ids are requested
   bool empty() const { return text.empty() && calls.empty() && logged.empty() && tokens.empty(); }
 };
 
-// Not thread-safe. The arguments of the constructor must outlive it.
+// Collects the tokens of one answer. Not thread-safe. The arguments of the constructor must outlive
+// the answer.
 class Answer {
  public:
   Answer(const GenerationRequest& request, const GenerationRequest::Prompt& prompt,
          const ServedModel& model);
 
-  // Begins the answer with its prompt, for the option `echo`. tokens: log-probabilities of the
-  // prompt's tokens (from serve::Request::on_prompt), or empty if none are requested.
+  // Begins the answer with the text of its prompt, for the option `echo`. tokens: log-probabilities
+  // of the prompt's tokens, as serve::Request::on_prompt receives them; empty if none are
+  // requested.
   void echo(const std::vector<std::optional<serve::GeneratedToken>>& tokens);
-  // Stores the log-probabilities of the prompt's tokens, if requested.
+  // Stores the log-probabilities of the prompt's tokens, for the option `prompt_logprobs`. tokens:
+  // one entry for each token; nullopt for the first.
   void take_prompt(std::vector<std::optional<serve::GeneratedToken>> tokens) {
     prompt_logprobs_ = std::move(tokens);
   }
@@ -55,33 +59,42 @@ class Answer {
     return prompt_logprobs_;
   }
   const GenerationRequest::Prompt& prompt() const { return prompt_; }
-  // Mean log-probability of the generated tokens, if requested: the score by which `best_of`
-  // chooses.
+  // Returns the mean log-probability of the generated tokens, by which `best_of` ranks answers.
+  // Returns 0 if there are no tokens or no log-probabilities are requested.
   double mean_logprob() const {
     return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
   }
-  // Adds a generated token. Returns false if the answer is complete, because a stop string was
-  // found, or because a tool call ended and the request allows only one.
+  // Adds a generated token. Returns false if the answer is complete: a stop string was found, or a
+  // tool call has ended and the request allows only one.
   bool take(const serve::GeneratedToken& token);
-  // Ends the answer. Text that was held back because a stop string might follow becomes part of it.
+  // Ends the answer. Text that was held back, because it might have begun a stop string or a tool
+  // call, is added to the answer. reason: why the engine ended.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
-  // "stop", "length" or "tool_calls"; valid after finish().
+  // Returns "stop", "length" or "tool_calls". Call after finish().
   const char* finish_reason() const;
+  // Returns the engine's token counts and times. Call after finish().
   const serve::Usage& usage() const { return usage_; }
+  // Returns the number of generated tokens.
   int64_t num_tokens() const { return num_tokens_; }
+  // Returns what was added since the last call.
   AnswerDelta take_delta();
   // For streams: like take_delta(), but returns an empty delta until there is text, a tool call or
-  // the end, so that log-probabilities are sent with the text they belong to.
+  // the end of the answer. Log-probabilities are thus sent together with the text of their tokens.
   AnswerDelta take_delta_if_text();
 
-  bool role_sent = false;  // in a chat stream: first_event() has been sent
+  // In a chat stream: CompletionJson::first_event() was sent for this answer.
+  bool role_sent = false;
 
  private:
+  // Adds decoded text: first to stop_, and what stop_ releases to calls_.
   void append(std::string_view text);
+  // Adds text that does not contain a stop string.
   void give(std::string text);
+  // Adds content and calls to delta_.
   void give(text::ParsedText parsed);
+  // Adds a token to delta_.logged, if log-probabilities are requested.
   void log(std::optional<serve::GeneratedToken> token, int32_t id);
 
   const GenerationRequest& request_;
@@ -91,7 +104,7 @@ class Answer {
   serve::StopStrings stop_;
   text::ToolCallParser calls_;
   AnswerDelta delta_;
-  int64_t length_ = 0;  // characters so far, held-back text included
+  int64_t length_ = 0;  // characters so far, including text that is held back
   int64_t num_tokens_ = 0;
   double sum_of_logprobs_ = 0;
   std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;

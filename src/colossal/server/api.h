@@ -1,4 +1,5 @@
-// The HTTP routes of the server (OpenAI API).
+// The HTTP routes of the server: OpenAI's API, vLLM's routes for adapters and tokens, metrics, and
+// the chat page.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 
 namespace colossal::server {
 
+// Access settings of the API.
 struct ApiOptions {
   // If not empty, clients must send "Authorization: Bearer KEY" with this key on all routes except
   // /health and the chat page.
@@ -26,39 +28,48 @@ struct ApiOptions {
   bool adapter_loading = false;
 };
 
+// Routes requests to their handlers. Unless noted otherwise, not thread-safe.
 class Api {
  public:
   explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
-  // Starts answering requests; before this call, requests for anything but the chat page get status
-  // 503 with Retry-After. The arguments must outlive all answers.
+  // Starts answering requests. Before this call, all routes except the chat page answer with status
+  // 503 and Retry-After. Call once. The arguments must outlive all answers.
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
-  // From now on, new requests get status 503; running requests continue.
+  // From now on, new requests get status 503; running requests continue. Thread-safe.
   void begin_draining() { draining_ = true; }
-  // While paused (the engine is being restarted), new requests get status 503.
+  // While `paused`, because the engine is being restarted, new requests get status 503.
+  // Thread-safe.
   void pause(bool paused) { paused_ = paused; }
-  // Waits until all adapter loads that have begun are over. Call on the server's thread, or after
-  // that thread has ended.
+  // Waits until all adapters that are being loaded are loaded. Call on the server's thread, or
+  // after that thread has ended.
   void finish_loading() { loads_.clear(); }
 
-  // Handles a request. Called on the server's thread. An ApiError is sent to the client, not
-  // thrown.
+  // Handles a request: sends a response through `reply`, now or later from another thread. Call on
+  // the server's thread. An ApiError is sent to the client, not thrown.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
 
  private:
   struct Route;
   using Action = void (Api::*)(const HttpRequest&, const std::shared_ptr<Reply>&);
 
+  // Returns the route of the request. Throws ApiError 404 or 405 if there is none.
   static const Route* find_route(const HttpRequest& request);
+  // Throws ApiError 401 unless the request has the key of ApiOptions.
   void authorize(const HttpRequest& request) const;
+  // Throws ApiError 503 before begin_serving(), while draining and while paused.
   void require_ready() const;
+  // Logs each name of an unknown request field once.
   void note_unknown(const std::vector<std::string>& fields);
 
+  // Each function with a Reply handles one route.
   void page(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void health(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void metrics(const HttpRequest&, const std::shared_ptr<Reply>& reply);
   void models(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  Json describe_model(const ServedAdapter* adapter) const;  // null: the base model
+  // Returns the entry of the model list for an adapter; for the base model if `adapter` is null.
+  Json describe_model(const ServedAdapter* adapter) const;
+  // Throws ApiError 403 unless ApiOptions::adapter_loading.
   void require_adapter_loading() const;
   void load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
@@ -73,8 +84,8 @@ class Api {
   serve::Engine* engine_ = nullptr;
   Metrics* metrics_ = nullptr;
   std::atomic<bool> ready_ = false, draining_ = false, paused_ = false;
-  std::set<std::string> noted_fields_;
-  std::vector<std::future<void>> loads_;  // adapters being loaded
+  std::set<std::string> noted_fields_;    // unknown fields that were logged
+  std::vector<std::future<void>> loads_;  // adapters that are being loaded
   RuleCache rules_;
 };
 

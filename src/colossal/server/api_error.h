@@ -1,4 +1,4 @@
-// An error response of the OpenAI API.
+// Errors that the server sends to a client as an error response of OpenAI's API.
 #pragma once
 
 #include <string>
@@ -7,16 +7,19 @@
 
 namespace colossal::server {
 
+// Thrown by the handlers of requests.
 struct ApiError : Error {
-  // status: HTTP status. parameter: the name of the invalid field of the request, or empty.
+  // status: HTTP status. parameter: name of the invalid field of the request; "" if the error
+  // concerns no field.
   ApiError(int status, const std::string& message, std::string parameter = "")
       : Error(message), status(status), parameter(std::move(parameter)) {}
 
   int status;
   std::string parameter;
-  int retry_after = 0;  // seconds; 0: no Retry-After header
+  int retry_after = 0;  // value of the header Retry-After, in seconds; 0: no such header
 
-  // {"error": {"message", "type", "param", "code"}}
+  // Returns the body of the response: {"error": {"message", "type", "param", "code"}}. "type"
+  // follows from the status; "param" is `parameter`, null if empty; "code" is the status.
   std::string json() const;
 };
 

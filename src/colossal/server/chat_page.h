@@ -1,3 +1,4 @@
+// The web page of the server's route "/".
 #pragma once
 
 #include <string>

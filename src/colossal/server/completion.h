@@ -1,4 +1,5 @@
-// Runs a completion or chat request from its submission to the last byte of its response.
+// Runs a completion or chat request from its submission to the engine to the last byte of its
+// response. Api creates one Completion for each request.
 #pragma once
 
 #include <chrono>
@@ -16,48 +17,64 @@
 
 namespace colossal::server {
 
-// Return errors to send. busy(): status 429, for a full queue. failure(): status 503 if the engine
-// cancelled a request because the server stops, 500 if the request failed.
+// Return errors to send. busy(): status 429, for a full queue. failure(): for an engine request
+// that ended with `reason`; status 503 if the engine cancelled it because the server stops, else
+// 500 with `message`.
 ApiError busy();
 ApiError failure(serve::FinishReason reason, const std::string& message);
 
+// Owns the answers of one request. The callbacks that it passes to the engine keep it alive. Must
+// be owned by a std::shared_ptr.
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
+  // model, engine, metrics: must outlive the object.
   Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
              Metrics& metrics, std::shared_ptr<Reply> reply);
 
-  // Submits all prompts to the engine. The engine calls back on its own thread, and the callbacks
-  // keep this object alive. Throws ApiError 429 if the queue is full, 503 if the engine has lost a
-  // rank, 400 if the engine rejects a prompt; in these cases, cancels all prompts.
+  // Submits all prompts to the engine, which calls back on the engine's thread. Call once. Throws
+  // ApiError 429 if the queue is full, 503 if the engine has lost a rank, 400 if the engine rejects
+  // a prompt. If it throws, all prompts are cancelled.
   void start();
-  // Called when the client has disconnected: cancels all prompts.
+  // Cancels all prompts. Called when the client has disconnected.
   void abandon();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // Called on the engine's thread. which: index of the answer in answers_; in beam search, of the
-  // prompt's first answer.
+  // The callbacks of the engine, called on the engine's thread. which: index in answers_; in beam
+  // search, of the prompt's first answer. take_token() returns false to end the answer.
   void take_prompt(size_t which, const std::vector<std::optional<serve::GeneratedToken>>& tokens);
   bool take_token(size_t which, const serve::GeneratedToken& token);
-  // The n best texts become answers_[first] to answers_[first + n - 1].
+  // Takes the result of a beam search, best text first. The n best texts become answers_[first] to
+  // answers_[first + n - 1].
   void take_beams(size_t first, const std::vector<serve::BeamText>& texts);
+  // Called when an engine request has ended: one answer, or in beam search the n answers of a
+  // prompt.
   void finish(size_t which, serve::FinishReason reason, const serve::Usage& usage,
               const std::string& error);
   void finish_answer(size_t which, serve::FinishReason reason, const serve::Usage& usage);
   bool is_beam_search() const { return request_.beams.width > 1; }
 
+  // Returns the request to the engine for answers_[which].
   serve::Request engine_request(size_t which);
   void submit_all();
   void cancel_all();
+  // Sends, as an event of the stream, what was added to answers_[which].
   void write_delta(size_t which);
+  // Sends an event; before `submitted_`, adds it to held_events_ instead.
   void write_event(const Json& event);
+  // Sends the response, or the end of the stream, when all answers are complete.
   void finish_all();
   void finish_stream();
+  // Sends an error and cancels all prompts.
   void fail(const ApiError& error);
   TokenCounts counts() const;
+  // Returns the index of the prompt of answers_[which].
   size_t prompt_of(size_t which) const { return which / static_cast<size_t>(request_.best_of); }
+  // Returns the indices of the answers to send: n of each prompt. If best_of > n, these are the n
+  // answers with the highest mean log-probability, best first.
   std::vector<size_t> best_answers() const;
+  // Logs the end of the request with its token counts.
   void log_end(const char* outcome) const;
 
   const GenerationRequest request_;
@@ -66,19 +83,23 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Metrics& metrics_;
   std::shared_ptr<Reply> reply_;
   CompletionJson json_;
-  std::vector<Answer> answers_;  // best_of answers per prompt
+  // best_of answers for each prompt (n in beam search), in order of the prompts.
+  std::vector<Answer> answers_;
   const Clock::time_point start_ = Clock::now();
-  std::vector<Clock::time_point> last_token_;      // time of the last token of each answer
-  std::vector<serve::FinishReason> beam_reasons_;  // finish reason of each answer, in beam search
+  // By answer: when its last token came.
+  std::vector<Clock::time_point> last_token_;
+  // By answer, in beam search: why its text ended.
+  std::vector<serve::FinishReason> beam_reasons_;
 
-  std::mutex mutex_;
-  std::vector<serve::RequestId> ids_;
-  size_t num_finished_ = 0;
-  // False: events are held back, because an exception in start() becomes an error response, which
-  // cannot follow events of a stream.
+  std::mutex mutex_;                   // guards answers_, last_token_ and the members below
+  std::vector<serve::RequestId> ids_;  // of the submitted engine requests
+  size_t num_finished_ = 0;            // complete answers
+  // start() has submitted all prompts. Until then events are held back: if start() throws, an error
+  // response is sent, which cannot follow events of a stream.
   bool submitted_ = false;
-  bool over_ = false;  // completed, rejected, failed or abandoned: nothing more is sent
-  std::vector<std::string> held_events_;  // events held back until submitted_
+  // The request is completed, rejected, failed or abandoned: nothing more is sent.
+  bool over_ = false;
+  std::vector<std::string> held_events_;  // events to send once submitted_
 };
 
 }  // namespace colossal::server

@@ -1,51 +1,65 @@
-// Formats responses as JSON of the OpenAI API.
+// Formats the responses of completion and chat requests as JSON of OpenAI's API.
 #pragma once
 
 #include "colossal/server/answer.h"
 
 namespace colossal::server {
 
-// Number of tokens in a response: of all prompts, of the parts of prompts found in the prefix
-// cache, and of all answers.
+// Numbers of tokens in a response.
 struct TokenCounts {
+  // prompt: of all prompts. cached: tokens of prompts that were found in the prefix cache.
+  // completion: of all answers.
   int64_t prompt = 0, cached = 0, completion = 0;
 };
 
-// The request and the model must outlive it.
+// Formats the responses to one request. The request and the model must outlive the object.
 class CompletionJson {
  public:
   CompletionJson(const GenerationRequest& request, const ServedModel& model);
 
+  // Returns the id of the response, such as "chatcmpl-...".
   const std::string& id() const { return id_; }
-  // choice(): returns one answer of a response that is not streamed. whole(): returns such a
-  // response with its choices.
+  // Returns one entry of "choices" in a response that is not streamed. index: position of the
+  // entry. all: the whole answer.
   Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
-  // Returns a list with one entry for each token of the answer's prompt: log-probability, rank and
-  // text of this token and of the most likely tokens; null for the first token.
+  // Returns the "prompt_logprobs" of a choice: a list with one entry for each token of the prompt.
+  // An entry has the log-probability, rank and text of this token and of the most likely tokens;
+  // null for the first token.
   Json prompt_logprobs(const Answer& answer) const;
+  // Returns a response that is not streamed, with its choices.
   Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
 
-  // Events of a streamed response. finish_reason: null until the answer ends.
-  Json first_event(int64_t index) const;  // in a chat: the role
+  // Returns the event that begins an answer of a chat stream: its role. index: of the answer.
+  Json first_event(int64_t index) const;
+  // Returns the event for what was added to an answer. finish_reason: null until the answer ends.
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
+  // Returns the event with the token counts, the last event of a stream.
   Json usage_event(const TokenCounts& counts) const;
 
+  // Returns the value of "usage".
   static Json usage(const TokenCounts& counts);
 
  private:
+  // Returns the fields that all responses begin with: id, object, created, model. streams: for an
+  // event.
   Json envelope(bool streams) const;
+  // Returns an event with one choice.
   Json event_of(Json choice) const;
   bool is_chat() const { return request_.kind == GenerationRequest::Kind::chat; }
+  // Returns the value of "logprobs"; null if none are requested.
   Json logprobs(const std::vector<LoggedToken>& logged) const;
   Json text_logprobs(const std::vector<LoggedToken>& logged) const;
   Json chat_logprobs(const std::vector<LoggedToken>& logged) const;
+  // Returns how log-probabilities name a token: its text, or "token_id:17" if requested.
+  // show_bytes: write a token that is not valid UTF-8 as "bytes:\x..".
   std::string token_text(int32_t token, bool show_bytes) const;
+  // Returns an entry of the log-probabilities of a chat.
   Json chat_token(int32_t token, double logprob) const;
 
   const GenerationRequest& request_;
   const ServedModel& model_;
   std::string id_;
-  int64_t created_;
+  int64_t created_;  // in seconds since 1970
 };
 
 }  // namespace colossal::server

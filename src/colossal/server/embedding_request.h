@@ -1,4 +1,4 @@
-// An embeddings request, parsed from JSON.
+// A request to /v1/embeddings, parsed from JSON.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,23 @@
 
 namespace colossal::server {
 
+// The validated fields of the request.
 struct EmbeddingRequest {
-  std::string model;                                  // the name in the request
+  std::string model;  // the field `model`; the base model's name if missing
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: no adapter
-  std::vector<std::vector<int32_t>> inputs;           // tokens of each text
+  std::vector<std::vector<int32_t>> inputs;           // token ids of each text
+  // How the hidden states of a text's tokens become one embedding.
   serve::Pooling pooling = serve::Pooling::last;
-  bool normalize = true;  // scales the embedding to L2 norm 1
-  bool base64 = false;    // response format: base64 of little-endian fp32; false: a JSON array
-  int priority = 0;
-  std::string cache_salt;
-  std::vector<std::string> unknown_fields;
+  bool normalize = true;  // scale the embedding to L2 norm 1
+  // Send an embedding as base64 of little-endian fp32; false: as a JSON array.
+  bool base64 = false;
+  int priority = 0;                         // see serve::Request
+  std::string cache_salt;                   // see serve::Request
+  std::vector<std::string> unknown_fields;  // names of fields that were ignored
 };
 
-// Throws ApiError if a field is invalid.
+// Parses the body of a request. Throws ApiError 400 if a field is invalid, 404 if the model is
+// unknown.
 EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& model);
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// A completion or chat request, parsed from JSON.
+// A request to /v1/completions or /v1/chat/completions, parsed from JSON.
 #pragma once
 
 #include <string>
@@ -12,63 +12,76 @@
 
 namespace colossal::server {
 
+// The validated fields of the request.
 struct GenerationRequest {
+  // Which of the two routes: /v1/completions or /v1/chat/completions.
   enum class Kind { text, chat };
+  // One prompt of the request.
   struct Prompt {
-    std::vector<int32_t> tokens;
-    std::string text;  // for `echo`
+    std::vector<int32_t> tokens;  // token ids
+    std::string text;             // for `echo`; empty for a chat
   };
 
   Kind kind = Kind::text;
-  std::string model;                                  // the name in the request
-  std::shared_ptr<const nn::AdapterWeights> adapter;  // adapter with that name; null: no adapter
-  std::vector<Prompt> prompts;
-  int64_t n = 1;  // answers per prompt
-  // answers generated per prompt; the n with the highest mean log-probability are returned
+  std::string model;  // the field `model`; the base model's name if missing
+  // The adapter of that name; null: the base model.
+  std::shared_ptr<const nn::AdapterWeights> adapter;
+  std::vector<Prompt> prompts;  // one for a chat
+  int64_t n = 1;                // answers returned for each prompt
+  // Answers generated for each prompt. The n answers with the highest mean log-probability are
+  // returned. In beam search: n.
   int64_t best_of = 1;
-  serve::BeamSearchOptions beams;  // if width > 1: the answers are the n best beams
-  serve::SamplingOptions sampling;
+  // If width > 1, the answers are the n best texts of a beam search.
+  serve::BeamSearchOptions beams;
+  serve::SamplingOptions sampling;  // the model's defaults where the request has no field
+  // The request has a seed; otherwise sampling.seed is random.
   bool has_seed = false;
-  int64_t max_new_tokens = 0;
-  std::vector<int32_t> end_tokens;
-  std::vector<std::string> stop;
-  bool include_stop = false;
-  bool skip_special_tokens = true;
-  bool echo = false;
-  int64_t logprobs = -1;         // see serve::Request
-  int64_t prompt_logprobs = -1;  // see serve::Request
-  // shows tokens with log-probabilities as "token_id:17" in place of their text
+  int64_t max_new_tokens = 0;       // for each answer
+  std::vector<int32_t> end_tokens;  // token ids that end an answer
+  std::vector<std::string> stop;    // texts that end an answer
+  bool include_stop = false;        // keep the stop text in the answer
+  bool skip_special_tokens = true;  // leave special tokens out of the answer's text
+  bool echo = false;                // begin the answer with the prompt
+  int64_t logprobs = -1;            // see serve::Request; -1: none
+  int64_t prompt_logprobs = -1;     // see serve::Request; -1: none
+  // In log-probabilities, write a token as "token_id:17" instead of its text.
   bool tokens_as_ids = false;
-  bool return_token_ids = false;
-  int priority = 0;
-  std::string cache_salt;
-  std::shared_ptr<CompiledRule> rule;  // constraint on the answers; null: none
-  ToolRequest tools;                   // for chat requests
-  bool stream = false;
-  bool include_usage = false;     // sends token counts in the last event of the stream
-  bool continuous_usage = false;  // sends token counts in each event
-  std::vector<std::string> unknown_fields;
+  bool return_token_ids = false;            // also return the token ids of the answer
+  int priority = 0;                         // see serve::Request
+  std::string cache_salt;                   // see serve::Request
+  std::shared_ptr<CompiledRule> rule;       // constraint on the answers; null: none
+  ToolRequest tools;                        // only for a chat
+  bool stream = false;                      // send the answer as server-sent events
+  bool include_usage = false;               // send token counts in the last event of the stream
+  bool continuous_usage = false;            // send token counts in each event
+  std::vector<std::string> unknown_fields;  // names of fields that were ignored
 };
 
-// Parse a request. Throw ApiError if a field is invalid.
+// Parse the body of a request. rules: compiles the constraint of the request. Throw ApiError 400 if
+// a field is invalid, 404 if the model is unknown.
 GenerationRequest read_completion_request(const Json& body, const ServedModel& model,
                                           RuleCache& rules);
 GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules);
 
-// Reads the options for the chat template from a chat or /tokenize request.
+// The following functions read single fields, also for requests of other routes. They throw
+// ApiError 400 if a field is invalid.
+//
+// Returns the options for the chat template from a chat or /tokenize request. tools: of this
+// request.
 text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools);
-// Reads the prompts in `field`: a string, a list of strings, a list of tokens, or a list of lists
-// of tokens.
+// Returns the prompts in the field `field`: a string, a list of strings, a list of token ids, or a
+// list of lists of token ids.
 std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
                                                     const char* field);
+// Returns the field "cache_salt"; "" if missing.
 std::string read_cache_salt(Fields& fields);
 
-// What the field `model` chooses: an adapter, or the base model (also if the field is missing).
+// What the field "model" selects: an adapter, or the base model, which is also the default.
 struct ModelChoice {
-  std::string name;
-  std::shared_ptr<const nn::AdapterWeights> adapter;  // null: none
+  std::string name;                                   // the field; the base model's name if missing
+  std::shared_ptr<const nn::AdapterWeights> adapter;  // null: the base model
 };
-// Throws ApiError 404 for an unknown name.
+// Reads the field "model". Throws ApiError 404 for an unknown name.
 ModelChoice choose_model(Fields& fields, const ServedModel& model);
 
 }  // namespace colossal::server

@@ -1,4 +1,5 @@
-// A client's connection, which handles one request at a time.
+// One client's connection to an HttpServer. It reads one request at a time, passes it to the
+// handler, and writes the response.
 #pragma once
 
 #include <atomic>
@@ -15,51 +16,64 @@
 
 namespace colossal::server {
 
-// State shared by the connections of a server. Used on the server's thread only; the counters are
-// atomic, because the destructor of a connection, which changes them, may run on another thread, if
-// an answer holds the connection last.
+// What the connections of a server share. Used on the server's thread. The counters are atomic
+// because the destructor of a connection changes them: if a reply is the last owner of the
+// connection, the destructor may run on another thread.
 struct SharedConnectionState {
   HttpLimits limits;
   HttpServer::Handler handler;
   std::atomic<size_t> open_connections = 0;
-  std::atomic<size_t> open_requests = 0;
-  // sum of the announced sizes of the bodies above 64 KiB that are being read
+  std::atomic<size_t> open_requests = 0;  // requests whose response is not complete
+  // Sum of the announced sizes, in bytes, of the bodies above 64 KiB that are being read.
   std::atomic<uint64_t> body_bytes = 0;
 };
 
+// Reads the requests of one client and writes their responses. Lives as long as the client is
+// connected or a reply owns the connection. Must be owned by a std::shared_ptr. Unless noted
+// otherwise, functions are called on the server's thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
+  // host: must outlive the connection.
   HttpConnection(boost::asio::ip::tcp::socket socket, SharedConnectionState& host);
   ~HttpConnection();
 
+  // Starts reading requests.
   void start() { wait_for_request(); }
 
-  // Thread-safe. Writes bytes of the response to request number `answer`; drops them if that
-  // request is not the current one. last: these bytes complete the response.
+  // Thread-safe. Writes bytes of the response to request number `answer`. Drops the bytes if this
+  // request is not the current one. last: these bytes complete the response. If too many bytes of a
+  // stream wait to be sent, closes the connection (HttpLimits::unread_bytes).
   void write(int64_t answer, std::string bytes, bool last);
-  // Call on the server's thread. action: see Reply::on_abandoned().
+  // action: called once if the connection is closed before the current response is complete.
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
-  // Whether the client supports chunked transfer encoding (HTTP/1.1).
+  // Thread-safe. Returns true if the client supports chunked transfer encoding (HTTP/1.1).
   bool supports_chunks() const { return speaks_chunks_; }
-  // Whether the connection stays open after the current response.
+  // Thread-safe. Returns true if the connection stays open after the current response.
   bool keeps_alive() const { return keeps_alive_; }
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
   using Code = boost::system::error_code;
 
+  // Closes the connection after this time, unless the deadline is changed or cancelled before.
   void set_deadline(std::chrono::milliseconds time);
   void wait_for_request();
   void read_header();
   void take_header(const Code& error);
+  // Returns the HTTP status with which the header is refused; 0 if it is accepted.
   int refusal_of_header() const;
   void read_body();
   void take_body(const Code& error);
+  // Passes the request to the handler.
   void dispatch();
+  // Sends an error for a request that cannot be read; the connection is then closed.
   void refuse(int status, const std::string& message);
+  // Closes the connection if the client disconnects while its response is computed.
   void watch_for_end();
+  // Writes the next bytes of to_write_, unless a write is in progress.
   void write_next();
   void finish_request();
+  // Closes the connection after the client has had time to read the response.
   void end_politely();
   void discard_input();
   void close();
@@ -69,16 +83,20 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::asio::steady_timer deadline_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
-  uint64_t announced_bytes_ = 0;
-  std::string peer_;
+  uint64_t announced_bytes_ = 0;  // this connection's part of body_bytes
+  std::string peer_;              // IP address of the client
 
   int64_t request_ = 0;  // number of the current request, from 1
+  // answering_: the current request is not completely answered. answer_complete_: all bytes of the
+  // response are in to_write_.
   bool answering_ = false, answer_complete_ = false;
   std::atomic<bool> speaks_chunks_ = true, keeps_alive_ = true;
+  // Bytes to write, in order; the first element is being written if writing_.
   std::deque<std::string> to_write_;
   bool writing_ = false;
+  // Bytes passed to write() that are not written yet.
   std::atomic<size_t> unread_bytes_ = 0;
-  std::function<void()> abandoned_;
+  std::function<void()> abandoned_;  // see set_abandoned(); may be empty
 };
 
 }  // namespace colossal::server

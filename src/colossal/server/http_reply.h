@@ -1,4 +1,5 @@
-// Formats the response to one request of a connection as HTTP, and writes it to the connection.
+// The Reply that an HttpConnection passes to the handler: formats the response as HTTP and writes
+// it to the connection.
 #pragma once
 
 #include <memory>
@@ -8,8 +9,10 @@
 
 namespace colossal::server {
 
+// The response to one request. Shares ownership of the connection.
 class HttpReply : public Reply {
  public:
+  // request: number of the request in the connection, from 1.
   HttpReply(std::shared_ptr<HttpConnection> connection, int64_t request)
       : connection_(std::move(connection)), request_(request) {}
 
@@ -21,13 +24,15 @@ class HttpReply : public Reply {
   }
 
  private:
+  // Returns the header of a stream at the first call, "" afterwards.
   std::string begin_stream();
+  // Returns `bytes` as a chunk of the chunked transfer encoding, if the client supports it.
   std::string chunk(std::string_view bytes) const;
 
   std::shared_ptr<HttpConnection> connection_;
   int64_t request_;
-  std::mutex mutex_;
-  bool streaming_ = false;
+  std::mutex mutex_;        // serializes the parts of a stream
+  bool streaming_ = false;  // the header of the stream was written
 };
 
 }  // namespace colossal::server

@@ -1,5 +1,5 @@
-// An HTTP/1.1 server on one thread, the server's thread: reads requests within limits, passes them
-// to a handler, and writes responses. Any thread may send a response.
+// An HTTP/1.1 server that runs on one thread, the server's thread. It reads requests within limits,
+// passes them to a handler, and writes responses. Any thread may send a response.
 #pragma once
 
 #include <chrono>
@@ -12,77 +12,89 @@
 
 namespace colossal::server {
 
+// Limits on what clients send and how long they take.
 struct HttpLimits {
   uint32_t header_bytes = 16 * 1024;
   size_t header_fields = 100;
-  size_t target_bytes = 8 * 1024;
+  size_t target_bytes = 8 * 1024;  // path and query
   uint64_t body_bytes = uint64_t{8} << 20;
-  // Limit on the sum of all bodies above 64 KiB that are being read; a request whose body would
+  // Limit on the sum of the bodies above 64 KiB that are being read. A request whose body would
   // exceed it gets status 503 with Retry-After.
   uint64_t all_body_bytes = uint64_t{64} << 20;
   size_t connections = 1024;  // further connections are closed at once
-  // Most bytes of a stream that may wait to be sent to a client; with more, the connection is
-  // closed.
+  // Maximum bytes of a stream that wait to be sent to a client. If there are more, the connection
+  // is closed.
   size_t unread_bytes = size_t{1} << 20;
-  // Time after which a connection is closed: while it reads a header; while it reads a body or
-  // sends bytes; while it waits for a request.
+  // A connection is closed after these times: while it reads a header; while it reads a body or
+  // sends bytes; while it waits for the next request.
   std::chrono::milliseconds header_time{10'000};
   std::chrono::milliseconds body_time{30'000};
   std::chrono::milliseconds idle_time{60'000};
 };
 
+// A request as the handler receives it.
 struct HttpRequest {
-  std::string method;  // e.g. "GET"
+  std::string method;  // such as "GET"
   std::string path;    // without the query
-  // Header fields. Key: lower-case name, e.g. "authorization", "content-type".
+  // Value of each header field by its name in lower case, such as "content-type".
   std::map<std::string, std::string> headers;
   std::string body;
-  std::string peer;  // address of the client
+  std::string peer;  // IP address of the client
 };
 
+// Names and values of header fields.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// The response to one request, sent whole by send(), or as a stream of server-sent events by
-// write_event() and end_stream(). Thread-safe, except on_abandoned(). Sending has no effect after
+// The response to one request. Send it whole with send(), or as a stream of server-sent events with
+// write_event() and end_stream(). Thread-safe, except on_abandoned(). Calls have no effect after
 // the client has disconnected.
 class Reply {
  public:
   virtual ~Reply() = default;
+  // Sends the whole response. headers: further header fields.
   virtual void send(int status, std::string_view content_type, std::string body,
                     Headers headers = {}) = 0;
-  // Sends "data: {event}\n\n". The first event also sends the header, with status 200.
+  // Sends the event "data: EVENT\n\n". The first event also sends the header, with status 200.
   virtual void write_event(std::string_view event) = 0;
+  // Completes the stream.
   virtual void end_stream() = 0;
   // Sets an action that is called once, on the server's thread, if the connection is closed before
-  // the response is complete: the client has disconnected or does not read. The handler must set it
-  // before it returns.
+  // the response is complete: the client has disconnected or does not read. The handler must call
+  // on_abandoned() before it returns.
   virtual void on_abandoned(std::function<void()> action) = 0;
 };
 
 struct ApiError;
+// Sends an error as a whole response with the error's status and JSON.
 void send_error(Reply& reply, const ApiError& error);
 
+// Owns the listening socket and the connections.
 class HttpServer {
  public:
+  // Answers a request through the Reply, at once or later.
   using Handler = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
-  // Starts listening. port: 0 chooses a free port. handler: called on the server's thread; an
-  // ApiError that it throws is sent to the client, any other exception as status 500. Throws
-  // ConfigError if the address is not available.
+  // Starts listening. port: 0 chooses a free port. handler: called on the server's thread. An
+  // ApiError that it throws is sent to the client; any other exception is sent as status 500.
+  // Throws ConfigError if the address is not available.
   HttpServer(const std::string& host, int port, const HttpLimits& limits, Handler handler);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  std::string address() const;  // "127.0.0.1:8000"
+  // Returns the address on which the server listens, such as "127.0.0.1:8000".
+  std::string address() const;
 
-  void run();   // serves on this thread until stop()
-  void stop();  // thread-safe; responses not written yet are lost
+  // Serves on the calling thread until stop().
+  void run();
+  // Ends run(). Thread-safe. Responses that are not written yet are lost.
+  void stop();
 
-  // Calls the action on the server's thread whenever the file descriptor is readable. The
+  // Calls `action` on the server's thread whenever the file descriptor `fd` is readable. The
   // descriptor must outlive the server. Call before run().
   void watch(int fd, std::function<void()> action);
 
-  size_t open_requests() const;  // requests not completely answered; thread-safe
+  // Returns the number of requests that are not completely answered. Thread-safe.
+  size_t open_requests() const;
 
  private:
   struct Parts;

@@ -1,5 +1,5 @@
-// The metrics of the route /metrics, in the Prometheus text format 0.0.4. A metric that vLLM has,
-// too, has vLLM's name, with the prefix "colossal:".
+// The metrics of the server's route /metrics, in Prometheus text format 0.0.4. Where vLLM has the
+// same metric, the name is vLLM's, with the prefix "colossal:" instead of "vllm:".
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,38 @@
 
 namespace colossal::server {
 
+// A Prometheus histogram. Not thread-safe.
 class Histogram {
  public:
+  // bounds: upper bounds of the buckets, ascending. A last bucket without an upper bound is added.
   explicit Histogram(std::vector<double> bounds)
       : bounds_(std::move(bounds)), counts_(bounds_.size() + 1) {}
+  // Counts a value in its bucket.
   void add(double value);
-  // Appends the histogram to `text`. label: e.g. `model_name="a"`.
+  // Appends the histogram to `text` in Prometheus text format. name: without the prefix. help: one
+  // line that describes the metric. label: such as `model_name="a"`.
   void write(std::string& text, const std::string& name, const std::string& help,
              const std::string& label) const;
 
  private:
-  std::vector<double> bounds_;   // upper bounds, ascending
-  std::vector<int64_t> counts_;  // of values up to each bound, and above the last
+  std::vector<double> bounds_;  // upper bounds, ascending
+  // By bucket: number of values up to its bound and above the bound before; last: above all bounds.
+  std::vector<int64_t> counts_;
   double sum_ = 0;
 };
 
-// Thread-safe.
+// Collects the metrics of one server. Thread-safe.
 class Metrics {
  public:
+  // model_name: value of the label of all metrics.
   explicit Metrics(std::string model_name);
 
-  void answered(int status);  // counts a response, of any route
-  // Counts a generated token. seconds: since the token before or, for the first token, since the
-  // request arrived.
+  // Counts a complete HTTP response by its status.
+  void answered(int status);
+  // Counts a generated token. seconds: time since the previous token; for the first token, since
+  // the request arrived.
   void token(double seconds, bool first);
-  // Counts an ended engine request. seconds: since the client's request arrived.
+  // Counts an engine request that has ended. seconds: time since the client's request arrived.
   void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds);
 
   // Returns all metrics as the text of /metrics.
@@ -45,10 +52,12 @@ class Metrics {
 
  private:
   mutable std::mutex mutex_;
-  std::string label_;  // model_name="..."
-  std::map<int, int64_t> statuses_;
-  std::map<std::string, int64_t> finished_;
+  std::string label_;                        // model_name="..."
+  std::map<int, int64_t> statuses_;          // number of responses by HTTP status
+  std::map<std::string, int64_t> finished_;  // number of engine requests by reason
+  // In seconds: to the first token, between tokens, whole requests, and their phases.
   Histogram first_token_, next_token_, whole_, queue_, prefill_, decode_;
+  // In tokens per engine request.
   Histogram prompt_tokens_, generated_tokens_;
 };
 

@@ -1,4 +1,5 @@
-// The served model: names, tokenizer, chat template and generation defaults.
+// What the server knows of its model besides the weights: names, tokenizer, chat template and
+// defaults of generation.
 #pragma once
 
 #include <filesystem>
@@ -17,56 +18,66 @@
 
 namespace colossal::server {
 
+// The set_...() functions must be called before requests are answered. The other functions are
+// thread-safe.
 class ServedModel {
  public:
-  // Reads the tokenizer, the chat template, sampling defaults and end tokens from the folder. name:
-  // the model's name in requests. max_length: most tokens of a prompt and its answer together.
-  // Throws ConfigError, IoError.
+  // Reads the tokenizer, the chat template, the sampling defaults and the end tokens from a model
+  // folder. name: the model's name in requests. max_length: maximum tokens of a prompt and its
+  // answer together. vocabulary: number of tokens for which the model has logits. Throws
+  // ConfigError, IoError.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
               int64_t vocabulary);
 
-  // Called after the model is loaded.
+  // Call after the model is loaded. Without this call, there are no adapters.
   void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
   AdapterRegistry& adapters() { return *adapters_; }
   const AdapterRegistry& adapters() const { return *adapters_; }
-  // Called when the capacity for keys and values is known.
+  // Call when the engine's capacity for keys and values is known.
   void set_max_length(int64_t length) { max_length_ = length; }
 
   const std::string& name() const { return name_; }
-  // The names of the model and its adapters, quoted, for messages: "a", "b".
+  // Returns the names of the model and of its adapters for error messages: "a", "b".
   std::string quoted_names() const;
   int64_t max_length() const { return max_length_; }
   int64_t vocabulary() const { return vocabulary_; }
-  // Time of construction, in seconds since 1970.
+  // Returns the time of construction, in seconds since 1970.
   int64_t created() const { return created_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+  // Returns the chat template; null if the model has none.
   const text::ChatTemplate* chat_template() const {
     return chat_template_ ? &*chat_template_ : nullptr;
   }
-  // Sampling defaults of generation_config.json.
+  // Returns the sampling defaults of generation_config.json.
   const serve::SamplingOptions& sampling() const { return sampling_; }
-  serve::Pooling pooling() const { return pooling_; }  // default pooling
+  // Returns the default pooling of embeddings.
+  serve::Pooling pooling() const { return pooling_; }
+  // Returns the token ids that end an answer.
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   bool is_special(int32_t token) const { return special_.contains(token); }
-  // The format of tool calls that the chat template teaches the model.
+  // Returns the syntax of tool calls that the chat template teaches the model.
   text::ToolCallForm tool_call_form() const { return tool_call_form_; }
-  // Whether the token is a special token that marks tool calls in that format.
+  // Returns true if the token is a special token that marks tool calls in this syntax.
   bool is_call_marker(int32_t token) const { return call_markers_.contains(token); }
 
-  // Returns the bytes that a token stands for inside a text, i.e. after other tokens.
+  // Returns the bytes that a token decodes to after other tokens.
   std::string bytes_of(int32_t token) const;
 
-  // Returns the tokens of a prompt. Throws ApiError 400 if the text is not UTF-8, or has more than
-  // 8 * max_length bytes (checked before tokenization, to bound its cost).
+  // Returns the tokens of a prompt. add_special_tokens: add the special tokens that the model
+  // expects (Tokenizer::encode_prompt()). Throws ApiError 400 if the text is not UTF-8 or has more
+  // than 8 * max_length bytes. The limit bounds the cost of tokenization.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  // Applies the chat template and returns the tokens. Special tokens that users write in messages
-  // are tokenized as ordinary text. Throws ApiError 400 if the model has no chat template, if the
-  // template rejects the messages, or as encode() does.
+  // Renders the messages with the chat template and returns the tokens. Special tokens that users
+  // write in messages are tokenized as ordinary text. Throws ApiError 400 if the model has no chat
+  // template, if the template rejects the messages, or under the conditions of encode().
   std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
                                    const text::ChatOptions& options) const;
 
  private:
+  // Throws ApiError 400 if a text of `bytes` bytes is too long to be tokenized.
   void check_size(size_t bytes) const;
+  // Inserts a marker into each special token in the strings of `value`, so that encode_chat()
+  // tokenizes them as ordinary text.
   void break_special_tokens(nlohmann::ordered_json& value) const;
 
   std::string name_;
@@ -76,9 +87,9 @@ class ServedModel {
   serve::SamplingOptions sampling_;
   serve::Pooling pooling_;
   std::vector<int32_t> end_tokens_;
-  std::map<int32_t, std::string> special_;
+  std::map<int32_t, std::string> special_;  // text of each special token by its id
   text::ToolCallForm tool_call_form_ = text::ToolCallForm::none;
-  std::set<int32_t> call_markers_;
+  std::set<int32_t> call_markers_;  // token ids, see is_call_marker()
   std::unique_ptr<AdapterRegistry> adapters_ = std::make_unique<AdapterRegistry>();
 };
 

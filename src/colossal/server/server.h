@@ -1,4 +1,4 @@
-// The HTTP server of a model, from listening to draining.
+// The HTTP server of a model, from listening to draining. The command `serve` uses it.
 #pragma once
 
 #include <atomic>
@@ -15,49 +15,55 @@
 
 namespace colossal::server {
 
+// Settings of a Server.
 struct ServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8000;
+  int port = 8000;  // 0: a free port
   ApiOptions api;
+  // How long finish() waits for running requests before it cancels them.
   std::chrono::milliseconds drain_timeout{30'000};
 };
 
-// Listens from construction on; before begin(), requests get status 503 with Retry-After
-// (Api::begin_serving()). Handles the stop signals of this process, so it must be constructed
-// before other threads start:
+// Listens from construction on. Before begin(), requests get status 503 with Retry-After.
 //
-//   A signal before begin() ends the process with exit code 0.
-//   The first signal after begin() starts draining: running requests continue, new requests get
-//     status 503, and wait() returns `stopping`. finish() cancels requests that are not done within
-//     drain_timeout.
-//   A further signal that insists (cluster::StopRequests) ends the process at once, with exit code
-//     128 + signal.
+// Handles the stop signals of the process, so it must be constructed before other threads start:
+// - A signal before begin() ends the process with exit code 0.
+// - The first signal after begin() starts draining: running requests continue, new requests get
+//   status 503, and wait() returns `stopping`.
+// - A later signal that insists (cluster::StopRequests) ends the process at once, with exit code
+//   128 + signal.
 class Server {
  public:
   // Throws ConfigError if the address is not available.
   explicit Server(const ServerOptions& options);
   ~Server();
 
+  // Returns the address on which the server listens, such as "127.0.0.1:8000".
   std::string address() const { return http_.address(); }
 
-  // Starts answering requests. The model must outlive the server.
+  // Starts answering requests. Call once. model: must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // wait() blocks until the process receives a stop signal (`stopping`) or engine_lost() is called
-  // (`lost`), and returns which of these happened.
+  // What wait() reports. lost: engine_lost() was called. stopping: a stop signal was received.
+  // none: neither of these yet.
   enum class Event { none, lost, stopping };
+  // Blocks until the event is not `none` and returns it.
   Event wait();
-  // Thread-safe. Call when a rank of the engine is lost and the engine has ended all requests.
-  // Until resume(), new requests get status 503 with Retry-After.
+  // Call when a rank of the engine is lost and the engine has ended all requests. Until resume(),
+  // new requests get status 503 with Retry-After. Thread-safe.
   void engine_lost();
-  // Resumes the engine after engine_lost(), with the model reopened on `ranks`.
+  // Resumes the engine after engine_lost(). model: the model, reopened on `ranks`; see
+  // serve::Engine::resume().
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
-  // Call after wait() returned `stopping`: returns when all requests are answered or cancelled.
+  // Call after wait() returned `stopping`. Returns when all requests are answered or cancelled.
+  // Requests that are not done after drain_timeout are cancelled.
   void finish();
 
  private:
+  // Called on the server's thread when signals have arrived.
   void take_signals();
   void take_signal(int signal);
   void begin_draining(int signal);
+  // Waits until no request is open, at most `time`.
   void await_answers(std::chrono::milliseconds time) const;
 
   ServerOptions options_;
@@ -67,9 +73,9 @@ class Server {
   HttpServer http_;
   std::optional<Metrics> metrics_;
   std::unique_ptr<serve::Engine> engine_;
-  std::atomic<bool> serving_ = false;
+  std::atomic<bool> serving_ = false;  // begin() was called
   std::atomic<Event> event_ = Event::none;
-  std::thread thread_;
+  std::thread thread_;  // the server's thread
 };
 
 }  // namespace colossal::server

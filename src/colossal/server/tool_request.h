@@ -10,6 +10,7 @@
 
 namespace colossal::server {
 
+// The fields `tools`, `tool_choice` and `parallel_tool_calls` of a request.
 struct ToolRequest {
   enum class Choice {
     none,       // no tools, or the answer may not call tools
@@ -18,24 +19,25 @@ struct ToolRequest {
     named       // the tool `name` is called
   };
 
-  Json tools = nullptr;  // for the chat template; null: no tools, or none may be called
+  Json tools = nullptr;  // for the chat template; null if no tool may be called
   Choice choice = Choice::none;
   std::string name;      // the tool to call if `choice` is `named`
   bool parallel = true;  // allows several calls in an answer
 
-  // Returns the constraint on the answer; nullopt if there is none.
+  // Returns the rule that makes the answer a tool call; nullopt unless the choice is `required` or
+  // `named`.
   std::optional<TextRule> rule() const;
-  // Returns the format of tool calls in the answer. of_model: the format that the model's chat
+  // Returns the syntax of tool calls in the answer. of_model: the syntax that the model's chat
   // template teaches; used if the choice is `automatic`.
   text::ToolCallForm form(text::ToolCallForm of_model) const;
 };
 
-// Throws ApiError 400 if `tools` or `tool_choice` is invalid.
+// Reads the fields of ToolRequest from a request. Throws ApiError 400 if a field is invalid.
 ToolRequest read_tools(Fields& fields);
 
-// Returns the messages of a request, for the chat template. The arguments of a tool call, which are
-// a string, are parsed if the string is a JSON object. Throws ApiError 400 if the messages are
-// invalid.
+// Returns the field "messages" of a request, for the chat template. The arguments of a tool call,
+// which are a string, are replaced by their JSON if the string is a JSON object. Throws ApiError
+// 400 if the messages are invalid.
 Json read_messages(Fields& fields);
 
 }  // namespace colossal::server

@@ -1,4 +1,6 @@
-// Finds added tokens ("<|endoftext|>") in a text, like the `tokenizers` library.
+// Finds added tokens, such as "<|endoftext|>", in a text and cuts the text at them.
+// PipelineTokenizer uses one finder on the text as given and a second finder on the normalized
+// text. The results are those of the `tokenizers` library.
 #pragma once
 
 #include <array>
@@ -12,26 +14,31 @@
 
 namespace colossal::text {
 
-// Finds added tokens from left to right. Of several tokens that begin at the same position, the
-// longest wins. A match consumes its text even if `single_word` then rejects the match: a token
-// that begins within the rejected match is not found.
+// Searches from left to right. If several tokens match at one position, the longest token is tried.
+// If this token has `single_word` and the text around it rejects the match, the search continues
+// after the rejected match. Tokens that begin inside a rejected match are not found.
+//
+// Immutable and thread-safe.
 class AddedTokenFinder {
  public:
-  // tokens: `content` is the text to search for: not empty, and already normalized for tokens with
-  // match_normalized. `match_normalized` itself is ignored.
+  // tokens: the search looks for each token's `content`, which must not be empty. For tokens with
+  // match_normalized, the caller passes `content` already normalized; the finder itself does not
+  // read match_normalized.
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
-  // Cuts the text at the added tokens. From left to right, calls on_text with each non-empty part
-  // between tokens, and on_token with the id of each token.
+  // Cuts `text` (valid UTF-8) at the added tokens. From left to right, calls on_text with each
+  // non-empty part between tokens, and on_token with the id of each token. The parts are views into
+  // `text`. White space that strip_left or strip_right consumes is in no part.
   void split(std::string_view text, const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
 
  private:
+  // Returns the longest token with which the text at byte `position` begins; null if there is none.
   const AddedToken* longest_at(std::string_view text, size_t position) const;
 
   std::vector<AddedToken> tokens_;
   ByteTrie trie_;                         // values are indices into tokens_
-  std::array<bool, 256> begins_token_{};  // by byte: a token begins with this byte
+  std::array<bool, 256> begins_token_{};  // [byte]: whether a token begins with this byte
 };
 
 }  // namespace colossal::text

@@ -1,7 +1,8 @@
-// GPT-2's byte alphabet: one printable character for each byte, so that JSON can hold a vocabulary
-// of byte strings. Printable Latin-1 bytes map to themselves, the others to U+0100 and up. Source:
-// Radford et al., "Language Models are Unsupervised Multitask Learners", 2019; encoder.py of its
-// code.
+// GPT-2's byte alphabet: one printable character for each of the 256 bytes, so that a JSON file can
+// hold tokens that are arbitrary bytes. The bytes 0x21-0x7E, 0xA1-0xAC and 0xAE-0xFF map to the
+// characters with these code points. The other 68 bytes map, in ascending order, to U+0100 and up:
+// the space becomes U+0120. Source: Radford et al., "Language Models are Unsupervised Multitask
+// Learners", 2019; encoder.py of the published code.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +12,13 @@
 
 namespace colossal::text {
 
+// Returns the character of the alphabet for this byte.
 char32_t character_of_byte(uint8_t byte);
 
-// Maps each byte to its character; the result is UTF-8.
+// Replaces each byte by its character. Returns UTF-8.
 std::string to_byte_alphabet(std::string_view bytes);
-// Maps the characters of `text` (valid UTF-8) back to bytes; nullopt if a character is not in the
-// alphabet.
+// The inverse of to_byte_alphabet(). text: valid UTF-8. Returns nullopt if a character of `text` is
+// not in the alphabet.
 std::optional<std::string> from_byte_alphabet(std::string_view text);
 
 }  // namespace colossal::text

@@ -1,4 +1,5 @@
-// Finds the strings of a set that are prefixes of a text.
+// A set of byte strings, each with an integer value, that finds all strings with which a text
+// begins. Tokenizers use the set to find the tokens that match at a position of a text.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +11,18 @@
 
 namespace colossal::text {
 
-// An immutable trie over bytes. Nodes are stored in breadth-first order: the children of a node are
-// adjacent, sorted by byte.
+// An immutable, thread-safe trie over bytes. Nodes are stored in breadth-first order: the children
+// of a node are adjacent, sorted by byte.
 class ByteTrie {
  public:
-  static constexpr int32_t kAbsent = -1;
+  static constexpr int32_t kAbsent = -1;  // result of find() for a string that is not in the set
 
-  // keys: strings with their values (>= 0). The strings need not outlive the constructor. An empty
-  // string is never found. If strings are equal, the last value wins.
+  // keys: pairs of a string and its value, which must be >= 0. The strings need not outlive the
+  // constructor. An empty string is never found. If two strings are equal, the later value is kept.
   explicit ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys);
 
-  // Calls on_key for each string that is a prefix of `text`, shortest first.
+  // Calls on_key(length, value) for each string of the set that is a prefix of `text`, shortest
+  // first. length: the string's length in bytes.
   template <typename OnKey>  // void(size_t length, int32_t value)
   void for_each_prefix(std::string_view text, const OnKey& on_key) const {
     uint32_t node = kRoot;
@@ -31,7 +33,7 @@ class ByteTrie {
     }
   }
 
-  // Returns the value of the string equal to `text`; kAbsent if there is none.
+  // Returns the value of the string that equals `text`; kAbsent if the set does not contain `text`.
   int32_t find(std::string_view text) const {
     uint32_t node = kRoot;
     for (char byte : text) {
@@ -45,12 +47,13 @@ class ByteTrie {
   static constexpr uint32_t kRoot = 0;
 
   struct Node {
-    uint32_t first_child = 0;
+    uint32_t first_child = 0;  // index in nodes_
     uint32_t num_children = 0;
-    int32_t value = kAbsent;
+    int32_t value = kAbsent;  // of the string that ends at this node; kAbsent: no string does
   };
 
-  // Returns kRoot, which is no node's child, if the node has no child for this byte.
+  // Returns the index of the node's child for this byte; kRoot, which is no node's child, if there
+  // is no such child.
   uint32_t child(uint32_t node, uint8_t byte) const {
     const auto begin = bytes_.begin() + nodes_[node].first_child;
     const auto end = begin + nodes_[node].num_children;
@@ -59,7 +62,7 @@ class ByteTrie {
   }
 
   std::vector<Node> nodes_;
-  std::vector<uint8_t> bytes_;  // per node: the byte on the edge from its parent
+  std::vector<uint8_t> bytes_;  // by index of a node: the byte on the edge from its parent
 };
 
 }  // namespace colossal::text

@@ -1,22 +1,24 @@
-// The byte-level tokenizer, which needs no file: token b < 256 is byte b; token 256 ends a text and
-// decodes to "<|endoftext|>".
+// The byte-level tokenizer (specification "bytes"), which needs no files. Each byte of a text is
+// one token: its id is the byte's value. Token 256 ends a text and decodes to "<|endoftext|>".
 #pragma once
 
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::text {
 
-// Accepts any bytes. "<|endoftext|>" in a text is encoded as plain text: thirteen tokens. files()
-// includes a tokenizer.json with which `transformers` produces the same tokens.
+// Accepts any bytes, also invalid UTF-8. The text "<|endoftext|>" is encoded as its 13 bytes, not
+// as token 256. files() has a tokenizer.json with which `transformers` produces the same tokens.
 class BytesTokenizer : public Tokenizer {
  public:
   static constexpr int32_t kEndOfText = 256;
 
-  BytesTokenizer();                               // generates its files
-  explicit BytesTokenizer(TokenizerFiles files);  // files: must satisfy is_described_by()
-  // Returns true if the files define the tokens of a BytesTokenizer: their tokenizer.json is
-  // exactly the generated one, and tokenizer_config.json agrees with it. Throws ConfigError if the
-  // latter is invalid.
+  BytesTokenizer();  // files() returns generated files
+  // files: returned by files(); must satisfy is_described_by().
+  explicit BytesTokenizer(TokenizerFiles files);
+  // Returns true if the files are those of a BytesTokenizer: tokenizer.json is exactly the
+  // generated file, and tokenizer_config.json sets eos_token to "<|endoftext|>" and
+  // split_special_tokens to true. Throws ConfigError if tokenizer.json is the generated file but
+  // tokenizer_config.json is invalid.
   static bool is_described_by(const TokenizerFiles& files);
 
   std::vector<int32_t> encode(std::string_view text) const override;

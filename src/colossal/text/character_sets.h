@@ -1,5 +1,7 @@
-// The character sets that tokenizers' regular expressions use. Unless noted otherwise, a function
-// returns the text to put between [ and ] of a PCRE2 character class.
+// Character sets of the regular expressions in tokenizer.json files, written for PCRE2. Used to
+// translate these expressions (oniguruma.h) and to build the expressions of pre-tokenizers. Unless
+// noted otherwise, a function returns the members of a PCRE2 character class: the text to put
+// between [ and ].
 #pragma once
 
 #include <optional>
@@ -8,29 +10,32 @@
 
 namespace colossal::text {
 
-// Returns the character as \x{HEX}, with its code point in hexadecimal.
+// Returns the escape sequence of the character, \x{HEX}. HEX: its code point in hexadecimal.
 std::string escaped(char32_t character);
 
-// Return \s and \S.
+// Returns the characters with the Unicode property White_Space, which Oniguruma's \s matches.
 std::string white_space_members();
+// Returns all other characters, which \S matches.
 std::string non_white_space_members();
 
-// Returns \p{category} for a general category ("L", "Nd"); nullopt if unsupported. Unsupported are
-// "Cs" and the three categories that have lost characters since Unicode 14, because a list of class
-// members cannot exclude a character: "C" and "Cn" (characters were assigned), and "Mn" (U+1171E is
-// now "Mc").
+// Returns the characters of a Unicode general category, such as "L" or "Nd", as of Unicode 16.
+// Returns nullopt for any other name, and for four categories: "Cs" (surrogates), and "C", "Cn" and
+// "Mn", which have lost characters since Unicode 14. A list of members can add characters to
+// PCRE2's \p{...}, but cannot remove characters.
 std::optional<std::string> category_members(std::string_view category);
 
-// Returns Oniguruma's \w: letters, marks, decimal and letter numbers, connectors, circled letters.
-// in_class: \w is written inside [...]; outside, it also has the superscripts and fractions of
-// Latin-1.
+// Returns the characters that Oniguruma's \w matches: letters, marks, decimal digits, letter
+// numbers, connector punctuation and circled letters. in_class: \w is written inside [...]. Outside
+// of a class, \w also matches the superscript digits and fractions of Latin-1.
 std::string word_members(bool in_class);
 
-// Returns \w of Rust's regex crate: word_members(true) and the joiners U+200C and U+200D.
+// Returns the characters that \w of Rust's regex crate matches: word_members(true), U+200C and
+// U+200D.
 std::string rust_word_members();
 
-// Returns a whole expression that matches one punctuation character, as the `tokenizers` library
-// defines punctuation: the ASCII symbols, and the punctuation of Unicode 8.
+// Returns a whole PCRE2 expression, not class members. The expression matches one punctuation
+// character as the `tokenizers` library defines punctuation: ASCII symbols, and the punctuation of
+// Unicode 8.
 std::string punctuation_expression();
 
 }  // namespace colossal::text

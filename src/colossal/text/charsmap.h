@@ -1,6 +1,7 @@
-// SentencePiece's replacement table ("precompiled_charsmap"): a double-array trie that maps
-// substrings to their replacements. Sources: Aoe, "An Efficient Digital Search Algorithm by Using a
-// Double-Array Structure", 1989; binary layout of the library Darts-clone.
+// SentencePiece's replacement table, which a tokenizer.json stores in base64 as
+// "precompiled_charsmap". Normalizer applies the table. The table is a double-array trie that maps
+// byte strings (keys) to their replacements. Sources: Aoe, "An Efficient Digital Search Algorithm
+// by Using a Double-Array Structure", 1989; binary layout of the library Darts-clone.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +12,33 @@
 
 namespace colossal::text {
 
+// A replacement table. Immutable and thread-safe.
 class Charsmap {
  public:
-  // table: the bytes of the file's table, after base64 decoding. Throws ConfigError if the table is
-  // truncated or its replacements are not valid UTF-8.
+  // table: the table's bytes, after base64 decoding. Throws ConfigError if the table is truncated
+  // or its replacements are not valid UTF-8.
   explicit Charsmap(std::string_view table);
 
-  // Replaces the text grapheme by grapheme, like the `tokenizers` library: a grapheme of up to 5
-  // bytes by the replacement of the shortest key that it begins with; if there is none, or if the
-  // grapheme is longer, each of its characters in this way. Other characters are kept. text: valid
-  // UTF-8. Throws ConfigError if the table points outside itself.
+  // Returns `text` (valid UTF-8) with its grapheme clusters replaced, like the `tokenizers`
+  // library. A grapheme cluster of up to 5 bytes is looked up as a whole. If it begins with a key
+  // of the table, the replacement of the shortest such key replaces the whole cluster. Otherwise,
+  // and for longer clusters, each character is looked up in this way; a character without a key is
+  // kept.
+  // Throws ConfigError if an index in the table is out of range.
   std::string replace(std::string_view text) const;
 
  private:
+  // Returns the replacement of the shortest key with which `piece` begins; nullopt if there is
+  // none.
   std::optional<std::string_view> replacement_of(std::string_view piece) const;
+  // Appends the replacement of one grapheme cluster, or of its characters, to `result`.
   void append_grapheme(std::string_view grapheme, std::string& result) const;
 
-  std::vector<uint32_t> units_;  // the nodes of the double-array trie, as in the file
-  std::string replacements_;     // each one is zero-terminated
+  std::vector<uint32_t> units_;  // nodes of the double-array trie, as encoded in the file
+  std::string replacements_;     // zero-terminated strings; leaves of the trie have their offsets
 };
 
-// Decodes padded base64 (RFC 4648); nullopt if `text` is not valid base64.
+// Decodes base64 with padding (RFC 4648). Returns nullopt if `text` is not valid base64.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace colossal::text

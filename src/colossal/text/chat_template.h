@@ -1,5 +1,5 @@
-// Chat templates: render a conversation into one prompt, in the form that the model's folder
-// defines.
+// Chat templates: the Jinja program in a model's folder that renders a conversation into one
+// prompt.
 #pragma once
 
 #include <filesystem>
@@ -13,47 +13,56 @@
 
 namespace colossal::text {
 
+// What a chat template renders besides the messages.
 struct ChatOptions {
-  bool add_generation_prompt = true;  // end the text with the header of the model's answer
-  // End the text after the last message's content, without the end of the message, so that the
-  // model continues this content.
+  // Whether to end the prompt with the header of the assistant's message, so that the model writes
+  // this message.
+  bool add_generation_prompt = true;
+  // Whether to end the prompt right after the last message's content, without the end-of-message
+  // marker, so that the model continues this content.
   bool continue_final_message = false;
-  nlohmann::ordered_json tools = nullptr;      // a list, in the form that the template expects
-  nlohmann::ordered_json documents = nullptr;  // a list, in the form that the template expects
-  // Further variables of the template. They override special tokens, but not the variables above
-  // and `messages`.
+  // Lists in the form that the template expects; null: none.
+  nlohmann::ordered_json tools = nullptr;      // tools that the model may call
+  nlohmann::ordered_json documents = nullptr;  // texts for retrieval-augmented generation
+  // Object of further template variables by name. They override special tokens of equal name, but
+  // not `messages` and the variables that are set from the fields above.
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();
 };
 
-// Immutable and thread-safe.
+// A compiled chat template with the texts of the model's special tokens. Immutable and thread-safe.
 class ChatTemplate {
  public:
-  // source: the Jinja text. special_tokens: values of template variables by name, e.g. "<s>" of
-  // "bos_token". Throws jinja::TemplateError if `source` is not a valid template.
+  // source: the Jinja program. special_tokens: text of each special token by its template variable,
+  // such as "<s>" by "bos_token". Throws jinja::TemplateError if `source` is not a valid template.
   explicit ChatTemplate(std::string_view source,
                         std::map<std::string, std::string> special_tokens = {});
 
-  // Reads the template of a model folder: chat_template.jinja, else "chat_template" in
-  // tokenizer_config.json, else in chat_template.json (of a list of templates, the one named
-  // "default"). Also reads the folder's special tokens. Returns nullopt if the folder has no
-  // template. Throws ConfigError naming an invalid file, IoError if a file cannot be read.
+  // Reads the template of a model folder. Tries chat_template.jinja, then "chat_template" in
+  // tokenizer_config.json, then "chat_template" in chat_template.json. If "chat_template" is a list
+  // of named templates, takes the template named "default". Also reads the folder's special tokens.
+  // Returns nullopt if the folder has no template. Throws ConfigError naming an invalid file,
+  // IoError if a file cannot be read.
   static std::optional<ChatTemplate> read(const std::filesystem::path& folder);
 
-  // Reads the template from `file` (.jinja), and the special tokens from `folder`. Throws
-  // ConfigError naming an invalid file, IoError if a file cannot be read.
+  // Reads the template from `file` (Jinja), and the special tokens from the model folder `folder`.
+  // Throws ConfigError naming an invalid file, IoError if a file cannot be read.
   static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& folder);
 
-  // messages: a list of objects with "role" and "content". Returns the same text as
-  // apply_chat_template(tokenize=False) of `transformers`. The text includes special tokens such as
-  // "<s>", so encode it with encode(), not encode_prompt(). Throws jinja::TemplateError if the
-  // template fails or calls raise_exception(), or if continue_final_message is set and the last
-  // message has no text or the template changes it.
+  // Returns the prompt: the text that apply_chat_template(tokenize=False) of `transformers`
+  // returns. messages: list of objects with "role" and "content". A message's "reasoning_content",
+  // "thinking" or "reasoning" is available to the template under the first two of these names.
+  // The prompt includes special tokens such as "<s>". Tokenize the prompt with Tokenizer::encode(),
+  // because encode_prompt() would add special tokens again.
+  // Throws jinja::TemplateError if the template fails or calls raise_exception(); if
+  // continue_final_message is set, also if the last message has no text or the template changes
+  // this text.
   jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
+  // Returns the Jinja program.
   const std::string& source() const { return source_; }
 
-  // Returns a template with the given source and this template's special tokens, for a template
-  // that comes with a request.
+  // Returns a template with the given source and this template's special tokens: for a request that
+  // brings a template. Throws jinja::TemplateError if `source` is not a valid template.
   ChatTemplate with_source(std::string_view source) const {
     return ChatTemplate(source, special_tokens_);
   }
@@ -61,7 +70,7 @@ class ChatTemplate {
  private:
   std::string source_;
   jinja::Template template_;
-  std::map<std::string, std::string> special_tokens_;
+  std::map<std::string, std::string> special_tokens_;  // text by template variable
 };
 
 }  // namespace colossal::text

@@ -1,4 +1,4 @@
-// Decodes tokens to bytes, one token at a time.
+// Decodes token ids to bytes, one token at a time: the decoding half of PipelineTokenizer.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,30 @@
 
 namespace colossal::text {
 
-// Immutable and thread-safe. Ids without a token decode to nothing: a model's embedding may have
-// more rows than the vocabulary has tokens.
+// Decodes the tokens of one tokenizer. An id without a token decodes to no bytes: a model's
+// embedding may have more rows than the vocabulary has tokens. Immutable and thread-safe.
 class Decoder {
  public:
-  // added_tokens: replaces definition.added_tokens; `content` is already normalized for tokens with
-  // match_normalized.
+  // added_tokens: used instead of definition.added_tokens. For tokens with match_normalized,
+  // `content` must already be normalized.
   Decoder(const TokenizerDefinition& definition, const std::vector<AddedToken>& added_tokens);
 
-  // Appends the token's bytes. first: decode as at the beginning of a text, where a leading space
-  // may be dropped. To decode a whole text, pass first = true up to and including the first token
-  // for which append() returns true: one that has bytes within a text.
+  // Appends the bytes of `token` to `bytes`. first: decode the token as the first of a text, where
+  // some tokenizers drop a leading space.
+  // Returns true if the token has bytes when decoded with first = false. To decode a whole text,
+  // pass first = true until append() has returned true for a token, and first = false after this
+  // token.
   bool append(int32_t token, bool first, std::string& bytes) const;
 
   int32_t vocabulary_size() const { return vocabulary_size_; }  // largest token id + 1
 
  private:
+  // Enters a token that is not byte-level in both tables.
   void add(int32_t token, const std::string& content, const DecoderDefinition& definition);
 
+  // Bytes by token id, anywhere but at the beginning of a text.
   std::unordered_map<int32_t, std::string> bytes_of_token_;
-  // Bytes at the beginning of a text, only of tokens that decode differently there.
+  // Bytes by token id at the beginning of a text; has only tokens that decode differently there.
   std::unordered_map<int32_t, std::string> bytes_of_first_;
   int32_t vocabulary_size_ = 0;
 };

@@ -1,4 +1,5 @@
-// JSON values with their paths, so that error messages name the place in the file.
+// Reads values of a parsed JSON file with error messages that name the file and the path of the
+// value. Used to read tokenizer.json and the files beside it.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +10,47 @@
 
 namespace colossal::text {
 
-// Like io::parse_json, but throws ConfigError.
+// Parses JSON. file: path of the file, for error messages. Throws ConfigError "FILE: reason" if
+// `text` is not valid JSON.
 nlohmann::json parse_json(std::string_view text, const std::string& file);
 
-// A value and its path in the file ("model.merges[3]"). The value and the file name must outlive
-// the node. A missing value counts as null. Reading functions throw ConfigError if the value has
-// the wrong type or range, or is null although the function has no result for null.
+// A JSON value, the name of its file, and its path in the file ("model.merges[3]"). A missing
+// member is a node with the value null. The root value and the file name must outlive all nodes.
+// The functions that read a value (string(), number(), ...) throw ConfigError if the value has the
+// wrong type or is out of range. They also throw for null, unless their comment says what they do
+// for null.
 class JsonNode {
  public:
-  static constexpr int64_t kMaxToken = 1 << 24;
+  static constexpr int64_t kMaxToken = 1 << 24;  // largest token id that a file may have
 
+  // path: "" for the root of the file.
   JsonNode(const nlohmann::json& value, std::string_view file, std::string path)
       : value_(value), file_(file), path_(std::move(path)) {}
 
-  // Throws ConfigError: "FILE: PATH what".
+  // Throws ConfigError "FILE: PATH what".
   [[noreturn]] void refuse(std::string_view what) const;
 
   bool is_null() const { return value_.is_null(); }
   bool is_string() const { return value_.is_string(); }
   bool is_array() const { return value_.is_array(); }
 
-  // Returns the member `key`, null if missing. Throws ConfigError if this value is not an object.
+  // Returns the member `key`; a node with null if there is no such member. Throws ConfigError if
+  // this value is not an object.
   JsonNode operator[](const char* key) const;
-  JsonNode element(size_t index) const;  // of a list; requires index < size()
-  size_t size() const { return is_array() ? value_.size() : 0; }  // 0 if not a list
+  // Returns an element of a list. This value must be a list; index < size().
+  JsonNode element(size_t index) const;
+  size_t size() const { return is_array() ? value_.size() : 0; }  // 0 if this is no list
 
   std::string string() const;
-  std::optional<std::string> optional_string() const;  // nullopt if null
-  // otherwise: the result for null. nullopt: null is an error.
+  std::optional<std::string> optional_string() const;  // returns nullopt for null
+  // Return `otherwise` for null. number() throws for null if `otherwise` is nullopt.
   bool boolean(bool otherwise) const;
   double number(std::optional<double> otherwise) const;
-  int32_t token() const;  // an integer from 0 to kMaxToken
+  // Reads a token id: an integer from 0 to kMaxToken.
+  int32_t token() const;
 
-  template <typename Function>  // void(JsonNode); null counts as an empty list
+  // Calls function(JsonNode element) for each element of a list; treats null as an empty list.
+  template <typename Function>
   void for_each(Function function) const {
     if (is_null()) return;
     if (!is_array()) refuse_type("a list");
@@ -50,7 +59,9 @@ class JsonNode {
     }
   }
 
-  template <typename Function>  // void(const std::string& key, JsonNode)
+  // Calls function(const std::string& key, JsonNode value) for each member of an object. Throws for
+  // null.
+  template <typename Function>
   void for_each_member(Function function) const {
     if (!value_.is_object()) refuse_type("an object");
     for (const auto& [key, value] : value_.items()) {
@@ -59,6 +70,7 @@ class JsonNode {
   }
 
  private:
+  // Throws ConfigError: the value is missing or has the wrong type. wanted: such as "a list".
   [[noreturn]] void refuse_type(std::string_view wanted) const;
 
   const nlohmann::json& value_;

@@ -1,4 +1,5 @@
-// Unicode normalization forms, with the same results as the `tokenizers` library.
+// Unicode normalization forms (Unicode Standard Annex 15), with the results of the `tokenizers`
+// library. The library knows Unicode 10: characters added later stay unchanged.
 #pragma once
 
 #include <string>
@@ -6,10 +7,11 @@
 
 namespace colossal::text {
 
-// NFKC and NFKD also replace compatibility characters (a ligature becomes its letters).
+// nfc and nfkc compose characters (e + acute accent becomes one character); nfd and nfkd decompose
+// them. nfkc and nfkd also replace compatibility characters: a ligature becomes its letters.
 enum class NormalizationForm { nfc, nfd, nfkc, nfkd };
 
-// text: valid UTF-8, as is the result.
+// Returns `text` in the given form. The text must be valid UTF-8; the result is valid UTF-8.
 std::string to_normalization_form(std::string_view text, NormalizationForm form);
 
 }  // namespace colossal::text

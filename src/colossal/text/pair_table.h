@@ -1,4 +1,5 @@
-// A hash table from a pair of tokens to the rank of their merge, for the inner loop of BPE.
+// A hash table from a pair of tokens to the rank of the merge of this pair, for the inner loop of
+// BPE. Merges of lower rank are applied first.
 #pragma once
 
 #include <cstddef>
@@ -7,30 +8,32 @@
 
 namespace colossal::text {
 
+// A hash table with linear probing. Thread-safe once all pairs are inserted.
 class PairTable {
  public:
   static constexpr uint32_t kAbsent = UINT32_MAX;
 
-  // num_pairs: the most distinct pairs that will be inserted.
+  // num_pairs: maximum number of distinct pairs that the table will hold.
   explicit PairTable(size_t num_pairs) {
     size_t size = 16;
     while (size < 2 * num_pairs) size *= 2;
     entries_.resize(size);
   }
 
-  // Inserts a pair, or replaces its rank. Tokens must not be negative.
+  // Inserts the pair of token ids (left, right), or replaces the pair's rank. Ids must be >= 0.
   void insert(int32_t left, int32_t right, uint32_t rank) {
     entries_[slot_of(key_of(left, right))] = {key_of(left, right), rank};
   }
 
-  // Returns kAbsent if the pair is not in the table.
+  // Returns the rank of the pair's merge; kAbsent if the pair is not in the table.
   uint32_t rank(int32_t left, int32_t right) const {
     return entries_[slot_of(key_of(left, right))].rank;
   }
 
  private:
+  // One slot of the table.
   struct Entry {
-    uint64_t key = UINT64_MAX;  // UINT64_MAX: empty; no pair has this key
+    uint64_t key = UINT64_MAX;  // the pair, see key_of(); UINT64_MAX, which no pair has: empty
     uint32_t rank = kAbsent;
   };
 

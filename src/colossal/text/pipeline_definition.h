@@ -1,5 +1,5 @@
-// Reads the parts of a tokenizer.json around its model: normalizer, pre-tokenizer,
-// post-processor and decoder.
+// Reads the parts of a tokenizer.json other than the model: normalizer, pre-tokenizer,
+// post-processor and decoder. Called by read_tokenizer_definition().
 #pragma once
 
 #include "colossal/text/json_node.h"
@@ -7,9 +7,10 @@
 
 namespace colossal::text {
 
-// Fills in the definition's fields for these four parts, and sets `byte_level` if a pre-tokenizer
-// step is ByteLevel. root: the whole file; definition.model must already be read. Throws
-// ConfigError naming an unsupported setting.
+// Sets the fields of `definition` for these four parts: normalizer, pre_tokenizer, before_text,
+// after_text, decoder. Also sets byte_level if a pre-tokenizer step is ByteLevel. root: the root of
+// the tokenizer.json. The caller must have set definition.model.
+// Throws ConfigError naming an unsupported setting.
 void read_pipeline(const JsonNode& root, TokenizerDefinition& definition);
 
 }  // namespace colossal::text

@@ -1,6 +1,6 @@
-// A tokenizer that a Hugging Face tokenizer.json defines. Encoding runs its normalizer,
-// pre-tokenizer, word model (BPE, Unigram or WordPiece) and post-processor, in this order; decoding
-// runs its decoder.
+// The tokenizer that a Hugging Face tokenizer.json defines. Encoding runs the file's normalizer,
+// pre-tokenizer, word model (BPE, Unigram or WordPiece) and post-processor, in this order. Decoding
+// runs the file's decoder.
 #pragma once
 
 #include <filesystem>
@@ -18,19 +18,23 @@
 
 namespace colossal::text {
 
-// Has the results of the `tokenizers` library with truncation and padding off: encode() those of
-// encode(text, add_special_tokens=False), encode_prompt() those of encode(text), and decode() those
-// of decode(tokens, skip_special_tokens=False) wherever the bytes are valid UTF-8.
+// Gives the results of the `tokenizers` library with truncation and padding off:
+// - encode(): encode(text, add_special_tokens=False);
+// - encode_prompt(): encode(text);
+// - decode(): decode(tokens, skip_special_tokens=False), wherever the bytes are valid UTF-8.
 //
 // end_of_text() is the first of the following that is a token: "eos_token" of
-// tokenizer_config.json, "eos_token" of special_tokens_map.json, the (first) "eos_token_id" of
-// config.json in the same folder, "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]".
+// tokenizer_config.json, "eos_token" of special_tokens_map.json, "eos_token_id" of config.json (of
+// a list, the first id), "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]". These files are those
+// in the folder of the tokenizer.json.
 class PipelineTokenizer : public Tokenizer {
  public:
-  // files: (name, content) pairs, tokenizer.json first. Without `files`, reads tokenizer_json and
-  // the other tokenizer files in its folder. Throws ConfigError if a setting is unsupported or
-  // invalid (naming it) or if no token ends a text, IoError if a file cannot be read.
+  // Reads tokenizer_json and the other tokenizer files in its folder. Throws ConfigError naming a
+  // setting that is unsupported or invalid, ConfigError if no token ends a text, IoError if a file
+  // cannot be read.
   explicit PipelineTokenizer(const std::filesystem::path& tokenizer_json);
+  // Like the first constructor, but does not read the tokenizer files again. files: names and
+  // contents from read_tokenizer_files(), tokenizer.json first.
   PipelineTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
 
   std::vector<int32_t> encode(std::string_view text) const override;
@@ -44,36 +48,50 @@ class PipelineTokenizer : public Tokenizer {
   TokenizerFiles files() const override { return files_; }
 
  private:
-  // Working memory of one encode() call. A later call reuses it with the words in its cache.
+  // Working memory of one encode() call. Later calls reuse it, so that its cache keeps the tokens
+  // of recent words.
   struct Scratch {
     RegexScratch regex;
     std::unique_ptr<WordModel::Scratch> word;
     WordCache cache;
   };
+  // Takes a Scratch from idle_, or makes one; puts it into idle_ at the end of the call.
   class ScratchLease;
 
+  // What the constructor reads before it builds the members.
   struct Source {
     std::filesystem::path path;  // of the tokenizer.json
     TokenizerFiles files;
     TokenizerDefinition definition = {};
-    TokenizerConfig config = {};
+    TokenizerConfig config = {};  // of tokenizer_config.json and special_tokens_map.json together
   };
   static Source read(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
   explicit PipelineTokenizer(Source source);
+  // Returns the id of the token with this text; nullopt if there is none.
   static std::optional<int32_t> find_token(const Source& source, const std::string& content);
+  // Returns the text of a token id; "" if there is none.
   static std::string content_of(const Source& source, int32_t token);
   std::optional<int32_t> end_of_text_from_config(const Source& source) const;
   int32_t find_end_of_text(const Source& source) const;
   std::string make_fingerprint(const Source& source) const;
   std::string decode(std::span<const int32_t> tokens, bool first) const;
+  // The following functions append to `tokens`. begins_text: the part is the beginning of the whole
+  // text.
+  // Normalizes a part between exact_tokens_, splits it at normalized_tokens_, and encodes the
+  // pieces.
   void encode_text(std::string_view text, bool begins_text, Scratch& scratch,
                    std::vector<int32_t>& tokens) const;
+  // Splits a part without added tokens into words and encodes the words.
   void encode_piece(std::string_view piece, bool begins_text, Scratch& scratch,
                     std::vector<int32_t>& tokens) const;
+  // Encodes a word, or a part of a word that encode_word() has cut off. Looks in the cache first.
   void encode_part(std::string_view word, Scratch& scratch, std::vector<int32_t>& tokens) const;
+  // Encodes a word. If the model allows cuts at space marks, cuts the word into parts first,
+  // because the cache is more likely to have short parts.
   void encode_word(std::string_view word, Scratch& scratch, std::vector<int32_t>& tokens) const;
 
   Normalizer normalizer_;
+  // With `content` normalized for tokens with match_normalized.
   std::vector<AddedToken> added_tokens_;
   AddedTokenFinder exact_tokens_;       // searched for before normalization
   AddedTokenFinder normalized_tokens_;  // searched for after normalization
@@ -86,7 +104,7 @@ class PipelineTokenizer : public Tokenizer {
   TokenizerFiles files_;
 
   mutable std::mutex idle_mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> idle_;  // those that no call uses
+  mutable std::vector<std::unique_ptr<Scratch>> idle_;  // in use by no call
 };
 
 }  // namespace colossal::text

@@ -1,4 +1,4 @@
-// A compiled PCRE2 expression over UTF-8 text.
+// Compiled regular expressions (PCRE2) over UTF-8 text. Normalizer and PreTokenizer use them.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@ struct pcre2_real_jit_stack_8;
 
 namespace colossal::text {
 
+// Frees PCRE2's objects.
 struct RegexDeleter {
   void operator()(pcre2_real_code_8* code) const;
   void operator()(pcre2_real_match_context_8* context) const;
@@ -22,7 +23,7 @@ struct RegexDeleter {
   void operator()(pcre2_real_jit_stack_8* stack) const;
 };
 
-// Working memory of a search. Not thread-safe; can be reused for any number of expressions.
+// Working memory of a search. Not thread-safe. One object can serve any number of expressions.
 class RegexScratch {
  public:
   RegexScratch();
@@ -34,28 +35,32 @@ class RegexScratch {
   std::unique_ptr<pcre2_real_match_data_8, RegexDeleter> match_;
 };
 
-// Immutable and thread-safe, with one RegexScratch per thread.
+// A compiled expression. Immutable. Several threads may use one Regex if each thread has its own
+// RegexScratch.
 class Regex {
  public:
-  // expression: PCRE2 syntax, e.g. from oniguruma_to_pcre2(). name: the expression as the user
-  // wrote it, for error messages. Throws ConfigError if `expression` does not compile.
+  // expression: PCRE2 syntax, such as the result of oniguruma_to_pcre2(). name: the expression as
+  // written in the tokenizer.json, for error messages. Throws ConfigError if `expression` does not
+  // compile or is longer than 64 KiB.
   Regex(const std::string& expression, std::string name);
 
+  // The bytes [begin, end) of the text.
   struct Match {
-    size_t begin, end;  // byte offsets in the text
+    size_t begin, end;
   };
-  // Returns the first match that begins at byte `start` or later. The text before `start` counts
-  // only for lookbehind and anchors (^, \b). text: valid UTF-8. Throws ConfigError if the search
-  // exceeds its limits on backtracking or memory.
+  // Returns the first match that begins at byte `start` or later; nullopt if there is none. The
+  // text before `start` counts only for lookbehind and anchors (^, \b). text: valid UTF-8. Throws
+  // ConfigError if the search exceeds its limits on backtracking or memory.
   std::optional<Match> search(std::string_view text, size_t start, RegexScratch& scratch) const;
 
-  // Calls on_match with each match, from left to right. Skips an empty match at the end of the
-  // previous match. Requires and throws the same as search().
+  // Receives one match.
   using OnMatch = std::function<void(Match)>;
+  // Calls on_match with each match, from left to right. Matches do not overlap. An empty match is
+  // skipped if it lies at the end of the previous match. text: valid UTF-8. Throws like search().
   void for_each_match(std::string_view text, RegexScratch& scratch, const OnMatch& on_match) const;
 
  private:
-  std::string name_;  // the expression as the user wrote it
+  std::string name_;  // the expression as written in the tokenizer.json
   std::unique_ptr<pcre2_real_code_8, RegexDeleter> code_;
   bool is_jit_compiled_;  // false if PCRE2 has no JIT compiler for this machine
 };

@@ -1,4 +1,5 @@
-// Decodes tokens one at a time, for a terminal or a streamed response.
+// Decodes tokens to text one token at a time, while a model generates them: for a terminal or a
+// streamed response.
 #pragma once
 
 #include <cstdint>
@@ -8,27 +9,31 @@
 
 namespace colossal::text {
 
-// Its results have only whole UTF-8 characters. Invalid bytes become U+FFFD, one for each maximal
-// subpart (Unicode Standard 3.9, "U+FFFD Substitution of Maximal Subparts"). The tokenizer must
-// outlive the decoder. Not thread-safe.
+// Decodes one sequence of tokens. push() and flush() return whole UTF-8 characters only: the bytes
+// of an incomplete character are held back until a later token completes it. Invalid bytes become
+// U+FFFD, one for each maximal subpart (Unicode Standard 3.9, "U+FFFD Substitution of Maximal
+// Subparts"). Not thread-safe.
 class StreamingDecoder {
  public:
+  // Where in a text the first token stands.
   enum class Begins {
-    with_text,    // the tokens begin a text; the first one may lose its leading space
+    with_text,    // the tokens begin a text; some tokenizers drop a leading space
     after_prompt  // the tokens continue a prompt
   };
+  // tokenizer: must outlive the decoder.
   explicit StreamingDecoder(const Tokenizer& tokenizer, Begins begins = Begins::with_text)
       : tokenizer_(tokenizer), first_(begins == Begins::with_text) {}
 
-  // Returns the characters that `token` completes; may be empty.
+  // Decodes the next token. Returns the characters that this token completes; may be "".
   std::string push(int32_t token);
-  // Returns U+FFFD if the tokens so far end within a character, else "". Tokens that are pushed
-  // later continue the text.
+  // Call at the end of the tokens. Returns U+FFFD if they end within a character, else "". Tokens
+  // pushed after flush() continue the text.
   std::string flush();
 
  private:
   const Tokenizer& tokenizer_;
-  bool first_;        // the next token is the first with bytes of a text (see Decoder::append())
+  // Decode the next token as the first of a text (`first` of Decoder::append()).
+  bool first_;
   std::string held_;  // bytes of an incomplete character
 };
 

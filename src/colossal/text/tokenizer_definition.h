@@ -1,8 +1,9 @@
-// The contents of a tokenizer.json as plain, validated data. The model is BPE, Unigram or
-// WordPiece. There are two kinds of BPE: byte-level BPE (GPT-2, Llama 3, Qwen2) merges bytes,
-// written in GPT-2's byte alphabet; character-level BPE (Llama 2, Gemma, Mistral) merges
-// characters. Character-level BPE and Unigram (T5, XLM-R) may have byte fallback for unknown
-// characters.
+// The contents of a tokenizer.json as plain, validated data, from which PipelineTokenizer is built.
+//
+// The word model is BPE, Unigram or WordPiece. Byte-level BPE (GPT-2, Llama 3, Qwen2) merges bytes;
+// its tokens are written in GPT-2's byte alphabet. Character-level BPE (Llama 2, Gemma, Mistral)
+// merges characters. Character-level BPE and Unigram (T5, XLM-R) may have byte fallback: a
+// character without a token becomes the tokens of its bytes, such as "<0x0A>".
 #pragma once
 
 #include <cstdint>
@@ -18,12 +19,12 @@
 
 namespace colossal::text {
 
-// A token that is found in the text before the text is split (and, unless match_normalized, before
-// it is normalized).
+// A token that is searched for in the text itself, before the text is split into words. The search
+// also comes before normalization, unless match_normalized.
 struct AddedToken {
-  std::string content;
+  std::string content;  // the text to search for
   int32_t id = 0;
-  bool single_word = false;       // matches only if no word character precedes or follows
+  bool single_word = false;       // matches only if no word character is next to it
   bool strip_left = false;        // also consumes the white space to its left
   bool strip_right = false;       // also consumes the white space to its right
   bool match_normalized = false;  // searched for in the normalized text
@@ -36,20 +37,20 @@ struct PatternDefinition {
   std::string name;        // as written in the file, for error messages
 };
 
-// One step of normalization. A kind uses only the fields that its comment names.
+// One step of normalization. Each kind uses only the fields that its comment names.
 struct NormalizerStep {
   enum class Kind {
     form,              // apply the Unicode normalization form `form`
-    prepend,           // put `content` before the text
+    prepend,           // put `content` before a text that is not empty
     replace,           // replace each match of `pattern` with `content`
-    lower_case,        // character by character, without context
-    strip,             // strip white space from the ends, per strip_left and strip_right
+    lower_case,        // map each character to lower case, without regard to its neighbors
+    strip,             // remove white space on the left if strip_left, on the right if strip_right
     strip_marks,       // remove combining marks
-    strip_accents,     // apply NFD, then remove nonspacing marks
-    clean,             // remove control characters; replace all white space with spaces
+    strip_accents,     // decompose characters (NFD), then remove nonspacing marks
+    clean,             // remove control characters; replace each white space by a space (BERT)
     space_ideographs,  // put a space on both sides of each Chinese character
-    clean_nmt,         // like `clean`, with the character sets of SentencePiece's rule "nmt"
-    charsmap,          // replace substrings by SentencePiece's table; `content`: its bytes
+    clean_nmt,         // like `clean`, with the characters of SentencePiece's rule "nmt"
+    charsmap,          // replace substrings; `content`: the bytes of a table, see Charsmap
   };
   Kind kind = Kind::form;
   std::string content = {};
@@ -57,107 +58,124 @@ struct NormalizerStep {
   NormalizationForm form = NormalizationForm::nfc;
   bool strip_left = false, strip_right = false;
 
-  // Returns true if the step may remove the first character of a text.
+  // Returns true if the step may remove the first character of a text without a replacement.
+  // Returns false for a charsmap.
   bool may_drop_the_beginning() const;
 };
 
 // Splits a text at the matches of a regular expression.
 struct SplitDefinition {
-  enum class Behavior {
-    isolated,              // each match is a piece, and so is each part between matches
-    removed,               // each part between matches is a piece; matches are dropped
-    merged_with_previous,  // like isolated, but a match joins the part before it
-    merged_with_next,      // like isolated, but a match joins the part after it
-    contiguous,            // like isolated, but adjacent matches form one piece
+  enum class Behavior {    // what becomes a piece
+    isolated,              // each match, and each part between matches
+    removed,               // each part between matches; the matches are dropped
+    merged_with_previous,  // like isolated, but a match is joined to the part before it
+    merged_with_next,      // like isolated, but a match is joined to the part after it
+    contiguous,            // like isolated, but adjacent matches are joined to one piece
   };
   PatternDefinition pattern;
   Behavior behavior = Behavior::isolated;
-  bool invert = false;  // swap matches and the parts between them
+  bool invert = false;  // swap the roles of the matches and of the parts between them
 };
 
-// One step of pre-tokenization. Each step is applied to every piece of the step before it; within a
-// step, the fields are applied in order.
+// One step of pre-tokenization, applied to every piece that the previous step made. Within a step,
+// the fields are applied in the order in which they are declared.
 struct PreTokenizerStep {
-  std::string space = {};   // replaces each space; empty: spaces are kept
-  std::string prefix = {};  // put before each piece that does not begin with it; empty: none
-  bool prefix_begins_text_only = false;  // only for the piece at the beginning of the text
+  std::string space = {};  // replaces each space; empty: spaces are kept
+  // Put before each piece that does not begin with it; empty: no prefix.
+  std::string prefix = {};
+  // Apply `prefix` only to the piece at the beginning of the whole text.
+  bool prefix_begins_text_only = false;
   std::optional<SplitDefinition> split = {};
-  bool to_byte_alphabet = false;  // write the pieces in GPT-2's byte alphabet for later steps
+  // Write the pieces in GPT-2's byte alphabet, in which later steps split them.
+  bool to_byte_alphabet = false;
 };
 
-// Tokens and their ids.
+// Pairs of a token's text and its id.
 using Vocabulary = std::vector<std::pair<std::string, int32_t>>;
 
-// Returns a map from token to id. Its keys refer to the vocabulary's strings.
+// Returns the id of each token by its text. The keys refer to strings of `vocabulary`.
 std::unordered_map<std::string_view, int32_t> index_of(const Vocabulary& vocabulary);
 
+// The model "BPE".
 struct BpeDefinition {
-  std::vector<std::pair<std::string, std::string>> merges;  // in order of rank
-  std::optional<std::string> unknown_token;
+  // Texts of the left and the right token of each merge. A merge's index is its rank: lower ranks
+  // are applied first.
+  std::vector<std::pair<std::string, std::string>> merges;
+  std::optional<std::string> unknown_token;  // nullopt: unknown characters are dropped
   bool fuse_unknown = false;   // a run of unknown characters becomes one unknown token
-  bool ignore_merges = false;  // a word that is a token is not split further
-  // Characters without a token become the tokens of their bytes, "<0x0A>".
+  bool ignore_merges = false;  // a word that is a token becomes this token, without merges
+  // Characters without a token become the tokens of their bytes.
   bool byte_fallback = false;
 };
 
+// The model "Unigram".
 struct UnigramDefinition {
-  std::vector<double> scores;  // by token id: log-probability
-  int32_t unknown = 0;
-  bool byte_fallback = false;
+  std::vector<double> scores;  // log-probability by token id
+  int32_t unknown = 0;         // id of the unknown token
+  bool byte_fallback = false;  // unknown characters become the tokens of their bytes
 };
 
+// The model "WordPiece".
 struct WordPieceDefinition {
   std::string unknown_token;
   std::string continuing_prefix;    // prefix of tokens that continue a word: "##"
   int64_t max_word_characters = 0;  // longer words become the unknown token
 };
 
-// How tokens that are not byte-level are decoded, each by itself. If `words` is set, only `words`
-// is applied; otherwise the other fields are, in order.
+// How tokens that are not byte-level are decoded, each token by itself. If `words` is set, only
+// `words` applies. Otherwise replacements, byte_fallback and strip apply, in this order.
 struct DecoderDefinition {
+  // Replaces a substring of a token wherever it occurs.
   struct Replacement {
-    std::string literal;           // the text to replace wherever it occurs
-    std::string content;           // replaces it
-    std::string content_in_first;  // replaces it in the first token of a text
+    std::string literal;           // the substring
+    std::string content;           // what replaces `literal`
+    std::string content_in_first;  // what replaces `literal` in the first token of a text
   };
   std::vector<Replacement> replacements;
-  bool byte_fallback = false;  // "<0x0A>" decodes to a byte
-  std::string strip;           // removed once from the beginning of a text; empty: nothing
+  bool byte_fallback = false;  // a token "<0x0A>" decodes to a byte
+  std::string strip;           // removed once from the beginning of a text; empty: nothing is
 
+  // Of WordPiece, whose tokens are words or parts of words.
   struct Words {
-    // Tokens with this prefix continue a word and lose the prefix; others get a space before them.
-    // Neither applies to the first token of a text.
+    // A token with this prefix continues a word and loses the prefix. Any other token gets a space
+    // before it. The first token of a text stays as it is.
     std::string continuing_prefix;
     bool clean_up = false;  // remove spaces before punctuation and contractions
   };
-  std::optional<Words> words;  // for tokens that are parts of words (WordPiece)
+  std::optional<Words> words;
 };
 
+// The whole tokenizer.json.
 struct TokenizerDefinition {
   Vocabulary vocabulary;
   std::variant<BpeDefinition, UnigramDefinition, WordPieceDefinition> model;
-  bool byte_level = false;  // tokens are written in GPT-2's byte alphabet, not as text
+  bool byte_level = false;  // tokens are written in GPT-2's byte alphabet
   std::vector<AddedToken> added_tokens;
   std::vector<NormalizerStep> normalizer;
   std::vector<PreTokenizerStep> pre_tokenizer;
-  DecoderDefinition decoder;                     // unused if byte_level
-  std::vector<int32_t> before_text, after_text;  // special tokens that encode_prompt() adds
+  DecoderDefinition decoder;  // unused if byte_level
+  // Special tokens that encode_prompt() puts before and after the tokens of a text.
+  std::vector<int32_t> before_text, after_text;
 };
 
-// json: content of the file. file: its path, for error messages. Throws ConfigError.
+// Reads a tokenizer.json. json: content of the file. file: path of the file, for error messages.
+// Throws ConfigError naming a setting that is invalid or unsupported.
 TokenizerDefinition read_tokenizer_definition(std::string_view json, const std::string& file);
 
 // The settings of tokenizer_config.json and special_tokens_map.json that affect tokenization.
 struct TokenizerConfig {
-  std::vector<std::string> ends_of_text;  // "eos_token" of each file that sets it
-  // Special tokens that are written in a text are encoded like any other text.
+  // "eos_token" of each file that sets it.
+  std::vector<std::string> ends_of_text;
+  // Encode special tokens that occur in a text like any other text.
   bool split_special_tokens = false;
 };
-// json: content of one of the two files. file: its path, for error messages. Throws ConfigError.
+// Reads one of these two files. json: content of the file. file: path of the file, for error
+// messages. Throws ConfigError if the file is invalid.
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& file);
 
-// Returns "eos_token_id" of a model's config.json (of a list, the first); nullopt if missing.
-// config_json: content of the file. file: its path, for error messages. Throws ConfigError.
+// Returns "eos_token_id" of a model's config.json; of a list, the first id; nullopt if missing or
+// an empty list. config_json: content of the file. file: path of the file, for error messages.
+// Throws ConfigError if the file is invalid.
 std::optional<int32_t> read_end_of_text(std::string_view config_json, const std::string& file);
 
 }  // namespace colossal::text

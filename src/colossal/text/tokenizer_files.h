@@ -1,4 +1,4 @@
-// The files of a tokenizer in a Hugging Face model folder.
+// Finds and reads the files of a tokenizer in a Hugging Face model folder.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,21 @@ inline constexpr const char* kTokenizerFile = "tokenizer.json";
 inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 
-using TokenizerFiles = std::vector<std::pair<std::string, std::string>>;  // name and content
+// Pairs of a file's name and its content.
+using TokenizerFiles = std::vector<std::pair<std::string, std::string>>;
 
-// Reads tokenizer_json (stored under the name "tokenizer.json") and all other tokenizer files in
-// its folder: what a checkpoint stores of the tokenizer. Throws IoError naming a file that cannot
-// be read.
+// Reads a tokenizer.json and all other tokenizer files in its folder: what a checkpoint stores of
+// the tokenizer. tokenizer_json comes first in the result, under the name "tokenizer.json" whatever
+// its own name is. Throws IoError naming a file that cannot be read.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& tokenizer_json);
 
-// Returns the content of the file; null if there is no file of this name.
+// Returns the content of the file `name`; null if `files` does not have it. The result points into
+// `files`.
 const std::string* find_file(const TokenizerFiles& files, const std::string& name);
 
-// Returns the names of the tokenizer files in a folder, including those of tokenizers that Colossal
-// cannot read.
+// Returns the names of the tokenizer files in a folder, including files of tokenizers that Colossal
+// cannot read (SentencePiece, tiktoken). Names are relative to the folder. Empty if the folder does
+// not exist.
 std::vector<std::string> list_tokenizer_files(const std::filesystem::path& folder);
 
 }  // namespace colossal::text

@@ -1,7 +1,7 @@
-// Unigram language model: finds the segmentation of a word whose tokens have the largest sum of
-// scores (log-probabilities). Source: Kudo, "Subword Regularization: Improving Neural Network
-// Translation Models with Multiple Subword Candidates", 2018. The search, including its order of
-// additions, follows the `tokenizers` library.
+// The Unigram language model of SentencePiece: encodes a word as the tokens with the largest sum of
+// scores (log-probabilities) among all ways to divide the word into tokens. Source: Kudo, "Subword
+// Regularization: Improving Neural Network Translation Models with Multiple Subword Candidates",
+// 2018. Scores are added in the order of the `tokenizers` library, so that rounding is the same.
 #pragma once
 
 #include "colossal/text/byte_trie.h"
@@ -10,8 +10,9 @@
 
 namespace colossal::text {
 
-// A run of unknown characters is encoded as a whole: as one token if the vocabulary has this text,
-// else as byte tokens if the model has byte fallback and a token for each byte, else as one unknown
+// The word model "Unigram". A character without a token is unknown. A run of unknown characters is
+// encoded as a whole: as one token if the vocabulary has a token with the run's text; else as the
+// tokens of its bytes if the model has byte fallback and each byte has a token; else as one unknown
 // token.
 class UnigramModel : public WordModel {
  public:
@@ -19,32 +20,36 @@ class UnigramModel : public WordModel {
   explicit UnigramModel(const TokenizerDefinition& definition);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
-  // Viterbi search: O(bytes of the word x bytes of the longest token).
+  // Viterbi search. Takes O(b * t) time: b is the word's bytes, t the bytes of the longest token.
   void encode(std::string_view word, WordModel::Scratch& scratch,
               std::vector<int32_t>& tokens) const override;
 
  private:
-  // The best segmentation up to a position in the word: its score, its last token, and the byte at
-  // which this token begins.
+  // The best way to divide the word up to one position into tokens. Only the last token is stored;
+  // the tokens before it are those of the best way up to `begin`.
   struct BestSegmentation {
-    double score = 0;
-    int32_t begin = kNowhere;
-    int32_t token = 0;
+    double score = 0;          // sum of the scores of all tokens
+    int32_t begin = kNowhere;  // byte at which the last token begins; kNowhere: none found yet
+    int32_t token = 0;         // id of the last token
   };
   static constexpr int32_t kNowhere = -1;
   struct Scratch : WordModel::Scratch {
-    std::vector<BestSegmentation> best_to;  // by byte position, 0 to word.size()
+    std::vector<BestSegmentation> best_to;  // by byte position, from 0 to word.size()
     std::vector<int32_t> ends;              // end positions of the chosen tokens, last token first
   };
 
+  // Replaces `best` if its score is lower than `score`.
   static void keep_better(BestSegmentation& best, double score, int32_t begin, int32_t token);
+  // Computes the best segmentation up to each position of the word.
   void search(std::string_view word, std::vector<BestSegmentation>& best_to) const;
+  // Appends a chosen token. part: its text; if the token is the unknown token, a whole run of
+  // unknown characters.
   void append_token(std::string_view part, int32_t token, std::vector<int32_t>& tokens) const;
 
-  std::vector<double> scores_;
-  double unknown_score_;
-  int32_t unknown_;
-  ByteTrie trie_;
+  std::vector<double> scores_;  // by token id
+  double unknown_score_;        // score of an unknown character: 10 below the lowest score
+  int32_t unknown_;             // id of the unknown token
+  ByteTrie trie_;               // token ids by the tokens' texts
   FallbackBytes fallback_bytes_;
 };
 

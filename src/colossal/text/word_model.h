@@ -1,4 +1,5 @@
-// Encodes one word: the learned part of a tokenizer.
+// The interface of word models (BPE, Unigram, WordPiece), which encode one word: the part of a
+// tokenizer that was learned from data.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@
 
 namespace colossal::text {
 
-// Immutable and thread-safe; threads that encode at the same time need a Scratch each.
+// Encodes words as tokens. Immutable. Several threads may use one WordModel if each thread has its
+// own Scratch.
 class WordModel {
  public:
-  // Working memory of encode(); each model has its own subclass.
+  // Working memory of encode(). Each model has its own subclass.
   class Scratch {
    public:
     virtual ~Scratch() = default;
@@ -22,26 +24,28 @@ class WordModel {
 
   virtual ~WordModel() = default;
 
+  // Returns working memory for encode() of this model.
   virtual std::unique_ptr<Scratch> make_scratch() const = 0;
 
-  // Appends the tokens of a non-empty word to `tokens`. scratch: from this model's make_scratch().
+  // Appends the tokens of a non-empty word to `tokens`. scratch: from make_scratch() of this model.
   // Throws ConfigError if a BPE or Unigram model gets a word of 2 GiB or more.
   virtual void encode(std::string_view word, Scratch& scratch,
                       std::vector<int32_t>& tokens) const = 0;
 
-  // U+2581, which replaces spaces in most character-level vocabularies.
+  // The character U+2581, by which most character-level vocabularies replace the space.
   static constexpr std::string_view kSpaceMark = "\u2581";
-  // Returns true if a word may be cut before every run of kSpaceMark without changing its tokens.
-  // (Character-level tokenizers often have no pre-tokenizer, so that a whole text is one word.)
+  // Returns true if the word may be cut before every run of kSpaceMark without a change to its
+  // tokens. Character-level tokenizers often have no pre-tokenizer, so that a whole text is one
+  // word.
   virtual bool can_cut_at_space_marks() const { return false; }
 
  protected:
-  // Throws ConfigError if the word has 2 GiB or more: positions are 32-bit.
+  // Throws ConfigError if the word has 2 GiB or more, because positions are 32-bit.
   static void check_length(std::string_view word);
 };
 
-// file: path of the tokenizer.json, for error messages. Throws ConfigError if the vocabulary lacks
-// a token that the model needs.
+// Returns the word model that `definition` describes. file: path of the tokenizer.json, for error
+// messages. Throws ConfigError if the vocabulary lacks a token that the model needs.
 std::unique_ptr<WordModel> make_word_model(const TokenizerDefinition& definition,
                                            const std::string& file);
 

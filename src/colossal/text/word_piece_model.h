@@ -1,5 +1,6 @@
-// WordPiece: repeatedly takes the longest token that the rest of the word begins with. Source: Wu
-// et al., "Google's Neural Machine Translation System", 2016, in BERT's variant.
+// The WordPiece model of BERT: from left to right, takes the longest token with which the rest of
+// the word begins. Source: Wu et al., "Google's Neural Machine Translation System", 2016, in the
+// variant of BERT.
 #pragma once
 
 #include "colossal/text/byte_trie.h"
@@ -7,12 +8,13 @@
 
 namespace colossal::text {
 
-// The whole word becomes the unknown token if at some position no token matches, or if the word has
-// more than max_characters_ characters.
+// The word model "WordPiece". A whole word becomes the unknown token if no token matches at some
+// position, or if the word has more than max_word_characters characters (of the
+// WordPieceDefinition).
 class WordPieceModel : public WordModel {
  public:
-  // definition.model must be a WordPieceDefinition. file: for error messages. Throws ConfigError if
-  // the vocabulary lacks the unknown token.
+  // definition.model must be a WordPieceDefinition. file: path of the tokenizer.json, for error
+  // messages. Throws ConfigError if the vocabulary lacks the unknown token.
   WordPieceModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
@@ -20,10 +22,11 @@ class WordPieceModel : public WordModel {
               std::vector<int32_t>& tokens) const override;
 
  private:
-  ByteTrie begins_word_;     // all tokens: may match at the beginning of a word
-  ByteTrie continues_word_;  // tokens with the continuing prefix ("##"), stored without this prefix
-  int64_t max_characters_;
-  int32_t unknown_;
+  ByteTrie begins_word_;  // all tokens; matched at the beginning of a word
+  // Tokens with the continuing prefix ("##"), stored without this prefix; matched within a word.
+  ByteTrie continues_word_;
+  int64_t max_characters_;  // longer words become the unknown token
+  int32_t unknown_;         // id of the unknown token
 };
 
 }  // namespace colossal::text

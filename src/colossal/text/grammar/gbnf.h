@@ -1,3 +1,4 @@
+// Reads grammars in GBNF, llama.cpp's notation, with which a request restricts what a model writes.
 #pragma once
 
 #include <string_view>
@@ -6,11 +7,15 @@
 
 namespace colossal::text::grammar {
 
-// Adds the rules of a GBNF grammar (llama.cpp's notation) to `grammar` and returns the symbol of
-// its rule "root". Supports rules NAME ::= ..., literals "...", classes [a-z] and [^a-z], "." for
-// any character, groups, alternatives, the repetitions * + ? {m} {m,} {m,n}, and comments after #.
-// Throws GrammarError for a syntax error (naming the line), an undefined rule, or left recursion.
-// https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
+// Adds the rules of a GBNF grammar to `grammar` and returns the symbol of the rule "root". Supports
+// - rules: NAME ::= ...
+// - literals "...", classes [a-z] and [^a-z], and "." for any character
+// - groups (...) and alternatives a | b
+// - repetitions * + ? {m} {m,} {m,n}
+// - comments from # to the end of the line
+//
+// Throws GrammarError for a syntax error (naming the line), an undefined rule, left recursion, or a
+// grammar of more than 64 KiB. https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
 Symbol add_gbnf(Grammar& grammar, std::string_view text);
 
 }  // namespace colossal::text::grammar

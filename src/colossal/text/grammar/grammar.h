@@ -1,5 +1,6 @@
-// A grammar defines which texts a model may write. Its rules match bytes. They are built from
-// regular expressions, JSON schemas or GBNF.
+// Context-free grammars over bytes, which define the texts that a model may write under constrained
+// decoding. They are built from regular expressions, JSON schemas or GBNF, and matched by an
+// Automaton.
 #pragma once
 
 #include <bitset>
@@ -11,61 +12,73 @@
 
 namespace colossal::text::grammar {
 
-// Thrown for an expression, schema or grammar that is invalid or uses an unsupported feature;
-// what() names it.
+// Thrown for an expression, schema or grammar that is invalid or too large, or uses an unsupported
+// feature. what() says which.
 class GrammarError : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
+// [byte]: whether the set contains this byte.
 using ByteSet = std::bitset<256>;
 
-// A range of characters, both ends included.
+// A range of characters; `first` and `last` are included.
 struct CodePoints {
   char32_t first, last;
 };
 
-// A symbol matches one byte of a set, or any text that a rule matches.
+// A part of an alternative. Matches one byte of a set, or any text that a rule matches.
 struct Symbol {
   static constexpr int32_t kBytes = -1;
-  int32_t rule = kBytes;  // number of the rule; kBytes: matches a byte of `bytes`
+  // Number of the rule; kBytes: the symbol matches one byte of `bytes`.
+  int32_t rule = kBytes;
   ByteSet bytes = {};
 };
+// Matches the texts of its symbols, one after the other. An empty sequence matches the empty text.
 using Sequence = std::vector<Symbol>;
 
-// A rule matches what any of its alternatives matches. Rules may be recursive, but not
-// left-recursive.
+// A set of numbered rules. A rule matches what any of its alternatives matches. Rules may be
+// recursive, but not left-recursive: no rule may begin with itself.
 class Grammar {
  public:
-  // Adds a rule that has no alternatives yet and returns its number.
+  // Adds a rule without alternatives and returns its number. With the number, other rules can refer
+  // to the rule before add_alternative() completes it.
   int32_t add_rule() { return static_cast<int32_t>(rules_.emplace_back(), rules_.size()) - 1; }
   // Adds an alternative to a rule. Throws GrammarError if the grammar becomes too large.
   void add_alternative(int32_t rule, Sequence sequence);
-  // Adds a rule with these alternatives and returns its symbol. Throws like add_alternative().
+  // Adds a rule with these alternatives and returns a symbol for the rule. Throws GrammarError if
+  // the grammar becomes too large.
   Symbol add_anonymous_rule(std::vector<Sequence> alternatives);
 
+  // Returns the alternatives of a rule. Valid until a rule or an alternative is added.
   const std::vector<Sequence>& alternatives(int32_t rule) const {
     return rules_[static_cast<size_t>(rule)];
   }
   int32_t num_rules() const { return static_cast<int32_t>(rules_.size()); }
 
-  // The following build common symbols and sequences, adding rules where they need any. They throw
-  // GrammarError if the grammar becomes too large.
+  // Returns a sequence that matches exactly the bytes of `text`.
   static Sequence literal(std::string_view text);
-  // Returns a symbol for one character of the ranges, in UTF-8; surrogates are left out.
+  // Returns a symbol that matches the UTF-8 of one character of the ranges. Surrogates are left
+  // out. Adds rules where needed. Throws GrammarError if the grammar becomes too large.
   Symbol character(const std::vector<CodePoints>& ranges);
+  // Returns a symbol that matches `symbol` or the empty text. Throws GrammarError if the grammar
+  // becomes too large.
   Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
-  // Returns `symbol` repeated `minimum` to `maximum` times; a negative maximum means no limit.
+  // Returns a sequence that matches `symbol` repeated `minimum` to `maximum` times, both included.
+  // A negative maximum means no limit. Throws GrammarError for more than 10,000 repetitions or if
+  // the grammar becomes too large.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:
+  // Throws GrammarError if the grammar has too many symbols after `count` more are added.
   void count_symbols(size_t count);
 
-  std::vector<std::vector<Sequence>> rules_;
+  std::vector<std::vector<Sequence>> rules_;  // rules_[rule][alternative]
   size_t num_symbols_ = 0;
 };
 
-// Returns all Unicode characters (no surrogates) that are not in `ranges`.
+// Returns all Unicode characters that are not in `ranges`, as ascending ranges. Surrogates are left
+// out.
 std::vector<CodePoints> complement(std::vector<CodePoints> ranges);
 
 }  // namespace colossal::text::grammar

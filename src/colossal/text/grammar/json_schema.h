@@ -1,3 +1,4 @@
+// Turns JSON schemas into grammar rules, with which a model is made to answer in JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,11 +7,19 @@
 
 namespace colossal::text::grammar {
 
-// Adds rules for the JSON texts that are valid under a schema and returns their symbol. Supports
-// type, enum, const, properties and required, items, prefixItems, minItems, maxItems, minLength,
-// maxLength, pattern, anyOf, oneOf (treated as anyOf), allOf with one entry, and $ref within the
-// schema. If a schema has `properties`, an object has only these, in the schema's order. Ignores
-// keywords that only describe values ("title"). Throws GrammarError naming any other keyword.
+// Adds rules for the JSON texts that are valid under a schema and returns the symbol that matches
+// them. Supports
+// - type, enum, const
+// - properties and required: an object has only the listed properties, in the schema's order
+// - items, prefixItems (a list then has exactly these items), minItems, maxItems
+// - minLength, maxLength, or instead of them pattern
+// - anyOf, oneOf (treated as anyOf), allOf with one entry
+// - $ref within the schema
+//
+// Ignores keywords that only describe values, such as "title", and "format". Reads
+// additionalProperties only if there are no properties, and only if it is a schema. Throws
+// GrammarError naming any other keyword, or if the schema is longer than 64 KiB or nested deeper
+// than 32 levels.
 Symbol add_json_schema(Grammar& grammar, const nlohmann::ordered_json& schema);
 
 // Adds rules for any JSON object and returns their symbol.

@@ -1,4 +1,5 @@
-// Reads the arguments of a call by position or name.
+// Reads the evaluated arguments of a call, given by position or by name, inside the functions,
+// methods, filters and tests that are built in.
 #pragma once
 
 #include <optional>
@@ -9,36 +10,44 @@
 
 namespace colossal::text::jinja {
 
-// In all functions, `which` is an index into the constructor's `parameters`, and `otherwise` is the
-// result if this argument is missing.
+// Assigns arguments to parameters once; the accessors then return them by index. In all accessors,
+// `which` is an index into the constructor's `parameters`. `otherwise` is the result if this
+// argument is missing.
 class ArgumentReader {
  public:
-  // function: its name, for error messages. arguments: must outlive the reader, like `function`.
-  // parameters: names in order of position; the first `required` must be given. Throws
-  // TemplateError if one of these is missing, for too many arguments, and for unknown names.
+  // function: name of the called function, for error messages; must outlive the reader. arguments:
+  // must outlive the reader. parameters: names in order of position. required: number of
+  // parameters, from the first, whose arguments must be given.
+  // Throws TemplateError if a required argument is missing, if there are too many arguments, or if
+  // a parameter name is unknown.
   ArgumentReader(std::string_view function, const Arguments& arguments,
                  std::vector<std::string_view> parameters, size_t required = 0);
 
-  bool has(size_t which) const { return values_[which] != nullptr; }
+  bool has(size_t which) const { return values_[which] != nullptr; }  // was given
+  // Returns the argument; has(which) must be true.
   const Value& operator[](size_t which) const { return *values_[which]; }
+  // Returns the argument, or a reference to `otherwise`.
   const Value& value(size_t which, const Value& otherwise) const {
     return has(which) ? *values_[which] : otherwise;
   }
+  // Returns whether the argument is true in Python's sense.
   bool truth(size_t which, bool otherwise) const {
     return has(which) ? values_[which]->truth() : otherwise;
   }
-  // Throw TemplateError if the argument has another type.
+  // Throw TemplateError if the argument has another type. integer() accepts booleans.
   int64_t integer(size_t which, int64_t otherwise) const;
   std::string_view string(size_t which, std::string_view otherwise = "") const;
-  // Returns nullopt if missing or None.
+  // Returns nullopt if the argument is missing or None. Throws TemplateError if it has another type
+  // than string.
   std::optional<std::string_view> optional_string(size_t which) const;
 
  private:
+  // Throws TemplateError: the argument has the wrong type. wanted: such as "a string".
   [[noreturn]] void refuse(size_t which, std::string_view wanted) const;
 
   std::string_view function_;
   std::vector<std::string_view> parameters_;
-  std::vector<const Value*> values_;
+  std::vector<const Value*> values_;  // by parameter; null: missing
 };
 
 }  // namespace colossal::text::jinja

@@ -1,4 +1,4 @@
-// Parses expressions, with Jinja's operator precedence.
+// Parses the expressions within {{ }} and {% %} of a template, with Jinja's operator precedence.
 #pragma once
 
 #include <span>
@@ -11,8 +11,9 @@
 
 namespace colossal::text::jinja {
 
-// All functions take tokens from the stream up to the end of what they parse, and throw
-// TemplateError for a syntax error, an unknown filter or test, or an excessive size or depth.
+// Recursive-descent parser. Each function takes the tokens of what it parses from the stream and
+// leaves the following token as the current one. All throw TemplateError for a syntax error, an
+// unknown filter or test, or an expression that is too long or nested too deeply.
 class ExpressionParser {
  public:
   // tokens: must outlive the parser.
@@ -20,22 +21,27 @@ class ExpressionParser {
 
   // Parses one expression. conditional: accept "a if b else c"; otherwise "if" ends the expression.
   ExpressionPointer parse(bool conditional = true);
-  // Like parse(), but commas form a tuple.
+  // Like parse(), but "a, b" is a tuple.
   ExpressionPointer parse_tuple(bool conditional = true);
-  // Parses "(a, b=c)".
+  // Parses the parenthesized arguments of a call: "(a, b=c)".
   CallArguments parse_arguments();
-  // Parses filters, name(...)|name, after the "|" that follows `operand`.
+  // Parses any number of filters "|name" or "|name(...)" and returns `operand` with the filters
+  // applied.
   ExpressionPointer parse_filters(ExpressionPointer operand);
-  // Parses an expression that must be a call, for {% call %}.
+  // Parses an expression that must be a call of a name or an attribute, for {% call %}.
   std::unique_ptr<const Call> parse_call();
-  // Parses the targets of an assignment. end: the name that follows them, e.g. "in"; a symbol also
-  // ends them.
+  // Parses what {% set %}, {% for %} or {% with %} assigns to: one target, or several with commas,
+  // which form a tuple. end: the name that follows the targets, such as "in". A symbol other than a
+  // comma also ends them.
   Target parse_target(std::string_view end);
 
  private:
+  // Creates a node. Throws TemplateError if the expression has too many nodes.
   template <class T, class... Args>
   std::unique_ptr<const T> make(int line, Args&&... args);
 
+  // The functions from parse_conditional() to parse_unary() each parse one level of precedence,
+  // lowest first. parse_nested() is parse_unary() with filters and tests.
   ExpressionPointer parse_nested();
   ExpressionPointer parse_conditional();
   ExpressionPointer parse_or();
@@ -67,14 +73,16 @@ class ExpressionParser {
     std::string_view symbol;
     Operator kind;
   };
+  // Parses operands that `operand` parses and that any of `operators` separate, left to right.
   ExpressionPointer parse_chain(std::span<const OperatorSymbol> operators,
                                 ExpressionPointer (ExpressionParser::*operand)());
+  // Returns find(name); adds the current line to the message of a TemplateError.
   template <class Find>
   auto find_or_refuse(Find find, const std::string& name);
 
   TokenStream& tokens_;
-  int depth_ = 0;
-  int num_nodes_ = 0;
+  int depth_ = 0;      // nesting of the current expression
+  int num_nodes_ = 0;  // nodes of the current expression so far
 };
 
 }  // namespace colossal::text::jinja

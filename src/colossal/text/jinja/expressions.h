@@ -1,4 +1,5 @@
-// The expression nodes of a parsed template.
+// The expression nodes of a parsed template. ExpressionParser creates them. Each class computes one
+// kind of expression; its constructor takes the template's line, for error messages, and the parts.
 #pragma once
 
 #include <optional>
@@ -8,6 +9,7 @@
 
 namespace colossal::text::jinja {
 
+// A literal number, string, boolean or None.
 class Constant : public Expression {
  public:
   Constant(int line, Value value) : Expression(line), value_(std::move(value)) {}
@@ -17,6 +19,7 @@ class Constant : public Expression {
   Value value_;
 };
 
+// A variable or global function by its name.
 class Name : public Expression {
  public:
   Name(int line, std::string name) : Expression(line), name_(std::move(name)) {}
@@ -26,6 +29,7 @@ class Name : public Expression {
   std::string name_;
 };
 
+// [a, b] or, with List::Kind::tuple, (a, b).
 class ListLiteral : public Expression {
  public:
   ListLiteral(int line, std::vector<ExpressionPointer> items, List::Kind kind)
@@ -37,6 +41,7 @@ class ListLiteral : public Expression {
   List::Kind kind_;
 };
 
+// {key: value, ...}
 class DictLiteral : public Expression {
  public:
   using Entries = std::vector<std::pair<ExpressionPointer, ExpressionPointer>>;
@@ -47,7 +52,8 @@ class DictLiteral : public Expression {
   Entries entries_;
 };
 
-class Attribute : public Expression {  // object.name
+// object.name
+class Attribute : public Expression {
  public:
   Attribute(int line, ExpressionPointer object, std::string name)
       : Expression(line), object_(std::move(object)), name_(std::move(name)) {}
@@ -58,7 +64,8 @@ class Attribute : public Expression {  // object.name
   std::string name_;
 };
 
-class Subscript : public Expression {  // object[index]
+// object[index]
+class Subscript : public Expression {
  public:
   Subscript(int line, ExpressionPointer object, ExpressionPointer index)
       : Expression(line), object_(std::move(object)), index_(std::move(index)) {}
@@ -68,23 +75,27 @@ class Subscript : public Expression {  // object[index]
   ExpressionPointer object_, index_;
 };
 
-class Slice : public Expression {  // object[begin:end:step]; each bound may be missing
+// object[begin:end:step]. bounds: these three expressions in this order; null: left out.
+class Slice : public Expression {
  public:
   Slice(int line, ExpressionPointer object, std::vector<ExpressionPointer> bounds)
       : Expression(line), object_(std::move(object)), bounds_(std::move(bounds)) {}
 
  private:
   Value compute(Interpreter& interpreter) const override;
+  // Returns bounds_[which]; nullopt if it is left out or None.
   std::optional<int64_t> bound(Interpreter& interpreter, size_t which) const;
   ExpressionPointer object_;
   std::vector<ExpressionPointer> bounds_;
 };
 
+// callee(arguments)
 class Call : public Expression {
  public:
   Call(int line, ExpressionPointer callee, CallArguments arguments)
       : Expression(line), callee_(std::move(callee)), arguments_(std::move(arguments)) {}
-  // caller: the function `caller` that {% call %} passes to the callee; nullopt for other calls.
+  // Calls the callee. caller: the function that {% call %} passes to the callee as the argument
+  // `caller`; nullopt for other calls.
   Value call(Interpreter& interpreter, std::optional<Value> caller) const;
 
  private:
@@ -93,7 +104,8 @@ class Call : public Expression {
   CallArguments arguments_;
 };
 
-class FilterCall : public Expression {  // operand|filter(...)
+// operand|filter(arguments)
+class FilterCall : public Expression {
  public:
   FilterCall(int line, ExpressionPointer operand, Filter filter, CallArguments arguments)
       : Expression(line),
@@ -108,7 +120,8 @@ class FilterCall : public Expression {  // operand|filter(...)
   CallArguments arguments_;
 };
 
-class TestCall : public Expression {  // operand is [not] test(...)
+// operand is test(arguments). ("is not" is a Not of a TestCall.)
+class TestCall : public Expression {
  public:
   TestCall(int line, ExpressionPointer operand, Test test, CallArguments arguments)
       : Expression(line),
@@ -123,8 +136,10 @@ class TestCall : public Expression {  // operand is [not] test(...)
   CallArguments arguments_;
 };
 
+// Binary operators of arithmetic: + - * / // % **.
 enum class Operator { add, subtract, multiply, divide, floor_divide, modulo, power };
 
+// left OPERATOR right
 class Arithmetic : public Expression {
  public:
   Arithmetic(int line, Operator kind, ExpressionPointer left, ExpressionPointer right)
@@ -136,7 +151,8 @@ class Arithmetic : public Expression {
   ExpressionPointer left_, right_;
 };
 
-class Sign : public Expression {  // -operand, +operand
+// -operand, or +operand if not `negative`.
+class Sign : public Expression {
  public:
   Sign(int line, bool negative, ExpressionPointer operand)
       : Expression(line), negative_(negative), operand_(std::move(operand)) {}
@@ -147,7 +163,8 @@ class Sign : public Expression {  // -operand, +operand
   ExpressionPointer operand_;
 };
 
-class Concatenation : public Expression {  // a ~ b ~ c
+// a ~ b ~ c: the texts of the parts, joined.
+class Concatenation : public Expression {
  public:
   Concatenation(int line, std::vector<ExpressionPointer> parts)
       : Expression(line), parts_(std::move(parts)) {}
@@ -157,6 +174,7 @@ class Concatenation : public Expression {  // a ~ b ~ c
   std::vector<ExpressionPointer> parts_;
 };
 
+// Operators of a comparison: == != < <= > >= in, not in.
 enum class Relation {
   equal,
   not_equal,
@@ -168,9 +186,11 @@ enum class Relation {
   not_in
 };
 
-class Comparison : public Expression {  // a < b <= c
+// first RELATION operand RELATION operand ..., as in a < b <= c. True if all relations hold between
+// neighbors.
+class Comparison : public Expression {
  public:
-  using Rest = std::vector<std::pair<Relation, ExpressionPointer>>;
+  using Rest = std::vector<std::pair<Relation, ExpressionPointer>>;  // what follows `first`
   Comparison(int line, ExpressionPointer first, Rest rest)
       : Expression(line), first_(std::move(first)), rest_(std::move(rest)) {}
 
@@ -180,6 +200,7 @@ class Comparison : public Expression {  // a < b <= c
   Rest rest_;
 };
 
+// not operand
 class Not : public Expression {
  public:
   Not(int line, ExpressionPointer operand) : Expression(line), operand_(std::move(operand)) {}
@@ -191,6 +212,7 @@ class Not : public Expression {
   ExpressionPointer operand_;
 };
 
+// left and right, or left or right if not `is_and`. Evaluates `right` only if needed.
 class AndOr : public Expression {
  public:
   AndOr(int line, bool is_and, ExpressionPointer left, ExpressionPointer right)
@@ -205,7 +227,8 @@ class AndOr : public Expression {
   ExpressionPointer left_, right_;
 };
 
-class Conditional : public Expression {  // value if condition else otherwise
+// value if condition else otherwise. `otherwise` may be null: undefined.
+class Conditional : public Expression {
  public:
   Conditional(int line, ExpressionPointer value, ExpressionPointer condition,
               ExpressionPointer otherwise)

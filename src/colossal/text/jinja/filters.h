@@ -1,4 +1,4 @@
-// Jinja's filters (value|name) and tests (value is name).
+// The filters (value|name) and tests (value is name) of Jinja that templates can use.
 #pragma once
 
 #include <string_view>
@@ -7,13 +7,15 @@
 
 namespace colossal::text::jinja {
 
+// A filter returns the changed operand. A test returns whether the operand has a property.
 using Filter = Value (*)(Interpreter&, const Value& operand, const Arguments&);
 using Test = bool (*)(const Value& operand, const Arguments&);
 
-// Throw TemplateError if no filter or test has this name.
+// Return the filter or test of this name. Throw TemplateError if there is none.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Counts the values that the test reads as steps of `interpreter`, then runs the test.
+// Returns test(operand, arguments). First counts the values that the test reads as steps of the
+// interpreter.
 bool run_test(Interpreter& interpreter, Test test, const Value& operand,
               const Arguments& arguments);
 

@@ -1,4 +1,4 @@
-// Defines the global functions of every template: range, dict, namespace, raise_exception,
+// The global functions that every template can call: range, dict, namespace, raise_exception,
 // strftime_now.
 #pragma once
 
@@ -8,6 +8,7 @@
 
 namespace colossal::text::jinja {
 
-Value find_global(const std::string& name);  // undefined if no function has this name
+// Returns the global function of this name; undefined if there is none.
+Value find_global(const std::string& name);
 
 }  // namespace colossal::text::jinja

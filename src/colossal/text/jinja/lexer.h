@@ -1,5 +1,6 @@
-// Splits a template into text and the tokens within {{ }} and {% %}. Applies the white space
-// control of trim_blocks and lstrip_blocks, which `transformers` sets for chat templates.
+// Splits a template into tokens: the text outside of tags, and the parts of {{...}} and {%...%}
+// tags. Removes the white space that trim_blocks and lstrip_blocks remove, which `transformers`
+// sets for chat templates.
 #pragma once
 
 #include <string>
@@ -8,6 +9,7 @@
 
 namespace colossal::text::jinja {
 
+// A token of a template.
 struct Token {
   enum class Kind {
     text,            // outside of tags
@@ -15,20 +17,20 @@ struct Token {
     block_end,       // %}
     variable_begin,  // {{
     variable_end,    // }}
-    name,
-    string,
+    name,            // variable, attribute, keyword or tag name
+    string,          // quoted string
     integer,
     real,
-    symbol,  // an operator or a bracket
-    end,
+    symbol,  // operator or bracket
+    end,     // follows the last token of the template
   };
   Kind kind;
-  std::string text;  // for strings: the unescaped value
-  int line = 1;
+  std::string text;  // as written; of a string: its value, with escapes resolved
+  int line = 1;      // in the template, from 1
 };
 
-// Returns the tokens of a template; the last one has the kind `end`. Throws TemplateError for a
-// syntax error.
+// Returns the tokens of a template. The last token has the kind `end`. Comments are left out.
+// Throws TemplateError for a syntax error or if `source` is not UTF-8.
 std::vector<Token> split_into_tokens(std::string_view source);
 
 }  // namespace colossal::text::jinja

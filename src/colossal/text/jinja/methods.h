@@ -1,5 +1,5 @@
-// Attributes of values: Python's non-mutating methods of strings, lists and dicts, and the
-// attributes of `loop`.
+// Methods and attributes of values: Python's non-mutating methods of strings, lists and dicts, and
+// the attributes of the variable `loop`.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,13 @@
 
 namespace colossal::text::jinja {
 
-// Returns the method or attribute of this name, bound to `object`; nullopt if there is none.
+// Returns the attribute `name` of `object`; a method is returned as a function that is bound to
+// `object`. Returns nullopt if there is no such attribute.
 std::optional<Value> find_attribute(const Value& object, const std::string& name);
 
-// Returns format % values as in Python ("%s of %d"), with the conversions s, r, d, i, f, x and
-// field widths. Throws TemplateError for other conversions or values that do not match.
+// Returns format % values as in Python ("%s of %d"). format: a string. values: one value, or a
+// tuple. Supports the conversions s, r, d, i, f, x, field widths and precisions. Throws
+// TemplateError for other conversions or values that do not match.
 Value percent_format(Interpreter& interpreter, const Value& format, const Value& values);
 
 }  // namespace colossal::text::jinja

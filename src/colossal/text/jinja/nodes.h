@@ -1,4 +1,5 @@
-// The nodes of a parsed template: expressions compute a value, statements write output.
+// The base classes of the nodes of a parsed template: an Expression computes a value, a Statement
+// writes output or sets variables.
 #pragma once
 
 #include <memory>
@@ -10,6 +11,7 @@
 
 namespace colossal::text::jinja {
 
+// Base class of all nodes. line: where the node begins in the template, for error messages.
 class Node {
  public:
   explicit Node(int line) : line_(line) {}
@@ -20,10 +22,12 @@ class Node {
   int line_;
 };
 
-// evaluate() counts the node as a step of the interpreter. Throws TemplateError.
+// Computes a value.
 class Expression : public Node {
  public:
   using Node::Node;
+  // Returns the value of the expression. Counts the node as a step of the interpreter. Throws
+  // TemplateError.
   Value evaluate(Interpreter& interpreter) const {
     interpreter.enter(line());
     Value value = compute(interpreter);
@@ -36,12 +40,15 @@ class Expression : public Node {
 };
 using ExpressionPointer = std::unique_ptr<const Expression>;
 
+// Any part of a template that is executed: text, {{ }}, or a tag.
 class Statement : public Node {
  public:
-  // What follows the statement: the next statement, or, of the innermost {% for %}, the next item
-  // or the end.
+  // What is executed after a statement: the next statement; or, of the innermost {% for %}, the
+  // next item (next_round, of {% continue %}) or the statement after the loop (end_loop, of {%
+  // break %}).
   enum class Then { next, next_round, end_loop };
   using Node::Node;
+  // Executes the statement. Counts the node as a step of the interpreter. Throws TemplateError.
   Then execute(Interpreter& interpreter) const {
     interpreter.enter(line());
     const Then then = run(interpreter);
@@ -52,21 +59,27 @@ class Statement : public Node {
  private:
   virtual Then run(Interpreter& interpreter) const = 0;
 };
+// The statements of a template or between two tags, in order.
 using Block = std::vector<std::unique_ptr<const Statement>>;
 
 // The argument expressions of a call, before they are evaluated.
 struct CallArguments {
   std::vector<ExpressionPointer> positional;
-  std::vector<std::pair<std::string, ExpressionPointer>> named;
-  ExpressionPointer more_positional, more_named;  // *list, **dict
+  std::vector<std::pair<std::string, ExpressionPointer>> named;  // name=value
+  ExpressionPointer more_positional, more_named;                 // *list, **dict; null: none
+  // Evaluates the expressions; appends the elements of *list and the entries of **dict. Throws
+  // TemplateError.
   Arguments evaluate(Interpreter& interpreter) const;
 };
 
-// What {% set %} and {% for %} assign to: a tuple of targets if `parts` is not empty, else the
-// namespace attribute name.attribute if `attribute` is not empty, else the variable `name`.
+// What {% set %}, {% for %} and {% with %} assign to. If `parts` is not empty: several targets, to
+// which the elements of the value are assigned. Else, if `attribute` is not empty: the attribute of
+// the namespace `name`. Else: the variable `name`.
 struct Target {
   std::string name, attribute;
   std::vector<Target> parts;
+  // Assigns `value`. Throws TemplateError if `value` does not have as many elements as there are
+  // parts, or if `name` is not a namespace.
   void assign(Interpreter& interpreter, const Value& value) const;
 };
 

@@ -1,4 +1,5 @@
-// Evaluates operators, attributes and subscripts.
+// Evaluates operators, attributes, subscripts and calls on values, as Python does. The expression
+// nodes and the tests use these functions.
 #pragma once
 
 #include <optional>
@@ -7,21 +8,27 @@
 
 namespace colossal::text::jinja {
 
-// Evaluate `a OPERATOR b`, `a RELATION b` and `item in container`. Throw TemplateError if Python
-// does not define the operation for the types of the operands.
+// Returns a OPERATOR b. Throws TemplateError if Python does not define the operator for these
+// types, if an integer does not fit 64 bits, or for a division by zero.
 Value calculate(Interpreter& interpreter, Operator kind, const Value& a, const Value& b);
+// Returns a RELATION b. Throws TemplateError if Python does not define the relation for these
+// types.
 bool holds(Relation relation, const Value& a, const Value& b);
+// Returns `item in container`. Throws TemplateError if Python does not define it for these types.
 bool contains(const Value& container, const Value& item);
 
-// Returns object.name: a method or attribute, else the entry with this key; undefined if neither
-// exists.
+// Returns object.name: the method or attribute, else the entry of a dict with this key; undefined
+// if there is neither. Throws TemplateError if `object` is undefined.
 Value get_attribute(const Value& object, const std::string& name);
-// Returns object[index]: an entry or element, else the attribute that `index` names; undefined if
-// neither exists.
+// Returns object[index]: the entry or element, else the attribute that the string `index` names;
+// undefined if there is neither. Throws TemplateError if `object` is undefined.
 Value get_item(const Value& object, const Value& index);
+// Returns object[begin:end:step] of a string or list; nullopt: left out. Throws TemplateError for
+// other types or a step of 0.
 Value get_slice(const Value& object, std::optional<int64_t> begin, std::optional<int64_t> end,
                 std::optional<int64_t> step);
 
+// Calls a function. Throws TemplateError if `callee` is not a function.
 Value call_function(Interpreter& interpreter, const Value& callee, const Arguments& arguments);
 
 }  // namespace colossal::text::jinja

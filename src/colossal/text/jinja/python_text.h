@@ -1,5 +1,5 @@
-// The behavior of Python's str methods, and Python's formatting of numbers and strings. All texts
-// are valid UTF-8.
+// The text functions of templates: Python's str methods, and Python's formatting of numbers and
+// strings. All texts must be valid UTF-8; results are valid UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -10,53 +10,66 @@
 
 namespace colossal::text::jinja {
 
-// These count characters, not bytes.
+// Returns the characters of `text`.
 std::vector<std::string> characters_of(std::string_view text);
+// Returns the number of characters of `text`.
 int64_t length_of(std::string_view text);
-std::string_view first_characters(std::string_view text, int64_t count);  // all if it is shorter
+// Returns the first `count` characters of `text`; all if `text` is shorter.
+std::string_view first_characters(std::string_view text, int64_t count);
 
-// Returns the byte position of the first occurrence of `wanted` at or after the byte position
-// `from`; npos if there is none. Takes linear time in the lengths of both texts.
+// Returns the byte position of the first occurrence of `wanted` at byte `from` or later; npos if
+// there is none. Takes time linear in the lengths of both texts.
 size_t find_text(std::string_view text, std::string_view wanted, size_t from = 0);
 // Returns the byte position of the last occurrence of `wanted`; npos if there is none.
 size_t find_last(std::string_view text, std::string_view wanted);
 
-bool is_python_space(char32_t character);  // str.isspace
-// Remove white space from one or both ends, or, if `what` is given, the characters that occur in
-// it.
+// Returns str.isspace() of one character.
+bool is_python_space(char32_t character);
+// Return `text` without the characters at one end or both ends that occur in `what`. what: a set of
+// characters; nullopt: white space.
 std::string_view strip_left(std::string_view text, std::optional<std::string_view> what = {});
 std::string_view strip_right(std::string_view text, std::optional<std::string_view> what = {});
 std::string_view strip_both(std::string_view text, std::optional<std::string_view> what = {});
 
-// Returns the parts from left to right. Splits at most `max_splits` times, from the right if
-// from_right; a negative number means no limit. separator: nullopt splits at runs of white space
-// and leaves out empty parts.
+// Returns the parts of `text` between occurrences of `separator`, from left to right, like
+// str.split(). separator: not empty; nullopt: splits at runs of white space and leaves out empty
+// parts. max_splits: maximum number of splits; negative: no limit. from_right: split at the last
+// occurrences if max_splits limits the splits, like str.rsplit().
 std::vector<std::string> split_text(std::string_view text,
                                     std::optional<std::string_view> separator, int64_t max_splits,
                                     bool from_right = false);
-// Like str.splitlines. keep_ends: lines include their line breaks.
+// Returns the lines of `text`, like str.splitlines(). keep_ends: lines include their line breaks.
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
-// Replaces at most `max_count` occurrences of `from`; a negative number means all. Stops once the
-// result has more than `max_bytes` bytes, so that a caller can refuse it.
+// Returns `text` with occurrences of `from` replaced by `to`. max_count: maximum number of
+// replacements, from the left; negative: no limit. Stops replacing once the result has more than
+// `max_bytes` bytes, so that the caller can refuse the result.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
                          int64_t max_count, size_t max_bytes);
 
-// Map characters by Unicode's simple case mappings, except "ß", whose upper case is "SS".
+// Return `text` with each character mapped to its upper or lower case. Mappings are Unicode's
+// simple ones, except that the upper case of "ß" is "SS" and the lower case of U+0130 is "i" and
+// U+0307.
 std::string upper_case(std::string_view text);
 std::string lower_case(std::string_view text);
-std::string capitalized(std::string_view text);  // str.capitalize
-std::string title_case(std::string_view text);   // str.title
+// Returns str.capitalize(): the first character in title case, all others in lower case.
+std::string capitalized(std::string_view text);
+// Returns str.title(): the first letter of each word in title case, all others in lower case.
+std::string title_case(std::string_view text);
 
-// Returns true if the text is not empty and all characters are in the class.
+// Sets of characters for all_are().
 enum class CharacterClass { letters, digits, letters_or_digits, spaces };
+// Returns true if `text` is not empty and has only characters of the class `wanted`.
 bool all_are(std::string_view text, CharacterClass wanted);
-// Returns true if the text has cased letters, and all of them are upper case (if `upper`) or lower
-// case.
+// Returns true if `text` has cased letters, and all of them are in upper case (if `upper`) or in
+// lower case (otherwise).
 bool has_case(std::string_view text, bool upper);
 
-std::string python_float(double value);                             // repr(1e16) is "1e+16"
-std::string python_quoted(std::string_view text);                   // repr() of a str
-std::string json_quoted(std::string_view text, bool ensure_ascii);  // like json.dumps
+// Returns repr() of a float, such as "1e+16".
+std::string python_float(double value);
+// Returns repr() of a str: quoted, with escapes.
+std::string python_quoted(std::string_view text);
+// Returns json.dumps() of a str. ensure_ascii: escape all characters outside of ASCII.
+std::string json_quoted(std::string_view text, bool ensure_ascii);
 
 }  // namespace colossal::text::jinja

@@ -1,10 +1,12 @@
-// The statement nodes of a parsed template.
+// The statement nodes of a parsed template. The parser creates them. Each class executes one kind
+// of tag; its constructor takes the template's line, for error messages, and the parts.
 #pragma once
 
 #include "colossal/text/jinja/expressions.h"
 
 namespace colossal::text::jinja {
 
+// Text outside of tags.
 class Text : public Statement {
  public:
   Text(int line, std::string text) : Statement(line), text_(std::move(text)) {}
@@ -14,7 +16,8 @@ class Text : public Statement {
   std::string text_;
 };
 
-class Print : public Statement {  // {{ value }}
+// {{ value }}
+class Print : public Statement {
  public:
   Print(int line, ExpressionPointer value) : Statement(line), value_(std::move(value)) {}
 
@@ -23,9 +26,10 @@ class Print : public Statement {  // {{ value }}
   ExpressionPointer value_;
 };
 
+// {% if %}...{% elif %}...{% else %}...{% endif %}
 class If : public Statement {
  public:
-  // Conditions and bodies in order; {% else %} has a null condition.
+  // Conditions and bodies in order. The condition of {% else %} is null.
   using Branches = std::vector<std::pair<ExpressionPointer, Block>>;
   If(int line, Branches branches) : Statement(line), branches_(std::move(branches)) {}
 
@@ -34,23 +38,26 @@ class If : public Statement {
   Branches branches_;
 };
 
+// {% for target in items if condition %}body{% else %}otherwise{% endfor %}
 class For : public Statement {
  public:
   struct Parts {
     Target target;
-    ExpressionPointer items, condition;  // condition: selects items; null: all
-    Block body, otherwise;               // otherwise: runs if no item was selected
+    ExpressionPointer items, condition;  // condition: true for the items to use; null: all
+    Block body, otherwise;               // otherwise: runs if there is no item to use
   };
   For(int line, Parts parts) : Statement(line), parts_(std::move(parts)) {}
 
  private:
   Then run(Interpreter& interpreter) const override;
+  // Returns the items for which the condition is true.
   std::shared_ptr<const List> chosen_items(Interpreter& interpreter) const;
-  // Runs the body for the current item of `loop`; returns false if the body ends the loop.
+  // Runs the body for the current item of `loop`. Returns false if the body ends the loop.
   bool run_round(Interpreter& interpreter, const std::shared_ptr<Loop>& loop) const;
   Parts parts_;
 };
 
+// {% set target = value %}
 class Set : public Statement {
  public:
   Set(int line, Target target, ExpressionPointer value)
@@ -62,7 +69,8 @@ class Set : public Statement {
   ExpressionPointer value_;
 };
 
-// An expression whose value is the output of a block of statements ({% set x %}...{% endset %}).
+// The text that a block of statements writes, as a value.
+// Used for {% set target %}body{% endset %} and {% filter name %}body{% endfilter %}.
 class BlockOutput : public Expression {
  public:
   BlockOutput(int line, Block body) : Expression(line), body_(std::move(body)) {}
@@ -72,6 +80,7 @@ class BlockOutput : public Expression {
   Block body_;
 };
 
+// {% with target = value, ... %}body{% endwith %}
 class With : public Statement {
  public:
   using Variables = std::vector<std::pair<Target, ExpressionPointer>>;
@@ -84,21 +93,25 @@ class With : public Statement {
   Block body_;
 };
 
+// What {% macro name(parameters) %} or {% call(parameters) %} defines.
 struct MacroDefinition {
   std::string name;
-  // Names and default values; null: no default.
+  // Names and default values. A null default: the parameter is undefined unless given.
   std::vector<std::pair<std::string, ExpressionPointer>> parameters;
   Block body;
-  // Returns the macro as a function that sees the variables of the scope that is current now. The
+  // Returns the macro as a function that sees the variables of the interpreter's current scope. The
   // definition must outlive the function.
   Value make_value(Interpreter& interpreter) const;
 
  private:
+  // Returns what the body writes.
   Value call(Interpreter& interpreter, const Arguments& arguments,
              const std::shared_ptr<Scope>& scope) const;
+  // Sets the parameters, `varargs`, `kwargs` and `caller` in the current scope.
   void bind(Interpreter& interpreter, const Arguments& arguments) const;
 };
 
+// {% macro name(parameters) %}body{% endmacro %}: sets the variable `name` to the macro.
 class Macro : public Statement {
  public:
   Macro(int line, MacroDefinition definition)
@@ -109,7 +122,9 @@ class Macro : public Statement {
   MacroDefinition definition_;
 };
 
-class CallBlock : public Statement {  // {% call macro() %}body of caller(){% endcall %}
+// {% call(parameters) macro(arguments) %}body{% endcall %}: calls the macro, which can call the
+// body as `caller`.
+class CallBlock : public Statement {
  public:
   CallBlock(int line, std::unique_ptr<const Call> call, MacroDefinition caller)
       : Statement(line), call_(std::move(call)), caller_(std::move(caller)) {}
@@ -120,7 +135,8 @@ class CallBlock : public Statement {  // {% call macro() %}body of caller(){% en
   MacroDefinition caller_;
 };
 
-// {% generation %}...{% endgeneration %}: marks the assistant's text, on which a model is trained.
+// {% generation %}body{% endgeneration %}: marks text of the assistant, on which a model is
+// trained.
 class Generation : public Statement {
  public:
   Generation(int line, Block body) : Statement(line), body_(std::move(body)) {}
@@ -130,7 +146,8 @@ class Generation : public Statement {
   Block body_;
 };
 
-class LoopControl : public Statement {  // {% break %}, {% continue %}
+// {% break %} or {% continue %}
+class LoopControl : public Statement {
  public:
   LoopControl(int line, Then then) : Statement(line), then_(then) {}
 
@@ -139,7 +156,8 @@ class LoopControl : public Statement {  // {% break %}, {% continue %}
   Then then_;
 };
 
-// Executes the statements in order, up to one that does not continue with the next.
+// Executes the statements in order until one returns something else than Then::next. Returns what
+// the last executed statement returned.
 Statement::Then execute(const Block& block, Interpreter& interpreter);
 
 }  // namespace colossal::text::jinja

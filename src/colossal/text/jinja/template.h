@@ -1,7 +1,7 @@
-// A Jinja template, in the subset of Jinja that chat templates use. It is rendered as by
-// `transformers`: with trim_blocks and lstrip_blocks, immutable lists and dicts, and the tags
-// generation, break and continue. Not supported: include, import, extends, block and recursive
-// loops.
+// A compiled Jinja template, in the subset of Jinja that chat templates use. Rendering follows
+// `transformers`: trim_blocks and lstrip_blocks are set, lists and dicts are immutable, and the
+// tags generation, break and continue exist. Not supported: include, import, extends, block and
+// recursive loops.
 #pragma once
 
 #include <string>
@@ -13,19 +13,22 @@
 
 namespace colossal::text::jinja {
 
+// The result of a rendering.
 struct Rendered {
   std::string text;
-  std::vector<Span> generations;  // byte ranges of the {% generation %} blocks in `text`
+  // Byte ranges in `text` of what the {% generation %} blocks wrote.
+  std::vector<Span> generations;
 };
 
-// Immutable and thread-safe.
+// A parsed template. Immutable and thread-safe.
 class Template {
  public:
-  // Throws TemplateError with a message like "line 3: reason".
+  // source: the template's text. Throws TemplateError "line 3: reason" if it is invalid.
   explicit Template(std::string_view source);
 
-  // context: a dict of the template's variables by name. Throws TemplateError if the template fails
-  // or exceeds a limit, and its subclass TemplateRefusal if the template calls raise_exception().
+  // Renders the template. context: a dict with the values of the template's variables by name.
+  // Throws TemplateError if the template fails or exceeds a limit. Throws TemplateRefusal, a
+  // subclass, if the template calls raise_exception().
   Rendered render(const Value& context, const Limits& limits = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// Values of a Jinja template, with Python's semantics.
+// Values of a Jinja template and the operations on them, with Python's semantics.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,15 @@
 
 namespace colossal::text::jinja {
 
-// The template is invalid, or uses a value wrongly. Messages that leave Template have the form
-// "line 12: reason".
+// Thrown if a template is invalid or uses a value wrongly. Messages of errors that leave Template
+// have the form "line 12: reason".
 class TemplateError : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
-// The template called raise_exception(). what() is its message, without a line number.
+// Thrown if the template calls raise_exception(). what() is the message of this call, without a
+// line number.
 class TemplateRefusal : public TemplateError {
  public:
   using TemplateError::TemplateError;
@@ -37,13 +38,14 @@ struct Dict;
 struct Namespace;
 struct Loop;
 
+// Python's None.
 struct None {
   bool operator==(const None&) const = default;
 };
 
-// A missing name or attribute. Prints as nothing; most other uses are errors.
+// The value of a missing name or attribute. Prints as "". Most other uses are errors.
 struct Undefined {
-  std::string name;
+  std::string name;  // of what is missing, for error messages
 };
 
 // The evaluated arguments of a call.
@@ -52,15 +54,17 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> named;
 };
 
+// A function, method or macro that a template can call.
 struct Function {
   std::string name;
   std::function<Value(Interpreter&, const Arguments&)> call;
 };
 
-// Strings are valid UTF-8. Lists and dicts are immutable, as in the sandbox of `transformers`;
-// namespaces are mutable. Copies share strings, lists, dicts and namespaces.
+// A value of any type. Strings are valid UTF-8. Lists and dicts are immutable, as in the sandbox of
+// `transformers`; namespaces are mutable. Copies share strings, lists, dicts and namespaces.
 class Value {
  public:
+  // Python's None.
   Value() : data_(None{}) {}
   Value(bool value) : data_(value) {}
   Value(int64_t value) : data_(value) {}
@@ -73,7 +77,9 @@ class Value {
   Value(std::shared_ptr<Namespace> space) : data_(std::move(space)) {}
   Value(std::shared_ptr<Loop> loop) : data_(std::move(loop)) {}
   Value(std::shared_ptr<const Function> function) : data_(std::move(function)) {}
+  // name: what is missing, for error messages.
   static Value undefined(std::string name);
+  // Converts a JSON value. Throws TemplateError if the limits on Extent are exceeded.
   static Value from_json(const nlohmann::ordered_json& json);
 
   bool is_none() const { return std::holds_alternative<None>(data_); }
@@ -91,16 +97,17 @@ class Value {
   int64_t integer() const;            // requires is_integer() or is_boolean()
   double number() const;              // requires is_number()
   const std::string& string() const;  // requires is_string()
-  // The following five return null if the value has another type.
+  // These five return null if the value has another type. Lists include tuples and generators.
   const List* list() const;
   const Dict* dict() const;
   Namespace* space() const;
   Loop* loop() const;
   const Function* function() const;
-  const std::string& undefined_name() const;  // requires is_undefined()
+  // Returns the name of what is missing. Requires is_undefined().
+  const std::string& undefined_name() const;
 
-  bool truth() const;             // Python's bool()
-  std::string type_name() const;  // Python's name of the type
+  bool truth() const;             // Python's bool(); false if undefined
+  std::string type_name() const;  // Python's name of the type, such as "str"
   std::string str() const;        // Python's str(); "" if undefined
   std::string repr() const;       // Python's repr()
 
@@ -112,71 +119,85 @@ class Value {
       data_;
 };
 
-// How large a value is. depth: nesting depth of lists and dicts. size: the number of values in it
-// plus the bytes of its strings; a value that occurs twice counts twice. Limits on both keep a
-// template from exhausting memory.
+// The size of a value. Limits on both fields keep a template from exhausting memory.
 struct Extent {
-  int depth = 0;
+  int depth = 0;  // nesting depth of lists and dicts; 0 for other values
+  // Number of values in it, itself included, plus the bytes of their strings. A value that occurs
+  // twice counts twice.
   int64_t size = 1;
 };
+// Returns the extent of a value. Takes constant time, because a list or dict stores its extent.
 Extent extent_of(const Value& value);
 
+// A list, tuple or generator. A generator is the result of filters such as `map`: its elements are
+// already computed.
 struct List {
   enum class Kind { list, tuple, generator };
   std::vector<Value> items;
   Kind kind = Kind::list;
-  Extent extent = {};
+  Extent extent = {};  // of this list; make_list() sets it
 };
 
+// Returns a == b. Numbers and booleans are equal if their values are; other values only if they
+// have the same type.
 bool equal(const Value& a, const Value& b);
 
-// Equal values have equal hashes. Hashing takes time linear in the size of the value.
+// Hashes keys of a dict. Equal values have equal hashes. Takes time linear in the size of the
+// value.
 struct ValueHash {
   size_t operator()(const Value& value) const;
 };
+// Compares keys of a dict.
 struct ValueEqual {
   bool operator()(const Value& a, const Value& b) const { return equal(a, b); }
 };
 
-// Entries are in order of insertion.
+// A dict. Entries are in order of insertion.
 struct Dict {
-  std::vector<std::pair<Value, Value>> entries;
-  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;  // by key: index in `entries`
-  Extent extent = {};
-  const Value* find(const Value& key) const;  // null if there is none
+  std::vector<std::pair<Value, Value>> entries;  // key and value
+  // Index in `entries` by key.
+  std::unordered_map<Value, size_t, ValueHash, ValueEqual> places;
+  Extent extent = {};  // of this dict; make_dict() sets it
+  // Returns the value of the key; null if there is none.
+  const Value* find(const Value& key) const;
 };
 
+// What the template function namespace() returns: variables that inner blocks can set.
 struct Namespace {
   std::map<std::string, Value, std::less<>> entries;
-  const Value* find(std::string_view name) const;  // null if there is none
+  // Returns the value of the variable; null if there is none.
+  const Value* find(std::string_view name) const;
 };
 
 // The variable `loop` within a {% for %}.
 struct Loop {
   std::shared_ptr<const List> items;
-  int64_t index = 0;                                 // of the current item, from 0
-  int64_t depth = 0;                                 // loop.depth0: 0, as loops cannot be recursive
-  Value last_changed = Value::undefined("changed");  // the last arguments of loop.changed()
+  int64_t index = 0;  // of the current item, from 0
+  int64_t depth = 0;  // loop.depth0; always 0, because loops cannot be recursive
+  Value last_changed = Value::undefined("changed");  // last arguments of loop.changed()
 };
 
-// make_list() and make_dict() throw TemplateError if the result exceeds the limits on Extent.
+// Returns a list of the items. Throws TemplateError if the list exceeds the limits on Extent.
 Value make_list(std::vector<Value> items, List::Kind kind = List::Kind::list);
-// If keys are equal, the last value wins. Also throws like require_hashable() for a key.
+// Returns a dict of the (key, value) pairs. If keys are equal, the last value is kept. Throws
+// TemplateError if the dict exceeds the limits on Extent, or if require_hashable() refuses a key.
 Value make_dict(std::vector<std::pair<Value, Value>> entries);
-// Throws TemplateError unless `key` can be a key of a dict: if it is a list or a dict, which Python
-// cannot hash, a generator, NaN, or a tuple that contains one of these.
+// Throws TemplateError unless `key` can be a key of a dict. Refused are lists and dicts, which
+// Python cannot hash, generators, NaN, and tuples that contain one of these.
 void require_hashable(const Value& key);
-// Returns a negative number, 0 or a positive number for a < b, a == b, a > b. Throws TemplateError
+// Returns a negative number if a < b, 0 if a == b, a positive number if a > b. Throws TemplateError
 // if Python cannot order the two types.
 int compare(const Value& a, const Value& b);
 
 // Returns what {% for %} iterates over: the elements of a list, the keys of a dict, or the
-// characters of a string; empty for undefined. Throws TemplateError for any other type.
+// characters of a string; nothing for undefined. Throws TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
-// Returns the value as json.dumps() of Python formats it. indent: spaces per level; negative: all
-// on one line. item_end, key_end: the separators after an item and after a key. Stops once the
-// result has more than `max_bytes` bytes, so that a caller can refuse it.
+// Returns the value as Python's json.dumps() formats it. ensure_ascii: escape characters outside of
+// ASCII. indent: spaces per nesting level; negative: all on one line. item_end, key_end: the
+// separators after an item and after a key. sort_keys: order the entries of dicts by key.
+// Stops once the result has more than `max_bytes` bytes, so that the caller can refuse the result.
+// Throws TemplateError for a value that JSON does not have.
 std::string to_json(const Value& value, bool ensure_ascii, int indent, std::string_view item_end,
                     std::string_view key_end, bool sort_keys, size_t max_bytes);
 

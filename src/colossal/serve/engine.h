@@ -1,6 +1,6 @@
 // The inference engine: generates text for many requests at once from one model, by continuous
-// batching with chunked prefill over a paged KV cache. Used by the server, `colossal generate` and
-// the sampler of on-policy tuning.
+// batching with chunked prefill over a paged KV cache. Used by the server and `colossal
+// generate`; tuning uses EngineCore (engine_core.h) directly.
 //
 // A step is one forward pass over tokens of several requests. A request in the decode phase has one
 // token in the pass, and its draft tokens; a request in the prefill phase has a chunk of its

@@ -1,5 +1,6 @@
 // Post-training quantization of a Hugging Face folder: writes a new folder whose linear layers have
-// quantized weights, optionally calibrated on a text (GPTQ, AWQ). Used by `colossal quantize`.
+// quantized weights, optionally calibrated on a text (GPTQ, AWQ). Used by `colossal
+// convert --quantize`.
 #pragma once
 
 #include <cstdint>

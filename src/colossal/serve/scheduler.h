@@ -8,9 +8,9 @@
 // arrival. The step is full when it has max_batch_tokens tokens, or no pages are left.
 //
 // If a running sequence needs a page and none is free, the scheduler preempts the running sequence
-// that is last by priority and arrival among those in no step in flight. The preempted sequence releases its
-// pages and waits again. When it runs again, its keys and values are recomputed, except in pages
-// that are still in the prefix cache.
+// that is last by priority and arrival among the sequences that are in no step in flight. The
+// preempted sequence releases its pages and waits again. When it runs again, its keys and values
+// are recomputed, except in pages that are still in the prefix cache.
 //
 // A request with beam search has one sequence per beam. Once it has started, it counts as `width`
 // (BeamSearchOptions) sequences against max_num_seqs; a preempted beam runs again as soon as there

@@ -36,8 +36,10 @@ struct StepMetrics {
   double tokens_per_second = kMissing;
   double step_seconds = kMissing;             // duration of the step
   double model_flops_utilization = kMissing;  // fraction of the machine's measured FLOP/s
-  double memory_peak_bytes = kMissing;  // peak resident bytes of a process; maximum over ranks
-  double device_peak_bytes = kMissing;  // GPU memory, maximum over ranks
+  // Peak so far of the resident memory of a rank's process, and of a rank's GPU memory (NaN on
+  // CPUs); maxima over ranks.
+  double memory_peak_bytes = kMissing;
+  double device_peak_bytes = kMissing;
   // Of the rank whose tensors have the largest peak: the bytes of tensors at that peak by kind,
   // their sum, and the bytes of the process that were resident before the model was built.
   std::map<std::string, double> memory_by_kind = {};

@@ -68,9 +68,9 @@ class TokenDataset {
   // If `samples` is empty, the tensors have zero rows.
   Batch read(std::span<const int64_t> samples, std::span<const int64_t> sample_ids) const;
 
-  // The two parts of read(), for a batch with rows from several datasets, which may differ only in
-  // their corpora. make_batch() returns a batch with uninitialized rows; read_row() fills row `row`
-  // with sample `sample` of this dataset.
+  // The two parts of read(), for a batch with rows from several datasets. make_batch() returns a
+  // batch with uninitialized rows; read_row() fills row `row` with sample `sample` of this dataset.
+  // The datasets may differ only in their corpora.
   Batch make_batch(std::span<const int64_t> sample_ids) const;
   void read_row(int64_t sample, int64_t row, Batch& batch) const;
 

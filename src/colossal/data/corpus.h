@@ -27,11 +27,11 @@ class Corpus {
   // Returns the corpus of the files that the globs match (glob.h). The files are sorted by path; an
   // end-of-text token separates documents.
   //
-  // With a cache folder, files are tokenized only if the folder has no valid cache for them, i.e.
-  // if a file, the tokenizer or an option that affects the text has changed, or if the cache is
-  // damaged (read_token_cache(), token_cache.h). All ranks of a host may call open() at the same
-  // time: one rank tokenizes while the other ranks wait for the cache. Without a cache folder, each
-  // call tokenizes the files and holds its own copy of the tokens.
+  // With a cache folder, files are tokenized only if the folder has no valid cache for them. A
+  // cache is not valid if it is damaged (read_token_cache(), token_cache.h), or if a file, the
+  // tokenizer or an option that affects the text has changed. All ranks of a host may call open()
+  // at the same time: one rank tokenizes while the other ranks wait for the cache. Without a cache
+  // folder, each call tokenizes the files and holds its own copy of the tokens.
   //
   // Throws ConfigError if a glob matches no files, if the tokens need more than memory_limit, or if
   // the corpus has no text; IoError if a file cannot be read or written; also what tokenize_files()

@@ -65,10 +65,10 @@ class TaskQueue {
   std::vector<std::jthread> threads_;  // declared last so that threads are joined first
 };
 
-// For each task that next() returns, until it returns nullopt, calls produce(task) on one of
-// `num_threads` other threads, and then consume(task, result) in the order of the tasks. next() and
-// consume() are called on the calling thread. Returns when all results are consumed. num_threads:
-// at least 1.
+// Calls next() until it returns nullopt. For each task that next() returns, calls produce(task) on
+// one of `num_threads` other threads, and then consume(task, result), in the order of the tasks.
+// next() and consume() are called on the calling thread. Returns when all results are consumed.
+// num_threads: at least 1.
 //
 // At most 4 tasks per thread are in flight, i.e. wait, run, or have a result that is not consumed
 // yet. Memory is therefore bounded even if consume() is slow. An exception of consume() is rethrown

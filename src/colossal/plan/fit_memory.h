@@ -20,9 +20,9 @@ namespace colossal::plan {
 // few layers as possible in addition.
 //
 // Returns a job without "auto" settings unchanged if it fits or has no budgets. Throws ConfigError
-// if a setting is "auto" and there is no device budget. Throws ConfigError if the job does not fit;
-// the message says by how many bytes, which kind of memory needs most, and which changes would make
-// the job fit, with as few changed settings as possible.
+// if a setting is "auto" and there is no device budget. Throws ConfigError if the job does not fit.
+// The message then says by how many bytes, which kind of memory needs most, and which changes of as
+// few settings as possible would make the job fit.
 Job fit_memory(const Job& job);
 
 // The costs of a step with one setting of memory.recompute, on the rank with the largest peak

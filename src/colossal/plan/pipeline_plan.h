@@ -22,9 +22,9 @@ struct PipelinePlan {
   // Returns the fraction of the step's time, over all ranks of the pipeline, in which a rank
   // computes nothing.
   double bubble_share() const { return simulation.bubble_share(); }
-  // Returns the most forward passes (of a micro-batch through a stage) that a rank holds at once:
-  // those that it has computed and whose weight gradients it has not computed yet. pipeline_rank:
-  // coordinate of the rank along pp.
+  // Returns how many forward passes of micro-batches through its stages a rank holds at once, at
+  // most. A forward pass is held from its computation until its weight gradients are computed.
+  // pipeline_rank: coordinate of the rank along pp.
   int in_flight(int pipeline_rank) const { return simulation.ranks[pipeline_rank].in_flight.held; }
 };
 

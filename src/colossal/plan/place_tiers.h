@@ -1,6 +1,6 @@
-// Decides memory.offload_* = "auto" with dry runs of a step: in which tiers (device, host, NVMe)
-// each kind of memory (optimizer, gradients, activations, parameters) is stored, so that the job's
-// ranks fit their budgets. Used by fit_memory().
+// Decides memory.offload_* = "auto", with dry runs of a step: in which tiers (device, host, NVMe)
+// each kind of memory is stored, so that the job's ranks fit their budgets. Kinds are optimizer
+// state, gradients, activations and parameters. Used by fit_memory().
 #pragma once
 
 #include "colossal/booster/job.h"

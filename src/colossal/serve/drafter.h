@@ -63,9 +63,9 @@ class LookupDrafter : public Drafter {
   std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
 };
 
-// Base class of drafters with a draft model. The draft model has its own KV cache, whose pages have
-// the same numbers as the model's pages: page n holds keys and values of the same positions of the
-// same sequence in both caches.
+// Base class of drafters with a draft model. The draft model has its own KV cache. Page n of the
+// draft model's cache holds keys and values of the same positions of the same sequence as page n of
+// the model's cache.
 class NeuralDrafter : public Drafter {
  public:
   // model: the draft model, which must outlive this object. pages: options of its KV cache.

@@ -41,9 +41,9 @@ struct Speculation {
 struct EngineOptions {
   int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
   // Bytes of a rank's KV cache, i.e. of all its pages. 0: enough for max_num_seqs sequences of the
-  // greatest length, but at most a quarter of the free host memory (if the device is a CPU: divided
-  // by the number of ranks). If max_model_len is given, the cache nevertheless has room for at
-  // least one sequence of that length.
+  // greatest length, but at most a quarter of the free host memory. (If the device is a CPU, ranks
+  // share this quarter.) If max_model_len is given, the cache nevertheless has room for at least
+  // one sequence of that length.
   int64_t cache_bytes = 0;
   // Most requests that run at once. A request with beam search counts as BeamSearchOptions::width
   // requests.
@@ -113,8 +113,9 @@ struct EngineStatistics {
 // The engine and its thread, which runs the steps (EngineCore, engine_core.h).
 class Engine {
  public:
-  // Starts the thread that runs steps. The model and the draft model must outlive the engine, and
-  // nothing else may use them while the engine exists. Throws ConfigError for invalid options.
+  // Starts the thread that runs steps. facts: of the model. The model and the draft model must
+  // outlive the engine, and nothing else may use them while the engine exists. Throws ConfigError
+  // for invalid options.
   //
   // ranks: the ranks that hold the model; null: this rank holds the whole model. If not null, this
   // rank must be the first of them (leads() in step_messages.h), the other ranks must call follow()

@@ -19,9 +19,9 @@
 
 namespace colossal::serve {
 
-// Returns the bytes of one page of the KV cache on the rank that needs the most: keys and values of
-// page_size tokens, in the most layers and heads that any rank has, plus the draft model's keys and
-// values. facts: of the model. strategy: how ranks partition the model.
+// Returns the bytes of one page of the KV cache, on the rank that needs the most. This is the sum
+// of the keys and values of page_size tokens in the model's layers and heads on that rank, and of
+// those in the draft model. facts: of the model. strategy: how ranks partition the model.
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy = {});
 
@@ -32,10 +32,11 @@ int64_t longest_text(const Request& request, const EngineOptions& options,
 
 class EngineCore {
  public:
-  // options: cache_bytes and max_model_len must not be 0 (see Engine::options()). ranks: the ranks
-  // that hold the model, of which this rank is the first; the other ranks call follow()
-  // (forward_pass.h). Null: this rank holds the whole model. around_stage: see AroundStage. before:
-  // initial values of the counters, e.g. those of a previous EngineCore.
+  // facts: of the model. options: cache_bytes and max_model_len must not be 0 (see
+  // Engine::options()). ranks: the ranks that hold the model, of which this rank is the first; the
+  // other ranks call follow() (forward_pass.h). Null: this rank holds the whole model.
+  // around_stage: wraps the computation of each stage (AroundStage); may be empty. before: initial
+  // values of the counters, e.g. those of a previous EngineCore.
   EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
              const EngineOptions& options, const ParallelContext* ranks = nullptr,
              const AroundStage& around_stage = {}, const EngineStatistics& before = {});
@@ -83,7 +84,8 @@ class EngineCore {
     GeneratedToken token{};
     std::string error{};  // if not empty, no token could be chosen
   };
-  // The sequences of a pass, and which tokens of each sequence the pass computes.
+  // What a pass computes: one element for each of its sequences, which says which tokens of the
+  // sequence are computed.
   using Works = std::vector<Scheduler::Work>;
   // A pass in flight.
   struct PassInFlight {
@@ -102,8 +104,8 @@ class EngineCore {
   void start(const Works& works);  // starts a pass
   // Waits for the results of the oldest pass in flight and handles them.
   void finish();
-  void finish_all();  // calls finish() until no pass is in flight
-  void take_results(const PassInFlight& pass);
+  void finish_all();                            // calls finish() until no pass is in flight
+  void take_results(const PassInFlight& pass);  // waits for the results and handles them
   // Called when the pass that computed these works is over: decrements Sequence::steps and deletes
   // retired sequences that no pass includes any more.
   void leave_step(const Works& works);
@@ -116,6 +118,7 @@ class EngineCore {
   // the sampled token equals the draft token of that row.
   void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                    const Works& works);
+  // Returns the tokens of a pass whose logits or states are needed.
   static Wanted wanted_rows(const Works& works);
   StepPlan plan(const Works& works, const Wanted& wanted);
   // Sets Sequence::prompt_logprobs for rows of prompts whose log-probabilities are requested.

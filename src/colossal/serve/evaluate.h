@@ -31,15 +31,15 @@ struct Evaluation {
 // precedes. The corpus is divided into rows of S = options.sequence_length tokens. The input of row
 // i is the S tokens from token i * S on; the labels are the S tokens from token i * S + 1 on. Each
 // label is predicted from the preceding tokens of its row only, so the first prediction of a row
-// has one token of context. The last row is shorter if the text ends; it is computed in a forward
-// pass of its own, without padding.
+// has one token of context. The last row may be shorter; it is computed in a forward pass of its
+// own.
 //
 // Calls `progress`, unless empty, with the result so far: after every forward pass or, with
 // pipeline parallelism, after every few passes.
 //
 // Law with several ranks: the bytes of the layers; for each forward pass, 32 bytes and the
-// activation at each border between stages; after each pass, or with pipeline parallelism after
-// every few passes, one all-reduce of 8 bytes over all ranks.
+// activation at each border between stages; one all-reduce of 8 bytes over all ranks as often as
+// `progress` is called.
 //
 // Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
 // below 1; Error if the loss is not finite.

@@ -43,9 +43,9 @@ class ForwardPass {
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // Returns the most passes in flight, i.e. started and not yet collected: one per pipeline stage,
-  // so that every stage has work. 1 if a rank holds several stages (interleaved): its later stage
-  // could only run after other ranks have computed the stages between.
+  // Returns the most passes in flight, i.e. passes that are started and not yet collected. This is
+  // the number of pipeline stages, so that every stage has work; but 1 if a rank holds several
+  // stages (interleaved), because start() then waits for stages on other ranks.
   int64_t max_passes_in_flight() const;
   // Runs this rank's stages of a pass. All ranks that hold the model must call start() with the
   // same plan. Returns when this rank's stages are computed, without waiting for later stages on

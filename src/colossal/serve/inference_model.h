@@ -45,7 +45,7 @@ struct InferenceOptions {
   Strategy strategy{.tp_sequence = false};
 };
 
-// A language model and its weights. Not thread-safe, except load_adapter().
+// A language model and its weights. Not thread-safe; see also load_adapter().
 class InferenceModel {
  public:
   // Loads the whole model on this rank. Reads the weights one piece after the other, so that host

@@ -10,11 +10,11 @@
 
 namespace colossal::serve {
 
-// Returns `token` with all other fields of GeneratedToken set: its log-probability, its rank (1 +
-// number of tokens with greater logits), the entropy of the distribution in nats, and in `top` the
-// `most_likely` most likely tokens with their log-probabilities. Of tokens with equal logits, the
-// lower token number comes first in `top`. logits: [vocabulary], fp64, contiguous; their softmax is
-// the distribution. Pass the model's logits, before sampling options are applied.
+// Returns `token` with all other fields of GeneratedToken set. `rank` is 1 + the number of tokens
+// with greater logits. `entropy` is that of the distribution, in nats. `top` has the `most_likely`
+// most likely tokens with their log-probabilities; of tokens with equal logits, the lower token
+// number comes first. logits: [vocabulary], fp64, contiguous; their softmax is the distribution.
+// Pass the model's logits, before sampling options are applied.
 GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t most_likely);
 
 }  // namespace colossal::serve

@@ -1,5 +1,5 @@
-// The pool of pages of a paged KV cache: allocates pages, counts the users of each page, and finds
-// full pages by the text prefix whose keys and values they hold (prefix cache). Handles page
+// The pool of pages of a paged KV cache. Allocates pages and counts the users of each page. As a
+// prefix cache, finds full pages by the text prefix whose keys and values they hold. Handles page
 // numbers only; nn::PagedKeyValueStore has the memory. Used by Scheduler.
 #pragma once
 

@@ -2,15 +2,17 @@
 // forward pass) computes, and allocates pages of the KV cache for them. Used by EngineCore. A
 // running sequence has pages and takes part in steps; a waiting sequence has no pages.
 //
-// A step takes, first, running sequences in the decode phase (one token each, and draft tokens);
-// second, running sequences in the prefill phase (a chunk of the prompt each); third, waiting
-// sequences, which then run. Within each of these three, sequences are ordered by priority, then by
-// arrival. The step is full when it has max_batch_tokens tokens, or no pages are left.
+// A step takes sequences in this order: first, running sequences in the decode phase, with one
+// token and draft tokens each; then running sequences in the prefill phase, with a chunk of the
+// prompt each; then waiting sequences, which thereby start to run. Within each of the three,
+// sequences are ordered by priority, then by arrival. The step is full when it has max_batch_tokens
+// tokens, or no pages are left.
 //
 // If a running sequence needs a page and none is free, the scheduler preempts the running sequence
-// that is last by priority and arrival among the sequences that are in no step in flight. The
-// preempted sequence releases its pages and waits again. When it runs again, its keys and values
-// are recomputed, except in pages that are still in the prefix cache.
+// that is last by priority and arrival among the sequences that are in no step in flight. Sequences
+// before the sequence that needs the page are not preempted. The preempted sequence releases its
+// pages and waits again. When it runs again, its keys and values are recomputed, except in pages
+// that are still in the prefix cache.
 //
 // A request with beam search has one sequence per beam. Once it has started, it counts as `width`
 // (BeamSearchOptions) sequences against max_num_seqs; a preempted beam runs again as soon as there

@@ -2,10 +2,10 @@
 // formula. Inputs are log-probabilities of whole completions, i.e. sums over their tokens. Names
 // and details are those of TRL 1.16. Losses of on-policy methods are in policy_losses.h.
 //
-// In the formulas: x is the prompt; y_w and y_l are the chosen and the rejected completion of a
-// pair; log pi(y | x) is the log-probability of completion y by the model in training, log ref(y |
-// x) that by the reference model; s is the sigmoid function. An index w or l stands for "of the
-// chosen" or "of the rejected" completion.
+// In the formulas, x is the prompt; y_w and y_l are the chosen and the rejected completion of a
+// pair. log pi(y | x) is the log-probability of completion y by the model in training, and log
+// ref(y | x) that by the reference model. s is the sigmoid function. An index w or l stands for "of
+// the chosen" or "of the rejected" completion.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -2,10 +2,10 @@
 // details are those of TRL 1.16.
 //
 // In the formulas, pi_t, old_t and ref_t are probabilities of token t of a completion, at the
-// sampling temperature: pi_t by the policy in training, old_t by the policy before the first update
-// on the generation, ref_t by the reference model. A is the advantage of the completion or of the
-// token. A row is a completion: tensors per token are [rows, tokens], tensors per completion are
-// [rows].
+// sampling temperature. pi_t is by the policy in training, old_t by the policy before the first
+// update on the generation, and ref_t by the reference model. A is the advantage of the completion
+// or of the token. A row is a completion: tensors per token are [rows, tokens], tensors per
+// completion are [rows].
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -18,8 +18,8 @@ namespace colossal::tune {
 std::unique_ptr<Reward> make_reward_program(const std::string& command, double timeout);
 
 // Returns the JSON object that a program or an HTTP service receives for a completion, as one line
-// without end of line: the fields of the prompt's line, with "completion" (the text) and "tokens"
-// (its number of tokens) added.
+// without line feed. The object has all fields of the prompt's line, and "completion" (the text)
+// and "tokens" (its number of tokens).
 std::string describe(const ScoredText& text);
 // Returns the reward in the answer of a program or an HTTP service for one completion: a number,
 // null or {"reward": ...}. NaN for null. Throws Error for any other answer.

@@ -67,8 +67,9 @@ SampleTexts read_sample_line(std::string_view line, const LineOptions& options);
 
 // Returns the text of a prompt followed by a completion, as the only element of `wholes`; `prompt`
 // of the result is empty. columns: all fields of the prompt's line, of SampleKind::prompt. If its
-// "prompt" is a list of messages, the completion becomes the assistant's next message. Throws
-// data::InvalidLine as read_sample_line() does.
+// "prompt" is a list of messages, the completion becomes the assistant's next message.
+// chat_template: renders messages; null: messages are invalid. Throws data::InvalidLine as
+// read_sample_line() does.
 SampleTexts text_with_completion(const nlohmann::json& columns, const std::string& completion,
                                  const text::ChatTemplate* chat_template);
 

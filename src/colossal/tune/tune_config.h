@@ -37,7 +37,7 @@ struct TuneConfig {
   // Names as in dpo_loss_types(), cpo_loss_types(), policy_loss_types(), and as tasks.h says for
   // SFT and KTO; empty for methods with only one loss.
   std::vector<std::string> loss_type;
-  std::vector<double> loss_weights;    // one per loss type; empty: all 1
+  std::vector<double> loss_weights;  // one per loss type; empty: all 1
   // data.chat_template: path of a template file; "model": the template of model.path.
   std::string chat_template = "model";
   bool completion_only_loss = true;  // SampleOptions::completion_only (samples.h)

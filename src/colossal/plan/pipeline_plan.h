@@ -14,7 +14,7 @@
 namespace colossal::plan {
 
 struct PipelinePlan {
-  parallel::pipeline::Schedule schedule;
+  parallel::pipeline::Schedule schedule;  // the actions of each rank, in order
   // The simulation of a step. Its times are not in seconds, because nothing has been measured yet,
   // but in GFLOP that a rank computes (10^9 FLOPs). Messages between stages take no time.
   parallel::pipeline::Simulation simulation;

@@ -36,6 +36,7 @@ struct RankPlan {
 
   int64_t bytes_sent() const;  // sum of `sent`
   int64_t memory_peak_bytes() const { return memory_at_peak.total(); }
+  // Returns the most bytes that the tier stores.
   int64_t bytes_at_rest(memory::Tier tier) const { return at_rest.at(tier).total(); }
   // Returns the bytes written to and read from the tier, added up.
   int64_t tier_bytes(memory::Tier tier) const;

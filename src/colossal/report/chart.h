@@ -20,6 +20,7 @@ enum class ChartForm {
   stacked_bar,   // one bar per x, with one part per series, stacked; gaps count as 0
 };
 
+// A series of values: points (x[i], y[i]).
 struct ChartSeries {
   std::string name;       // name in the legend
   std::vector<double> x;  // ascending, finite

@@ -15,6 +15,7 @@ struct TimelineCategory {
   int color = 1;     // 1 to 7: one of the page's colors (page.h)
 };
 
+// An interval of time in a row.
 struct TimelineSpan {
   double start = 0;   // time
   double end = 0;     // time
@@ -24,6 +25,7 @@ struct TimelineSpan {
   std::string title;  // tooltip
 };
 
+// A row of the timeline, e.g. for a rank.
 struct TimelineRow {
   std::string name;
   std::string note;                 // shown to the right of the row

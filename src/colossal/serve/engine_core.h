@@ -30,6 +30,8 @@ int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts
 int64_t longest_text(const Request& request, const EngineOptions& options,
                      const models::ModelFacts& facts);
 
+// Runs requests: schedules their tokens, plans and runs forward passes, samples tokens, and calls
+// the requests' callbacks.
 class EngineCore {
  public:
   // facts: of the model. options: cache_bytes and max_model_len must not be 0 (see

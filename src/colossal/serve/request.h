@@ -35,6 +35,7 @@ struct GeneratedToken {
   std::vector<TokenLogprob> top{};
 };
 
+// Why a request ended.
 enum class FinishReason {
   // The text ended: an end token, a finished constraint, on_token returned false, in beam search a
   // text that ends_beam accepted, or an embedding that is complete.
@@ -92,6 +93,7 @@ enum class EarlyStopping {
   never
 };
 
+// Options of a beam search (beam_search.h).
 struct BeamSearchOptions {
   int64_t width = 1;  // number of beams and of returned texts; 1: no beam search
   // The score of a text is its sum of log-probabilities / length^length_penalty. length: number of

@@ -30,6 +30,7 @@
 
 namespace colossal::serve {
 
+// See also EngineOptions (engine.h), from which most options come.
 struct SchedulerOptions {
   int64_t page_size = 16;          // tokens per page
   int64_t max_num_seqs = 64;       // most running sequences
@@ -50,9 +51,9 @@ class Scheduler {
   // are draft tokens.
   struct Work {
     Sequence* sequence = nullptr;
-    int64_t begin = 0;
-    int64_t count = 0;
-    int64_t drafts = 0;
+    int64_t begin = 0;   // position in the sequence
+    int64_t count = 0;   // number of tokens, draft tokens included
+    int64_t drafts = 0;  // number of draft tokens
 
     // Whether it computes a single token, apart from draft tokens, as in the decode phase.
     bool generates() const { return count - drafts == 1; }

@@ -16,6 +16,7 @@ namespace colossal::serve {
 // undefined for stage 0.
 using RunStage = std::function<at::Tensor(int stage, const at::Tensor& x)>;
 
+// Runs the stages of this rank; construct one object for all forward passes of a model.
 class Stages {
  public:
   // ranks: the ranks that hold the model; must outlive this object. Null: this rank holds the whole

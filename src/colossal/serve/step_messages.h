@@ -11,6 +11,7 @@
 namespace colossal::serve {
 
 struct StepMessage {
+  // What a rank is told to do, and what `numbers` then contains.
   enum class Kind : int64_t {
     // The engine starts; always the first message. numbers: the number of pages; tokens per page;
     // whether keys and values are int8; EngineOptions::batch_invariant;
@@ -26,7 +27,7 @@ struct StepMessage {
     end            // The engine ends.
   };
   Kind kind = Kind::nothing;
-  std::vector<int64_t> numbers{};  // content, as described at each kind; else empty
+  std::vector<int64_t> numbers{};  // see Kind; empty for kinds without content
 };
 
 // Whether this rank is the first of the pp x tp ranks that hold a model, i.e. has coordinate 0

@@ -16,6 +16,7 @@
 
 namespace colossal::serve {
 
+// Which tokens a forward pass computes, and which results it returns.
 struct StepPlan {
   // Consecutive tokens of one sequence.
   struct Chunk {

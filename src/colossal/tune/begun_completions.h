@@ -23,6 +23,8 @@
 
 namespace colossal::tune {
 
+// The completions, in the order in which they were begun, which is the order in which they are
+// trained on. Not thread-safe.
 class BegunCompletions {
  public:
   struct Options {
@@ -82,7 +84,7 @@ class BegunCompletions {
   bool is_finished(const ScoredCompletion& completion) const;
 
   Options options_;
-  std::vector<ScoredCompletion> begun_;  // in the order in which they are trained on
+  std::vector<ScoredCompletion> begun_;
 };
 
 }  // namespace colossal::tune

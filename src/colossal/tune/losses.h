@@ -34,6 +34,7 @@ inline std::vector<std::pair<std::string, Divergence>> config_names(Divergence) 
           {"alpha_divergence", Divergence::alpha_divergence}};
 }
 
+// Options of dpo_loss().
 struct DpoOptions {
   double beta = 0.1;           // strength of the penalty on deviating from the reference
   double label_smoothing = 0;  // assumed probability that chosen and rejected are swapped
@@ -76,6 +77,7 @@ std::vector<std::string> dpo_loss_types();
 // robust e < 1/2.
 at::Tensor dpo_loss(const std::string& type, const PairScores& scores, const DpoOptions& options);
 
+// Options of cpo_rewards() and cpo_loss().
 struct CpoOptions {
   double beta = 0.1;           // scale of the difference of rewards
   double label_smoothing = 0;  // assumed probability that chosen and rejected are swapped
@@ -115,6 +117,7 @@ at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const Cpo
 // al. 2024, eqs. 4 and 7).
 at::Tensor log_odds(const PairScores& means);
 
+// Options of kto_loss().
 struct KtoOptions {
   double beta = 0.1;  // strength of the penalty on deviating from the reference
   double desirable_weight = 1, undesirable_weight = 1;  // factors of the loss of a completion

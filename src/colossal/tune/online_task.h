@@ -49,6 +49,7 @@ class OnlineTask : public SampleTask {
   HeadLoss loss() const override;
 
  protected:
+  // The arguments are those of SampleTask. Collective.
   OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
              const std::function<void()>& reading);
 

@@ -15,6 +15,7 @@ namespace colossal::tune {
 // each with its prompt.
 class PairTask : public SampleTask {
  public:
+  // The arguments are those of SampleTask. Collective.
   PairTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
            const std::function<void()>& reading)
       : SampleTask(job, context, tuning, SampleKind::preference, reading) {}

@@ -66,6 +66,7 @@ struct PolicyScores {
   at::Tensor importance = {};
 };
 
+// Options of policy_loss(). "Ratio" is the ratio of new to old probability, r in policy_loss().
 struct PolicyOptions {
   std::string loss_type = "dapo";  // one of policy_loss_types()
   ImportanceLevel importance_level = ImportanceLevel::token;

@@ -29,6 +29,7 @@ struct Prompt {
 // Returns the seed for Prompt::seed of completion `number` of a run. run_seed: train.seed.
 uint64_t seed_of_completion(uint64_t run_seed, int64_t number);
 
+// A completion of a prompt, sampled from the model.
 struct Completion {
   std::vector<int32_t> tokens;  // generated tokens, end token included
   // Log-probability of each token by the model at the sampling temperature, before the repetition

@@ -32,6 +32,7 @@ enum class SampleKind {
   completion
 };
 
+// Options of read_sample_line().
 struct LineOptions {
   SampleKind kind = SampleKind::language_modeling;
   const text::ChatTemplate* chat_template = nullptr;  // null: lines with messages are invalid

@@ -39,6 +39,7 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
+// Options of read_samples().
 struct SampleOptions {
   std::string setting;  // configuration key of the files, for messages
   SampleKind kind = SampleKind::language_modeling;
@@ -57,6 +58,7 @@ struct SampleOptions {
   std::function<void()> progress = [] {};  // called regularly while reading; may throw
 };
 
+// Result of read_samples().
 struct Samples {
   std::vector<Sample> samples;
   std::string fingerprint;  // hash of all samples, equal for equal samples

@@ -67,17 +67,19 @@ struct TuneConfig {
   double reward_timeout = 60;           // seconds for a call of a program or an HTTP service
   int64_t num_generations = 8;          // completions per prompt
   int64_t max_completion_length = 512;  // tokens
+  // temperature, top_p, min_p, repetition_penalty and top_k are those of serve::SamplingOptions
+  // (serve/sampling.h).
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int64_t top_k = 0;
   // How many generations before a completion is trained on, it is begun (begun_completions.h).
   int64_t max_staleness = 0;
   bool overlap_sampling = true;  // samples while updates run, if possible (sampling_beside.h)
   std::optional<ImportanceCorrection> importance_sampling_mode;  // nullopt: see correction()
-  double importance_sampling_clip_max = 3;
-  std::optional<double> importance_sampling_clip_min;  // nullopt: no bound
-  double epsilon = 0.2;                                // PolicyOptions::epsilon_low
-  std::optional<double> epsilon_high;                  // nullopt: the value of epsilon
-  std::optional<double> delta;                         // nullopt: no bound
+  double importance_sampling_clip_max = 3;                       // ImportanceBounds::clip_max
+  std::optional<double> importance_sampling_clip_min;            // ImportanceBounds::clip_min
+  double epsilon = 0.2;                                          // PolicyOptions::epsilon_low
+  std::optional<double> epsilon_high;                            // nullopt: the value of epsilon
+  std::optional<double> delta;                                   // PolicyOptions::delta
   ImportanceLevel importance_sampling_level = ImportanceLevel::token;
   RewardScale scale_rewards = RewardScale::group;
   // num_iterations: how many times each completion is trained on. steps_per_generation: number of
@@ -98,13 +100,15 @@ struct TuneConfig {
   bool log_completions = false;    // appends completions to completions.jsonl in log.directory
   bool batch_invariant = false;    // RolloutOptions::batch_invariant
 
-  // Returns the correction in use.
+  // Returns the off-policy correction in use: by default sequence_mask if max_staleness is above 0,
+  // else none.
   ImportanceCorrection correction() const {
     return importance_sampling_mode.value_or(max_staleness > 0 ? ImportanceCorrection::sequence_mask
                                                                : ImportanceCorrection::none);
   }
   // Returns the value for PolicyOptions::epsilon_high.
   double highest_epsilon() const { return epsilon_high.value_or(epsilon); }
+  // Returns the number of updates that train on each generation.
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
 

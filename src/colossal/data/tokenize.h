@@ -65,9 +65,10 @@ int token_width(const text::Tokenizer& tokenizer);
 // Holds up to 4 pieces per thread in memory. A piece is some MiB of a file, or a whole file if a
 // text file must be tokenized as a whole (text_pieces.h).
 //
-// Throws ConfigError for invalid input, with InvalidFiles::error, and for a file or a line that is
-// longer than kLargestWholeText (text_pieces.h); IoError if a file cannot be read, is damaged, or
-// has changed since find_source_files().
+// Throws ConfigError for invalid input, with InvalidFiles::error. Throws ConfigError if a file that
+// must be tokenized as a whole, or a line of a compressed file, has more than kLargestWholeText
+// bytes (text_pieces.h). Throws IoError if a file cannot be read, is damaged, or has changed since
+// find_source_files().
 TokenCounts tokenize_files(std::span<const SourceFile> files, const text::Tokenizer& tokenizer,
                            const TokenizeOptions& options,
                            const std::function<void(std::span<const std::byte>)>& sink);

@@ -14,9 +14,9 @@ namespace colossal::tune {
 
 // Kinds of lines, with the fields that a line must have, as in TRL. A prompt or a completion is a
 // text or a list of messages {"role", "content"}. A chat template renders messages to one text; the
-// line's fields "tools" and "chat_template_kwargs" are passed to it. {"instruction", "input",
-// "output"} is accepted in place of {"prompt", "completion"}, and {"conversations": [{"from",
-// "value"}]} in place of {"messages"}.
+// line's fields "tools" and "chat_template_kwargs" are passed to it. The kinds language_modeling
+// and completion also accept {"instruction", "input", "output"} in place of {"prompt",
+// "completion"}, and {"conversations": [{"from", "value"}]} in place of {"messages"}.
 enum class SampleKind {
   // {"text"}, {"prompt", "completion"} or {"messages"}: for supervised fine-tuning.
   language_modeling,

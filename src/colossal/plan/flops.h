@@ -1,5 +1,5 @@
 // Counts the floating-point operations (FLOPs) of operators, for plans (Recorder): those of matrix
-// products and attention; other operators count as 0. A multiplication and an addition are two
+// products and attention; other operators count as 0. A multiply-add counts as two
 // FLOPs.
 #pragma once
 

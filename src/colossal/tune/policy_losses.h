@@ -87,7 +87,8 @@ std::vector<std::string> policy_loss_types();
 // Result of policy_loss(): the loss of each token, and tensors for metrics.
 struct PolicyLoss {
   at::Tensor loss;  // [rows, tokens], differentiable; 0 where the mask is 0
-  // KL estimate of each token, [rows, tokens]; 0 where the mask is 0. Undefined if beta is 0.
+  // KL estimate of each token, multiplied by the ratio if corrects_kl, [rows, tokens]; 0 where the
+  // mask is 0. Undefined if beta is 0.
   at::Tensor kl;
   // [rows, tokens]: 1 where the ratio is below 1 - epsilon_low and A < 0, else 0. All 0 for cispo.
   at::Tensor clipped_low;

@@ -43,9 +43,9 @@ class SampleTask : public TrainingTask {
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
   // Returns a loss for TrainingTask::loss_to_record(), which needs no batch fields: the sum of the
-  // labels' log-probabilities and, if the model has a value head, of its outputs. It uses the
-  // head's weights in the same order as the losses of most tuning methods, which compute
-  // log-probabilities.
+  // labels' log-probabilities, plus the sum of the value head's outputs if the model has a value
+  // head. It uses the head's weights in the same order as the losses of most tuning methods, which
+  // compute log-probabilities.
   HeadLoss loss_to_record() const override;
 
  protected:

@@ -52,9 +52,8 @@ std::vector<std::string> dpo_loss_types();
 // Returns the loss of each pair, [pairs], of DPO and its variants. type: one of dpo_loss_types().
 //
 // r = log pi(y | x) - log ref(y | x) of a completion y, and n is its number of tokens. f(r) = r for
-// reverse_kl, 1 - e^-r for forward_kl, log 2 + log s(r) for js_divergence, (e^((alpha-1) r) - 1) /
-// (alpha - 1) for alpha_divergence. d = f(r_w) - f(r_l), b = beta, e = label_smoothing (but e^z is
-// the exponential function).
+// reverse_kl, 1 - exp(-r) for forward_kl, log 2 + log s(r) for js_divergence, (exp((alpha-1) r) -
+// 1) / (alpha - 1) for alpha_divergence. d = f(r_w) - f(r_l), b = beta, e = label_smoothing.
 //   sigmoid       -log s(b d)                                        (Rafailov et al. 2023, eq. 7)
 //   hinge         max(0, 1 - b d)                                    (Zhao et al. 2023)
 //   ipo           (f(r_w)/n_w - f(r_l)/n_l - 1/(2b))^2               (Azar et al. 2023, eq. 17)
@@ -68,8 +67,8 @@ std::vector<std::string> dpo_loss_types();
 //                 -(1-e) log s(b D) - e log s(-b D)                  (Melnyk et al. 2024)
 //   aot_unpaired  as aot, with D = sorted(r_w) - sorted(r_l)
 //   apo_zero      1 - s(b r_w) + s(b r_l)                            (D'Oosterlinck et al. 2024)
-//   apo_down      s(b r_w) + 1 - s(b (r_w - r_l))                    (as apo_zero)
-//   discopop      with m = s(b d / tau): -(1-m) log s(b d) + m e^(-b d)  (Lu et al. 2024, eq. 5)
+//   apo_down      s(b r_w) + 1 - s(b (r_w - r_l))                    (D'Oosterlinck et al. 2024)
+//   discopop      with m = s(b d / tau): -(1-m) log s(b d) + m exp(-b d)  (Lu et al. 2024, eq. 5)
 //   sft           -log pi_w / mean_chosen_tokens
 //   sigmoid_norm  -log s(b (f(r_w)/n_w - f(r_l)/n_l))
 // log pi_w stands for log pi(y_w | x), and so on. aot and aot_unpaired sort over the pairs of the
@@ -96,7 +95,7 @@ bool uses_token_means(const std::string& cpo_loss_type);
 PairScores means_of(const PairScores& scores);
 
 // The rewards R_w and R_l of the completions of each pair, [pairs]: R = log pi if CpoOptions::alpha
-// is 0, else (1 - e^(-alpha log pi)) / alpha (AlphaPO, Gupta et al. 2025), where log pi is the
+// is 0, else (1 - exp(-alpha log pi)) / alpha (AlphaPO, Gupta et al. 2025), where log pi is the
 // completion's score in PairScores.
 struct CpoRewards {
   at::Tensor chosen, rejected;

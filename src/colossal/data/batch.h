@@ -1,4 +1,4 @@
-// A batch of samples as tensors, and the samples of a corpus.
+// A batch of samples as tensors, and the samples into which a corpus is divided.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,44 +14,49 @@
 
 namespace colossal::data {
 
-// Values that accompany the tokens. values: [batch, ...]. sequence_dim: the dimension of `values`
-// that runs over sequence positions, if any; sequence parallelism shards this dimension like the
-// tokens.
+// Further values of a batch that a loss needs, e.g. rewards.
 struct BatchField {
-  at::Tensor values;
+  at::Tensor values;  // [batch, ...], or one value for the whole batch
+  // The dimension of `values` that runs over the positions of a sequence, if there is one. Sequence
+  // parallelism shards this dimension in the same way as the tokens.
   std::optional<int64_t> sequence_dim = std::nullopt;
 };
 
+// The samples of one forward pass. A row is a sample.
 struct Batch {
-  // Tokens [batch, sequence] int64 on the CPU. (For a user's own torch module: any tensor.)
+  // Tokens, [batch, sequence] int64 on the CPU. (For a user's own torch module: any tensor.)
   at::Tensor inputs;
-  at::Tensor labels;  // [batch, sequence] int64: the token after each input; -100: no loss here
-  // [batch] The global id of each row, which seeds the row's random numbers. In training, the id is
-  // the row's position in the run's sample order, so that a sample gets new dropout masks in every
-  // epoch.
+  // [batch, sequence] int64: the token that follows each input; -100: the loss ignores the
+  // position.
+  at::Tensor labels;
+  // [batch]: a number for each row, from which its random numbers (dropout masks) follow. In
+  // training, it is the position of the row in the run's order of samples, so that a sample has new
+  // dropout masks in each epoch.
   std::vector<int64_t> sample_ids;
-  // [batch, sequence] int64: the document number of each input, if attention is limited to
+  // [batch, sequence] int64: the number of each input's document; attention does not cross
   // documents. Numbers are unique only within a row. An undefined tensor: each row is one document.
   at::Tensor documents = {};
-  // [batch, sequence] int64: the position of each input. An undefined tensor: 0, 1, ... in each
-  // row.
+  // [batch, sequence] int64: the position of each input, for position embeddings. An undefined
+  // tensor: 0, 1, 2, ... in each row.
   at::Tensor positions = {};
-  int64_t padding = 0;  // number of inputs that only pad rows; they are not counted as tokens
-  std::map<std::string, BatchField> fields = {};  // further inputs of a loss, by name
+  // Number of inputs, over all rows, that are padding. Metrics do not count them as tokens.
+  int64_t padding = 0;
+  std::map<std::string, BatchField> fields = {};  // by name
 };
 
-// inputs: int64 [batch, sequence]. Returns an int64 tensor of this shape: for each token, the
-// 0-based number of its document within its row. A token `end_of_document` belongs to the document
-// that it ends.
+// Returns Batch::documents for these inputs: for each token, the number of its document within its
+// row, from 0. inputs: [batch, sequence] int64. end_of_document: the token that ends a document,
+// and belongs to it.
 at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document);
 
-// Sample i consists of the corpus tokens [i·S, (i+1)·S], both included, with S = sequence_length: S
-// inputs and S labels; the last label is the first token of the next sample. Copies of a dataset
-// share its tokens.
+// The samples of a corpus. With S = sequence_length, the inputs of sample i are the S tokens of the
+// corpus from token i * S on, and its labels are the S tokens from token i * S + 1 on. Immutable
+// and thread-safe. Copies of a dataset share its tokens.
 class TokenDataset {
  public:
   // end_of_document: the token that ends each document; if set, batches have `documents`. Throws
-  // ConfigError if the corpus has at most `sequence_length` tokens, too few for one sample.
+  // ConfigError if sequence_length is below 1, or if the corpus has too few tokens for one sample,
+  // i.e. at most sequence_length.
   TokenDataset(Corpus corpus, int64_t sequence_length,
                std::optional<int64_t> end_of_document = std::nullopt);
 
@@ -59,12 +64,13 @@ class TokenDataset {
   int64_t sequence_length() const { return sequence_length_; }
   const Corpus& corpus() const { return corpus_; }
 
-  // Returns a batch whose row r is sample number samples[r], with the id sample_ids[r]. `samples`
-  // may be empty: the tensors then have zero rows.
+  // Returns a batch whose row r is sample samples[r] and has Batch::sample_ids[r] = sample_ids[r].
+  // If `samples` is empty, the tensors have zero rows.
   Batch read(std::span<const int64_t> samples, std::span<const int64_t> sample_ids) const;
 
-  // read() in two parts, for a batch with rows from several datasets that differ only in their
-  // corpora: make_batch() allocates all rows, and read_row() fills row `row` with sample `sample`.
+  // The two parts of read(), for a batch with rows from several datasets. make_batch() returns a
+  // batch with uninitialized rows; read_row() fills row `row` with sample `sample` of this dataset.
+  // The datasets may differ only in their corpora.
   Batch make_batch(std::span<const int64_t> sample_ids) const;
   void read_row(int64_t sample, int64_t row, Batch& batch) const;
 

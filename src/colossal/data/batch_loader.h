@@ -1,4 +1,4 @@
-// Reads the batches of training and evaluation steps, one step ahead.
+// Reads the batches of training and evaluation steps in a background thread, one step ahead.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +12,31 @@
 
 namespace colossal::data {
 
-// Return the micro-batches that replica `shape.replica` reads in step `step` (0-based) of training
-// or of an evaluation.
+// Return the micro-batches of step `step` (from 0), of training or of an evaluation, for the
+// replica shape.replica. In an evaluation, micro-batches may be empty (evaluation_micro_batches(),
+// sampler.h).
 std::vector<Batch> read_training_step(const Mixture& mixture, const BatchShape& shape,
                                       int64_t step);
 std::vector<Batch> read_evaluation_step(const TokenDataset& dataset, const BatchShape& shape,
                                         int64_t step);
 
-// Reads the next step's micro-batches on another thread while the current step runs. Not
-// thread-safe.
+// Reads the micro-batches of the next step on another thread while the caller runs the current
+// step. Not thread-safe.
 class BatchLoader {
  public:
+  // A function that returns this replica's micro-batches of a step.
   using ReadStep = std::function<std::vector<Batch>(int64_t step)>;
 
-  // Reads the steps [first_step, end_step) in order. Calls read_step from other threads, one call
-  // at a time.
+  // Starts to read the steps [first_step, end_step), in order. read_step is called on other
+  // threads, one call at a time.
   BatchLoader(ReadStep read_step, int64_t first_step, int64_t end_step);
   ~BatchLoader() = default;  // waits for a read in progress
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // Returns the micro-batches of the next step, which must be before end_step. Rethrows an
-  // exception of read_step; after that, the loader must not be used.
+  // Returns the micro-batches of the next step, and starts to read the step after it. Throws
+  // InternalError if no step is left. Rethrows an exception of read_step; after that, next() must
+  // not be called again.
   std::vector<Batch> next();
 
  private:
@@ -46,10 +49,11 @@ class BatchLoader {
   std::future<std::vector<Batch>> pending_;
 };
 
-// Create loaders that own the mixture or dataset. An evaluation loader reads all steps of one
-// evaluation.
+// Returns a loader for the training steps [first_step, end_step). The loader owns the mixture.
 BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
                                  int64_t end_step);
+// Returns a loader for all steps of one evaluation (num_evaluation_steps(), sampler.h). The loader
+// owns the dataset.
 BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape);
 
 }  // namespace colossal::data

@@ -1,4 +1,5 @@
-// A corpus: text files as one stream of tokens, memory-mapped from a cache or held in memory.
+// A corpus: the text files of data.train or data.validation as one sequence of tokens,
+// memory-mapped from a cache on disk or held in memory.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +15,49 @@
 namespace colossal::data {
 
 struct CorpusOptions : TokenizeOptions {
-  std::filesystem::path cache;  // cache folder; empty: tokens are held in memory
-  int64_t memory_limit = 0;     // limit in bytes on tokens held in memory; 0: no limit
+  // Folder of token caches (token_cache.h); empty: the tokens are held in memory.
+  std::filesystem::path cache;
+  // Most bytes of tokens held in memory; 0: no limit. Has no effect with a cache folder.
+  int64_t memory_limit = 0;
 };
 
 // Immutable and thread-safe. Copies of a corpus share its tokens.
 class Corpus {
  public:
-  // Opens the files that the globs match (see glob.h), sorted by path; their documents are
-  // separated by an end-of-text token. With a cache folder, files are tokenized only once, until a
-  // file, the tokenizer, or an option that affects the text changes. A cache that
-  // read_token_cache() finds damaged is rebuilt. All ranks of a host can call open() at once: one
-  // rank tokenizes while the others wait for its cache. Without a cache folder, each caller
-  // tokenizes and holds its own copy. Throws ConfigError for globs that match no files, for tokens
-  // beyond memory_limit, for a corpus without text, and like tokenize_files(); IoError for files
-  // that cannot be read or written.
+  // Returns the corpus of the files that the globs match (glob.h). The files are sorted by path; an
+  // end-of-text token separates documents.
+  //
+  // With a cache folder, files are tokenized only if the folder has no valid cache for them. A
+  // cache is not valid if it is damaged (read_token_cache(), token_cache.h), or if a file, the
+  // tokenizer or an option that affects the text has changed. All ranks of a host may call open()
+  // at the same time: one rank tokenizes while the other ranks wait for the cache. Without a cache
+  // folder, each call tokenizes the files and holds its own copy of the tokens.
+  //
+  // Throws ConfigError if a glob matches no files, if the tokens need more than memory_limit, or if
+  // the corpus has no text; IoError if a file cannot be read or written; also what tokenize_files()
+  // throws.
   static Corpus open(std::span<const std::string> globs, const text::Tokenizer& tokenizer,
                      const CorpusOptions& options = {});
 
-  // Returns a corpus of one file and one document that holds a copy of the tokens in memory.
+  // Returns a corpus with one file and one document, which holds a copy of the tokens in memory.
   static Corpus from_tokens(std::span<const int32_t> tokens);
 
+  // Counts, as in TokenCounts (tokenize.h).
   int64_t num_tokens() const { return tokens_.counts.tokens; }
   int64_t num_files() const { return tokens_.counts.files; }
   int64_t num_documents() const { return tokens_.counts.documents; }
   int64_t num_skipped_lines() const { return tokens_.counts.skipped_lines; }
   int64_t num_skipped_files() const { return tokens_.counts.skipped_files; }
-  bool from_cache() const { return from_cache_; }  // true if open() did not have to tokenize
-  // Returns a hash of all tokens, including the end-of-text tokens. The hash was computed when the
-  // corpus was tokenized.
+  // Whether the tokens come from an existing cache, so that open() did not tokenize.
+  bool from_cache() const { return from_cache_; }
+  // Returns a hash of all tokens, end-of-text tokens included, as hexadecimal digits. It was
+  // computed when the corpus was tokenized, so calling this costs nothing.
   std::string fingerprint() const;
-  const std::string& setting() const { return setting_; }  // TokenizeOptions::setting
+  // Returns the configuration key that names the files (TokenizeOptions::setting), for messages.
+  const std::string& setting() const { return setting_; }
 
-  // Copies the tokens [begin, begin + out.size()) to `out`; they must lie within the corpus.
+  // Copies the tokens [begin, begin + out.size()) to `out`. Throws InternalError if the range is
+  // not within the corpus.
   void read(int64_t begin, std::span<int64_t> out) const;
 
  private:
@@ -54,7 +65,7 @@ class Corpus {
 
   StoredTokens tokens_;
   bool from_cache_ = false;
-  std::string setting_;  // the config key with the globs, for error messages
+  std::string setting_;
 };
 
 }  // namespace colossal::data

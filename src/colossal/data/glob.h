@@ -1,4 +1,4 @@
-// Expands shell patterns to files.
+// Expands shell patterns (globs) such as "text/**/*.txt" to the files that they match.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace colossal::data {
 
-// Returns the regular files (and links to such files) whose paths match the pattern, unordered,
-// possibly with duplicates. Shell syntax: `*`, `?` and `[...]` match within a name; a name that
-// starts with a dot matches only if the pattern has that dot. `**` as a whole name matches any
-// number of folders, without following links to folders; at the end of a pattern it matches all
-// files below. A pattern that is itself the path of a file matches only this file. Throws IoError
-// if a folder cannot be read.
+// Returns the paths of the regular files, and of symbolic links to regular files, that match the
+// pattern; unordered, possibly with duplicates; empty if there are none. `*`, `?` and `[...]` match
+// within a name of a file or folder, as in a shell. A name that begins with a dot matches only if
+// the pattern has that dot. `**` in place of a name matches any number of nested folders, except
+// links to folders; at the end of a pattern, it matches all files in these folders. A pattern that
+// is itself the path of a file matches only this file. Throws IoError if a folder cannot be read.
 std::vector<std::string> expand_glob(std::string_view pattern);
 
 }  // namespace colossal::data

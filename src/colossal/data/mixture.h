@@ -1,4 +1,5 @@
-// The training samples of a run: one source, or several in given proportions.
+// The training samples of a run: those of one corpus, or of several corpora (sources) in given
+// proportions.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +13,29 @@
 
 namespace colossal::data {
 
-// Each source has its own sample order and its own epochs, so a small source with a large weight is
-// repeated. Immutable and thread-safe. Copies of a mixture share its tokens.
+// Mixes the samples of sources by their weights (interleaving.h). Each source is read in a random
+// order of its own (SampleOrder, sampler.h), again and again, so a small source with a large weight
+// is repeated. Immutable and thread-safe. Copies of a mixture share its tokens.
 class Mixture {
  public:
+  // A mixture of one source.
   explicit Mixture(TokenDataset source, uint64_t seed) : Mixture({std::move(source)}, {}, seed) {}
-  // sources: at least one; must agree in everything except their corpora. weights: one per source,
-  // > 0; ignored if there is only one source.
+  // sources: at least one; they may differ only in their corpora. weights: one per source, all > 0;
+  // ignored if there is only one source. seed: of the order of samples (data.seed).
   Mixture(std::vector<TokenDataset> sources, std::vector<double> weights, uint64_t seed);
 
   std::span<const TokenDataset> sources() const { return sources_; }
-  double share(size_t source) const;  // fraction of the run's samples that are of this source
+  // Returns the fraction of the run's samples that come from the source with this index.
+  double share(size_t source) const;
 
-  // Reads the samples at `positions` of the run's sample order, one per row. A row's sample id is
-  // its position in this order.
+  // Returns a batch with the samples at these positions of the run's order of samples, one row per
+  // position. Batch::sample_ids are the positions.
   Batch read(const Range& positions) const;
 
  private:
   std::vector<TokenDataset> sources_;
   std::vector<double> weights_;
-  std::vector<SampleOrder> orders_;
+  std::vector<SampleOrder> orders_;  // one per source
   Interleaving interleaving_;
 };
 

@@ -1,4 +1,5 @@
-// Processes tasks in parallel and consumes the results in order.
+// Processes a sequence of tasks on several threads, and consumes the results in the order of the
+// tasks. tokenize_files() uses it to tokenize pieces of files.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +16,8 @@
 
 namespace colossal::data {
 
-// A thread pool that starts tasks in the order of submission. The destructor drops tasks that have
-// not started and waits for those that have.
+// A thread pool that starts functions in the order of submission. The destructor drops functions
+// that have not started, and waits for functions that run. Thread-safe.
 template <typename Result>
 class TaskQueue {
  public:
@@ -32,7 +33,7 @@ class TaskQueue {
     changed_.notify_all();
   }
 
-  // The future also passes on an exception of `function`.
+  // Adds a function to the queue. The future gets its result or its exception.
   std::future<Result> submit(std::function<Result()> function) {
     std::packaged_task<Result()> task(std::move(function));
     std::future<Result> result = task.get_future();
@@ -64,12 +65,15 @@ class TaskQueue {
   std::vector<std::jthread> threads_;  // declared last so that threads are joined first
 };
 
-// Calls produce(task) on `num_threads` (>= 1) other threads for each task that next() returns, and
-// consume(task, result) in the order of the tasks. next() and consume() run on the calling thread;
-// nullopt from next() ends the tasks. At most 4 tasks per thread are in flight (waiting, running,
-// or with a result not yet consumed), so memory stays bounded even if consume() is slow. Rethrows
-// an exception of consume() at once, of produce() when its result would be consumed, and of next()
-// after all earlier results are consumed.
+// Calls next() until it returns nullopt. For each task that next() returns, calls produce(task) on
+// one of `num_threads` other threads, and then consume(task, result), in the order of the tasks.
+// next() and consume() are called on the calling thread. Returns when all results are consumed.
+// num_threads: at least 1.
+//
+// At most 4 tasks per thread are in flight, i.e. wait, run, or have a result that is not consumed
+// yet. Memory is therefore bounded even if consume() is slow. An exception of consume() is rethrown
+// at once; an exception of produce(), when its result would be consumed; an exception of next(),
+// when all results of earlier tasks are consumed.
 template <typename Task, typename Result>
 void parallel_in_order(const std::function<std::optional<Task>()>& next, int num_threads,
                        const std::function<Result(const Task&)>& produce,

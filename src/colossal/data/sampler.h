@@ -1,6 +1,9 @@
-// Decides which samples a step reads, and which of them each replica reads. A step's samples depend
-// only on the seed and the step. So they are the same for any number of ranks, and resuming a run
-// needs only its step.
+// Decides which samples each step reads, and how they are divided over replicas and micro-batches.
+// The samples of a step depend only on the seed and the number of the step. They are thus the same
+// for any number of ranks, and a run can resume from its step number alone.
+//
+// The run's order of samples is the sequence of samples that training reads. A position in this
+// order is counted from 0 through all epochs.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +14,21 @@
 
 namespace colossal::data {
 
-// The order in which a run reads the samples of one source: position i (0-based, counted across
-// epochs; in a mixture, Interleaving::Place::index) reads sample sample_at(i). Each epoch of
-// num_samples positions is a pseudorandom permutation that depends on the seed and the epoch. It is
-// computed position by position, without a table.
+// The order in which a run reads the samples of one source (a corpus or a list of samples):
+// position i of this order is sample sample_at(i). Each epoch has num_samples positions, which are
+// a pseudorandom permutation of the samples that depends on the seed and the epoch. With several
+// sources (Mixture), a position is Interleaving::Place::index, i.e. counts the samples of this
+// source only. Samples are computed position by position, without a table.
 class SampleOrder {
  public:
-  // source: index of the source in a mixture. Different sources get different permutations.
+  // num_samples: at least 1. source: index of the source in a mixture; different sources have
+  // different permutations.
   SampleOrder(int64_t num_samples, uint64_t seed, int64_t source = 0);
 
   int64_t num_samples() const { return num_samples_; }
+  // Returns the epoch of a position, from 0.
   int64_t epoch_at(int64_t position) const { return position / num_samples_; }
+  // Returns the sample at a position, a number from 0 to num_samples - 1.
   int64_t sample_at(int64_t position) const;
 
  private:
@@ -33,24 +40,27 @@ class SampleOrder {
 // How a step's samples are divided over replicas and forward passes.
 struct BatchShape {
   int64_t global_batch = 1;  // samples per step, over all replicas
-  int64_t micro_batch = 0;   // maximum samples per forward pass; 0: the replica's whole share
+  int64_t micro_batch = 0;   // most samples per forward pass; 0: all samples of the replica's share
   int num_replicas = 1;
   int replica = 0;  // index of this rank's replica
 };
 
-// Returns the positions of the run's sample order that the replica reads in training step `step`
-// (0-based), one range per micro-batch. With B = global_batch, which must be a multiple of
-// num_replicas, the step reads the positions step·B .. step·B + B−1, and each replica a contiguous
-// share of them. The last micro-batch may be smaller.
+// Returns the positions, in the run's order of samples, that the replica shape.replica reads in
+// training step `step` (from 0): one range per micro-batch. With B = global_batch, the step reads
+// the positions step * B to step * B + B - 1, and each replica reads a contiguous share of these.
+// The last micro-batch may be smaller than the others. Throws InternalError if global_batch is not
+// a multiple of num_replicas.
 std::vector<Range> training_micro_batches(const BatchShape& shape, int64_t step);
 
-// Returns ⌈num_samples / global_batch⌉: evaluation reads every sample once, in order.
+// Returns the number of steps of an evaluation, which reads each sample once, in order: num_samples
+// / shape.global_batch, rounded up.
 int64_t num_evaluation_steps(const BatchShape& shape, int64_t num_samples);
 
-// Returns the samples that the replica reads in evaluation step `step`, one range per micro-batch.
-// In the last step, replicas may have shares of different sizes. All replicas get the same number
-// of ranges, so that they run the same number of forward passes; a replica with a smaller share may
-// get empty ranges at the end.
+// Returns the samples that the replica shape.replica reads in evaluation step `step` (from 0): one
+// range per micro-batch. num_samples: number of samples of the evaluation. In the last step, the
+// shares of replicas may have different sizes. All replicas nevertheless get the same number of
+// ranges, so that they run the same number of forward passes; the last ranges of a replica may be
+// empty.
 std::vector<Range> evaluation_micro_batches(const BatchShape& shape, int64_t num_samples,
                                             int64_t step);
 

@@ -1,4 +1,6 @@
-// Splits the text of files into pieces that can be tokenized in parallel.
+// Splits the text of corpus files into pieces of some MiB, which can be tokenized in parallel.
+// PieceReader finds the pieces of all files, in order; PieceText holds the text of one piece in
+// memory. Used by tokenize_files() and by read_samples() (tune/samples.h).
 #pragma once
 
 #include <algorithm>
@@ -15,49 +17,56 @@
 
 namespace colossal::data {
 
-// Maximum bytes (after decompression) of a file that must be tokenized as a whole, and of a line of
-// a compressed file. It limits memory: each thread holds a whole text and its tokens.
+// Most bytes, after decompression, of a file that must be tokenized as a whole, and of a line of a
+// compressed file. The limit bounds memory, because each thread holds a whole text and its tokens.
 inline constexpr int64_t kLargestWholeText = int64_t{1} << 30;
 
+// A part of a file, or a whole file.
 struct TextPiece {
-  int64_t file = 0;         // index of the file
-  bool begins_file = true;  // the piece is the first of its file
-  // Byte range of the piece in the file on disk. In an uncompressed file of lines, the piece has
-  // the lines that begin in this range.
+  int64_t file = 0;         // index of the file in PieceReader's `files`
+  bool begins_file = true;  // whether the piece is the first of its file
+  // The bytes [begin, end) of the file on disk. In an uncompressed jsonl file, the piece consists
+  // of the lines that begin in this range.
   int64_t begin = 0;
   int64_t end = 0;
-  // Only if the file is compressed and is cut into pieces: the text of the piece (in a file of
-  // lines: whole lines) and the number of line feeds before it in the file. Otherwise PieceText
-  // reads the text from the file.
+  // Set only if the file is compressed and is split into pieces: the decompressed text of the piece
+  // (of a jsonl file: whole lines), and the number of line feeds before it in the file. Otherwise
+  // PieceText reads the text from the file.
   std::optional<std::string> content = {};
   int64_t lines_before = 0;
 };
 
-// Splits files into pieces, in order. Not thread-safe.
+// Returns the pieces of files, one after the other. A file is split into pieces if it is a jsonl
+// file (holds_lines(), file_format.h), or if the tokenizer can encode a text in pieces; otherwise
+// the whole file is one piece. Not thread-safe.
 class PieceReader {
  public:
-  // is_concatenative: see Tokenizer::is_concatenative(). The files and options must outlive the
-  // reader. Throws ConfigError if a file that must be tokenized as a whole is too large.
+  // is_concatenative: Tokenizer::is_concatenative(), i.e. whether a text can be encoded in pieces.
+  // `files` and `options` must outlive this object. Throws ConfigError if a file that must be
+  // tokenized as a whole has more than kLargestWholeText bytes.
   PieceReader(std::span<const SourceFile> files, bool is_concatenative,
               const TokenizeOptions& options);
 
-  // Returns the next piece; nullopt at the end. Throws the errors of tokenize_files().
+  // Returns the next piece; nullopt after the last piece. For compressed files, throws ConfigError
+  // if a line is longer than kLargestWholeText; IoError if a file cannot be read or is damaged.
   std::optional<TextPiece> next();
 
  private:
-  // A compressed file that is being cut into pieces.
+  // The state of a compressed file that is being split into pieces.
   struct Stream {
     CompressedFile file;
-    std::string rest = {};  // the bytes read after the last whole line
-    int64_t lines_before = 0;
-    bool begins = true;  // no piece has been returned yet
-    bool ended = false;  // the last piece has been returned
+    std::string rest = {};     // decompressed bytes after the last whole line
+    int64_t lines_before = 0;  // number of line feeds in all pieces so far
+    bool begins = true;        // no piece has been returned yet
+    bool ended = false;        // the last piece has been returned
   };
-  // Whether the file is cut into pieces; otherwise it is one piece.
+  // Whether the file is split into pieces; otherwise it is one piece.
   bool is_cut(const SourceFile& file) const;
+  // Return the next piece of a file: next_of_stream() of a compressed file that is split into
+  // pieces (nullopt after its last piece), next_of_plain() of any other file.
   TextPiece next_of_plain(const SourceFile& file);
   std::optional<TextPiece> next_of_stream(const SourceFile& file);
-  std::string read_stream(const SourceFile& file);
+  std::string read_stream(const SourceFile& file);  // returns the text of the next piece
 
   std::span<const SourceFile> files_;
   bool is_concatenative_;
@@ -70,14 +79,17 @@ class PieceReader {
 // Holds the text of a piece in memory.
 class PieceText {
  public:
-  // file: that of the piece. The piece must outlive this object. Throws the errors of
-  // tokenize_files().
+  // Reads the text of a piece. file: the file of the piece. The piece must outlive this object.
+  // Throws ConfigError if a compressed file that must be tokenized as a whole has more than
+  // kLargestWholeText bytes; IoError if the file cannot be read, has changed or is damaged.
   PieceText(const TextPiece& piece, const SourceFile& file, const TokenizeOptions& options);
 
+  // Returns the text of the piece. (Of an uncompressed jsonl file: the whole file; use
+  // for_each_line().)
   std::string_view text() const { return text_; }
 
-  // Only for a file of lines. Calls on_line(line, number) for each line of the piece: `line`
-  // excludes the line feed, and number() returns the 1-based line number in the file.
+  // For jsonl files: calls on_line(line, number) for each line of the piece, in order. line:
+  // without the line feed. number(): returns the number of the line in the file, from 1.
   template <typename OnLine>  // void(std::string_view line, const auto& number)
   void for_each_line(const OnLine& on_line) const {
     for (size_t begin = first_line(); begin < lines_end_;) {
@@ -88,15 +100,15 @@ class PieceText {
   }
 
  private:
-  size_t first_line() const;
-  int64_t line_number(size_t begin) const;
+  size_t first_line() const;                // offset in text_ of the piece's first line
+  int64_t line_number(size_t begin) const;  // of the line that begins at this offset in text_
 
-  std::optional<io::MappedFile> mapped_;
-  std::string decompressed_;
-  std::string_view text_;   // the piece; of an uncompressed file of lines: the whole file
+  std::optional<io::MappedFile> mapped_;  // for uncompressed files
+  std::string decompressed_;              // for compressed files that are one piece
+  std::string_view text_;                 // see text()
   size_t lines_begin_ = 0;  // the piece has the lines that begin in [lines_begin_, lines_end_)
   size_t lines_end_ = 0;
-  int64_t lines_before_ = 0;
+  int64_t lines_before_ = 0;  // TextPiece::lines_before
 };
 
 }  // namespace colossal::data

@@ -1,6 +1,7 @@
-// Checks by dry runs, before a job starts, whether its ranks fit their memory budgets. Decides
-// settings that are "auto": the least recomputation and offloading with which the ranks fit. If
-// they do not fit, finds changes of settings with which they would.
+// Checks, before a job starts, whether its ranks fit their memory budgets, with dry runs of a step
+// (plan.h). Decides the settings memory.recompute and memory.offload_* that are "auto": the least
+// recomputation and offloading with which the ranks fit. If they do not fit, finds changes of
+// settings with which they would fit.
 #pragma once
 
 #include <string>
@@ -11,27 +12,32 @@
 
 namespace colossal::plan {
 
-// Returns the job with each "auto" decided so that the job fits its budgets. memory.recompute
-// becomes the least that fits of: none, selective, selective with some layers, full.
-// memory.offload_* becomes the result of place_tiers(). If both are "auto", selective recomputation
-// is tried first, then offloading in addition, then also recomputing more and more layers. Throws
-// ConfigError if the job does not fit. The message has by how much, what needs most memory, and the
-// changes with which the job would fit: as few changed settings as possible. Throws ConfigError if
-// a setting is "auto" without a device budget. Returns any other job without a budget unchanged.
+// Returns the job with its "auto" settings decided so that its ranks fit the budgets
+// (Job::device_budget, host_budget, memory_budget). memory.recompute becomes the first of these
+// that fits: none; selective; selective, and full for as few layers as possible; full for all
+// layers. memory.offload_* becomes the result of place_tiers(). If both are "auto", tries in this
+// order: no change, selective recomputation, offloading in addition, and full recomputation of as
+// few layers as possible in addition.
+//
+// Returns a job without "auto" settings unchanged if it fits or has no budgets. Throws ConfigError
+// if a setting is "auto" and there is no device budget. Throws ConfigError if the job does not fit.
+// The message then says by how many bytes, which kind of memory needs most, and which changes of as
+// few settings as possible would make the job fit.
 Job fit_memory(const Job& job);
 
-// What the rank with the largest peak memory stores, computes and sends with one setting of
-// memory.recompute.
+// The costs of a step with one setting of memory.recompute, on the rank with the largest peak
+// memory.
 struct RecomputeCost {
-  std::string name;  // the setting: describe_recompute()
+  std::string name;  // the setting as text (describe_recompute(), run_summary.h)
   RankPlan plan;
 };
-// Returns the costs of the settings none, selective and full, in this order, and, before full, of
-// the job's own setting if it is none of these. own: plan of the rank with the largest peak memory,
-// with the job's own setting.
+// Returns the costs of the settings none, selective and full of memory.recompute, in this order. If
+// the job's own setting is none of these, its costs are the last but one element. own: plan of the
+// rank with the largest peak memory, with the job's own setting.
 std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own);
 
-// Returns the growth from `from` to `to` as text: "4.1 % more", "4.1 % fewer", "as many".
+// Returns as text how much more or less `to` is than `from`: "4.1 % more", "4.1 % fewer", "as
+// many".
 std::string describe_growth(double from, double to);
 
 }  // namespace colossal::plan

@@ -1,4 +1,5 @@
-// The schedule of a job's pipeline, and a simulation of its ranks over time.
+// Plans the pipeline of a job with pp > 1: its schedule, and a simulation of the schedule on all
+// ranks, from which the bubble follows.
 #pragma once
 
 #include <string>
@@ -13,21 +14,24 @@
 namespace colossal::plan {
 
 struct PipelinePlan {
-  parallel::pipeline::Schedule schedule;
-  // Times are in GFLOP of one rank instead of seconds, because nothing has been measured yet.
-  // Messages take no time.
+  parallel::pipeline::Schedule schedule;  // the actions of each rank, in order
+  // The simulation of a step. Its times are not in seconds, because nothing has been measured yet,
+  // but in GFLOP that a rank computes (10^9 FLOPs). Messages between stages take no time.
   parallel::pipeline::Simulation simulation;
 
+  // Returns the fraction of the step's time, over all ranks of the pipeline, in which a rank
+  // computes nothing.
   double bubble_share() const { return simulation.bubble_share(); }
-  // Returns the largest number of forward passes of a rank's stages whose weight gradients are not
-  // computed yet. pipeline_rank: coordinate of the rank along pp.
+  // Returns how many forward passes of micro-batches through its stages a rank holds at once, at
+  // most. A forward pass is held from its computation until its weight gradients are computed.
+  // pipeline_rank: coordinate of the rank along pp.
   int in_flight(int pipeline_rank) const { return simulation.ranks[pipeline_rank].in_flight.held; }
 };
 
-// Plans the pipeline of a job with pp > 1.
+// Returns the plan of a job with pp > 1.
 PipelinePlan plan_pipeline(const Job& job);
 
-// Returns the simulation as a timeline in GFLOP.
+// Returns the simulation as a timeline (report/timeline.h) with one row per rank; times in GFLOP.
 report::Timeline timeline_of(const PipelinePlan& plan);
 
 }  // namespace colossal::plan

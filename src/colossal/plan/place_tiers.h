@@ -1,5 +1,6 @@
-// Decides memory.offload_* = "auto" by dry runs: in which tiers each kind of memory is stored, so
-// that the job's ranks fit their budgets.
+// Decides memory.offload_* = "auto", with dry runs of a step: in which tiers (device, host, NVMe)
+// each kind of memory is stored, so that the job's ranks fit their budgets. Kinds are optimizer
+// state, gradients, activations and parameters. Used by fit_memory().
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -7,31 +8,34 @@
 
 namespace colossal::plan {
 
-// Bytes by which a rank exceeds each of its budgets; 0 if it does not exceed the budget, or if
-// there is none.
+// By how many bytes a rank exceeds each of its budgets; 0 if it does not exceed the budget, or if
+// there is no such budget.
 struct Overrun {
-  int64_t device = 0;    // peak on the device, above job.device_budget
-  int64_t host = 0;      // bytes stored on the host, above job.host_budget
-  int64_t together = 0;  // that peak and these bytes together, above job.memory_budget
+  int64_t device = 0;    // peak on the device minus job.device_budget
+  int64_t host = 0;      // bytes stored on the host minus job.host_budget
+  int64_t together = 0;  // (peak on the device + bytes on the host) minus job.memory_budget
 
   int64_t sum() const { return device + host + together; }
 };
+// Returns the overrun of the rank with this plan. job: has the budgets.
 Overrun overrun_of(const Job& job, const RankPlan& plan);
+// Whether the rank with this plan exceeds none of the job's budgets.
 inline bool fits_budgets(const Job& job, const RankPlan& plan) {
   return overrun_of(job, plan).sum() == 0;
 }
 
 struct TierPlan {
-  memory::Tiers tiers;
-  RankPlan plan;  // with these tiers, of the rank with the largest peak memory
+  memory::Tiers tiers;  // the tiers of each kind of memory
+  RankPlan plan;        // of the rank with the largest peak memory, with these tiers
 };
 
-// Returns the job's tiers, with those of the kinds in job.undecided_tiers decided. Nothing is
-// offloaded if everything fits on the device. Otherwise kinds are moved to the host until the
-// device fits: the kind with the least traffic per byte freed at the peak comes first, and the last
-// kind is moved only as far as needed. If the host then exceeds its budget and nvme_path is set,
-// kinds are moved from the host to NVMe in the same way. If the ranks still do not fit, the last
-// plan tried is returned: check with fits_budgets().
+// Returns job.tiers, with the tiers of the kinds in job.undecided_tiers decided. If everything fits
+// on the device, nothing is offloaded. Otherwise kinds are moved to the host, one after the other,
+// until the device's budget suffices. The next kind is always the kind with the least traffic
+// between tiers per byte that its move frees at the device's peak. The last kind is moved only in
+// part, if a part suffices. If the budgets are then still exceeded and nvme_path is set, kinds are
+// moved from the host to NVMe in the same way, with bytes freed on the host. If the ranks do not
+// fit even so, returns the last plan tried: check it with fits_budgets().
 TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

@@ -1,6 +1,6 @@
-// Estimates what a step of a run costs, before the run starts: the bytes sent, memory, computation
-// and communication partners of each rank. Ranks that cost the same are recorded only once, as a
-// dry run.
+// Predicts what a step of a run costs, before the run starts: the bytes sent, memory, FLOPs and
+// communication partners of ranks. The costs come from dry runs of a step (recorded_step.h) of some
+// ranks; all other ranks cost at most as much. Used by `colossal plan` and fit_memory().
 #pragma once
 
 #include <cstdint>
@@ -13,54 +13,66 @@
 
 namespace colossal::plan {
 
-// One rank in one step.
+// The costs of one rank in one step.
 struct RankPlan {
-  int rank = 0;
-  int64_t parameters = 0;                     // number of elements held
-  double flops = 0;                           // of matrix products and attention
-  std::map<comm::Ledger::Key, int64_t> sent;  // bytes, computed by the laws
-  memory::BytesByKind memory_at_peak;         // on the device
-  // Bytes that the forward pass of a stage keeps for the backward pass of its micro-batch: the
-  // maximum over stages and micro-batches.
+  int rank = 0;            // global rank
+  int64_t parameters = 0;  // number of parameter elements that the rank holds
+  double flops = 0;        // of matrix products and attention (flops.h)
+  // Bytes that the rank sends, by axis and reason, computed by the laws.
+  std::map<comm::Ledger::Key, int64_t> sent;
+  // Bytes of tensors on the device by kind, at the moment when their sum is largest.
+  memory::BytesByKind memory_at_peak;
+  // Bytes that the forward pass of one micro-batch through one stage keeps for the backward pass;
+  // the maximum over the rank's stages and micro-batches.
   int64_t activation_bytes = 0;
-  memory::TierPools::Traffic tier_traffic;  // to and from tiers other than the device
-  // Bytes stored in each tier other than the device, at the tier's peak.
+  // Bytes written to and read from tiers other than the device.
+  memory::TierPools::Traffic tier_traffic;
+  // Bytes that each tier other than the device stores, by kind, when their sum is largest.
   std::map<memory::Tier, memory::BytesByKind> at_rest;
-  // Number of distinct ranks with which this rank exchanges bytes, by axis.
+  // Number of other ranks with which this rank exchanges bytes, by axis.
   std::map<std::string, int> partners;
-  int all_partners = 0;       // over all axes
-  int training_partners = 0;  // without control and metrics, which connect all ranks
+  int all_partners = 0;       // number of such ranks over all axes
+  int training_partners = 0;  // as all_partners, without traffic for control and metrics
 
-  int64_t bytes_sent() const;  // sum over all axes
+  int64_t bytes_sent() const;  // sum of `sent`
   int64_t memory_peak_bytes() const { return memory_at_peak.total(); }
+  // Returns the most bytes that the tier stores.
   int64_t bytes_at_rest(memory::Tier tier) const { return at_rest.at(tier).total(); }
-  int64_t tier_bytes(memory::Tier tier) const;  // traffic to and from the tier
+  // Returns the bytes written to and read from the tier, added up.
+  int64_t tier_bytes(memory::Tier tier) const;
 };
 
-// Makes the plan of a rank from its recording. The micro-batch RecordedStep::middle counts
-// RecordedStep::middle_repeats times.
+// Returns the plan of a rank from the recording of its step. Counts the micro-batch
+// RecordedStep::middle RecordedStep::middle_repeats times. rank: global rank.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {
-  std::vector<RankPlan> ranks;  // of the recorded ranks
-  double seconds = 0;           // time that making the plan took
+  std::vector<RankPlan> ranks;  // of the recorded ranks (ranks_to_record()), ascending
+  double seconds = 0;           // time that it took to make the plan
 
-  // Returns the plan with the largest peak memory; the first if several are equal.
+  // Returns the plan of the rank with the largest peak memory on the device; the first if several
+  // are equal.
   const RankPlan& fullest_rank() const;
 };
 
-// Returns the ranks that are recorded. Among them, every figure has its maximum over all ranks. If
-// shards are uneven, the first rank of an axis has the largest shard and the last rank the
-// smallest. Recorded are: along pp, all ranks; along dp, the first and the last; along sp, and
-// along tp in mode 1d, the first and the last, or all if heads and tokens do not divide evenly;
-// along the axes of tp in 2d, 2.5d and 3d, the first two and the last. If the rows of experts are
-// known, each coordinate of pp adds the rank whose experts have most rows.
+// Returns the ranks that make_plan() records, ascending. They are chosen so that, for each cost in
+// RankPlan, the maximum over these ranks is the maximum over all ranks. Recorded are the ranks
+// whose coordinate is, along each axis:
+//   pp                               any
+//   dp                               the first or the last (the largest and the smallest shard)
+//   sp, tp in mode 1d                the first or the last; any if heads or tokens do not divide
+//                                    evenly
+//   each axis of tp in 2d, 2.5d, 3d  the first, the second or the last
+// In addition, if the numbers of tokens per expert are known (Strategy::expert_rows): for each
+// coordinate along pp, the rank whose experts have most tokens.
 std::vector<int> ranks_to_record(const Job& job);
 
-// Makes the plan of a job. Records several ranks in parallel, on all cores.
+// Returns the plan of a job. Records several ranks at once, on as many threads as the machine has
+// cores.
 Plan make_plan(const Job& job);
 
-// Returns make_plan(job).fullest_rank(), but records fewer ranks if it can.
+// Returns make_plan(job).fullest_rank(), but records fewer ranks where that is enough for the
+// largest peak memory.
 RankPlan fullest_rank(const Job& job);
 
 }  // namespace colossal::plan

@@ -1,4 +1,4 @@
-// Writes a plan as text and as JSON.
+// Returns a plan as text and as JSON, for `colossal plan`.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,15 +10,15 @@
 
 namespace colossal::plan {
 
-// Returns the plan as tables. The table of memory by kind shows the rank with the largest peak
-// memory; every other figure is the maximum over ranks. costs: result of compare_recompute(), for a
-// table of the settings of memory.recompute, or empty. The first entry must be that of "none": the
-// other settings are compared with it.
+// Returns the plan as tables for a terminal. The table of memory by kind is that of the rank with
+// the largest peak memory; every other figure is the maximum over ranks. costs: result of
+// compare_recompute() (fit_memory.h). It adds a table that compares the settings of
+// memory.recompute with the first element, "none". Empty: there is no such table.
 std::string describe(const Job& job, const Plan& plan,
                      const std::vector<RecomputeCost>& costs = {});
 
-// Returns the same figures as describe(), and those of each recorded rank. A figure that
-// metrics.jsonl has, too, has the same key there.
+// Returns the figures of describe() as JSON, and the figures of each recorded rank. A figure that a
+// run writes to metrics.jsonl has the same key as there.
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs = {});
 

@@ -1,4 +1,5 @@
-// Records one optimizer step of one rank.
+// Records one training step of one rank: everything from which the plan of the rank follows
+// (plan_of(), plan.h).
 #pragma once
 
 #include <cstdint>
@@ -11,39 +12,45 @@
 
 namespace colossal::plan {
 
-// How far the recording had come when an action of the schedule ended. Everything between the
-// previous mark and this mark belongs to the action's micro-batch.
+// The state of the recording at the end of an action of the schedule (the forward or backward pass
+// of a micro-batch through a stage). What was recorded since the previous mark belongs to the
+// action's micro-batch.
 struct ActionMark {
-  int64_t micro_batch = 0;
-  int64_t operators = 0, collectives = 0;        // numbers of those recorded so far
-  memory::TierPools::Traffic tier_traffic = {};  // so far
+  int64_t micro_batch = 0;                       // index of the action's micro-batch
+  int64_t operators = 0, collectives = 0;        // numbers of elements recorded so far
+  memory::TierPools::Traffic tier_traffic = {};  // bytes moved between tiers so far
 };
 
 struct RecordedStep {
   Recording recording;
-  std::vector<ActionMark> actions;
-  // For each forward pass of a micro-batch through a stage of this rank, in their order: bytes that
+  std::vector<ActionMark> actions;  // one per action of this rank, in order
+  // For each forward pass of a micro-batch through a stage of this rank, in order: the bytes that
   // it keeps for the backward pass.
   std::vector<int64_t> activation_bytes;
-  // The first micro-batch of a step writes the gradients, and the last one reduces them. All
-  // micro-batches between them cost the same, so not all are recorded: only the first three and the
-  // last. With a pipeline, so many are recorded that each rank reaches the same peak as with all.
-  // Micro-batch `middle` stands for `middle_repeats` micro-batches of the step, itself included.
+  // A dry run records only some micro-batches of a step. The first micro-batch writes the gradients
+  // and the last micro-batch reduces them; the micro-batches between them cost the same. Without a
+  // pipeline, at most four micro-batches are recorded. With a pipeline, as many are recorded as are
+  // needed for each rank to reach the same peak memory as with all micro-batches. The recorded
+  // micro-batch with index `middle` stands for `middle_repeats` micro-batches of the step, itself
+  // included.
   int64_t middle = 0;
   int64_t middle_repeats = 1;
-  int64_t parameters = 0;  // number of elements held
+  int64_t parameters = 0;  // number of parameter elements that the rank holds
+  // Bytes moved between tiers in the recorded micro-batches and the update.
   memory::TierPools::Traffic tier_traffic;
-  std::map<memory::Tier, memory::BytesByKind> at_rest;  // off the device, at the tier's peak
+  // Bytes that each tier other than the device stores, by kind, at the tier's peak.
+  std::map<memory::Tier, memory::BytesByKind> at_rest;
 };
 
-// Records a dry run of a step of rank `rank`: the real program on meta tensors, in a world without
-// peers. Allocates no tensor memory and sends nothing. Workspace of kernels is counted for
-// at::get_num_threads() threads.
+// Records a dry run of a step of rank `rank` of the job. A dry run executes the code of a real step
+// on meta tensors, with communication groups that send nothing; it allocates no memory for tensors.
+// The scratch memory of kernels is counted for at::get_num_threads() threads.
 RecordedStep record_step(const Job& job, int rank);
 
-// Records a step of this rank of `world`. Tests use it to compare a dry run with a real step.
-// device: the rank's device, or meta. make_batches: makes the micro-batches; their memory is
-// counted. The result's middle_repeats is 1.
+// Records a step of this rank of `world` with all its micro-batches, real or dry; tests compare the
+// two. device: the rank's device for a real step, or meta for a dry run. make_batches: returns the
+// micro-batches of the step; memory that it allocates is counted. The result has middle_repeats =
+// 1. Collective.
 RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
                          const std::function<std::vector<data::Batch>()>& make_batches);
 

@@ -1,7 +1,8 @@
-// Records the operators, collectives and memory changes of the calling thread.
+// Records the operators, collectives and memory changes of the calling thread, in a real run or a
+// dry run. Used by record_step() (recorded_step.h):
 //
 //   Recorder recorder(world.ledger(), at::kMeta);
-//   ... the program ...
+//   ... the code to record ...
 //   Recording recording = recorder.take();
 #pragma once
 
@@ -18,24 +19,26 @@ namespace colossal::plan {
 
 class Recorder final : private comm::CallListener {
  public:
-  // Records the constructing thread until the destructor runs. ledger: that of the rank's world;
-  // must outlive this. device: the device type whose memory is counted, CPU or meta. A thread has
-  // at most one recorder at a time.
+  // Starts to record the constructing thread; the destructor ends recording. ledger: the ledger of
+  // the rank's world, which must outlive this object. device: the device type whose memory is
+  // counted, CPU or meta. Throws InternalError if the thread already has a recorder.
   Recorder(comm::Ledger& ledger, at::DeviceType device);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
+  // The ledger that counts the recorded thread's memory.
   memory::MemoryLedger& memory() { return memory_.ledger(); }
-  // Numbers of operators and of collectives recorded so far.
+  // Return the numbers of operators and of collectives recorded so far.
   int64_t num_operators() const { return std::ssize(recording_.operators); }
   int64_t num_collectives() const { return std::ssize(recording_.collectives); }
 
-  // Returns what was recorded. Call once, at the end.
+  // Returns what was recorded since construction. Call it once, at the end.
   Recording take();
 
-  // For the dispatcher's fallback, which all threads of the process call for each operator.
-  // of_this_thread() returns the recorder of the calling thread; null if there is none.
+  // For the dispatcher's fallback in recorder.cpp only, which is called for operators of all
+  // threads. of_this_thread() returns the recorder of the calling thread; null if there is none.
+  // add() appends an operator.
   static Recorder* of_this_thread();
   void add(Operator made);
 
@@ -43,18 +46,18 @@ class Recorder final : private comm::CallListener {
   void issued(const comm::IssuedCall& call) override;
   // Returns the index of a list in Recording::rank_lists; adds the list if it is new.
   size_t index_of(const std::vector<int>& ranks);
-  // Indices of two lists of rank_lists: all ranks of a group, and all but this rank. Cached by
-  // group, because a list of all ranks is long.
+  // Indices in Recording::rank_lists of two lists for a group: of all its ranks, and of all its
+  // ranks except this rank. Cached by group, because the lists may be long.
   struct GroupLists {
     size_t ranks = 0, others = 0;
   };
   const GroupLists& lists_of(const std::shared_ptr<const comm::Membership>& group);
 
   Recording recording_;
-  std::map<std::vector<int>, size_t> rank_lists_;
+  std::map<std::vector<int>, size_t> rank_lists_;  // list -> its index in Recording::rank_lists
   std::map<std::shared_ptr<const comm::Membership>, GroupLists> group_lists_;
   memory::MemoryCount memory_;
-  c10::impl::IncludeDispatchKeyGuard operators_;
+  c10::impl::IncludeDispatchKeyGuard operators_;  // sends this thread's operators to the fallback
 };
 
 }  // namespace colossal::plan

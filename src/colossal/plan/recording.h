@@ -1,5 +1,5 @@
-// A recording of one rank of a real run or a dry run: its operators, collectives and memory
-// changes, each in order.
+// A recording of what one rank does in a real run or a dry run: its operators, collectives and
+// memory changes, each in order. Recorder (recorder.h) makes recordings.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,38 @@
 
 namespace colossal::plan {
 
-using Shape = std::vector<int64_t>;
+using Shape = std::vector<int64_t>;  // sizes of a tensor
 
-// A call of an operator of LibTorch's dispatcher, defined by Colossal or by LibTorch. Operators
-// that it calls in turn are not recorded separately.
+// A call of an operator of LibTorch's dispatcher, defined by LibTorch or by Colossal. Operators
+// that the operator itself calls are not recorded separately.
 struct Operator {
   std::string name;                    // "aten::mm.out", "colossal::attention"
-  std::vector<Shape> inputs, outputs;  // of its tensors
-  double flops = 0;                    // operator_flops()
-  int64_t memory_changes = 0;          // number of entries of Recording::memory before it
+  std::vector<Shape> inputs, outputs;  // shapes of its tensor arguments and results
+  double flops = 0;                    // result of operator_flops() (flops.h)
+  int64_t memory_changes = 0;          // number of elements of Recording::memory before the call
 };
 
-// A call of a collective, or of a point-to-point exchange.
+// A call of a collective, or of a send or receive.
 struct Collective {
   comm::Operation operation = comm::Operation::barrier;
   comm::Reason reason = comm::Reason::control;
-  std::string axis;
-  size_t ranks = 0;       // global ranks of the group, as an index of rank_lists
-  size_t partners = 0;    // ranks with which this rank exchanges bytes, as an index of rank_lists
-  int64_t law_bytes = 0;  // bytes sent by this rank, by the law
-  int64_t operators = 0;  // number of entries of Recording::operators before it
-  int64_t memory_changes = 0;  // number of entries of Recording::memory before it
+  std::string axis;  // of the group
+  // Indices in Recording::rank_lists: of the list of the group's ranks, and of the list of the
+  // ranks with which this rank exchanges bytes in this call.
+  size_t ranks = 0;
+  size_t partners = 0;
+  int64_t law_bytes = 0;       // bytes that this rank sends, by the law
+  int64_t operators = 0;       // number of elements of Recording::operators before the call
+  int64_t memory_changes = 0;  // number of elements of Recording::memory before the call
 };
 
 struct Recording {
   std::vector<Operator> operators;
   std::vector<Collective> collectives;
-  std::vector<std::vector<int>> rank_lists;  // without duplicates
+  // Distinct lists of global ranks, to which Collective refers.
+  std::vector<std::vector<int>> rank_lists;
   std::vector<memory::MemoryChange> memory;
-  memory::BytesByKind at_peak;  // bytes when their total was largest
+  memory::BytesByKind at_peak;  // bytes by kind at the first moment when their sum was largest
 };
 
 }  // namespace colossal::plan

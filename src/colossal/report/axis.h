@@ -1,4 +1,5 @@
-// An axis of a chart: its range and its ticks with labels.
+// Axes of charts: chooses the range of an axis, and its ticks with labels. Used by chart.h and
+// timeline.h.
 #pragma once
 
 #include <string>
@@ -11,40 +12,45 @@ namespace colossal::report {
 enum class AxisScale { linear, logarithmic };
 
 struct Tick {
-  double value;
-  std::string label;
+  double value;       // in the units of the data
+  std::string label;  // the value as text, with prefix and unit
 };
 
 struct Axis {
-  double low = 0;  // low < high; both > 0 if logarithmic
+  // Range of the axis: low < high. If logarithmic, both are above 0.
+  double low = 0;
   double high = 1;
   AxisScale scale = AxisScale::linear;
   std::vector<Tick> ticks;  // within [low, high], ascending
 
-  // Returns where a value lies on the axis: 0 at `low`, 1 at `high`; not clamped.
+  // Returns the position of a value on the axis: 0 at `low`, 1 at `high`; outside [0, 1] for values
+  // outside the range.
   double position(double value) const;
 };
 
-// Whether a chart can show the value: finite, and of a magnitude at which differences are finite,
-// too. Charts show other values as gaps.
+// Whether a chart can show the value: the magnitude is below 1e150, so that differences of values
+// do not overflow. Charts show other values, NaN included, as gaps.
 bool is_plottable(double value);
 
-// Returns the multiples of a step within [low, high]. The step is 1, 2 or 5 times a power of ten,
-// at least smallest_step (1 for whole numbers), and divides the range into at most `at_most`
-// intervals.
+// Returns the multiples of a step within [low, high], ascending. The step is the smallest number
+// that is 1, 2 or 5 times a power of ten, is at least smallest_step, and divides the range into at
+// most `at_most` intervals. smallest_step: 1 for ticks at whole numbers only; 0: no limit. Throws
+// InternalError unless low < high.
 std::vector<double> linear_ticks(double low, double high, int at_most, double smallest_step = 0);
 
-// Returns the powers of ten within [low, high], thinned out to about `at_most`. If there are fewer
-// than three, returns their multiples by 1, 2 and 5; if these are still fewer than three,
-// linear_ticks(). Requires 0 < low < high.
+// Returns ticks for a logarithmic axis: about `at_most` powers of ten within [low, high], evenly
+// spaced. If fewer than three powers of ten are within the range, returns 1, 2 and 5 times powers
+// of ten; if these are fewer than three, returns linear_ticks(). Throws InternalError unless 0 <
+// low < high.
 std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 
-// Returns a vertical axis for values from low to high (low <= high; low > 0 if logarithmic). A
-// linear axis is widened to multiples of the tick step, a logarithmic axis by a small margin.
+// Returns a vertical axis with ticks for values from low to high (low <= high; low > 0 if
+// logarithmic). The range of a linear axis is widened to multiples of the tick step, that of a
+// logarithmic axis by a small margin. unit: for the labels.
 Axis value_axis(double low, double high, AxisScale scale, const Unit& unit);
 
-// Returns a horizontal axis from exactly `low` to `high` (wider if they are equal). whole: ticks at
-// whole numbers only.
+// Returns a horizontal axis with ticks from exactly `low` to `high`; if the two are equal, from low
+// - 0.5 to high + 0.5. whole: ticks at whole numbers only.
 Axis horizontal_axis(double low, double high, bool whole);
 
 }  // namespace colossal::report

@@ -1,9 +1,9 @@
-// Draws charts as HTML figures with inline SVG. They need no libraries and no external resources,
-// and are legible without JavaScript. A chart takes the width of the page while its text keeps its
-// size: the drawing is stretched (except stroke widths), and ticks are positioned in percent.
+// Draws charts as HTML figures with inline SVG, for the report of a run (run_report.h). The figures
+// need no libraries and no external resources, and are legible without JavaScript. A figure takes
+// the width of the page: the drawing is stretched, except stroke widths, and text keeps its size.
 //
-// Colors are CSS variables of the page, light and dark. page.h provides these variables and the
-// script that shows the values under the pointer.
+// The figures must be part of a page that html_page() (page.h) returns: the page has the style
+// sheet, with light and dark colors, and the script that shows values under the pointer.
 #pragma once
 
 #include <string>
@@ -15,33 +15,38 @@
 namespace colossal::report {
 
 enum class ChartForm {
-  line,
-  stacked_area,  // each series on top of those before it; gaps count as 0
-  stacked_bar,   // likewise
+  line,          // one line per series
+  stacked_area,  // one area per series, each on top of the areas before it; gaps count as 0
+  stacked_bar,   // one bar per x, with one part per series, stacked; gaps count as 0
 };
 
+// A series of values: points (x[i], y[i]).
 struct ChartSeries {
   std::string name;       // name in the legend
   std::vector<double> x;  // ascending, finite
-  // As long as x. A value that is not plottable (see axis.h) is a gap in the line.
+  // As long as x. A value that is not plottable (is_plottable(), axis.h), e.g. NaN, is a gap in the
+  // line.
   std::vector<double> y;
   bool markers = false;  // draws a dot at each point, for series of few points
 };
 
 struct Chart {
   std::string title = {};
-  std::string note = {};  // explanation of the numbers, shown after the title
-  std::string x_name = "step";
-  Unit unit = {};
+  std::string note = {};        // explanation of the values, shown after the title
+  std::string x_name = "step";  // what x counts
+  Unit unit = {};               // of the values
   ChartForm form = ChartForm::line;
-  AxisScale y_scale = AxisScale::linear;  // logarithmic: for lines only; values <= 0 are gaps
-  bool from_zero = false;                 // for lines: the axis starts at zero
-  std::vector<ChartSeries> series = {};   // the first seven have distinct colors
-  int height = 200;                       // height of the plot in CSS pixels
+  // logarithmic: only with ChartForm::line; values <= 0 are gaps.
+  AxisScale y_scale = AxisScale::linear;
+  bool from_zero = false;  // for lines: the vertical axis includes 0
+  // Drawn in the page's seven colors (page.h), in turn.
+  std::vector<ChartSeries> series = {};
+  int height = 200;  // height of the plot in CSS pixels
 };
 
-// Returns a <figure class="chart">. Series of more than 4,000 points are downsampled to 1,000
-// columns (downsample.h).
+// Returns the chart as HTML: a <figure class="chart">, which says "No data" if no value is
+// plottable. A series of more than 4,000 points is downsampled (downsample.h). Throws InternalError
+// if the x of a series are not finite and ascending, or are not as many as its y.
 std::string chart_figure(const Chart& chart);
 
 }  // namespace colossal::report

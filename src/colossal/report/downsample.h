@@ -1,4 +1,5 @@
-// Reduces a series to the points that a screen can show, without changing how its line looks.
+// Downsamples a series of points for drawing: reduces it to as many points as a screen can show,
+// without changing how its line looks. Used by drawn_series.h.
 #pragma once
 
 #include <cstddef>
@@ -7,10 +8,11 @@
 
 namespace colossal::report {
 
-// Returns the indices of the points to keep, ascending. The range of x is divided into `columns`
-// equal parts. Each part keeps its first, lowest, highest and last point, so a spike of a single
-// point remains visible. Gaps (see is_plottable()) are dropped; a part with nothing but gaps keeps
-// one. Keeps all points if there are at most 4 * columns. x: ascending, as long as y.
+// Returns the indices of the points (x[i], y[i]) to keep, ascending. The range of x is divided into
+// `columns` equal parts. Of each part, keeps the first, the lowest, the highest and the last point,
+// so a spike of a single point remains visible. Of gaps, i.e. points whose y is not plottable
+// (is_plottable(), axis.h), keeps one in a part that has only gaps, and none in other parts. Keeps
+// all points if there are at most 4 * columns. x: ascending, as long as y.
 std::vector<size_t> min_max_indices(std::span<const double> x, std::span<const double> y,
                                     size_t columns);
 

@@ -1,5 +1,6 @@
-// A chart's series as they are drawn (gaps marked, stacked, downsampled), and their SVG path data
-// in a box of width kBoxWidth and the chart's height.
+// Part of chart.h: prepares the series of a chart for drawing (marks gaps, stacks, downsamples),
+// and returns their SVG paths. A path is in the coordinates of a box that is kBoxWidth wide and as
+// high as the chart.
 #pragma once
 
 #include <string>
@@ -11,34 +12,42 @@ namespace colossal::report {
 
 inline constexpr int kBoxWidth = 1000;
 
+// A series as it is drawn. All vectors have one element per point, except `base` of lines.
 struct DrawnSeries {
   std::string name;
-  bool markers = false;
+  bool markers = false;  // ChartSeries::markers
   std::vector<double> x;
-  std::vector<double> value;  // of the series itself, shown under the pointer; NaN: a gap
-  std::vector<double> top;    // y of the line, or of the upper edge of the area
-  std::vector<double> base;   // y of the lower edge of the area; empty for lines
+  std::vector<double> value;  // y of the series itself, shown under the pointer; NaN: a gap
+  std::vector<double> top;    // y of the line (NaN: a gap), or of the upper edge of area or bar
+  std::vector<double> base;   // y of the lower edge of area or bar; empty for lines
 };
 
-// Returns the chart's series in order. x must be ascending and plottable, and as long as y.
+// Returns the series of a chart, in order. In a stacked chart, all series have the same x. Throws
+// InternalError if the x of a series are not ascending and plottable, or are not as many as its y.
 std::vector<DrawnSeries> drawn_series(const Chart& chart);
 
-// Maps values to coordinates in the box.
+// Maps values to coordinates in the box (SVG: the origin is the upper left corner).
 struct PlotBox {
   Axis x;
   Axis y;
-  int height;
+  int height;  // of the box
 
+  // distance from the left edge
   double left(double x_value) const { return kBoxWidth * x.position(x_value); }
-  // distance from the top
+  // distance from the upper edge
   double down(double y_value) const { return height * (1 - y.position(y_value)); }
 };
 
-// Return SVG path data ("M1,2L3,4..."). In line_path(), a point between two gaps draws nothing;
-// dots_path() draws a dot there or, with `markers`, at all points. bar_width: in units of x.
+// The following functions return SVG path data ("M1,2L3,4...").
+//
+// Returns a line through the points, interrupted at gaps. A single point between two gaps is not
+// visible.
 std::string line_path(const DrawnSeries& series, const PlotBox& box);
+// Returns a dot at each point between two gaps; if series.markers, at every point.
 std::string dots_path(const DrawnSeries& series, const PlotBox& box);
+// Returns the area between `base` and `top`.
 std::string area_path(const DrawnSeries& series, const PlotBox& box);
+// Returns a bar from `base` to `top` at each x. bar_width: in units of x.
 std::string bar_path(const DrawnSeries& series, const PlotBox& box, double bar_width);
 
 }  // namespace colossal::report

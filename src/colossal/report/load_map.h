@@ -1,4 +1,5 @@
-// A heat map of the load of experts: one cell for each layer and expert.
+// A heat map of the load of experts, for the report of a mixture-of-experts model: one cell for
+// each layer and expert.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,10 @@
 
 namespace colossal::report {
 
-// Returns an HTML figure; empty if there are no experts. rows: [block][expert], the number of rows
-// (tokens) that the expert computed; empty for a block without experts, which is not drawn. The
-// more rows an expert had, relative to the mean of its layer, the darker its cell.
+// Returns the heat map as an HTML figure; an empty string if no block has experts. rows:
+// [block][expert], the number of tokens that the expert has computed; rows[block] is empty for a
+// block without experts, which is not drawn. The more tokens an expert has computed, relative to
+// the mean over the experts of its block, the more opaque is its cell.
 std::string load_map_figure(const std::vector<std::vector<int64_t>>& rows);
 
 }  // namespace colossal::report

@@ -1,5 +1,5 @@
-// Reads the metrics of a run from metrics.jsonl, which has one JSON object per line, one line for
-// each step.
+// Reads the metrics of a run from metrics.jsonl, which the training loop writes: one JSON object
+// per line, one line per step. Used by the report (run_report.h).
 #pragma once
 
 #include <cstdint>
@@ -11,48 +11,51 @@
 
 namespace colossal::report {
 
-// Metrics of one tier other than the device; each is the maximum over ranks.
+// Metrics of a tier other than the device (host, NVMe) in one step. Each number is the maximum over
+// ranks.
 struct TierMetrics {
   struct Moved {
-    double to = 0, from = 0;  // bytes
+    double to = 0, from = 0;  // bytes written to the tier, and bytes read from it
   };
-  double at_rest = 0;                       // peak of bytes stored in the tier
-  std::map<std::string, Moved> moved = {};  // traffic to and from the tier, by kind of tensor
+  double at_rest = 0;                       // peak of the bytes that the tier stores
+  std::map<std::string, Moved> moved = {};  // by kind of tensor: "optimizer", "parameters", ...
 };
 
-// Metrics of one step. A value is NaN if the line lacks the number, or if the number was not
-// finite.
+// Metrics of one step. A number is NaN (kMissing) if the line lacks it, or if it was not finite.
 struct StepMetrics {
   static constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
   int64_t step = 0;  // from 1
-  // Mean over the global batch, before the step's update. NaN if the batch had no labels; the line
-  // then has loss 0 and skipped = true.
+  // Mean loss over the global batch, before the step's update. NaN if the batch had no labels, for
+  // which the line has loss 0 and skipped = true.
   double loss = kMissing;
   double validation_loss = kMissing;  // only at steps with an evaluation
-  double grad_norm = kMissing;        // before clipping
+  double grad_norm = kMissing;        // norm of the whole gradient, before clipping
   double learning_rate = kMissing;
   double tokens = kMissing;  // number of input tokens of the global batch
   double tokens_per_second = kMissing;
-  double step_seconds = kMissing;
+  double step_seconds = kMissing;             // duration of the step
   double model_flops_utilization = kMissing;  // fraction of the machine's measured FLOP/s
-  double memory_peak_bytes = kMissing;        // maximum over ranks
-  double device_peak_bytes = kMissing;        // GPU memory, maximum over ranks
-  // Of the rank whose tensors took the most bytes: these bytes by kind, their sum, and the bytes
-  // that were resident before the model was built.
+  // Peak so far of the resident memory of a rank's process, and of a rank's GPU memory (NaN on
+  // CPUs); maxima over ranks.
+  double memory_peak_bytes = kMissing;
+  double device_peak_bytes = kMissing;
+  // Of the rank whose tensors have the largest peak: the bytes of tensors at that peak by kind,
+  // their sum, and the bytes of the process that were resident before the model was built.
   std::map<std::string, double> memory_by_kind = {};
   double memory_at_peak = kMissing;
   double memory_base_bytes = kMissing;
-  std::map<std::string, TierMetrics> tiers = {};    // "host", "nvme", if used
-  std::map<std::string, double> bytes_sent = {};    // axis -> bytes, maximum over ranks
-  std::map<std::string, double> task_metrics = {};  // further metrics of the task, by name
-  bool skipped = false;                             // the step made no update on any rank
+  std::map<std::string, TierMetrics> tiers = {};    // key: "host" or "nvme"; only tiers in use
+  std::map<std::string, double> bytes_sent = {};    // by axis; maximum over ranks
+  std::map<std::string, double> task_metrics = {};  // all further numbers of the line, by key
+  bool skipped = false;                             // the step made no update
 };
 
-// Returns one entry per step, ascending by step. If a step occurs in several lines, because a
-// resumed run has repeated it, the last line counts. Ignores unknown keys and incomplete lines: a
-// killed process may leave a partial last line, which a resumed run may continue. Throws IoError if
-// the file cannot be read.
+// Returns the metrics of all steps in the file, one element per step, ascending by step. If several
+// lines have the same step, because a resumed run has repeated it, the last line counts. Ignores
+// lines that are not JSON objects with a step: a killed process may leave an incomplete line. If a
+// resumed run has continued an incomplete line, reads the complete object at the end of the line.
+// Throws IoError if the file cannot be read.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
 }  // namespace colossal::report

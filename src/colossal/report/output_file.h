@@ -1,5 +1,5 @@
-// An unbuffered output file: when write() returns, the operating system has the bytes, so they
-// survive if the process is killed.
+// An unbuffered output file, for logs and events: when write() returns, the operating system has
+// the bytes, so they are not lost if the process is killed afterwards.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,21 @@ class OutputFile {
   enum class Mode {
     truncate,   // replaces an existing file
     exclusive,  // throws if the file exists
-    append,     // appends to an existing file
+    append,     // appends to an existing file, or creates the file
   };
 
-  // Throws IoError with the path and the system's reason, as all members do.
+  // Opens the file for writing, and creates it if it does not exist. This and all other members
+  // throw IoError, with the path and the system's reason, if they fail.
   explicit OutputFile(std::filesystem::path path, Mode mode = Mode::truncate);
 
-  // Writes all bytes. If that fails (e.g. the disk is full), truncates the file to its size before
-  // the call, so that later writes follow the last complete one, and throws.
+  // Appends all bytes. If this fails (e.g. because the disk is full), truncates the file to its
+  // size before the call, so that it does not end with a part of the bytes, and throws.
   void write(std::string_view bytes);
   void truncate_to(int64_t size);  // truncates the file to `size` bytes
-  void sync();                     // fsync
-  void close();  // throws errors that only closing reports; the destructor ignores them
+  void sync();                     // waits until the bytes are on the disk (fsync)
+  // Closes the file; does nothing if it is closed. Some errors are reported only by closing; the
+  // destructor, which closes, too, ignores them.
+  void close();
 
   const std::filesystem::path& path() const { return path_; }
   int64_t size() const { return size_; }  // file size in bytes

@@ -1,5 +1,6 @@
-// A self-contained HTML page: style and script are inline, and the page's content security policy
-// forbids fetching anything. The page is light or dark, as the reader's system is.
+// Makes self-contained HTML pages, for the report of a run and for plans: style and script are
+// inline, and the content security policy of a page forbids loading anything. Colors are light or
+// dark, as the reader's system prefers.
 #pragma once
 
 #include <string>
@@ -7,12 +8,14 @@
 
 namespace colossal::report {
 
-// Returns the page. title: plain text. body: HTML, already escaped.
+// Returns a complete page with the styles and the script that the figures of chart.h, timeline.h
+// and load_map.h need. title: plain text; this function escapes it. body: HTML of the page's
+// content.
 std::string html_page(std::string_view title, std::string_view body);
 
-// Returns CSS: the page's colors as variables, light and dark, and the classes c1 to c7. Each class
-// sets --color to a color that is distinguishable from the others also with common kinds of color
-// blindness.
+// Returns CSS that defines the page's colors as variables, light and dark, and the classes c1 to
+// c7. Each class sets the variable --color to one of seven colors, which people with common kinds
+// of color blindness can distinguish, too.
 std::string_view page_colors();
 
 }  // namespace colossal::report

@@ -1,5 +1,6 @@
-// Formats numbers with units: 1.21 GiB, 24.1k tokens/s, 41.3%, 6.00e-4. Unlike base/units.h,
-// returns a prefix also apart from its number, since all ticks of an axis share one prefix.
+// Formats numbers with units for charts and headlines: 1.21 GiB, 24.1k tokens/s, 41.3%, 6.00e-4.
+// Unlike base/units.h, this file can also return the prefix (Gi, k) apart from the number, because
+// all ticks of an axis have the same prefix.
 #pragma once
 
 #include <string>
@@ -7,17 +8,20 @@
 namespace colossal::report {
 
 struct Unit {
+  // Which prefixes are used for large or small numbers.
   enum class Prefixes {
     none,
-    decimal,  // k, M, G, T, from 10,000 on
-    binary,   // Ki, Mi, Gi, Ti
-    seconds,  // µs, ms, s
+    decimal,  // k, M, G, T (powers of 1000), for numbers from 10,000 on
+    binary,   // Ki, Mi, Gi, Ti (powers of 1024)
+    seconds,  // µ, m, for numbers below 1
   };
 
-  const char* symbol = "";
+  const char* symbol = "";  // "B", "%"
   Prefixes prefixes = Prefixes::none;
-  double one = 1;  // the value that is printed as 1: 0.01 if fractions become percentages
-  // False: the symbol is too long for ticks and is shown beside the title.
+  // The value that is printed as 1. For example, 0.01 prints fractions as percentages.
+  double one = 1;
+  // Whether labels of ticks show the symbol; false for a long symbol, which is shown beside the
+  // title of the chart instead.
   bool symbol_on_ticks = true;
 };
 
@@ -29,25 +33,27 @@ inline constexpr Unit kPercent{.symbol = "%", .one = 0.01};
 inline constexpr Unit kTokensPerSecond{
     .symbol = "tokens/s", .prefixes = Unit::Prefixes::decimal, .symbol_on_ticks = false};
 
-// The number to print is value / divisor. `prefix` and the unit's symbol follow it.
+// How to print a value: as value / divisor, followed by `prefix` and the unit's symbol.
 struct Scaling {
   double divisor = 1;
   const char* prefix = "";
 };
 
-// Returns the scaling that suits numbers up to `magnitude`.
+// Returns the scaling for values with magnitudes up to `magnitude`.
 Scaling scaling_of(double magnitude, const Unit& unit);
 
-// Formats with three significant digits, or with four if the unit has neither symbol nor prefixes;
-// in scientific notation if the scaled number is below 0.001 or from 10 million on. Bytes without a
-// prefix are printed as whole numbers. Non-finite values become "–".
+// Returns a value as text with prefix and symbol. The number has three significant digits, or four
+// if the unit has neither symbol nor prefixes. After scaling, a magnitude below 0.001, or of 10
+// million or more, is printed in scientific notation. Bytes without a prefix are printed as whole
+// numbers. A value that is not finite becomes "–".
 std::string format_quantity(double value, const Unit& unit);
 
-// Returns prefix and symbol for appending to a number, with a leading space if the unit needs one.
+// Returns the prefix and, if with_symbol, the symbol, to be appended to a number; with a leading
+// space if the unit is written with one.
 std::string unit_suffix(const Scaling& scaling, const Unit& unit, bool with_symbol);
 
-// Formats in scientific notation with `digits` digits after the point and an exponent without
-// leading zeros: 6.00e-4.
+// Returns a value in scientific notation, with `digits` digits after the point and an exponent
+// without leading zeros: 6.00e-4.
 std::string format_scientific(double value, int digits);
 
 }  // namespace colossal::report

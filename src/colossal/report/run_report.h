@@ -1,4 +1,5 @@
-// The report of a run: report.html, a single self-contained file.
+// Writes the report of a training run: report.html, a single self-contained page with headlines,
+// charts, the configuration and a sample.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +12,42 @@
 
 namespace colossal::report {
 
-// One key of the resolved configuration. source: where its value is from: "default", "file",
-// "flag", ...; keys whose source is not "default" are emphasized.
+// A key of the run's configuration.
 struct Setting {
-  std::string section;
-  std::string key;
-  std::string value;
+  std::string section;  // "train"
+  std::string key;      // "steps"
+  std::string value;    // as text
+  // Where the value comes from: "default", "file", "flag", ... Keys whose source is not "default"
+  // are emphasized.
   std::string source;
 };
 
+// A line of a table of the report, e.g. "CPU" and its name.
 struct Fact {
   std::string name;
   std::string value;
 };
 
-// All strings are plain text and may contain any bytes.
+// What a report shows. All strings are plain text and may contain any bytes.
 struct RunReport {
   std::string title;
   std::vector<StepMetrics> metrics;  // result of read_metrics()
-  // Bytes of tensors during a step, one series for each kind, from the bottom of the stack to the
-  // top; x in milliseconds.
+  // Bytes of tensors over the time of one step: one series for each kind of memory, in stacking
+  // order from bottom to top. x: milliseconds. Empty: no such chart.
   std::vector<ChartSeries> step_memory;
-  // For models with experts: the number of rows of each expert, as in load_map.h.
+  // For models with experts: [block][expert], the number of tokens that each expert has computed
+  // (load_map.h). Empty: no heat map.
   std::vector<std::vector<int64_t>> expert_rows;
-  std::vector<Setting> configuration;  // sections are shown in order of first occurrence
-  std::vector<Fact> machine;
-  std::vector<Fact> model;
-  std::string sample_prompt;  // prompt of the sample
-  std::string sample;         // continuation by the model; both empty: no sample section
+  std::vector<Setting> configuration;  // sections are shown in the order of their first keys
+  std::vector<Fact> machine;           // facts about the machine
+  std::vector<Fact> model;             // facts about the model
+  // A text that the model generated, and its prompt. If both are empty, the report has no sample.
+  std::string sample_prompt;
+  std::string sample;
 };
 
-// Writes the report to the file `html`, which is replaced atomically if it exists. Omits sections
-// for which there is no data. Throws IoError.
+// Writes the report to the file `html`; replaces an existing file atomically. Omits sections for
+// which there is no data. Throws IoError if writing fails.
 void write_run_report(const std::filesystem::path& html, const RunReport& report);
 
 }  // namespace colossal::report

@@ -1,7 +1,7 @@
-// Writes an events file for TensorBoard: scalars and texts by step.
+// Writes the metrics of a run as an events file for TensorBoard: scalars and texts by step.
 //
-// The file is a sequence of TFRecords (length, masked CRC-32C of the length, bytes, masked CRC-32C
-// of the bytes), each holding a protocol buffer tensorflow.Event
+// The file is a sequence of TFRecords: length, masked CRC-32C of the length, bytes, masked CRC-32C
+// of the bytes. The bytes are a protocol buffer tensorflow.Event
 // (tensorflow/core/util/event.proto).
 #pragma once
 
@@ -17,22 +17,23 @@
 namespace colossal::report {
 
 struct Scalar {
-  std::string tag;  // "train/loss"; the part before the slash groups charts
+  std::string tag;  // name: "train/loss"; TensorBoard groups charts by the part before the slash
   double value;     // stored as a 32-bit float, as TensorBoard does
 };
 
-// Each write_...() writes one record, unbuffered (OutputFile). If the process is killed, at worst
-// the last record is incomplete, and readers stop before it.
+// Each write_...() call writes one record, unbuffered (OutputFile). If the process is killed, at
+// worst the last record is incomplete; readers ignore an incomplete last record. Not thread-safe.
 class TensorBoardWriter {
  public:
-  // Creates `directory` if missing, and in it a new file events.out.tfevents.<seconds since
-  // 1970>.<host>.<process>. Throws IoError, as all members do.
+  // Creates `directory` if it is missing, and in it a new file events.out.tfevents.<seconds since
+  // 1970>.<host>.<process>. The constructor and the write_...() functions throw IoError if writing
+  // fails.
   explicit TensorBoardWriter(const std::filesystem::path& directory);
 
-  // wall_time: seconds since 1970; nullopt: now.
+  // Writes scalars of a step in one record. wall_time: seconds since 1970; nullopt: now.
   void write_scalars(int64_t step, std::span<const Scalar> scalars,
                      std::optional<double> wall_time = std::nullopt);
-  // TensorBoard shows the text as Markdown.
+  // Writes a text, which TensorBoard shows as Markdown. tag: name of the text.
   void write_text(int64_t step, const std::string& tag, const std::string& text,
                   std::optional<double> wall_time = std::nullopt);
 

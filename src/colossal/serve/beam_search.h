@@ -1,5 +1,6 @@
 // Beam search: finds likely continuations of a prompt by keeping the best few partial texts (beams)
-// at each token.
+// after each token. This file has the search itself, without a model; the engine (EngineCore)
+// passes it the candidates that it computes from logits.
 #pragma once
 
 #include <cstdint>
@@ -10,38 +11,44 @@
 
 namespace colossal::serve {
 
-// Follows _beam_search() of Hugging Face transformers. The score of a beam is the sum of the
-// log-probabilities of its tokens.
+// One beam search, for one request. Follows _beam_search() of Hugging Face transformers. The score
+// of a beam is the sum of Candidate::logprob over its generated tokens.
 class BeamSearch {
  public:
   // A token that may follow a beam. Ignored if its logprob is not finite.
   struct Candidate {
     GeneratedToken token{};
-    double logprob = 0;  // added to the score of the beam; may differ from token.logprob
+    // Added to the score of the beam: the log-probability after masks, penalties and constraints.
+    // token.logprob, which is returned to the user, is the log-probability before these.
+    double logprob = 0;
   };
-  // A beam of the next step: a current beam and one more token.
+  // A beam extended by one token.
   struct Continuation {
-    int64_t parent = 0;  // index of the extended beam
+    int64_t parent = 0;  // index of the beam that is extended, among the current beams
     GeneratedToken token{};
-    double score = 0;
+    double score = 0;  // of the extended beam
   };
-  // Returns whether a beam is complete with this token, e.g. because of a stop string. BeamSearch
-  // itself checks end tokens and the greatest length.
+  // Returns whether the text of a continuation is complete, e.g. because it contains a stop string.
+  // End tokens and the greatest length need no check in this function: BeamSearch checks them.
   using IsComplete = std::function<bool(const Continuation&)>;
 
-  // most: the greatest length of a text in tokens, without the prompt.
+  // Starts with one beam, the prompt, which has no generated tokens. end_tokens: tokens that
+  // complete a text. most: the greatest number of generated tokens of a text.
   BeamSearch(const BeamSearchOptions& options, std::vector<int32_t> end_tokens, int64_t most);
 
-  // Returns how many candidates of each beam advance() needs. If the vocabulary has fewer tokens,
-  // it needs them all.
+  // Returns how many candidates advance() needs for each beam. If the vocabulary has fewer tokens,
+  // pass all of them.
   int64_t num_candidates() const;
+  // Number of current beams; 0 once the search is over.
   int64_t num_beams() const { return std::ssize(beams_); }
-  // Extends the beams by one token. candidates: for each beam, in the order of the last result, its
-  // most likely tokens, most likely first. Returns the new beams, best first; empty if the search
-  // is over.
+  // Extends the beams by one token and returns the new beams, best first; empty if the search is
+  // over. candidates[i]: the num_candidates() most likely next tokens of current beam i, most
+  // likely first. Beam i is element i of the last result of advance(); before the first call, there
+  // is only beam 0.
   std::vector<Continuation> advance(const std::vector<std::vector<Candidate>>& candidates,
                                     const IsComplete& is_complete = {});
-  // The complete texts found so far, best first, at most `width`.
+  // The complete texts found so far, best first, at most BeamSearchOptions::width. BeamText::score
+  // is the sum of log-probabilities divided by length^length_penalty.
   const std::vector<BeamText>& finished() const { return finished_; }
 
  private:
@@ -50,19 +57,23 @@ class BeamSearch {
     double score = 0;
   };
 
+  // Returns the best continuations of all beams together, best first, at most num_candidates().
   std::vector<Continuation> best_of(const std::vector<std::vector<Candidate>>& candidates) const;
   bool is_end(int32_t token) const;
+  // Returns score / length^length_penalty.
   double scaled(double score, int64_t length) const;
+  // Adds a complete text to finished_, which keeps the best `width` texts.
   void finish(const Continuation& continuation, FinishReason reason);
   bool is_full() const { return std::ssize(finished_) == options_.width; }
+  // Whether the search goes on, as options_.early_stopping defines it.
   bool may_improve() const;
 
   BeamSearchOptions options_;
   std::vector<int32_t> end_tokens_;
-  int64_t most_;
+  int64_t most_;  // greatest number of generated tokens
   std::vector<Beam> beams_{Beam()};
   std::vector<BeamText> finished_;
-  int64_t length_ = 0;  // number of tokens of every beam
+  int64_t length_ = 0;  // number of generated tokens of each beam
 };
 
 }  // namespace colossal::serve

@@ -1,5 +1,6 @@
-// Calibration of the quantized weights of one block: statistics of the inputs of its linear layers,
-// and AWQ scaling.
+// Calibration for post-training quantization, one block of the model at a time: collects statistics
+// of the inputs of the block's linear layers, and scales the block's weights for AWQ. Used by
+// quantize_folder() (folder_quantization.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,41 +19,49 @@
 
 namespace colossal::serve {
 
-// Statistics of the inputs of a block's linear layers. Linear layers that read the same input share
-// its statistics.
+// Statistics of the inputs of a block's linear layers, collected while calibration text passes
+// through the block. Linear layers that read the same input (e.g. query, key and value) share one
+// set of statistics.
 class BlockInputs {
  public:
-  // Adds the input rows [n, in] that the linear layers `weights` multiply. The arguments are those
-  // of nn::ProductInputCallback.
+  // Adds the rows [n, in] that the linear layers with these weights receive as input. expert: for a
+  // stack of experts, the expert that receives the rows; nullopt for other layers. To be called by
+  // an nn::ProductInputListener.
   void add(const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
            const at::Tensor& rows);
 
-  // Returns the statistics of a linear layer's input; null if the layer, or `expert` of a layer of
-  // experts, has had no input rows.
+  // Returns the statistics of the input of the linear layer whose weight is named `parameter`
+  // (nn::Parameter::name); null if it has received no rows. expert: for a stack of experts, the
+  // expert whose input it is; nullopt for other layers.
   const ops::InputStatistics* find(const std::string& parameter,
                                    std::optional<int64_t> expert = {}) const;
 
  private:
   using Key = std::pair<std::string, int64_t>;
-  std::map<Key, Key> first_;  // parameter and expert -> key in statistics_
+  // Key: a weight's name and its expert (-1: none). Value: key in statistics_, the name of the
+  // first of the weights that read the same input.
+  std::map<Key, Key> first_;
   std::map<Key, ops::InputStatistics> statistics_;
 };
 
-// A parameter of a block. numbers: fp32; [out, in] for linear layers, [experts, out, in] for stacks
-// of experts.
+// A parameter of a block and its values.
 struct BlockParameter {
   nn::ParameterHandle handle;
+  // The values, fp32: [out, in] for linear layers, [experts, out, in] for stacks of experts.
   at::Tensor numbers;
   at::ScalarType stored = at::kFloat;  // dtype in the model folder
 };
-// key: name within the block, e.g. "mlp_up.weight"
+// All parameters of a block. Key: the name within the block, e.g. "mlp_up.weight".
 using BlockParameters = std::map<std::string, BlockParameter>;
 
-// AWQ scaling (ops/awq.h). In each of `places`, multiplies the columns of the linear layers'
-// weights by factors that minimize the quantization error, and divides the outputs of the norm or
-// linear layer before them by the same factors, so that the block computes what it computed before.
-// Experts without input rows are not scaled. how: returns how a weight will be quantized.
-// norm_unit_offset: see DecoderConfig.
+// Scales the weights in `block` for AWQ (ops/awq.h), in place. For each element of `places`,
+// multiplies each input column of the weights of `products` by the factor that awq_factors()
+// returns, and divides the output features of `producer` by the same factors. The block's output
+// therefore stays the same, apart from rounding. Experts that received no rows are not scaled.
+//
+// inputs: statistics of the block's linear layers; throws InternalError if a layer of `places`,
+// other than experts, has none. how: returns how a weight will be quantized. norm_unit_offset:
+// whether norms multiply by 1 + weight (DecoderConfig).
 void scale_inputs(const std::vector<models::ScaledInputs>& places, const BlockInputs& inputs,
                   const std::function<ops::Quantization(const nn::Parameter& weight)>& how,
                   bool norm_unit_offset, BlockParameters& block);

@@ -1,11 +1,13 @@
-// Drafts continuations of texts, so that the model verifies several tokens in one forward pass (Y.
-// Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", 2023).
+// Speculative decoding: drafters propose the next tokens of sequences, and the model verifies
+// several draft tokens in one forward pass (Y. Leviathan et al., "Fast Inference from Transformers
+// via Speculative Decoding", 2023). Used by EngineCore; Speculation (engine.h) selects the drafter.
+// In this file, "the model" is the model that is served, as opposed to the draft model.
 //
-// A draft token is accepted if it equals the token that the request itself draws at that position.
-// A draw is a function of the model's probabilities, the seed and the position, so for any sampling
-// options the generated text is, token for token, the text without drafts. A draft model draws with
-// the same seed and position from its own probabilities; its tokens agree with the model's wherever
-// the two distributions are similar.
+// A draft token is accepted if it equals the token that is sampled from the model's logits at its
+// position. A sampled token depends only on the logits, the sampling options, the seed and the
+// position. Hence, for any sampling options, drafts do not change the generated text. A draft model
+// samples from its own logits with the seed and position of the request; its tokens often equal the
+// model's if the two distributions are similar.
 #pragma once
 
 #include <cstdint>
@@ -20,48 +22,55 @@
 
 namespace colossal::serve {
 
-// A sequence and the most tokens to draft for it. The sequence's pages have room for these.
+// A sequence and the most tokens to draft for it. The sequence has pages for that many draft
+// tokens.
 struct DraftRequest {
   Sequence* sequence = nullptr;
-  int64_t most = 0;
+  int64_t most = 0;  // tokens, at least 1
 };
 
 // A sequence whose constraint threw while tokens were drafted for it.
 struct DraftFailure {
-  uint64_t id = 0;
-  std::string error;
+  uint64_t id = 0;    // Sequence::id
+  std::string error;  // message of the exception
 };
 
+// Interface of drafters. Not thread-safe.
 class Drafter {
  public:
   virtual ~Drafter() = default;
-  // Sets Sequence::drafts of each sequence. The sequences are in the decode phase. Returns those
-  // whose constraint threw; these get no drafts.
+  // Sets Sequence::drafts of each sequence to at most `most` draft tokens, possibly none. The
+  // sequences are in the decode phase, i.e. only their last token has yet to be computed. Returns
+  // the sequences whose constraint threw; they get no drafts.
   virtual std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) = 0;
   // Whether read() needs the model's final hidden states (Sequence::states) of each step.
   virtual bool wants_states() const { return false; }
   // Called after each step if wants_states(), with the sequences of the step that have not ended.
+  // Their Sequence::states are set and the step's new tokens are already in Sequence::tokens.
   virtual void read(const std::vector<Sequence*>& /*sequences*/) {}
   // Called when page `from` of the model's keys and values is to be copied to page `to`.
   virtual void copy_page(int64_t /*from*/, int64_t /*to*/) {}
 };
 
-// Looks for an earlier occurrence of the last tokens of the text and returns the tokens that
-// followed it, at most `most`; empty if there is none. Searches for the longest suffix of 2 to 4
-// tokens that occurs earlier, and uses its latest occurrence (A. Saxena, "Prompt Lookup Decoding",
-// 2023).
+// Returns the tokens, at most `most`, that follow the latest earlier occurrence of the text's
+// longest repeated suffix; empty if there is none. The suffix has 2 to 4 tokens (A. Saxena, "Prompt
+// Lookup Decoding", 2023).
 std::vector<int32_t> look_up_continuation(std::span<const int32_t> text, int64_t most);
 
+// Drafts with look_up_continuation(), from the sequence's own text, without a model.
 class LookupDrafter : public Drafter {
  public:
   std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
 };
 
-// Drafts with a draft model, which has its own keys and values. Page n of the draft model holds the
-// same positions of a sequence as page n of the model.
+// Base class of drafters with a draft model. The draft model has its own KV cache. Page n of the
+// draft model's cache holds keys and values of the same positions of the same sequence as page n of
+// the model's cache.
 class NeuralDrafter : public Drafter {
  public:
-  // max_batch_tokens: most tokens per forward pass of the draft model.
+  // model: the draft model, which must outlive this object. pages: options of its KV cache.
+  // max_batch_tokens: most tokens per forward pass of the draft model over a prompt. device: of the
+  // draft model's weights.
   NeuralDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
                 int64_t max_batch_tokens, at::Device device)
       : model_(model),
@@ -70,31 +79,33 @@ class NeuralDrafter : public Drafter {
         max_batch_tokens_(max_batch_tokens),
         device_(device) {}
 
-  // Drafts one token at a time, for all sequences in one pass. Applies a copy of each request's
-  // constraint.
+  // Drafts one token per sequence at a time, with next_logits() of all sequences that still need
+  // draft tokens. Applies a copy of each request's constraint.
   std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
   void copy_page(int64_t from, int64_t to) override { store_.copy_page(from, to); }
 
  protected:
-  // One forward pass over chunks of several sequences.
+  // Input of one forward pass of the draft model: chunks of several sequences, concatenated.
   struct Pass {
     std::vector<nn::PagedChunk> chunks{};
-    // of each token; lengths: see nn::StepContext
+    // Of each token of the pass: its token number, its position in its sequence, and the length of
+    // its sequence (nn::StepContext::lengths).
     std::vector<int64_t> tokens{}, positions{}, lengths{};
-    // [tokens, hidden] for each chunk: the hidden states that a draft head reads
-    // (nn::StepContext::states); empty for an independent draft model
+    // For each chunk, [tokens of the chunk, hidden]: the hidden states that a draft head reads
+    // (nn::StepContext::states). Empty for an independent draft model.
     std::vector<at::Tensor> states{};
-    std::vector<int64_t> last_rows{};  // row of the last token of each chunk
+    std::vector<int64_t> last_rows{};  // for each chunk: index of its last token in `tokens`
   };
 
-  // Returns logits [sequences, vocabulary], on the CPU, for the token after the last draft of each
-  // sequence (after its last token if it has no draft).
+  // Returns logits [sequences, vocabulary], on the CPU, for the token that follows each sequence's
+  // tokens and draft tokens.
   virtual at::Tensor next_logits(const std::vector<Sequence*>& sequences) = 0;
-  // Adds a chunk to a pass: tokens[i] is at position begin + i. alone: see nn::PagedChunk.
+  // Adds a chunk of a sequence to a pass: tokens[i] is at position begin + i. alone: whether the
+  // tokens of the chunk attend one by one (nn::PagedChunk).
   static void add(Pass& pass, const Sequence& sequence, int64_t begin,
                   std::span<const int32_t> tokens, bool alone);
-  // Runs the pass and returns the final hidden states [1, tokens, hidden]. Sets `context`, which
-  // the model's head needs to compute logits from these states.
+  // Runs the draft model's blocks and returns its final hidden states [1, tokens, hidden]. Sets
+  // `context`, to be passed to logits_of_states() with these states.
   at::Tensor run(const Pass& pass, nn::StepContext& context);
 
   models::LanguageModel& model() const { return model_; }
@@ -110,7 +121,7 @@ class NeuralDrafter : public Drafter {
   at::Device device_;
 };
 
-// An independent, smaller model with the same vocabulary (classic speculative decoding).
+// Drafts with an independent, smaller model of the same vocabulary (classic speculative decoding).
 class ModelDrafter : public NeuralDrafter {
  public:
   ModelDrafter(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
@@ -120,22 +131,26 @@ class ModelDrafter : public NeuralDrafter {
 
  private:
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
-  // Returns how many leading tokens of the sequence already have this model's keys and values in
-  // the sequence's pages, whichever sequence they were computed for.
+  // Returns how many leading tokens of the sequence already have the draft model's keys and values
+  // in the sequence's pages. These may have been computed for another sequence that shares the
+  // pages.
   int64_t num_cached_tokens(const Sequence& sequence) const;
+  // Sets read_ for the sequence's pages that are in the prefix cache.
   void remember(const Sequence& sequence);
 
-  // for each page, the prefix for which this model last filled the page
+  // For each page of the pool: the prefix (Sequence::kept) for which the draft model last computed
+  // the page's keys and values; 0: none.
   std::vector<PagePool::Prefix> read_;
 };
 
-// A draft head on the model's own hidden states (EAGLE, Li et al. 2024). Its input at position i is
-// the hidden state of token i and the embedding of token i + 1. Its output is the predicted hidden
-// state of token i + 1, from which it computes the logits of token i + 2. After a draft token, the
-// predicted hidden state is used in place of the model's, which is not known yet.
+// Drafts with a draft head on the model's own hidden states (EAGLE, Li et al. 2024). At position i,
+// the head reads the model's final hidden state of token i and the embedding of token i + 1. It
+// predicts the hidden state of token i + 1, from which it computes the logits of token i + 2. For a
+// draft token, whose hidden state the model has not computed yet, it reads its own prediction
+// instead.
 class HeadDrafter : public NeuralDrafter {
  public:
-  // type: dtype of the draft head's activations.
+  // The other arguments are those of NeuralDrafter. type: dtype of the draft head's activations.
   HeadDrafter(models::LanguageModel& head, const nn::PagedKeyValueOptions& pages,
               int64_t max_batch_tokens, at::Device device, at::ScalarType type)
       : NeuralDrafter(head, pages, max_batch_tokens, device), type_(type) {}
@@ -145,11 +160,11 @@ class HeadDrafter : public NeuralDrafter {
 
  private:
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
-  // Runs the pass and sets Sequence::expected_state of each sequence. sequences[i]: the sequence of
-  // chunk i.
+  // Runs the pass and sets Sequence::expected_state of each sequence to the hidden state predicted
+  // at the last token of its chunk. sequences[i]: the sequence of chunk i.
   void expect(const Pass& pass, const std::vector<Sequence*>& sequences);
 
-  at::ScalarType type_;
+  at::ScalarType type_;  // of the head's activations
 };
 
 }  // namespace colossal::serve

@@ -1,8 +1,10 @@
-// Serves many requests at once from one model: continuous batching with chunked prefill over paged
-// keys and values.
+// The inference engine: generates text for many requests at once from one model, by continuous
+// batching with chunked prefill over a paged KV cache. Used by the server and `colossal
+// generate`; tuning uses EngineCore (engine_core.h) directly.
 //
-// A step is one forward pass over tokens of several requests: for each request in the decode phase
-// its last token, for others a chunk of the prompt. Requests join and leave between steps.
+// A step is one forward pass over tokens of several requests. A request in the decode phase has one
+// token in the pass, and its draft tokens; a request in the prefill phase has a chunk of its
+// prompt. Requests join and leave between steps.
 #pragma once
 
 #include <array>
@@ -20,7 +22,7 @@
 
 namespace colossal::serve {
 
-// Speculative decoding; see drafter.h.
+// Settings of speculative decoding; see drafter.h.
 struct Speculation {
   enum class Kind {
     none,
@@ -29,34 +31,39 @@ struct Speculation {
     head     // a draft head on the model's hidden states (DecoderConfig::is_draft_head)
   };
   Kind kind = Kind::none;
-  int64_t drafts = 4;                      // most draft tokens per step and request
-  models::LanguageModel* model = nullptr;  // the draft model; must outlive the engine
-  models::ModelFacts facts{};              // of the draft model
-  at::ScalarType type = at::kFloat;        // dtype of the draft model's activations
+  int64_t drafts = 4;  // most draft tokens per step and request
+  // The draft model or draft head, which must outlive the engine; null for `none` and `lookup`.
+  models::LanguageModel* model = nullptr;
+  models::ModelFacts facts{};        // of the draft model
+  at::ScalarType type = at::kFloat;  // dtype of the draft model's activations
 };
 
 struct EngineOptions {
   int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
-  // Bytes of all pages of a rank. 0: enough for max_num_seqs sequences of the greatest length, but
-  // at most a quarter of the free host memory (which ranks that compute on CPUs share); at least
-  // enough for one sequence if max_model_len is given.
+  // Bytes of a rank's KV cache, i.e. of all its pages. 0: enough for max_num_seqs sequences of the
+  // greatest length, but at most a quarter of the free host memory. (If the device is a CPU, ranks
+  // share this quarter.) If max_model_len is given, the cache nevertheless has room for at least
+  // one sequence of that length.
   int64_t cache_bytes = 0;
-  int64_t max_num_seqs = 64;  // most requests that run at once; one with beams counts as `width`
+  // Most requests that run at once. A request with beam search counts as BeamSearchOptions::width
+  // requests.
+  int64_t max_num_seqs = 64;
   int64_t max_batch_tokens = 512;  // most tokens per step
-  // most tokens of a sequence, prompt included; 0: the model's number of positions, or as many as
-  // the draft model's positions and the pages allow
+  // Most tokens of a sequence, prompt included. 0: the model's number of positions, reduced if the
+  // draft model has fewer positions or if the pages have no room for as many tokens.
   int64_t max_model_len = 0;
-  // submit() throws QueueFull while max_num_seqs + max_queue requests have not ended.
+  // Most requests that wait. submit() throws QueueFull while max_num_seqs + max_queue requests have
+  // not ended.
   int64_t max_queue = 256;
-  bool prefix_cache = true;  // requests with equal prefixes share pages
-  // Makes a request's numbers bitwise independent of the other requests of a step and of how the
-  // prompt is cut into chunks: attention and linear layers compute each token separately. This
-  // makes prefill of long prompts slower.
+  bool prefix_cache = true;  // requests whose prompts begin with the same tokens share pages
+  // Makes the logits of a request bitwise independent of the other requests of a step and of how
+  // the prompt is divided into chunks: attention and linear layers compute each token separately.
+  // This makes prefill of long prompts slower.
   bool batch_invariant = false;
   Speculation speculation{};
   // True: stores keys and values in int8, with one scale per head and token. False: in `type`.
   bool int8_key_values = false;
-  HeartbeatOptions heartbeat{};      // with several ranks: detects hung ranks
+  HeartbeatOptions heartbeat{};      // detection of hung ranks; used only with several ranks
   at::ScalarType type = at::kFloat;  // dtype of activations, keys and values
   at::Device device = at::kCPU;      // device of the model's weights
   // With several ranks: how often the first rank sends the other ranks a message while the engine
@@ -67,7 +74,7 @@ struct EngineOptions {
   std::function<void(const std::string& error)> on_lost{};
 };
 
-// Thrown by submit() after a rank was lost, until resume().
+// Thrown by submit() after a rank was lost (on_lost), until resume() is called.
 class EngineLost : public Error {
  public:
   using Error::Error;
@@ -79,33 +86,40 @@ class QueueFull : public Error {
   using Error::Error;
 };
 
-using RequestId = uint64_t;
+using RequestId = uint64_t;  // from 1, in the order of the submit() calls
 
-// Counters over the engine's lifetime, and gauges of its current state.
+// Statistics of an engine. The first five fields describe its current state; the other fields are
+// counters over its lifetime.
 struct EngineStatistics {
-  int64_t running = 0, waiting = 0;
-  int64_t pages = 0;         // total number of pages
-  int64_t pages_in_use = 0;  // pages held by running requests
-  int64_t page_size = 0;
-  int64_t prefix_queries = 0;  // prompt tokens looked up in the prefix cache
-  int64_t prefix_hits = 0;     // prompt tokens found in the prefix cache
-  int64_t preemptions = 0;
-  int64_t drafts = 0;           // how many times a sequence's drafts were verified
-  int64_t draft_tokens = 0;     // draft tokens that were verified
-  int64_t accepted_tokens = 0;  // draft tokens that were accepted
-  int64_t prompt_tokens = 0;    // prompt tokens, those found in the prefix cache included
-  int64_t generated_tokens = 0;
-  int64_t steps = 0;
+  int64_t running = 0, waiting = 0;  // sequences; each beam of a request is a sequence
+  int64_t pages = 0;                 // total number of pages
+  int64_t pages_in_use = 0;          // pages held by sequences
+  int64_t page_size = 0;             // tokens per page
+  int64_t prefix_queries = 0;        // prompt tokens looked up in the prefix cache
+  int64_t prefix_hits = 0;           // prompt tokens found in the prefix cache
+  int64_t preemptions = 0;           // how many times a sequence lost its pages; see scheduler.h
+  // How many times a step verified draft tokens of a sequence. A step that verifies draft tokens of
+  // n sequences counts n times.
+  int64_t drafts = 0;
+  int64_t draft_tokens = 0;           // draft tokens that were verified
+  int64_t accepted_tokens = 0;        // draft tokens that were accepted
+  int64_t prompt_tokens = 0;          // prompt tokens, those found in the prefix cache included
+  int64_t generated_tokens = 0;       // end tokens excluded; in beam search, of all beams
+  int64_t steps = 0;                  // forward passes whose results have arrived
   int64_t batch_tokens = 0;           // sum of the tokens of all steps
   std::array<int64_t, 4> finished{};  // number of ended requests, by FinishReason
 };
 
+// The engine and its thread, which runs the steps (EngineCore, engine_core.h).
 class Engine {
  public:
-  // Starts the thread that runs steps. The model and the draft model must outlive the engine, and
-  // nothing else may use them meanwhile. ranks: the ranks that hold the model, this rank being the
-  // first; they must outlive the engine, too. The other ranks call follow() (forward_pass.h). Null:
-  // this rank holds the whole model. Throws ConfigError for invalid options.
+  // Starts the thread that runs steps. facts: of the model. The model and the draft model must
+  // outlive the engine, and nothing else may use them while the engine exists. Throws ConfigError
+  // for invalid options.
+  //
+  // ranks: the ranks that hold the model; null: this rank holds the whole model. If not null, this
+  // rank must be the first of them (leads() in step_messages.h), the other ranks must call follow()
+  // (forward_pass.h), and `ranks` must outlive the engine.
   Engine(models::LanguageModel& model, const models::ModelFacts& facts,
          const EngineOptions& options = {}, const ParallelContext* ranks = nullptr);
   // Ends all requests with `cancelled`.
@@ -113,6 +127,7 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
+  // Adds a request and returns its id; the results arrive through the callbacks of the request.
   // Thread-safe. Throws ConfigError for an invalid request (empty prompt, prompt too long, token
   // outside the vocabulary, bad sampling options), QueueFull and EngineLost.
   RequestId submit(Request request);
@@ -121,13 +136,16 @@ class Engine {
   void cancel(RequestId request);
   // Thread-safe. Waits until every submitted request has ended.
   void drain();
-  // Accepts requests again after on_lost was called, with the model reopened on `ranks`. Waits for
-  // on_lost to return, so it must not be called from on_lost.
+  // Restarts the engine after on_lost was called: submit() accepts requests again. model: the
+  // model, loaded again on `ranks`; ranks: as for the constructor. Waits for on_lost to return, so
+  // it must not be called from on_lost.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
-  // Thread-safe.
+  // Returns the statistics as of the end of the last step. Thread-safe.
   EngineStatistics statistics() const;
 
-  const EngineOptions& options() const;  // with zeros replaced by the values in use
+  // Returns the options in use: cache_bytes and max_model_len are replaced by their actual values
+  // if they were 0.
+  const EngineOptions& options() const;
 
  private:
   struct Parts;

@@ -1,4 +1,5 @@
-// The engine's steps, without the engine's thread: the caller runs them. Not thread-safe.
+// The engine's steps without the engine's thread: the caller runs each step. Engine (engine.h)
+// calls it on its thread; roll_out() (tune/rollout.h) calls it during training. Not thread-safe.
 #pragma once
 
 #include <deque>
@@ -18,21 +19,26 @@
 
 namespace colossal::serve {
 
-// Returns the bytes of one page: the keys and values of page_size tokens in a rank's layers, on the
-// rank with the most layers and heads, and those of the draft model.
+// Returns the bytes of one page of the KV cache, on the rank that needs the most. This is the sum
+// of the keys and values of page_size tokens in the model's layers and heads on that rank, and of
+// those in the draft model. facts: of the model. strategy: how ranks partition the model.
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy = {});
 
-// Returns the most tokens that a request's text may have, prompt included.
+// Returns the most tokens that a request's text may have, prompt included: options.max_model_len
+// or, if less, the model's positions without the virtual tokens of the request's adapter.
 int64_t longest_text(const Request& request, const EngineOptions& options,
                      const models::ModelFacts& facts);
 
+// Runs requests: schedules their tokens, plans and runs forward passes, samples tokens, and calls
+// the requests' callbacks.
 class EngineCore {
  public:
-  // options: as Engine::options() returns them, with zeros replaced. ranks: the ranks that hold the
-  // model, this rank being the first; the other ranks call follow(). Null: this rank holds the
-  // whole model. around_stage: see ForwardPass. before: counters of a previous core, from which
-  // this core counts on.
+  // facts: of the model. options: cache_bytes and max_model_len must not be 0 (see
+  // Engine::options()). ranks: the ranks that hold the model, of which this rank is the first; the
+  // other ranks call follow() (forward_pass.h). Null: this rank holds the whole model.
+  // around_stage: wraps the computation of each stage (AroundStage); may be empty. before: initial
+  // values of the counters, e.g. those of a previous EngineCore.
   EngineCore(models::LanguageModel& model, const models::ModelFacts& facts,
              const EngineOptions& options, const ParallelContext* ranks = nullptr,
              const AroundStage& around_stage = {}, const EngineStatistics& before = {});
@@ -41,38 +47,47 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  void add(std::unique_ptr<Sequence> sequence);  // sets Sequence::salt
+  // Adds a request, whose id, request and tokens are set; sets Sequence::salt and, for beam search,
+  // Sequence::group.
+  void add(std::unique_ptr<Sequence> sequence);
+  // Ends a request with `cancelled`; does nothing if no request has this id.
   void cancel(uint64_t id);
+  // Ends all requests; `reason` and `error` are passed to their on_finish.
   void end_all(FinishReason reason, const std::string& error);
   // Whether there are no requests and no passes in flight.
   bool idle() const { return scheduler_.empty() && passes_in_flight_.empty(); }
-  // Starts one forward pass, then handles the results of passes in flight, oldest first, until
-  // another pass could start. With pipeline parallelism, up to ForwardPass::max_passes_in_flight()
-  // - 1 passes remain in flight.
+  // Starts one forward pass. Then waits for results of passes in flight, oldest first, and handles
+  // them (samples tokens, calls callbacks), until another pass could start. With pipeline
+  // parallelism, up to ForwardPass::max_passes_in_flight() - 1 passes remain in flight when step()
+  // returns.
   //
-  // An exception of the model ends the requests of that pass with `failed`. With several ranks,
-  // step() throws CommError instead, and no further step is possible.
+  // If the model throws and this rank holds the whole model, the requests of that pass end with
+  // `failed`. With several ranks, step() throws CommError instead; after that, no further step is
+  // possible.
   //
-  // While idle, call step() more often than the timeout of the ranks' groups: it then tells the
-  // other ranks that there is nothing to do, so that their receives do not time out.
+  // With several ranks, call step() also while idle, at intervals shorter than the timeout of the
+  // ranks' groups: step() then sends the other ranks a message, so that their receives do not time
+  // out.
   void step();
-  EngineStatistics statistics() const;
+  EngineStatistics statistics() const;  // as of now, with the counters of `before` included
 
  private:
-  // A row of logits or of final hidden states that a pass must return.
+  // A token of a pass whose logits or final hidden state the pass must return.
   struct WantedRow {
     Sequence* sequence;
-    int64_t row;       // index of the token in the pass
-    int64_t position;  // position of the row's token + 1, i.e. of the token it predicts
+    int64_t row;       // index of the token among all tokens of the pass
+    int64_t position;  // position, in its sequence, of the next token, which the logits predict
   };
   struct Wanted {
     std::vector<WantedRow> logits, states;
   };
+  // The token sampled for a sequence.
   struct Choice {
     GeneratedToken token{};
     std::string error{};  // if not empty, no token could be chosen
   };
-  // What a pass computes: a part of each of its sequences.
+  // What a pass computes: one element for each of its sequences, which says which tokens of the
+  // sequence are computed.
   using Works = std::vector<Scheduler::Work>;
   // A pass in flight.
   struct PassInFlight {
@@ -83,58 +98,71 @@ class EngineCore {
 
   void propose();                 // drafts tokens for the next pass
   bool drafts_by_states() const;  // whether the drafter reads hidden states
+  // Sets Sequence::states for the drafter. states: [tokens of the pass, hidden].
   void store_states(const at::Tensor& states, const Works& works);
   // Calls run(), which uses the drafter; an exception turns speculative decoding off.
   template <typename Run>
   void guard_drafter(const Run& run);
-  void start(const Works& works);
+  void start(const Works& works);  // starts a pass
   // Waits for the results of the oldest pass in flight and handles them.
   void finish();
-  void finish_all();
-  void take_results(const PassInFlight& pass);
-  // Called when the step that computed these works is over.
+  void finish_all();                            // calls finish() until no pass is in flight
+  void take_results(const PassInFlight& pass);  // waits for the results and handles them
+  // Called when the pass that computed these works is over: decrements Sequence::steps and deletes
+  // retired sequences that no pass includes any more.
   void leave_step(const Works& works);
   // Calls run(). An exception ends the requests of these works with `failed`; it is rethrown if a
   // rank is lost.
   template <typename Run>
   void guard_works(const Works& works, const Run& run);
-  // Delivers to each sequence the token chosen from its first row, and one more from each further
-  // row as long as the draft tokens before that row are accepted.
+  // Samples the next tokens of the sequences and delivers them. A sequence has one row for its last
+  // token and one for each draft token. Sampling continues with the sequence's next row as long as
+  // the sampled token equals the draft token of that row.
   void deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                    const Works& works);
+  // Returns the tokens of a pass whose logits or states are needed.
   static Wanted wanted_rows(const Works& works);
   StepPlan plan(const Works& works, const Wanted& wanted);
+  // Sets Sequence::prompt_logprobs for rows of prompts whose log-probabilities are requested.
   void score_prompts(const at::Tensor& logits, const std::vector<WantedRow>& rows) const;
-  // Chooses a token from each of the rows with the indices `chosen`. logits[i] belongs to rows[i].
+  // Samples a token for each row whose index is in `chosen`. logits[i] belongs to rows[i].
   std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                              const std::vector<size_t>& chosen) const;
   static Choice choose(const at::Tensor& logits, const Sequence& sequence);
-  // Stores the candidates of the beams in rows `chosen`, and extends the beams of each request
-  // whose beams all have candidates.
+  // Sets the candidates of the beams whose rows have the indices `chosen`. Then extends the beams
+  // of each request for which the candidates of all beams are set.
   void continue_beams(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                       const std::vector<size_t>& chosen);
+  // Returns the candidates for a beam's next token. logits: [vocabulary].
   static std::vector<BeamSearch::Candidate> candidates(const at::Tensor& logits,
                                                        const Sequence& beam);
-  void advance(BeamGroup& group);
-  // Replaces the sequences of a group by its new beams: keeps, forks and removes sequences.
+  void advance(BeamGroup& group);  // extends all beams of a request by one token
+  // Makes the sequences of a group those of its new beams: keeps, forks and removes sequences.
+  // goes_on: the new beams, as BeamSearch::advance() returned them.
   void rearrange(BeamGroup& group, const std::vector<BeamSearch::Continuation>& goes_on);
-  void finish_beams(const BeamGroup& group);
-  // Adds a hidden state to the sequence's embedding; after the last one, ends the request.
+  void finish_beams(const BeamGroup& group);  // calls on_beams and ends the request
+  // Adds the hidden state [hidden] of a prompt token to Sequence::pooled. After the last prompt
+  // token, calls on_embedding and ends the request.
   void pool(const at::Tensor& state, const WantedRow& row);
-  void finish_prompt(Sequence& sequence);
+  void finish_prompt(Sequence& sequence);  // called when the prompt's last logits have arrived
+  // Passes a sampled token to accept(), or ends the request with `failed` if sampling failed.
   void deliver(Sequence& sequence, const Choice& choice);
+  // Appends a token to the sequence and calls on_token, or ends the request at an end token.
   void accept(Sequence& sequence, const GeneratedToken& token);
   // Calls run(); an exception ends the request `id` with `failed`.
   template <typename Run>
   void guarded(uint64_t id, const Run& run);
+  // Ends a request: removes its sequences and calls on_finish. Does nothing if it has ended.
   void end(uint64_t id, FinishReason reason, const std::string& error = "");
-  // Keeps a removed sequence until no step in flight includes it.
+  // Keeps a sequence that the scheduler has removed until no pass in flight includes it.
   void retire(std::unique_ptr<Sequence> sequence);
 
-  // Makes the other ranks load the adapter unless they have it. Throws Error if one of them fails
-  // to.
+  // Makes the other ranks load the adapter, unless they have already loaded it. Throws Error if a
+  // rank cannot load it.
   void share(const std::shared_ptr<const nn::AdapterWeights>& adapter);
+  // Makes the other ranks drop adapters that no request on this rank uses any more.
   void drop_unused_adapters();
+  // Sends a message to the other ranks; does nothing if this rank holds the whole model.
   void tell(StepMessage::Kind kind, std::vector<int64_t> numbers = {});
   // Calls run(). With several ranks, an exception aborts the world and is rethrown as CommError.
   template <typename Run>
@@ -143,18 +171,18 @@ class EngineCore {
   models::ModelFacts facts_;
   EngineOptions options_;
   const ParallelContext* ranks_;
-  bool lost_ = false;  // a rank is lost: messages no longer arrive
+  bool lost_ = false;  // a rank is lost: no messages are sent any more
   std::optional<Heartbeat> heartbeat_;
   ForwardPass pass_;
   // page numbers (from, to): pages to copy before the next pass
   std::vector<std::pair<int64_t, int64_t>> copied_pages_;
   std::unique_ptr<Drafter> drafter_;  // null: no speculative decoding
-  // Adapters loaded on the other ranks, by AdapterWeights::number.
+  // Adapters that the other ranks have loaded. Key: AdapterWeights::number.
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   Scheduler scheduler_;
   std::deque<PassInFlight> passes_in_flight_;       // oldest first
   std::vector<std::unique_ptr<Sequence>> retired_;  // ended, but in steps in flight
-  EngineStatistics counts_;
+  EngineStatistics counts_;  // counters; the fields of the current state are not set
 };
 
 }  // namespace colossal::serve

@@ -1,4 +1,4 @@
-// Evaluates the cross-entropy loss and perplexity of a model on a text.
+// Evaluates a model on a text: cross-entropy loss and perplexity. Used by `colossal evaluate`.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,32 @@ struct EvaluateOptions {
   int64_t sequence_length = 1;   // tokens per row, at most the number of positions of the model
   int64_t batch = 1;             // rows per forward pass of each replica
   at::Device device = at::kCPU;  // device of the model's weights
-  // The ranks that hold the model; null: this rank holds the whole model. Every rank calls
-  // evaluate() with the same arguments.
+  // The ranks that evaluate: one or several replicas of the model. Null: this rank alone. All ranks
+  // call evaluate() with the same arguments.
   const ParallelContext* ranks = nullptr;
 };
 
+// Result of evaluate(), or an intermediate result.
 struct Evaluation {
   double loss_sum = 0;  // sum of the cross-entropies (nats) of the predicted tokens
   int64_t tokens = 0;   // number of predicted tokens
-  double loss() const { return loss_sum / static_cast<double>(tokens); }
-  double perplexity() const;
+  double loss() const { return loss_sum / static_cast<double>(tokens); }  // nats per token
+  double perplexity() const;                                              // exp(loss())
 };
 
-// Predicts every token of the corpus once, except the first token. The text is cut into rows of S =
-// sequence_length tokens. Row i reads the S tokens from token i * S on, and predicts the S tokens
-// from token i * S + 1 on, each from the preceding tokens of its row; the first prediction of a row
-// therefore has one token of context. The last row has the remaining tokens. It is computed alone,
-// so that no row is padded.
+// Returns the loss of the model over all tokens of the corpus except the first token, which nothing
+// precedes. The corpus is divided into rows of S = options.sequence_length tokens. The input of row
+// i is the S tokens from token i * S on; the labels are the S tokens from token i * S + 1 on. Each
+// label is predicted from the preceding tokens of its row only, so the first prediction of a row
+// has one token of context. The last row may be shorter; it is computed in a forward pass of its
+// own.
 //
-// Calls `progress` with the sums so far: after every forward pass or, with pipeline parallelism,
-// after every few passes.
+// Calls `progress`, unless empty, with the result so far: after every forward pass or, with
+// pipeline parallelism, after every few passes.
 //
 // Law with several ranks: the bytes of the layers; for each forward pass, 32 bytes and the
-// activation at each border between stages; for each call of `progress`, one all-reduce of 8 bytes.
+// activation at each border between stages; one all-reduce of 8 bytes over all ranks as often as
+// `progress` is called.
 //
 // Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
 // below 1; Error if the loss is not finite.

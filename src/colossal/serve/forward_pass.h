@@ -1,5 +1,7 @@
-// The forward passes of the engine's steps, on one of the ranks that hold a model. A rank has its
-// pipeline stages, its shards of their weights, and its part of their keys and values.
+// The forward passes of the inference engine on one rank. If several ranks hold the model (pp x
+// tp), each rank computes its pipeline stages with its shards of weights and its part of the KV
+// cache. The first rank uses ForwardPass through EngineCore, which plans the passes; the other
+// ranks call follow().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,43 +20,54 @@
 
 namespace colossal::serve {
 
-// Wraps the computation of a stage on this rank, e.g. to fetch offloaded weights. Must call `run`,
-// which computes the stage.
+// A function that wraps the computation of a pipeline stage on this rank, e.g. to fetch offloaded
+// weights before it. The function must call `run`, which computes the stage. stage: number of the
+// stage in the model, from 0.
 using AroundStage = std::function<void(int stage, const std::function<void()>& run)>;
 
+// Results of a pass, on the host. Rows are in the order of StepPlan::wanted_logits and
+// wanted_states.
 struct PassResults {
-  at::Tensor logits{};  // [wanted rows, vocabulary], on the host
-  at::Tensor states{};  // [wanted rows, hidden] fp64, on the host; undefined if none are wanted
+  at::Tensor logits{};  // [wanted logits, vocabulary]
+  // Final hidden states, [wanted states, hidden] fp64; undefined if the plan has no wanted_states.
+  at::Tensor states{};
 };
 
+// Runs a rank's part of forward passes and stores the rank's keys and values.
 class ForwardPass {
  public:
-  // ranks: the ranks that hold the model, this rank included; null: this rank holds the whole
-  // model. device: of the model's weights.
+  // pages: options of this rank's KV cache. device: of the model's weights. ranks: the ranks that
+  // hold the model, this rank included; null: this rank holds the whole model. around_stage: called
+  // for each stage; empty: stages are computed directly.
   ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // Returns how many passes may be started before the first is collected: one per pipeline stage,
-  // so that every stage has work; 1 if a rank holds several stages (interleaved), where a pass
-  // would wait for a later stage of its own rank.
+  // Returns the most passes in flight, i.e. passes that are started and not yet collected. This is
+  // the number of pipeline stages, so that every stage has work; but 1 if a rank holds several
+  // stages (interleaved), because start() then waits for stages on other ranks.
   int64_t max_passes_in_flight() const;
-  // Runs this rank's stages of a pass. Collective over the ranks. Returns without waiting for later
-  // stages to compute this pass.
+  // Runs this rank's stages of a pass. All ranks that hold the model must call start() with the
+  // same plan. Returns when this rank's stages are computed, without waiting for later stages on
+  // other ranks. adapted: the rows of the pass that use an adapter of their request, as in
+  // nn::StepContext.
   //
   // For an empty plan, only calls around_stage() with a `run` that does nothing. With expert
-  // parallelism, however, the pass then runs without tokens, because the experts on this rank
-  // compute rows of other ranks: ranks that share experts must start equally many passes.
+  // parallelism, an empty plan runs a pass without tokens instead, because this rank's experts may
+  // have to compute tokens of other replicas. Ranks that share experts must therefore start equally
+  // many passes.
   //
-  // Law: the bytes of the layers; at each border between ranks 32 bytes and the activation; if the
-  // last stage is not on the first rank, 32 bytes and the logits, and 32 bytes and the states if
-  // wanted.
+  // Law: the bytes of the layers; at each border between stages on different ranks, 32 bytes and
+  // the activation; if the last stage is not on the first rank, 32 bytes and the logits and, if
+  // states are wanted, 32 bytes and the states.
   void start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
-  // Call on the first rank only: waits for the results of the oldest pass that was started with a
-  // non-empty plan and not collected yet, and returns them.
+  // Waits for the results of the oldest pass that was started with a non-empty plan and not yet
+  // collected, and returns them. Call on the first rank only. Throws InternalError if there is no
+  // such pass.
   PassResults collect();
 
  private:
+  // Sets the tokens of the pass in store_ and returns the context of the pass.
   nn::StepContext begin(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   bool shares_experts() const { return strategy_.expert_ranks() > 1; }
   void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
@@ -64,7 +77,7 @@ class ForwardPass {
                        const nn::StepContext& context);
   // Whether the last stage is on a rank other than the first rank.
   bool results_travel() const;
-  void send_results();  // to the first rank
+  void send_results();  // sends results_ to the first rank
 
   models::LanguageModel& model_;
   at::Device device_;
@@ -75,25 +88,27 @@ class ForwardPass {
   Stages stages_;
   PassResults results_;  // of the pass being run; set on the ranks of the last stage
   struct Started {
-    PassResults results;  // undefined if the last stage is on another rank
-    bool has_states = false;
+    PassResults results;      // undefined tensors if the last stage is on another rank
+    bool has_states = false;  // whether the plan has wanted_states
   };
   std::deque<Started> started_;  // on the first rank only: passes not collected yet
 };
 
-// Loads this rank's part of an adapter for the model; see InferenceModel::load_adapter().
+// A function that loads this rank's part of the adapter in `folder`; see
+// InferenceModel::load_adapter().
 using LoadAdapter =
     std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
-// Call on all ranks but the first: executes the first rank's plans until the first rank's engine
-// ends. load_adapter: may be empty if no request has an adapter. Throws CommError if a rank is
-// lost.
+// Runs this rank's part of the passes that the first rank plans, until the engine on the first rank
+// ends. All ranks that hold the model call it, except the first, which has an Engine or EngineCore.
+// facts: of the model. load_adapter: may be empty if no request has an adapter. Throws CommError if
+// a rank is lost.
 void follow(models::LanguageModel& model, const models::ModelFacts& facts,
             const ParallelContext& ranks, const AroundStage& around_stage = {},
             const LoadAdapter& load_adapter = {});
 
-// Collective over all ranks: returns on how many ranks `failed` is true. Used after each rank has
-// tried to load an adapter, and as a barrier before heartbeats start. Law: an all-reduce of 8 bytes
+// Returns on how many ranks of the world `failed` is true. Used after all ranks have tried to load
+// an adapter, and as a barrier before heartbeats start. Collective. Law: an all-reduce of 8 bytes
 // over all ranks.
 int64_t count_failures(bool failed, const ParallelContext& ranks);
 

@@ -1,8 +1,11 @@
-// Detects a hung rank long before the timeout of the communication groups, which must allow for
-// long steps. The first rank sends heartbeats to all other ranks; a thread of each rank answers
-// them, even while a step runs. The first rank notices a rank that does not answer; the other ranks
-// notice that no heartbeat comes. Heartbeats use World::host_group(), whose messages wait for no
-// device.
+// Heartbeats between the ranks of an inference engine. They detect a hung rank long before the
+// timeout of the communication groups, which must allow for long steps. Used by EngineCore on the
+// first rank and by follow() on the other ranks.
+//
+// The first rank sends heartbeats to all other ranks. A separate thread of each of these ranks
+// answers, even while a step runs. The first rank detects that an answer is missing; the other
+// ranks detect that no heartbeat arrives. Heartbeats use World::host_group(), whose messages do not
+// wait for work on a device.
 #pragma once
 
 #include <chrono>
@@ -15,20 +18,20 @@
 namespace colossal::serve {
 
 struct HeartbeatOptions {
-  std::chrono::milliseconds interval{1000};
+  std::chrono::milliseconds interval{1000};  // time between heartbeats
   // A rank that does not answer a heartbeat within this time counts as lost; 0: no heartbeats.
   std::chrono::milliseconds timeout{10'000};
 
-  // How long the other ranks wait for the next heartbeat. Longer than `timeout`: if one rank hangs,
-  // the first rank waits `timeout` for that rank's answer before it sends the next heartbeat, and
-  // the remaining ranks must not take the first rank for hung meanwhile.
+  // Returns how long the other ranks wait for the next heartbeat before they consider the first
+  // rank hung. This is longer than `timeout`, because the first rank waits up to `timeout` for the
+  // answer of a hung rank before it sends the next heartbeat to the remaining ranks.
   std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 
-// Runs on the first rank: a thread sends heartbeats to all other ranks. If an answer is late,
-// aborts the world: its collectives throw CommError, which names the late rank. Law: per heartbeat
-// 8 bytes to each other rank and 8 bytes back. Its constructor is collective with that of
-// HeartbeatAnswers on the other ranks.
+// The first rank's side: a thread that sends heartbeats to all other ranks of the world. If an
+// answer is late, the thread aborts the world: all collectives then throw a CommError that names
+// the late rank. Law: per heartbeat, 8 bytes to each other rank and 8 bytes back. Construction is
+// collective: the other ranks construct HeartbeatAnswers.
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);
@@ -38,12 +41,12 @@ class Heartbeat {
 
  private:
   void run();
-  // Sends one heartbeat to every rank. Returns whether all ranks answered in time; aborts the world
-  // if not.
+  // Sends one heartbeat to each other rank. Returns whether all ranks answered in time; if not,
+  // aborts the world. is_last: tells the other ranks to expect no further heartbeat.
   bool ask(bool is_last);
 
   comm::World& world_;
-  comm::Group channel_;
+  comm::Group channel_;  // all ranks, for heartbeats only
   HeartbeatOptions options_;
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -51,8 +54,10 @@ class Heartbeat {
   std::thread thread_;
 };
 
-// Runs on the other ranks: a thread answers heartbeats until the last one, or until a rank is lost.
-// If no heartbeat comes for `patience`, aborts the world with an error that names the first rank.
+// The side of all ranks except the first: a thread that answers heartbeats until the last
+// heartbeat, or until a rank is lost. If no heartbeat arrives within `patience`
+// (HeartbeatOptions::patience()), the thread aborts the world with an error that names the first
+// rank.
 class HeartbeatAnswers {
  public:
   HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience);

@@ -1,5 +1,6 @@
-// A model for inference. Its weights are read from a Hugging Face folder into the tiers that store
-// them. Weights stored off the device are copied to it when they are used.
+// A model for inference, loaded from a Hugging Face folder. Weights may be stored in several tiers
+// (device, host, NVMe); weights stored off the device are copied to the device when they are used.
+// Used by `colossal generate`, `serve` and `evaluate`.
 #pragma once
 
 #include <filesystem>
@@ -19,69 +20,80 @@ namespace colossal::serve {
 struct InferenceOptions {
   at::ScalarType type = at::kFloat;  // dtype of weights and activations
   at::Device device = at::kCPU;
-  memory::Tiers tiers;     // tiers that store the parameters
-  int64_t table_rows = 0;  // most rows of a token table on this rank at once; 0: all
-  // If set, weights of linear layers are quantized while they are read, and so is the table of the
-  // head, to at least 8 bits. Other tables, norms and biases keep `type`. table_rows is then
-  // ignored: all rows are on the device.
+  memory::Tiers tiers;  // tiers that store the parameters
+  // Splits a token table (embedding or head) into parameters of at most this many rows, so that not
+  // all rows need to be on the device at once. 0: no split.
+  int64_t table_rows = 0;
+  // If set, weights of linear layers are quantized to this format while they are read. The head's
+  // table is quantized, too, but to int8 if the format is int4. Other tables, norms and biases have
+  // the dtype `type`. table_rows is then ignored.
   std::optional<ops::Quantization> quantization;
-  // Used only if `quantization` is nullopt. True: linear weights that the folder stores quantized
-  // stay so, in the folder's format, if linear layers can compute with that format. False: such
-  // weights are dequantized to `type`.
+  // For linear weights that the folder stores quantized, if `quantization` is nullopt. True: they
+  // keep the folder's format, if linear layers can compute with it. False: they are dequantized to
+  // `type`.
   bool as_stored = false;
-  // Weights stored off the device (host, NVMe) are moved in chunks of about this size; a larger
-  // tensor is a chunk by itself. The device holds at most window_bytes of chunks at once (two
-  // chunks if these are larger), and at most half as many bytes are being read from NVMe.
+  // Weights stored off the device (host, NVMe) are copied in chunks of about chunk_bytes; a larger
+  // tensor is a chunk of its own. At most window_bytes of these chunks are on the device at once
+  // (or two chunks, if two are larger), and at most window_bytes / 2 are being read from NVMe.
   int64_t chunk_bytes = int64_t{4} << 20;
   int64_t window_bytes = int64_t{24} << 20;
-  // Called while the weights are read, with the number of tensors read and of all tensors.
+  // Called while the weights are read, unless empty, with the numbers of parameters read and of all
+  // parameters of this rank.
   std::function<void(int64_t done, int64_t total)> progress = {};
   // How the ranks partition the model, over pp and tp. tp_sequence is off by default: with few
   // tokens per step, sharding activations over tokens gains little.
   Strategy strategy{.tp_sequence = false};
 };
 
+// A language model and its weights. Not thread-safe; see also load_adapter().
 class InferenceModel {
  public:
-  // Reads the weights piece by piece, so that host memory holds little besides the weights stored
-  // there. Throws ConfigError if the weights do not match the specification, or if weights are to
-  // be quantized and are not stored on the device; IoError for read errors.
+  // Loads the whole model on this rank. Reads the weights one piece after the other, so that host
+  // memory needs little room besides the weights that it stores. Throws ConfigError if the weights
+  // do not match the specification, or if weights are quantized and options.tiers stores parameters
+  // off the device; IoError for read errors.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
-  // Reads this rank's part of the model, which options.strategy partitions over the ranks of
-  // `world`. Collective. Throws ConfigError also if the strategy would split quantization groups
-  // between ranks.
+  // Loads this rank's part of the model, which options.strategy partitions over the ranks of
+  // `world`. `world` must outlive this object. Collective. Throws as the constructor above, and
+  // ConfigError if quantized weights do not fit the strategy: ranks would share a quantization
+  // group, or the strategy has a tensor mode other than 1d or zero = 3.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
                  comm::World& world);
   ~InferenceModel();
 
-  // The ranks that hold the model; null: this rank holds the whole model.
+  // Returns the ranks that hold the model; null if this rank is the only one. Valid as long as this
+  // object.
   const ParallelContext* ranks() const;
 
-  // The model. It runs one forward pass at a time, any number of times.
+  // Returns the model, which runs one forward pass at a time.
   models::LanguageModel& operator*() const;
 
-  // Reads this rank's part of a PEFT adapter from a folder to the device. The returned adapter may
-  // outlive this object. May be called while forward passes run on another thread, but not by two
-  // threads at once. Throws ConfigError if the folder has no adapter, or an adapter of another
-  // model; IoError for read errors and non-finite values.
+  // Reads this rank's part of a PEFT adapter from a folder to the device, to be used by single
+  // requests (Request::adapter). The returned adapter may outlive this object. May be called while
+  // forward passes run on another thread, but not by two threads at once. Throws ConfigError if the
+  // folder has no adapter, an adapter of another model, or an adapter that cannot be applied by
+  // request (e.g. of experts); IoError for read errors and non-finite values.
   std::shared_ptr<const nn::AdapterWeights> load_adapter(const std::filesystem::path& folder);
 
   at::ScalarType type() const;  // dtype of weights and activations
   at::Device device() const;
-  // Describes in words in which tiers the weights are stored, and how many bytes of them are on the
-  // device at once; empty if all weights are stored on the device.
+  // Returns a text for the user that says how many bytes of weights each tier stores, and how many
+  // of the offloaded bytes are on the device at once. Empty if all weights are stored on the
+  // device.
   std::string describe_offload() const;
 
-  // Bytes of all weights of this rank, over all tiers.
+  // Returns the bytes of all weights of this rank, over all tiers.
   int64_t weight_bytes() const;
-  // Whether any linear weights are quantized.
+  // Whether any weights of this rank are quantized.
   bool is_quantized() const;
 
  private:
   struct Parts;
 
+  // Implements the constructors.
   void open(const models::ModelSpecification& specification, const InferenceOptions& options,
             comm::World& world);
+  // Returns the order in which a forward pass uses the weights of `rank`, from a dry run.
   static memory::OrderOfStages record_order(const models::ModelSpecification& specification,
                                             const InferenceOptions& options, int rank);
 

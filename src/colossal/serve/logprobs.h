@@ -1,4 +1,5 @@
-// Log-probabilities of tokens, from logits before the sampling options are applied.
+// Computes what a request's log-probabilities report about one token of a text. Used by EngineCore,
+// for generated tokens and tokens of prompts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,9 +10,11 @@
 
 namespace colossal::serve {
 
-// Returns the token with its log-probability and rank, the `most_likely` most likely tokens with
-// their log-probabilities (of equal logits, the lower token first), and the entropy of the
-// distribution in nats. logits: [vocabulary], fp64, contiguous.
+// Returns `token` with all other fields of GeneratedToken set. `rank` is 1 + the number of tokens
+// with greater logits. `entropy` is that of the distribution, in nats. `top` has the `most_likely`
+// most likely tokens with their log-probabilities; of tokens with equal logits, the lower token
+// number comes first. logits: [vocabulary], fp64, contiguous; their softmax is the distribution.
+// Pass the model's logits, before sampling options are applied.
 GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t most_likely);
 
 }  // namespace colossal::serve

@@ -1,4 +1,6 @@
-// Reads generation defaults of a model from its Hugging Face folder.
+// Reads from a model's Hugging Face folder the defaults for inference: end tokens, sampling
+// options, pooling and dtype. Used by the command-line tools. All functions throw IoError if a file
+// exists and cannot be read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +15,10 @@
 
 namespace colossal::serve {
 
-// Returns the end-of-sequence tokens: "eos_token_id" (a number or a list) of
-// generation_config.json, else of config.json, else the tokenizer's end token. Throws ConfigError
-// if "eos_token_id" is neither a token number nor a list of token numbers.
+// Returns the tokens that end a generated text: "eos_token_id" (a number or a list) of
+// generation_config.json; without it, that of config.json; without both, the tokenizer's
+// end-of-text token. Throws ConfigError if "eos_token_id" is neither a token number nor a list of
+// token numbers.
 std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
                                 const text::Tokenizer& tokenizer);
 
@@ -24,13 +27,14 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
 // of SamplingOptions. Throws ConfigError if one of these fields is not a number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
-// Returns the pooling (mean or last) of sentence-transformers' 1_Pooling/config.json; Pooling::last
-// if there is no such file. Throws ConfigError for any other pooling.
+// Returns the pooling of an embedding model, from the file 1_Pooling/config.json that
+// sentence-transformers writes; Pooling::last if there is no such file. Throws ConfigError if the
+// file demands a pooling other than mean or last.
 Pooling default_pooling(const std::filesystem::path& folder);
 
-// Returns the dtype to compute in: "dtype" or "torch_dtype" of config.json, else the dtype of the
-// first floating-point weight in the folder; bf16 in place of fp16. Throws ConfigError for an
-// unsupported dtype.
+// Returns the dtype to compute in: "dtype" or "torch_dtype" of config.json if it is float32,
+// float64, bfloat16 or float16; else the dtype of the first floating-point weight in the folder;
+// fp32 if there is none. Returns bf16 in place of fp16.
 at::ScalarType compute_type(const std::filesystem::path& folder);
 
 }  // namespace colossal::serve

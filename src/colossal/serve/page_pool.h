@@ -1,5 +1,6 @@
-// Allocates pages of keys and values, counts the users of each page, and finds full pages by the
-// text prefix that they hold (prefix cache).
+// The pool of pages of a paged KV cache. Allocates pages and counts the users of each page. As a
+// prefix cache, finds full pages by the text prefix whose keys and values they hold. Handles page
+// numbers only; nn::PagedKeyValueStore has the memory. Used by Scheduler.
 #pragma once
 
 #include <cstdint>
@@ -12,45 +13,54 @@
 
 namespace colossal::serve {
 
+// A user of a page is a sequence that has the page. A cached page is a full page that find() can
+// find, whether it has users or not. Not thread-safe.
 class PagePool {
  public:
-  // Identifies a prefix of a text that fills whole pages; 0: the empty prefix.
+  // A number that identifies a prefix of a text, i.e. all tokens from the text's beginning to the
+  // end of a full page, and the salt. 0: the empty prefix.
   using Prefix = uint64_t;
 
   // A cached page.
   struct KeptPage {
     int64_t page = 0;
-    Prefix prefix = 0;  // the prefix that ends with this page
+    Prefix prefix = 0;  // the prefix whose last tokens are in this page
   };
 
+  // pages: total number of pages; they are numbered from 0.
   explicit PagePool(int64_t pages);
 
   int64_t size() const { return std::ssize(pages_); }
-  // Number of pages that take() can return: pages without users.
+  // Returns the number of pages without users, cached or not: as many pages can take() return.
   int64_t available() const { return std::ssize(free_) + std::ssize(idle_); }
+  // Returns the number of pages with users.
   int64_t in_use() const { return size() - available(); }
 
-  // Returns a page with one user and undefined contents. If there is no other page without users,
-  // evicts the cached page that has been without users for longest. Requires available() > 0.
+  // Allocates a page for one user; the contents are undefined. If all pages without users are
+  // cached, evicts the one that has been without users for longest. Throws InternalError if
+  // available() is 0.
   int64_t take();
-  // share() adds a user to a page that has users or is cached; release() removes one. A cached page
-  // without users keeps its contents until take() evicts it.
+  // Adds a user to a page. Throws InternalError if the page has no users and is not cached.
   void share(int64_t page);
+  // Removes a user from a page. A cached page without users stays cached until take() evicts it.
+  // Throws InternalError if the page has no users.
   void release(int64_t page);
 
-  // Returns the cached page that holds `tokens` after the prefix `before`; nullopt if there is
-  // none. Does not add a user. Texts with different salts never share pages.
+  // Returns the cached page that holds keys and values of `tokens`, a full page of tokens that
+  // follow the prefix `before`; nullopt if there is none. Does not add a user. salt:
+  // Sequence::salt; a page that was cached with a different salt is not found.
   std::optional<KeptPage> find(Prefix before, const std::string& salt,
                                std::span<const int32_t> tokens) const;
-  // Caches a page in use, which holds `tokens` after the prefix `before`, unless another page is
-  // cached for the same prefix and tokens. Returns the number of the prefix that ends with
-  // `tokens`, which is the same for both pages.
+  // Caches a page in use that holds keys and values of `tokens`, a full page of tokens that follow
+  // the prefix `before`. Returns the prefix that ends with `tokens`. If a page is already cached
+  // for these arguments, does not cache `page`, and returns the prefix of the cached page.
   Prefix keep(int64_t page, Prefix before, const std::string& salt,
               std::span<const int32_t> tokens);
 
  private:
-  // Holds the tokens themselves, so that texts with equal hashes are not confused. Prefixes of
-  // different salts have different numbers, so only the key of a first page needs the salt.
+  // Identifies a cached page. Has the tokens themselves and not only their hash, so that texts with
+  // equal hashes are not confused. salt: set only for the first page of a text (before = 0); for
+  // later pages, `before` already depends on the salt.
   struct Key {
     Prefix before;
     std::string salt;
@@ -62,18 +72,18 @@ class PagePool {
   };
   struct Page {
     int64_t users = 0;
-    const Key* key = nullptr;  // its key in kept_; null: not cached
-    std::list<int64_t>::iterator place_in_idle{};
+    const Key* key = nullptr;                      // the page's key in kept_; null: not cached
+    std::list<int64_t>::iterator place_in_idle{};  // set if the page is in idle_
   };
 
   static Key make_key(Prefix before, const std::string& salt, std::span<const int32_t> tokens);
-  void forget(int64_t page);
+  void forget(int64_t page);  // evicts a cached page without users
 
   std::vector<Page> pages_;
   std::vector<int64_t> free_;  // pages without users that are not cached
   std::list<int64_t> idle_;    // cached pages without users, longest unused first
-  std::unordered_map<Key, KeptPage, KeyHash> kept_;
-  Prefix last_prefix_ = 0;
+  std::unordered_map<Key, KeptPage, KeyHash> kept_;  // all cached pages
+  Prefix last_prefix_ = 0;                           // greatest prefix number used so far
 };
 
 }  // namespace colossal::serve

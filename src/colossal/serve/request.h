@@ -1,4 +1,5 @@
-// Requests to the engine, and their results.
+// A request to the inference engine (engine.h): the prompt, options, and the callbacks through
+// which its results arrive.
 #pragma once
 
 #include <cstdint>
@@ -14,120 +15,150 @@
 
 namespace colossal::serve {
 
-// Natural logarithm of a token's probability by the model's logits, before sampling options apply.
-// Request::logprobs_temperature divides the logits of generated tokens.
+// A token and the natural logarithm of its probability. All log-probabilities and entropies that a
+// request reports are those of the softmax of the model's logits, before sampling options and
+// constraints are applied. The logits of generated tokens are first divided by
+// Request::logprobs_temperature.
 struct TokenLogprob {
   int32_t token = 0;
   double logprob = 0;
 };
 
+// A generated token, or a token of the prompt (on_prompt). The fields after `token` are set only if
+// log-probabilities are requested (Request::logprobs, Request::prompt_logprobs).
 struct GeneratedToken {
   int32_t token = 0;
-  double logprob = 0;               // if log-probabilities are requested
-  double entropy = 0;               // likewise; in nats, of the distribution over all tokens
-  int64_t rank = 0;                 // likewise; 1 for the most likely token
-  std::vector<TokenLogprob> top{};  // the most likely tokens, most likely first
+  double logprob = 0;
+  double entropy = 0;  // of the distribution over all tokens at this position, in nats
+  int64_t rank = 0;    // 1 + number of tokens with greater logits
+  // The most likely tokens at this position, most likely first, as many as requested.
+  std::vector<TokenLogprob> top{};
 };
 
+// Why a request ended.
 enum class FinishReason {
-  stop,       // an end token, a finished constraint, or on_token returned false
-  length,     // max_new_tokens or EngineOptions::max_model_len reached
+  // The text ended: an end token, a finished constraint, on_token returned false, in beam search a
+  // text that ends_beam accepted, or an embedding that is complete.
+  stop,
+  // The text has max_new_tokens tokens, or as many as EngineOptions::max_model_len and the model
+  // allow.
+  length,
   cancelled,  // by Engine::cancel() or ~Engine()
   failed      // an error; on_finish receives the message
 };
 
+// Tokens and time of a request; passed to on_finish.
 struct Usage {
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;      // prompt tokens found in the prefix cache
-  int64_t completion_tokens = 0;  // generated tokens, without the end token
-  double queue_seconds = 0;       // from submit() to the first step that works on the request
-  double prefill_seconds = 0;     // from the first step to the first token
-  double decode_seconds = 0;      // from the first token to the end
+  int64_t cached_tokens = 0;  // prompt tokens found in the prefix cache
+  // Generated tokens, without the end token; in beam search, those of the best text.
+  int64_t completion_tokens = 0;
+  double queue_seconds = 0;    // from submit() to the first step that works on the request
+  double prefill_seconds = 0;  // from that step to the first token
+  double decode_seconds = 0;   // from the first token to on_finish
 };
 
-// Restricts each next token by the text generated so far (a grammar, a schema). Called on the
-// engine's thread.
+// Restricts which tokens may be generated next, depending on the text generated so far, e.g. by a
+// grammar or a JSON schema. An object has the state of one text. Called on the engine's thread.
 class LogitsConstraint {
  public:
   virtual ~LogitsConstraint() = default;
-  // Sets the logits of forbidden tokens to -infinity. logits: [vocabulary], fp64, contiguous,
-  // changed in place.
+  // Sets the logits of tokens that may not come next to -infinity, in place. logits: [vocabulary],
+  // fp64, contiguous; in beam search, log-probabilities in place of logits.
   virtual void apply(at::Tensor& logits) = 0;
-  // Advances the constraint by the chosen token. Not called for end tokens.
+  // Advances the state by the token that was generated. Not called for end tokens.
   virtual void accept(int32_t token) = 0;
   // Whether the text is complete; the request then ends with `stop`.
   virtual bool finished() const { return false; }
-  // Returns an independent copy in the same state, e.g. for a forked beam.
+  // Returns an independent copy with equal state, e.g. for a draft or a beam that is forked.
   virtual std::shared_ptr<LogitsConstraint> clone() const = 0;
 };
 
 // How the final hidden states of a prompt's tokens become one embedding.
 enum class Pooling {
-  none,  // no embedding
-  last,  // state of the last token
-  // mean of the states of all tokens
-  mean
+  none,  // no embedding is computed
+  last,  // the embedding is the state of the last token
+  mean   // the embedding is the mean of the states of all tokens
 };
 
 // Decides when beam search ends although its beams could still be extended.
 enum class EarlyStopping {
-  // when `width` texts are found and no beam, if it ended at its current length, would score better
-  // than the worst of these texts
+  // When `width` texts are complete and no current beam, scored at its current length, is better
+  // than the worst of these texts.
   by_length,
-  at_width,  // when `width` texts are found
-  never      // as by_length, but if length_penalty > 0, beams are scored at the greatest length
+  // When `width` texts are complete.
+  at_width,
+  // As by_length, but if length_penalty > 0, the score of a beam is its sum of log-probabilities
+  // divided by (greatest length)^length_penalty: the best score that it could still reach.
+  never
 };
 
+// Options of a beam search (beam_search.h).
 struct BeamSearchOptions {
-  int64_t width = 1;          // number of beams; 1: no beam search
-  double length_penalty = 1;  // score of a text = sum of log-probabilities / length^length_penalty
+  int64_t width = 1;  // number of beams and of returned texts; 1: no beam search
+  // The score of a text is its sum of log-probabilities / length^length_penalty. length: number of
+  // generated tokens, the end token included.
+  double length_penalty = 1;
   EarlyStopping early_stopping = EarlyStopping::by_length;
 };
 
 // A complete text found by beam search.
 struct BeamText {
   std::vector<GeneratedToken> tokens{};  // without the end token
-  double score = 0;                      // see BeamSearchOptions; the end token counts
+  double score = 0;                      // see BeamSearchOptions::length_penalty
   FinishReason reason = FinishReason::stop;
 };
 
 struct Request {
-  std::vector<int32_t> prompt{};
+  std::vector<int32_t> prompt{};  // token numbers, at least one
   SamplingOptions sampling{};
-  int64_t max_new_tokens = 16;        // 0: prefill only, for on_prompt or on_embedding
-  std::vector<int32_t> end_tokens{};  // end the text with `stop`; not passed to on_token
-  // Requests log-probabilities of each generated token and, at its position, of this many most
-  // likely tokens; -1: none.
+  // Most tokens to generate; 0: only the prompt is computed, for on_prompt or on_embedding.
+  int64_t max_new_tokens = 16;
+  // Each of these tokens ends the text (FinishReason::stop) and is not part of it.
+  std::vector<int32_t> end_tokens{};
+  // Number of most likely tokens whose log-probabilities are reported at each generated token
+  // (GeneratedToken::top). 0: only the generated token's own log-probability; -1: no
+  // log-probabilities.
   int64_t logprobs = -1;
   // Divides the logits from which log-probabilities of generated tokens are computed.
   double logprobs_temperature = 1;
-  int64_t prompt_logprobs = -1;  // as `logprobs`, for the tokens of the prompt; passed to on_prompt
-  Pooling pooling = Pooling::none;  // result passed to on_embedding; requires max_new_tokens = 0
-  // If width > 1, beam search in place of sampling. `sampling` must then have temperature 0 or 1
-  // and the default top_k, top_p, min_p and typical_p.
+  // The same for the tokens of the prompt, reported to on_prompt: number of most likely tokens at
+  // each position; 0: only the prompt's token; -1: none.
+  int64_t prompt_logprobs = -1;
+  // If not `none`, an embedding of the prompt is computed and passed to on_embedding. Requires
+  // max_new_tokens = 0.
+  Pooling pooling = Pooling::none;
+  // If beams.width > 1, the texts are found by beam search instead of sampling. `sampling` must
+  // then have temperature 0 or 1 and the default top_k, top_p, min_p and typical_p; its masks,
+  // biases and penalties apply.
   BeamSearchOptions beams{};
-  int priority = 0;  // lower values are scheduled first; equal values in order of arrival
-  // The adapter to apply; null: none. Keys and values are shared only between requests with the
-  // same adapter.
+  // Requests with lower values are scheduled first; requests with equal values in order of arrival.
+  int priority = 0;
+  // The adapter to apply; null: none. Requests with different adapters share no pages of the prefix
+  // cache.
   std::shared_ptr<const nn::AdapterWeights> adapter{};
-  std::string cache_salt{};  // only requests with equal salts share keys and values
+  // Only requests with equal salts share pages of the prefix cache. A secret salt prevents that
+  // others can find out, from response times, which prompts are cached.
+  std::string cache_salt{};
   std::shared_ptr<LogitsConstraint> constraint{};  // null: no constraint
 
-  // The callbacks below are called on the engine's thread. They must not block; of the engine's
-  // functions, they may call only submit() and cancel(). If a callback throws, the request ends
-  // with `failed`.
+  // The callbacks below may be empty. They are called on the engine's thread, so they must not
+  // block. Of the engine's functions, they may call only submit() and cancel(). If a callback
+  // throws, the request ends with `failed`; if on_finish throws, the exception is only logged.
 
-  // Called once, before the first token, if prompt_logprobs >= 0: one entry for each token of the
-  // prompt, nullopt for the first.
+  // Called once, before the first generated token, if prompt_logprobs >= 0. The argument has one
+  // element for each token of the prompt; the first is nullopt, because nothing predicts the first
+  // token.
   std::function<void(const std::vector<std::optional<GeneratedToken>>&)> on_prompt{};
-  // Called once, with the embedding [hidden], if pooling is not `none`.
+  // Called once, with the embedding (as many numbers as the hidden size), if pooling is not `none`.
   std::function<void(const std::vector<double>&)> on_embedding{};
-  // Called for each generated token except end tokens; a false result ends the request with `stop`.
-  // Not called in beam search.
+  // Called for each generated token except end tokens. If it returns false, the request ends with
+  // `stop`. Not called in beam search.
   std::function<bool(const GeneratedToken&)> on_token{};
-  // In beam search: returns whether a text with these generated tokens is complete.
+  // In beam search: returns whether the text with these generated tokens is complete, e.g. because
+  // of a stop string; see ends_beam_at() (stop_strings.h).
   std::function<bool(std::span<const int32_t>)> ends_beam{};
-  // In beam search: called once with the complete texts, best first, at most `width`.
+  // In beam search: called once with the complete texts, best first, at most beams.width.
   std::function<void(const std::vector<BeamText>&)> on_beams{};
   // Called exactly once, after all other callbacks. `error` is empty unless the reason is `failed`.
   std::function<void(FinishReason, const Usage&, const std::string& error)> on_finish{};

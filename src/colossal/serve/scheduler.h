@@ -1,14 +1,22 @@
-// Decides which tokens of which sequences a step computes, and allocates their pages.
+// The scheduler of the inference engine: decides which tokens of which sequences a step (one
+// forward pass) computes, and allocates pages of the KV cache for them. Used by EngineCore. A
+// running sequence has pages and takes part in steps; a waiting sequence has no pages.
 //
-// Order within a step: sequences in the decode phase (one token each), then chunks of running
-// sequences in prefill, then waiting sequences, until the step's tokens or the pages are used up;
-// within each of these three, by priority and arrival. If a running sequence needs a page and none
-// is free, the last running sequence that is in no step in flight is preempted: it releases its
-// pages and waits again, at its place in the order. Later its keys and values are recomputed,
-// except in pages that the prefix cache still has.
+// A step takes sequences in this order: first, running sequences in the decode phase, with one
+// token and draft tokens each; then running sequences in the prefill phase, with a chunk of the
+// prompt each; then waiting sequences, which thereby start to run. Within each of the three,
+// sequences are ordered by priority, then by arrival. The step is full when it has max_batch_tokens
+// tokens, or no pages are left.
 //
-// A request with beam search counts as `width` sequences once it has started, and its beams run
-// whenever there are pages. A beam that waits for the logits of other beams is not scheduled.
+// If a running sequence needs a page and none is free, the scheduler preempts the running sequence
+// that is last by priority and arrival among the sequences that are in no step in flight. Sequences
+// before the sequence that needs the page are not preempted. The preempted sequence releases its
+// pages and waits again. When it runs again, its keys and values are recomputed, except in pages
+// that are still in the prefix cache.
+//
+// A request with beam search has one sequence per beam. Once it has started, it counts as `width`
+// (BeamSearchOptions) sequences against max_num_seqs; a preempted beam runs again as soon as there
+// are pages. A beam that waits for the logits of other beams (Sequence::waits) is not scheduled.
 #pragma once
 
 #include <cstdint>
@@ -22,108 +30,133 @@
 
 namespace colossal::serve {
 
+// See also EngineOptions (engine.h), from which most options come.
 struct SchedulerOptions {
-  int64_t page_size = 16;
-  int64_t max_num_seqs = 64;
-  int64_t max_batch_tokens = 512;
-  // most tokens per chunk if prompt log-probabilities are requested
+  int64_t page_size = 16;          // tokens per page
+  int64_t max_num_seqs = 64;       // most running sequences
+  int64_t max_batch_tokens = 512;  // most tokens of a step
+  // Most tokens of a prompt's chunk if log-probabilities of the prompt are requested.
   int64_t max_scored_tokens = 512;
-  bool prefix_cache = true;
-  // Most steps in flight. A step takes at most its share of the sequences (their number divided by
-  // max_steps_in_flight, rounded up), so that work is left for the other steps.
+  bool prefix_cache = true;  // whether sequences with equal prefixes share pages
+  // Most steps in flight, i.e. scheduled while results of earlier steps are missing. A step takes
+  // at most (number of sequences) / max_steps_in_flight sequences, rounded up, so that sequences
+  // are left for the other steps.
   int64_t max_steps_in_flight = 1;
 };
 
+// Owns all sequences that have not ended. Not thread-safe.
 class Scheduler {
  public:
-  // Tokens [begin, begin + count) of a sequence, of which the last `drafts` are draft tokens.
+  // What a step computes of one sequence: tokens [begin, begin + count), of which the last `drafts`
+  // are draft tokens.
   struct Work {
     Sequence* sequence = nullptr;
-    int64_t begin = 0;
-    int64_t count = 0;
-    int64_t drafts = 0;
+    int64_t begin = 0;   // position in the sequence
+    int64_t count = 0;   // number of tokens, draft tokens included
+    int64_t drafts = 0;  // number of draft tokens
 
+    // Whether it computes a single token, apart from draft tokens, as in the decode phase.
     bool generates() const { return count - drafts == 1; }
   };
 
-  // pages: total number of pages. copy_page(from, to): called when the keys and values of a page
-  // must be copied before the next step.
+  // pages: total number of pages. copy_page(from, to): called when the contents of page `from` must
+  // be copied to page `to` before the next step.
   Scheduler(const SchedulerOptions& options, int64_t pages,
             std::function<void(int64_t, int64_t)> copy_page);
 
-  void add(std::unique_ptr<Sequence> sequence);
-  // Returns the running sequences from which the next step may generate, in order: each has one
-  // token to compute.
+  void add(std::unique_ptr<Sequence> sequence);  // adds a waiting sequence
+  // Returns the running sequences in the decode phase that the next step may compute, in order of
+  // priority and arrival. Each has one token to compute and can have draft tokens.
   std::vector<Sequence*> generating() const;
-  // Whether another step could have work.
+  // Whether another step could compute something: a running sequence has tokens that no step in
+  // flight computes, or a waiting sequence may start to run.
   bool has_more();
-  // Reserves pages for draft tokens of a sequence from generating(), but leaves one free page for
-  // each running sequence. Returns how many draft tokens have room, at most `most`.
+  // Allocates pages for up to `most` draft tokens of a sequence that generating() returned, but
+  // leaves one free page for each running sequence. Returns the number of draft tokens for which
+  // the sequence now has pages.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
-  // Returns the work of a step, sequences in the decode phase first. Within the decode phase, and
-  // within prefill, sequences with the same adapter are adjacent. Several steps in flight may each
-  // have a chunk of the same prompt. Increments Sequence::steps; while that is above 0, the
-  // sequence is not preempted. Returns an empty list if steps in flight compute all there is to
-  // compute, or hold all pages.
+  // Returns the work of the next step: first all elements with Work::generates(), then the other
+  // elements; within both, elements with the same adapter are adjacent. Empty if there are no
+  // tokens to compute that steps in flight do not compute, or if no pages are free. Several steps
+  // in flight may have chunks of the same prompt. Increments Sequence::steps of each sequence of
+  // the step; the caller decrements it when the step is over. While it is above 0, the sequence is
+  // not preempted.
   std::vector<Work> schedule();
-  // Call with each work of a step whose results have arrived, if its sequence has not ended: the
-  // keys and values of its tokens, except draft tokens, are now in the pages.
+  // To be called for each element of schedule()'s result when the results of that step have
+  // arrived, unless the sequence has ended. Records that the keys and values of the element's
+  // tokens, except draft tokens, are in the pages, and caches pages that are full.
   void finish(const Work& work);
-  // Call when the first draft token of a sequence was accepted and appended to its tokens: the
-  // draft token's keys and values are in the pages.
+  // To be called each time a draft token was accepted and appended to Sequence::tokens. Records
+  // that the keys and values of that token are in the pages.
   void accept_draft(Sequence& sequence);
+  // Whether a running or waiting sequence has this id.
   bool has(uint64_t id) const;
-  // Adds a beam with a copy of the text of `from`, and returns it. The two share their full pages.
-  // A partly filled last page is copied, or computed again if no page is free.
+  // Adds a copy of the sequence `from` as a new beam of its request and returns the copy. beam:
+  // Sequence::beam of the copy. The two sequences share their full pages. A partly filled last page
+  // is copied; if no page is free for that, the copy's tokens in it are computed again.
   Sequence& fork(const Sequence& from, int64_t beam);
   // Remove a sequence, release its pages and return it; null if there is no such sequence. All
-  // beams of a request have its id, so remove(id) removes one of them at each call.
+  // beams of a request have the id of the request; remove(id) removes one beam per call.
   std::unique_ptr<Sequence> remove(uint64_t id);
   std::unique_ptr<Sequence> remove(const Sequence& sequence);
-  std::vector<uint64_t> ids() const;  // of all running and waiting sequences
+  // Returns the ids of all running and waiting sequences, once per beam.
+  std::vector<uint64_t> ids() const;
 
   bool empty() const { return running_.empty() && waiting_.empty(); }
+  // Return the numbers of running and of waiting sequences.
   int64_t running() const { return std::ssize(running_); }
   int64_t waiting() const { return std::ssize(waiting_); }
   const PagePool& pages() const { return pages_; }
+  // Counters, as in EngineStatistics.
   int64_t preemptions() const { return preemptions_; }
   int64_t prefix_queries() const { return prefix_queries_; }
   int64_t prefix_hits() const { return prefix_hits_; }
 
  private:
+  // Keys: Sequence::order().
   using Sequences = std::map<Sequence::Order, std::unique_ptr<Sequence>>;
-  using Works = std::map<Sequence::Order, Work>;  // key: Sequence::order()
+  using Works = std::map<Sequence::Order, Work>;
 
-  int64_t pages_for(int64_t tokens) const;
-  // Gives a sequence pages for its first `tokens` tokens; false if there are too few free pages.
+  int64_t pages_for(int64_t tokens) const;  // returns how many pages `tokens` tokens fill
+  // Allocates the pages that a sequence lacks for its first `tokens` tokens. Returns false, and
+  // allocates none, if too few pages are free.
   bool reserve(Sequence& sequence, int64_t tokens);
+  // Releases all pages of a sequence, so that its tokens have to be computed again.
   void release(Sequence& sequence);
+  // Removes the sequence at `found`, releases its pages and returns it.
   std::unique_ptr<Sequence> take_out(Sequences& sequences, Sequences::iterator found);
+  // Makes a running sequence wait, and removes it from `works`.
   void preempt(Sequence& sequence, Works& works);
-  // Returns the most sequences that a step may take.
+  // Returns the most sequences of a step; see SchedulerOptions::max_steps_in_flight.
   size_t share_of_step() const;
-  // Schedules the next tokens of a running sequence, at most `budget`, and subtracts them from
-  // `budget`.
+  // Adds to `works` the next tokens of a running sequence, at most `budget`, and subtracts their
+  // number from `budget`. Preempts other sequences if pages are missing.
   void continue_running(Sequence& sequence, int64_t& budget, Works& works);
   // Returns the first waiting sequence that may start running now; waiting_.end() if there is none.
   Sequences::iterator next_to_admit();
-  // Makes a waiting sequence run and schedules its first chunk; false if there are too few pages.
+  // Makes a waiting sequence run and adds its first chunk to `works`. Returns false, and leaves the
+  // sequence waiting, if too few pages are free.
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
-  // Returns the last running sequence, possibly `sequence` itself, that may be preempted for pages
-  // of `sequence`; null if all sequences from `sequence` on have steps in flight.
+  // Returns the last running sequence that is in no step in flight and not before `sequence` in the
+  // order (it may be `sequence` itself). It may be preempted so that `sequence` gets its pages.
+  // Null if there is none.
   Sequence* preemption_victim(const Sequence& sequence) const;
-  // Returns how many of the max_num_seqs slots are in use; a started beam search uses `width`
-  // slots.
+  // Returns how many of max_num_seqs sequences run; a request with beam search that has started
+  // counts as `width`.
   int64_t slots_in_use() const;
+  // Caches the sequence's pages that have become full (PagePool::keep()).
   void keep_full_pages(Sequence& sequence);
+  // Gives a waiting sequence the cached pages that hold the beginning of its text.
   void find_prefix(Sequence& sequence);
-  // Called when the prefix cache holds the sequence's whole text. The last token must be computed
-  // again for its logits. Because other sequences may share the last page, the sequence gets a copy
-  // of it.
+  // Called when find_prefix() has found pages for the whole text. The last token must be computed
+  // again for its logits, which writes to the last page. Because other sequences may share that
+  // page, replaces it by a copy.
   void own_last_page(Sequence& sequence);
-  // Called for a fork: replaces a partly filled last page by a copy, because the fork's next token
-  // is written to it.
+  // Called for a forked sequence: replaces a partly filled last page by a copy, because the next
+  // token of the forked sequence will be written to it.
   void own_open_page(Sequence& sequence);
+  // Returns how many tokens of a sequence a step computes next, draft tokens included, at most
+  // `budget`.
   int64_t chunk_of(const Sequence& sequence, int64_t budget) const;
 
   SchedulerOptions options_;

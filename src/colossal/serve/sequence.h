@@ -1,4 +1,5 @@
-// The engine's state of a request; in beam search, of one beam of a request.
+// The inference engine's state of a request; in beam search, of one beam of a request. Scheduler
+// owns the sequences; EngineCore and the drafters read and change them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,19 +19,20 @@
 
 namespace colossal::serve {
 
-// Adapts the number of draft tokens of a sequence to how many of its last draft tokens were
-// accepted. Affects speed only, never the generated text.
+// Chooses how many tokens to draft for a sequence: more after drafts that were accepted, fewer
+// after drafts that were rejected. Affects speed only, never the generated text.
 class DraftLength {
  public:
-  // Returns how many tokens to draft for the next step, at most `most`.
+  // Returns how many tokens to draft for the next step, at most `most`. The first call returns
+  // `most`.
   int64_t next(int64_t most) {
     if (length_ < 0) length_ = most;
     if (length_ == 0 && --pause_ <= 0) length_ = 1;
     return std::min(length_, most);
   }
-  // Called after a step that verified `checked` draft tokens and accepted `right` of them. Sets the
-  // length to 2 * checked if all were accepted, to checked / 2 if none was. If the length becomes
-  // 0, next() returns 0 until its kPause-th call.
+  // Call after a step that verified `checked` draft tokens and accepted `right` of them. The next
+  // length is 2 * checked if all were accepted, checked / 2 if none was accepted, else unchanged.
+  // If it becomes 0, the next kPause - 1 calls of next() return 0; the call after these returns 1.
   void learn(int64_t checked, int64_t right) {
     if (checked == 0) return;
     if (right == checked) length_ = 2 * checked;
@@ -49,58 +51,70 @@ struct BeamGroup;
 struct Sequence {
   using Clock = std::chrono::steady_clock;
 
-  uint64_t id = 0;  // in order of arrival
+  uint64_t id = 0;  // id of the request (RequestId), in order of arrival
   Request request{};
-  std::string salt{};             // only sequences with equal salts share pages
+  // Only sequences with equal salts share pages. Depends on Request::cache_salt, the adapter, and
+  // whatever else changes keys and values.
+  std::string salt{};
   std::vector<int32_t> tokens{};  // the prompt, then the generated tokens
 
-  std::vector<int32_t> drafts{};  // draft tokens after `tokens`
+  std::vector<int32_t> drafts{};  // draft tokens that follow `tokens`, not yet verified
   DraftLength draft_length{};
-  int64_t drafted = 0;  // leading tokens, drafts included, that the draft model has read
-  // For HeadDrafter. states: the model's final hidden states [tokens, hidden] of the tokens from
-  // states_begin on that the last step computed. expected_state: the last predicted hidden state,
-  // [hidden].
+  // For ModelDrafter: number of leading tokens, drafts included, whose keys and values the draft
+  // model has computed.
+  int64_t drafted = 0;
+  // For HeadDrafter. states: the model's final hidden states [tokens, hidden] of the tokens that
+  // the last step computed; row 0 is that of the token at position states_begin. expected_state:
+  // the hidden state [hidden] that the head predicted last.
   at::Tensor states{}, expected_state{};
   int64_t states_begin = 0;
 
   int64_t computed = 0;          // number of leading tokens whose keys and values are in `pages`
-  std::vector<int64_t> pages{};  // page numbers, in order of positions
-  std::vector<PagePool::Prefix> kept{};  // prefix cache entries of the leading full pages
+  std::vector<int64_t> pages{};  // page numbers; page i has positions from i * page_size on
+  // For each leading full page: the prefix that ends with it (PagePool::keep()).
+  std::vector<PagePool::Prefix> kept{};
 
-  // In beam search: the group that this beam belongs to (null otherwise) and the beam's number in
-  // it. `waits`: the logits of this beam have arrived, and those of another beam of the group have
-  // not.
+  // In beam search: all beams of the request; null without beam search. beam: number of this beam,
+  // unique within the request. waits: this beam's logits have arrived, and it waits for the logits
+  // of the request's other beams.
   std::shared_ptr<BeamGroup> group{};
   int64_t beam = 0;
   bool waits = false;
   // steps: number of steps in flight that compute tokens of this sequence. tokens_in_flight: number
-  // of tokens after `computed` that these steps compute, draft tokens not counted.
+  // of tokens that these steps compute, draft tokens not counted; they follow the first `computed`
+  // tokens.
   int64_t steps = 0;
   int64_t tokens_in_flight = 0;
-  bool has_ended = false;  // ended; kept only for the steps in flight
+  // The request has ended; the object exists only until the steps in flight are over.
+  bool has_ended = false;
 
+  // Log-probabilities of the prompt's tokens computed so far, to be passed to on_prompt.
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
-  // [hidden]: sum over the final hidden states of the first num_pooled tokens (Pooling::mean), or
-  // the last token's state
+  // For an embedding: [hidden], the sum of the final hidden states of the first num_pooled tokens
+  // (Pooling::mean), or the last token's state (Pooling::last).
   std::vector<double> pooled{};
   int64_t num_pooled = 0;
-  bool prompt_done = false;  // the first logits have arrived
+  bool prompt_done = false;  // the results of the prompt's last token have arrived
 
   Usage usage{};
+  // Times of submit(), of the first step, and of the arrival of the first logits.
   Clock::time_point submitted{}, started{}, first_token{};
-  bool has_started = false;
+  bool has_started = false;  // a step has included this sequence; `started` is set
 
-  int64_t size() const { return std::ssize(tokens); }
+  int64_t size() const { return std::ssize(tokens); }  // tokens, without drafts
   int64_t prompt_size() const { return std::ssize(request.prompt); }
+  // Returns the prefix that ends with the last page in `kept`.
   PagePool::Prefix prefix() const { return kept.empty() ? 0 : kept.back(); }
   // Number of tokens whose keys and values are not computed yet.
   int64_t pending() const { return size() - computed; }
-  // Whether computing one token gives the next token's logits.
+  // Whether the sequence is in the decode phase: one token is to be computed, whose logits predict
+  // the next token.
   bool generates() const { return pending() == 1 && !waits; }
   // Number of pending tokens that no step in flight computes.
   int64_t remaining() const { return pending() - tokens_in_flight; }
-  // Whether another step may compute tokens of this sequence.
+  // Whether the next step may compute tokens of this sequence.
   bool is_schedulable() const { return !waits && remaining() > 0; }
+  // Returns the tokens after the prompt.
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
   }
@@ -110,9 +124,11 @@ struct Sequence {
     return wants_prompt_logprobs() || request.pooling == Pooling::mean;
   }
 
+  // Returns AdapterWeights::number; 0 without an adapter.
   uint64_t adapter_number() const { return request.adapter ? request.adapter->number : 0; }
 
-  // Sequences are scheduled in ascending order and preempted in descending order.
+  // Sequences are scheduled in ascending order and preempted in descending order of (priority, id,
+  // beam).
   using Order = std::tuple<int, uint64_t, int64_t>;
   Order order() const { return {request.priority, id, beam}; }
 };

@@ -1,4 +1,5 @@
-// Runs a rank's pipeline stages in forward passes, and sends activations between ranks.
+// Pipeline parallelism for forward passes without gradients: runs a rank's pipeline stages, and
+// sends activations between ranks. Used by ForwardPass and evaluate().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,27 +11,33 @@
 
 namespace colossal::serve {
 
-// Computes one stage. x: output of the stage before; undefined for the first stage. Returns the
-// input of the next stage.
+// A function that computes one stage and returns its output, which the last stage may leave
+// undefined. stage: number of the stage in the model, from 0. x: output of the previous stage;
+// undefined for stage 0.
 using RunStage = std::function<at::Tensor(int stage, const at::Tensor& x)>;
 
+// Runs the stages of this rank; construct one object for all forward passes of a model.
 class Stages {
  public:
-  // ranks: null if this rank holds the only stage.
+  // ranks: the ranks that hold the model; must outlive this object. Null: this rank holds the whole
+  // model, which is stage 0.
   explicit Stages(const ParallelContext* ranks) : ranks_(ranks) {}
 
-  // Runs this rank's stages of one forward pass, in order. Waits until the activation of the
-  // previous pass has been sent, but not until the next rank has received the activation of this
-  // pass. Law: at each border between two ranks 32 bytes and the activation.
+  // Runs this rank's stages of one forward pass, in order; receives the activation before a stage,
+  // and sends the output of a stage, if the neighbouring stage is on another rank. Sending is
+  // asynchronous: run() returns before the next rank has received the last output. Law: at each
+  // border between stages on different ranks, 32 bytes and the activation.
   void run(const RunStage& run);
 
  private:
   const ParallelContext* ranks_;
-  comm::Work sent_;  // activation sent in the previous pass
+  comm::Work sent_;  // the last activation sent; the next is sent only after this has completed
 };
 
-// Send and receive an activation of any dtype and at most 3 dims. to, from: ranks in the group.
-// send_activation() is asynchronous. Law: 32 bytes and the activation.
+// Send and receive an activation of any dtype and at most 3 dims; the receiver need not know dtype
+// and shape. to, from: rank numbers within `group`. send_activation() is asynchronous; x must not
+// be changed until the returned work is done. receive_activation() returns a tensor on
+// group.device(). Law: 32 bytes and the activation.
 comm::Work send_activation(const at::Tensor& x, int to, const comm::Group& group);
 at::Tensor receive_activation(int from, const comm::Group& group);
 

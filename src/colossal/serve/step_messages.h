@@ -1,4 +1,6 @@
-// Messages that the first of the ranks that hold a model sends to the other ranks.
+// Messages of the inference engine between the ranks that hold a model: the first rank, which has
+// the engine, tells the other ranks what to compute. Used by EngineCore on the first rank, and by
+// follow() (forward_pass.h) on the other ranks.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +11,37 @@
 namespace colossal::serve {
 
 struct StepMessage {
+  // What a rank is told to do, and what `numbers` then contains.
   enum class Kind : int64_t {
-    // The engine starts. numbers: the number of pages; tokens per page; whether pages are int8;
-    // whether each token attends alone (batch_invariant); after how many milliseconds without a
-    // heartbeat the first rank counts as hung (0: it sends no heartbeats).
+    // The engine starts; always the first message. numbers: the number of pages; tokens per page;
+    // whether keys and values are int8; EngineOptions::batch_invariant;
+    // HeartbeatOptions::patience() in milliseconds (0: there are no heartbeats).
     begin,
-    step,          // numbers: a StepPlan
-    adapter,       // load an adapter. numbers: AdapterWeights::number, then the bytes of its path
-    drop_adapter,  // numbers: AdapterWeights::number
-    nothing,       // no work for now
-    end            // the engine ends
+    // Run a forward pass. numbers: the StepPlan, as to_numbers() returns it.
+    step,
+    // Load an adapter. numbers: AdapterWeights::number, then one number per byte of the folder's
+    // path.
+    adapter,
+    drop_adapter,  // Forget an adapter. numbers: AdapterWeights::number.
+    nothing,       // Run an empty pass (ForwardPass::start()): there is no work for now.
+    end            // The engine ends.
   };
   Kind kind = Kind::nothing;
-  std::vector<int64_t> numbers{};
+  std::vector<int64_t> numbers{};  // see Kind; empty for kinds without content
 };
 
-// Whether this rank is the first of the pp x tp ranks that hold a model.
+// Whether this rank is the first of the pp x tp ranks that hold a model, i.e. has coordinate 0
+// along both axes.
 bool leads(const ParallelContext& ranks);
 
-// Called on the first rank: sends a message to all other ranks, from stage to stage along pp and
-// within each stage along tp. Does not wait for the next stage if the message is a step, because
-// that stage may still compute the step before. Law: 16 bytes, and 8 per number, to each other
-// rank.
+// Sends a message from the first rank to all other ranks that hold the model. The message travels
+// from rank to rank along pp and, for each coordinate along pp, from the first rank along tp to the
+// others. For a message of kind `step`, does not wait until the next rank along pp has received it,
+// because that rank may still compute an earlier step. Law: 16 bytes, and 8 bytes per number, to
+// each other rank.
 void tell(const StepMessage& message, const ParallelContext& ranks);
-// Called on the other ranks: waits for the next message, passes it on to the ranks after this one,
-// and returns it.
+// Waits for the next message of tell(), passes it on to further ranks, and returns it. Call on all
+// ranks that hold the model, except the first.
 StepMessage hear(const ParallelContext& ranks);
 
 }  // namespace colossal::serve

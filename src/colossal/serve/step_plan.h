@@ -1,8 +1,9 @@
-// The input of one forward pass of the engine, serializable to integers. The first of the ranks
-// that hold a model plans each pass and sends the plan to the others.
+// The input of one forward pass of the inference engine, which can be serialized to integers. If
+// several ranks hold the model, the first rank plans each pass and sends the plan to the other
+// ranks (step_messages.h).
 //
-// Only the first rank has requests, a scheduler, page tables and a sampler. So ranks cannot make
-// different decisions, whenever requests arrive, are cancelled or time out, and the state of
+// Only the first rank has requests, a scheduler, page tables and a sampler. Ranks therefore cannot
+// make different decisions when requests arrive, are cancelled or time out, and the state of
 // requests (constraints, callbacks) exists on one rank only.
 #pragma once
 
@@ -15,38 +16,44 @@
 
 namespace colossal::serve {
 
+// Which tokens a forward pass computes, and which results it returns.
 struct StepPlan {
+  // Consecutive tokens of one sequence.
   struct Chunk {
-    nn::PagedChunk tokens{};
-    int64_t prompt = 0;  // number of tokens of the sequence's prompt
+    nn::PagedChunk tokens{};  // their positions and the sequence's pages
+    int64_t prompt = 0;       // number of tokens of the sequence's prompt
     bool operator==(const Chunk&) const = default;
   };
 
-  // page numbers (from, to): pages to copy before the pass
+  // Pages to copy before the pass, as page numbers (from, to).
   std::vector<std::pair<int64_t, int64_t>> copied_pages{};
-  // Chunks of one token, and chunks with tokens.alone, come first: their tokens attend one by one.
+  // Chunks whose tokens attend one by one (chunks of one token, and those with tokens.alone) come
+  // before the other chunks.
   std::vector<Chunk> chunks{};
   std::vector<int64_t> tokens{};  // token numbers of all chunks, concatenated
-  // The tokens [begin, begin + count) use this adapter. Entries are ascending and disjoint.
+  // A range of the pass's tokens, elements [begin, begin + count) of `tokens`, that uses an
+  // adapter.
   struct Adapted {
     int64_t adapter = 0;  // AdapterWeights::number
     int64_t begin = 0;
     int64_t count = 0;
     bool operator==(const Adapted&) const = default;
   };
-  std::vector<Adapted> adapted{};
-  // Ascending indices into `tokens`: the tokens whose logits are returned (at least one), and those
-  // whose final hidden states are returned.
+  std::vector<Adapted> adapted{};  // ascending, disjoint
+  // Ascending indices into `tokens`: the tokens whose logits, and the tokens whose final hidden
+  // states, the pass returns. wanted_logits has at least one element unless the plan is empty.
   std::vector<int64_t> wanted_logits{}, wanted_states{};
 
+  // Whether the pass computes no tokens.
   bool empty() const { return tokens.empty(); }
   bool operator==(const StepPlan&) const = default;
 };
 
-// Serializes a plan: 6 numbers; 2 for each copied page; 5 for each chunk and 1 for each of its
-// pages; 3 for each entry of `adapted`; 1 for each token, each wanted row of logits and each wanted
-// row of states.
+// Serializes a plan. The result has 6 numbers; 2 for each copied page; 5 for each chunk and 1 for
+// each page of a chunk; 3 for each element of `adapted`; 1 for each element of `tokens`,
+// `wanted_logits` and `wanted_states`.
 std::vector<int64_t> to_numbers(const StepPlan& plan);
+// Returns the plan whose to_numbers() are `numbers`. Throws InternalError if there is no such plan.
 StepPlan plan_from_numbers(std::span<const int64_t> numbers);
 
 }  // namespace colossal::serve

@@ -1,4 +1,5 @@
-// Finds stop strings in a text that arrives in pieces. A stop string may span several pieces.
+// Finds stop strings (texts at which generation ends) in a generated text that arrives in pieces. A
+// stop string may span several pieces. Used by the server and `colossal generate`.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,20 @@
 
 namespace colossal::serve {
 
+// Searches one text.
 class StopStrings {
  public:
-  // Empty strings are ignored. include: whether the returned text ends with the stop string or
-  // before it.
+  // strings: the stop strings; empty strings are ignored. include: true: the returned text ends
+  // with the stop string that was found; false: it ends before the stop string.
   explicit StopStrings(std::vector<std::string> strings, bool include = false);
 
-  // Adds a piece of text and returns the text that is now certain: all up to the first stop string
-  // or, if none is found, up to a suffix that may be the beginning of one. The suffix is held back.
-  // Returns an empty string if a stop string was found before.
+  // Adds a piece of text and returns the part of the text that can be shown now and was not
+  // returned before. If a stop string is found, this is the text up to the stop string that begins
+  // first. If not, it is all text except a suffix that may be the beginning of a stop string; the
+  // suffix is held back. Returns an empty string if an earlier call has found a stop string.
   std::string push(std::string_view text);
-  bool found() const { return found_; }
-  // Ends the text and returns what was held back.
+  bool found() const { return found_; }  // whether a stop string was found
+  // Call at the end of the text: returns the text held back; empty if a stop string was found.
   std::string flush();
 
  private:
@@ -33,8 +36,9 @@ class StopStrings {
   bool found_ = false;
 };
 
-// Returns a function for Request::ends_beam that ends texts with one of the strings in them; an
-// empty function if `strings` is empty. The tokenizer must outlive the returned function.
+// Returns a function for Request::ends_beam, which returns true for texts that contain one of the
+// stop strings; an empty function if `strings` is empty. The tokenizer must outlive the returned
+// function.
 std::function<bool(std::span<const int32_t>)> ends_beam_at(std::vector<std::string> strings,
                                                            const text::Tokenizer& tokenizer);
 

@@ -1,4 +1,5 @@
-// Advantage estimators for policy-gradient methods: GRPO, RLOO, GAE.
+// Advantage estimators for policy-gradient methods: GRPO, RLOO, and GAE for PPO. Used by the tasks
+// of these methods.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,50 +11,59 @@
 
 namespace colossal::tune {
 
-// By which standard deviation GRPO divides rewards: that of the prompt's group, of all completions
-// of the generation, or none.
-enum class RewardScale { group, batch, none };
+// What GRPO divides advantages by (group_advantages()).
+enum class RewardScale {
+  group,  // the standard deviation of the rewards of the prompt's group
+  batch,  // the standard deviation of all rewards passed to group_advantages()
+  none    // no division
+};
+// Names of the values in configuration files.
 inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale) {
   return {
       {"group", RewardScale::group}, {"batch", RewardScale::batch}, {"none", RewardScale::none}};
 }
 
-// Advantages of completions from their rewards, [completions], fp64. The completions of one prompt
-// form a group and are adjacent; `group` is their number. A reward of NaN means that the completion
-// has no reward: it is excluded from means and deviations, and its advantage is 0.
+// Result of group_advantages() and leave_one_out_advantages(). Both take the rewards of
+// completions, [completions] fp64. The completions of one prompt form a group and are adjacent; the
+// parameter `group` is the number of completions per prompt. A reward of NaN means that the
+// completion has no reward: means and standard deviations exclude it, and its advantage is 0.
 struct Advantages {
-  at::Tensor advantages;      // [completions]
-  at::Tensor deviations;      // [groups]: sample standard deviation of the rewards
-  double fraction_alike = 0;  // fraction of groups with deviation 0: their rewards are all equal
+  at::Tensor advantages;      // [completions] fp64
+  at::Tensor deviations;      // [groups] fp64: sample standard deviation of each group's rewards
+  double fraction_alike = 0;  // fraction of groups whose rewards are all equal (deviation 0)
 };
 
-// Returns GRPO advantages (Shao et al. 2024, section 4.1): (R - m) / (s + 1e-4), where m is the
-// mean reward of the group and s the standard deviation of the rewards of the group or of all
-// completions, depending on `scale`; RewardScale::none omits the division (Dr. GRPO, Liu et al.
-// 2025).
+// Returns GRPO advantages (Shao et al. 2024, section 4.1): (R - m) / (s + 1e-4), where R is the
+// completion's reward, m the mean reward of its group, and s the standard deviation that `scale`
+// selects. With RewardScale::none, returns R - m (Dr. GRPO, Liu et al. 2025).
 Advantages group_advantages(const at::Tensor& rewards, int64_t group, RewardScale scale);
 
-// Returns RLOO advantages (Kool et al. 2019; Ahmadian et al. 2024): A = R - mean of the other
-// rewards of the group. normalized: then (A - m) / (s + 1e-4), where m and s are mean and standard
-// deviation of A over all completions.
+// Returns RLOO advantages (Kool et al. 2019; Ahmadian et al. 2024): A = R - (mean reward of the
+// other completions of the group), where R is the completion's reward. If `normalized`, returns (A
+// - m) / (s + 1e-4) instead, where m and s are the mean and the standard deviation of A over all
+// completions.
 Advantages leave_one_out_advantages(const at::Tensor& rewards, int64_t group, bool normalized);
 
-// Generalized advantage estimation (GAE, Schulman et al. 2016, eq. 16) over the tokens of
-// completions: delta_t = r_t + gamma v_(t+1) - v_t, A_t = delta_t + gamma lambda A_(t+1); v and A
-// after the last token of a completion are 0. rewards, values, mask: [rows, tokens].
+// Result of generalized_advantages(), for each token.
 struct Estimates {
   at::Tensor advantages;  // [rows, tokens]; 0 where the mask is 0
-  at::Tensor returns;     // advantages + values; 0 where the mask is 0
+  at::Tensor returns;     // [rows, tokens]: advantages + values; 0 where the mask is 0
 };
+// Returns advantages by generalized advantage estimation (GAE, Schulman et al. 2016, eq. 16) over
+// the tokens of completions: delta_t = r_t + gamma v_(t+1) - v_t and A_t = delta_t + gamma lambda
+// A_(t+1), where r_t is the reward of token t, v_t its value and A_t its advantage. v and A after
+// the last token of a completion are 0. rewards, values: [rows, tokens]. mask: [rows, tokens], 1
+// for tokens of the completion, else 0.
 Estimates generalized_advantages(const at::Tensor& rewards, const at::Tensor& values,
                                  const at::Tensor& mask, double gamma, double lambda);
 
 // Returns the sample standard deviation along the last dim, which is kept with size 1. Ignores NaN.
 at::Tensor sample_deviation(const at::Tensor& x);
 
-// Returns (x - m) / sqrt(v + 1e-8), where m is the mean and v the unbiased variance of the elements
-// that the mask selects; 0 where the mask is 0. shifted = false: adds m to the result, so that the
-// mean is unchanged.
+// Returns x scaled to variance 1 and, if `shifted`, shifted to mean 0: (x - m) / sqrt(v + 1e-8),
+// where m is the mean and v the unbiased variance of the elements of x whose mask is 1. If not
+// `shifted`, adds m to that, so that the mean is unchanged. The result is 0 where the mask is 0.
+// mask: 1 or 0, in the shape of x.
 at::Tensor whitened(const at::Tensor& x, const at::Tensor& mask, bool shifted = true);
 
 }  // namespace colossal::tune

@@ -1,16 +1,18 @@
-// Completions that a run has begun to sample but has not trained on yet. They are trained on in the
-// order in which they were begun, so none is lost or used twice, and short completions are not
-// preferred.
+// Completions that an on-policy run has begun to sample but has not trained on yet, and the
+// schedule by which they grow. Used by OnlineTask. Completions are trained on in the order in which
+// they were begun, so none is lost or used twice, and short completions are not preferred.
 //
-// A completion belongs to the generation (generation.h) with which it is trained on. With
-// max_staleness = s, it is begun at the first update on the generation s places before its own, and
-// is continued during each of the n = s * updates updates on the generations before its own, with
-// the weights from before that update. After i of these n updates it may have max_length * i / n
-// tokens. So sampling needs at most max_length / n forward passes per update, instead of
-// max_length, and the result does not depend on how fast a rank samples. With s = 0, a completion
-// is begun and finished just before its generation is trained on. If rewards come from outside this
-// process (waits_for_rewards) and n > 1, completions are finished one update earlier, so that their
-// rewards are computed during the last update.
+// A generation (generation.h) is the set of completions that one or several updates train on. Let s
+// = max_staleness, and let n = s * updates, where `updates` is the number of updates per
+// generation. A completion of generation g is begun at the first update on generation g - s. It is
+// continued during each of the n updates on generations g - s to g - 1, with the weights from
+// before that update. After i of these updates it may have at most max_length * i / n tokens,
+// rounded up. Sampling thus needs at most about max_length / n forward passes per update instead of
+// max_length, and the result does not depend on how fast a rank samples.
+//
+// With s = 0, the completions of a generation are begun and finished just before the first update
+// on it. If waits_for_rewards and n > 1, n - 1 takes the place of n: completions are finished one
+// update earlier, so that their rewards are computed during the last update.
 #pragma once
 
 #include <cstdint>
@@ -21,56 +23,68 @@
 
 namespace colossal::tune {
 
+// The completions, in the order in which they were begun, which is the order in which they are
+// trained on. Not thread-safe.
 class BegunCompletions {
  public:
   struct Options {
-    int64_t max_staleness = 0;       // in generations
-    int64_t updates = 1;             // updates per generation
-    int64_t max_length = 1;          // most tokens of a completion
-    bool waits_for_rewards = false;  // some reward is_external() (rewards.h)
+    int64_t max_staleness = 0;  // s, in generations
+    int64_t updates = 1;        // updates per generation
+    int64_t max_length = 1;     // most tokens of a completion
+    // Whether a reward of the run comes from another process (is_external(), rewards.h).
+    bool waits_for_rewards = false;
   };
   explicit BegunCompletions(const Options& options) : options_(options) {}
-  // Returns the number of updates during which a completion is continued.
+  // Returns the number of updates during which a completion is continued: n, or n - 1 if
+  // waits_for_rewards and n > 1.
   static int64_t parts(const Options& options);
 
-  // Returns how many more completions must be begun so that there are `count`.
+  // Returns how many completions must be begun so that this object holds `count` completions; 0 if
+  // it holds as many.
   int64_t missing(int64_t count) const;
-  // Adds a completion, without tokens as yet, after all others.
+  // Adds a completion that has no tokens yet, after all other completions.
   void begin(ScoredCompletion completion) { begun_.push_back(std::move(completion)); }
 
-  // A completion to continue by at most max_new_tokens tokens.
+  // A completion to continue by at most max_new_tokens tokens. Valid until the next call of
+  // begin(), take() or restore().
   struct Continuation {
-    ScoredCompletion* completion;  // valid until begin(), take() or restore()
+    ScoredCompletion* completion;
     int64_t max_new_tokens;
   };
-  // Returns those of the first `count` completions that are not finished, i.e. have neither an end
-  // token nor max_length tokens, each with all tokens that it still may have.
+  // Returns the completions among the first `count` that are not finished, i.e. have neither an end
+  // token nor max_length tokens. max_new_tokens is what each lacks to max_length.
   std::vector<Continuation> unfinished(int64_t count);
-  // Returns the completions to continue during update `update` (from 0) on the current generation
-  // of `count` completions, which take() has already returned.
+  // Returns the completions to continue during the next update, with the tokens that the schedule
+  // above allows. update: number of the update on the current generation, from 0. count:
+  // completions per generation. take() must already have removed the current generation.
   std::vector<Continuation> to_continue_during(int64_t update, int64_t count);
-  // Appends the tokens of `sampled` to a completion. version: number of generations that the
-  // sampling weights were trained on.
+  // Appends newly sampled tokens to a completion. version: number of generations on which the
+  // weights that sampled them had been trained (ScoredCompletion::versions).
   static void append(ScoredCompletion& to, const Completion& sampled, int64_t version);
-  // Returns the completions that are finished and have no rewards yet.
+  // Returns the completions that are finished and have no rewards yet. The pointers are valid until
+  // the next call of begin(), take() or restore().
   std::vector<ScoredCompletion*> unrewarded();
-  // Whether the first `count` completions have their rewards.
+  // Whether all of the first `count` completions have rewards.
   bool are_rewarded(int64_t count) const;
-  // Returns the completion whose ScoredCompletion::number this is; it must exist.
+  // Returns the completion with this ScoredCompletion::number. Throws InternalError if there is
+  // none.
   ScoredCompletion& with_number(int64_t number);
-  // Removes and returns the first `count` completions, all of which must be finished.
+  // Removes and returns the first `count` completions, which must all be finished. Throws
+  // InternalError if there are fewer.
   std::vector<ScoredCompletion> take(int64_t count);
 
+  // state() returns all completions, for a checkpoint; restore() replaces them by such a state.
   nlohmann::json state() const { return to_json(begun_); }
   void restore(const nlohmann::json& state) { begun_ = completions_from_json(state); }
-  // Call if a resumed run has other rewards than before: all must be computed again.
+  // Deletes the rewards of all completions, so that they are computed again. To be called if a
+  // resumed run has a different tune.reward.
   void forget_rewards();
 
  private:
   bool is_finished(const ScoredCompletion& completion) const;
 
   Options options_;
-  std::vector<ScoredCompletion> begun_;  // in the order in which they are trained on
+  std::vector<ScoredCompletion> begun_;
 };
 
 }  // namespace colossal::tune

@@ -1,4 +1,4 @@
-// Collates rows of tokens into a batch.
+// Collates tokenized rows (samples.h) into a padded batch of tensors for training.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,12 @@
 
 namespace colossal::tune {
 
-// Inputs are all tokens of a row except the last; the label of an input is the next token, or -100
-// (ignored) if that token is not trained on. Inputs are padded with the token `padding`, labels
-// with -100, to the length of the longest row, but at least `min_length`. The batch has documents
-// and positions if any row is packed; the padding of a row is then a document of its own.
-// sample_ids: one per row.
+// Returns a batch with these rows. The inputs of a row are all its tokens except the last. The
+// label of an input is the next token, or -100 (ignored) if the next token is not trained on
+// (Row::learned). All rows are padded to the same number of inputs, that of the longest row and at
+// least `min_length`: inputs with the token `padding`, labels with -100. If any row is packed
+// (Row::documents), the batch has `documents` and `positions`; the padding of a row is then a
+// document of its own. sample_ids: Batch::sample_ids, one per row.
 data::Batch collate(const std::vector<const Row*>& rows, std::vector<int64_t> sample_ids,
                     int32_t padding, int64_t min_length);
 

@@ -1,6 +1,7 @@
-// Computes the rewards of a run's completions. The completions are divided over the data group; for
-// each share, one rank (serve::leads()) calls the reward functions, i.e. all rewards except models,
-// in a separate thread. Reward models run on all ranks together.
+// Computes the rewards of the completions of an on-policy run. Used by OnlineTask. A reward
+// function is any reward except a reward model: a built-in function, a program or an HTTP service.
+// The completions are divided over the data group; for each share, one rank (serve::leads()) calls
+// the reward functions, in a separate thread. Reward models run on all ranks together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,41 +25,46 @@ namespace colossal::tune {
 
 class CompletionRewards {
  public:
-  // Returns the sample at a position in the run's order. Must be thread-safe if it is called from a
-  // thread other than the training loop's.
+  // A function that returns the sample at a position in the run's order of samples. ask() calls it.
   using SampleAt = std::function<const Sample&(int64_t position)>;
 
-  // prompts: all prompts of the run. The reference and pointer arguments must outlive this object.
-  // Throws ConfigError for unknown rewards, and whatever ModelReward throws.
+  // context: the communication groups to use. prompts: all prompts of the run. `job`, `context`,
+  // `tokenizer`, and what `sample_at` refers to must outlive this object. Throws ConfigError for
+  // unknown rewards, and for a reward model without a chat template if prompts are lists of
+  // messages; also what the constructor of ModelReward throws.
   CompletionRewards(const Job& job, const ParallelContext& context, const TuneConfig& config,
                     const text::Tokenizer& tokenizer, const std::vector<Sample>& prompts,
                     SampleAt sample_at);
-  void load();  // loads the weights of reward models. Collective.
+  void load();  // Loads the weights of reward models. Call before ask(). Collective.
 
-  // Requests the rewards of completions; all ranks pass the same completions. Reward models have
-  // scored them when ask() returns; reward functions may still run, until collect(). Call collect()
-  // before the next ask(). Collective.
+  // Starts to compute the rewards of completions. All ranks pass the same completions. When ask()
+  // returns, reward models have scored them; reward functions may still run in another thread. Call
+  // collect() before the next ask(). Collective.
   void ask(const std::vector<ScoredCompletion*>& completions);
-  // Waits for the reward functions, then sets ScoredCompletion::rewards of the completions passed
-  // to ask(), which must still be in `completions`, on all ranks. Does nothing if none were
-  // requested. Collective.
+  // Waits for the reward functions, then sets ScoredCompletion::rewards, on all ranks, of the
+  // completions that the last ask() received. `completions` must still hold them. Does nothing if
+  // there was no ask() since the last collect(). Collective.
   void collect(BegunCompletions& completions);
-  // Returns the weighted sum of rewards of each completion: [completions], fp64.
+  // Returns the weighted sum of the rewards of each completion, [completions] fp64; NaN for a
+  // completion whose rewards are all NaN.
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
-  // Names for metrics, in the order of ScoredCompletion::rewards.
+  // Returns the name of each reward in metrics, in the order of ScoredCompletion::rewards.
   const std::vector<std::string>& metric_names() const { return functions_.metric_names(); }
-  // Number of failed calls of rewards over all ranks, as of the last collect().
+  // Returns the number of failed calls of rewards in the run so far, over all ranks, as of the last
+  // collect().
   int64_t failures() const { return failures_; }
 
  private:
   std::vector<ScoredText> texts_of(const std::vector<ScoredCompletion*>& completions) const;
 
-  // What the last ask() requested.
+  // What the last ask() requested; empty after collect().
   struct Asked {
-    std::vector<int64_t> numbers = {};                     // of the completions
-    std::map<size_t, std::vector<double>> of_models = {};  // by index in tune.reward
-    std::future<nlohmann::json> of_functions = {};         // of this rank's share
+    std::vector<int64_t> numbers = {};  // ScoredCompletion::number of each completion
+    // Scores of reward models, one per completion. Key: index in tune.reward.
+    std::map<size_t, std::vector<double>> of_models = {};
+    // Results of the reward functions for this rank's share; invalid on ranks that do not lead.
+    std::future<nlohmann::json> of_functions = {};
   };
 
   const ParallelContext& context_;

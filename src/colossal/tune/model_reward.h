@@ -1,6 +1,7 @@
-// The reward "model:DIR" of a run: the score of a reward model, read from a Hugging Face folder of
-// a ...ForSequenceClassification with one label, such as `colossal tune reward` writes. The model
-// is frozen, has the run's layout, and scores each prompt together with its completion.
+// The reward "model:DIR" of an on-policy run: the score that a reward model gives to a prompt with
+// its completion. DIR is a Hugging Face folder with a ...ForSequenceClassification model with one
+// label, such as `colossal tune reward` writes. The model is frozen and has the run's parallel
+// layout. Used by CompletionRewards.
 #pragma once
 
 #include <memory>
@@ -19,37 +20,40 @@ namespace colossal::tune {
 
 class ModelReward {
  public:
-  // Reads the folder's configuration, tokenizer and chat template; load() reads the weights. run:
-  // the training job. `run` and `context` must outlive this object. Throws ConfigError if the
-  // folder's model is not a reward model, and whatever job_of_folder() throws.
+  // Reads the folder's configuration, tokenizer and chat template. run: the training job. `run` and
+  // `context` must outlive this object. Throws ConfigError if the folder's model is not a reward
+  // model, and what job_of_folder() throws.
   ModelReward(const std::string& folder, const Job& run, const ParallelContext& context);
-  void load();  // loads the weights. Collective.
+  void load();  // Loads the weights. Call before score(). Collective.
 
-  // Returns one score per text. All ranks pass the same texts and get all scores. A text that is
-  // too long or cannot be tokenized has the score NaN; a score of the model that is not finite is
-  // returned as it is. Both are logged. Prompt and completion are joined to one text; a prompt of
-  // messages is rendered, with the completion, by the folder's chat template. Uses the folder's
-  // tokenizer, which may differ from the run's. Each replica scores its share. Call load() first.
-  // Collective.
+  // Returns one score per text. All ranks pass the same texts and get all scores; each replica
+  // computes a share. Collective.
+  //
+  // Prompt and completion are concatenated. If the prompt is a list of messages, the folder's chat
+  // template renders the messages and the completion to one text. The folder's tokenizer is used,
+  // which may differ from the run's. The score is NaN for a text that has more tokens than the
+  // model has positions, or cannot be rendered or tokenized. A score of the model that is not
+  // finite is returned unchanged. Both cases are logged.
   std::vector<double> score(const std::vector<ScoredText>& texts);
-  // Number of score() calls so far with unscorable texts, plus those with scores that are not
-  // finite.
+  // Returns the number of score() calls so far in which a text could not be scored, plus the number
+  // of score() calls in which the model gave a score that is not finite.
   int64_t failures() const { return failures_; }
   // Whether the folder has a chat template, without which prompts of messages cannot be scored.
   bool reads_messages() const { return chat_template_.has_value(); }
 
  private:
-  // Throws Error if the text is longer than the model's positions or cannot be tokenized.
+  // Returns the tokens of a text. Throws an exception if the text has more tokens than the model
+  // has positions, or cannot be rendered.
   Row row_of(const ScoredText& text) const;
   std::vector<double> score_rows(const std::vector<Row>& rows);
 
   std::string folder_;
   const Job& run_;
   const ParallelContext& context_;
-  Job job_;
+  Job job_;  // the run's job with the reward model in place of the trained model
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
-  int32_t padding_ = 0;
+  int32_t padding_ = 0;  // padding token of the reward model
   int64_t failures_ = 0;
   ScoreCollector collector_;
   std::optional<FrozenModel> model_;

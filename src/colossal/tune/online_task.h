@@ -1,18 +1,19 @@
-// Base class of on-policy methods (GRPO, RLOO, PPO), which train on completions sampled from the
-// model in training. A generation (generation.h) is sampled and rewarded, then trained on by one or
-// several updates.
+// Base class of the tasks of on-policy methods (GRPO, RLOO, PPO), which train on completions
+// sampled from the model in training. The task samples a generation (generation.h), i.e. a set of
+// completions, and computes their rewards; one or several updates then train on the generation. A
+// derived class adds the advantages and the loss of its method.
 //
 // Each rank of the data group samples its share of the completions. All ranks then gather all
-// completions and compute the same advantages. The random draws of a completion depend only on the
-// run's seed and the completion's number in the run, so a different layout changes results by
-// rounding only.
+// completions and compute the same advantages. The random numbers of a completion depend only on
+// the run's seed and the completion's number in the run, so another parallel layout changes results
+// by rounding only.
 //
-// With max_staleness > 0, completions of later generations are sampled and rewarded during each
-// update's forward and backward passes, in a separate thread with its own communication groups, if
-// samples_during_updates(); else before these passes. Which completions are continued, and by how
-// many tokens, depends only on counts of completions and tokens (begun_completions.h), and the
-// weights are not changed before the thread is done. Both ways therefore give bitwise equal
-// results.
+// With max_staleness > 0, each update also continues completions of later generations
+// (begun_completions.h). If samples_during_updates() (sampling_beside.h), a separate thread with
+// its own communication groups does this while the update's forward and backward passes run;
+// otherwise it is done before these passes. Which completions are continued, and by how many
+// tokens, depends only on counts of completions and tokens, and the weights do not change until the
+// thread is done. The results of both ways are therefore bitwise equal.
 #pragma once
 
 #include <functional>
@@ -48,94 +49,114 @@ class OnlineTask : public SampleTask {
   HeadLoss loss() const override;
 
  protected:
+  // The arguments are those of SampleTask. Collective.
   OnlineTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
              const std::function<void()>& reading);
 
-  // Inputs of a method's loss for a micro-batch. Per-token tensors are [rows, tokens on this rank],
-  // in the dtype of log-probabilities. policy.mask is 1 for tokens that are trained on. Ranks of sp
-  // hold different tokens of the same rows.
+  // Inputs of a method's loss for a micro-batch. Tensors per token are [rows, tokens on this rank],
+  // in the dtype of log-probabilities. With sp > 1, the ranks of sp have different tokens of the
+  // same rows.
   struct Scores {
     PolicyScores policy;
-    at::Tensor lengths;  // [rows]: number of trained tokens of the whole row
-    // Per token, if the model has a value head. values: current values, differentiable. old_values,
-    // returns: values and returns from before the first update on the generation.
+    at::Tensor lengths;  // [rows]: number of tokens of the whole row that are trained on
+    // Per token; undefined if the model has no value head. values: output of the value head now,
+    // differentiable. old_values, returns: values and returns computed before the first update on
+    // the generation.
     at::Tensor values = {}, old_values = {}, returns = {};
-    double mean_length = 1;  // mean of `lengths` over all completions of the generation
+    double mean_length = 1;  // Generation::mean_learned
   };
-  // Returns the loss summed over the rows, equal on all ranks of sp, and the method's metrics.
+  // Returns the sum of the rows' losses, the number of rows, and the method's metrics
+  // (method_metrics()). The loss must be equal on all ranks of sp.
   virtual LossSum loss_of(const Scores& scores) const = 0;
-  // Sets the advantages of completions from their total rewards, [completions], in groups of
-  // adjacent completions of one prompt. Adds metrics of the generation to `told`.
+  // Computes and sets the advantages of all completions of a generation:
+  // ScoredCompletion::advantage, or token_advantages and returns. The completions of one prompt are
+  // adjacent. rewards: total reward of each completion, [completions] fp64; NaN: none. Adds metrics
+  // of the generation to `told`, by name.
   virtual void find_advantages(std::vector<ScoredCompletion>& completions,
                                const at::Tensor& rewards,
                                std::map<std::string, double>& told) const = 0;
-  // For find_advantages(): sets ScoredCompletion::advantage of each completion to found.advantages
-  // and adds metrics to `told`.
+  // For use in find_advantages(): sets ScoredCompletion::advantage of completion i to
+  // found.advantages[i], and adds found.fraction_alike to `told`.
   static void set_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                              std::map<std::string, double>& told);
-  virtual std::vector<std::string> method_metrics() const = 0;  // names of the method's own metrics
-  // Returns the mean of per-token `numbers` over trained tokens; `numbers` must be 0 elsewhere.
+  // Returns the names of the metrics that loss_of() and find_advantages() add.
+  virtual std::vector<std::string> method_metrics() const = 0;
+  // Returns a metric: the mean of `numbers` over the tokens that are trained on. numbers: one
+  // number per token, [rows, tokens on this rank]; must be 0 for tokens that are not trained on.
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
+  // Returns the settings, by key, with which stored completions can only be used if they are
+  // unchanged.
   nlohmann::json settings_of_completions() const;
-  // Throws ConfigError if the completions in a checkpoint's state were sampled with settings or
-  // data other than this run's.
+  // Throws ConfigError if the settings or the data with which the completions in a checkpoint's
+  // state were sampled differ from this run's.
   void require_same(const nlohmann::json& state) const;
   int64_t completions_per_generation() const;
   bool is_trained_on(const ScoredCompletion& completion) const;
 
-  // Sets generation_ to the next generation, after sampling the tokens that its completions lack.
+  // Samples the tokens that the completions of the next generation lack, and sets generation_ to
+  // the next generation.
   void take_generation(Engine& engine);
-  // Begins completions until there are `count`.
+  // Adds completions without tokens to begun_ until it holds `count` completions.
   void begin_until(int64_t count);
-  // Completions to continue with weights trained on `version` generations.
+  // Completions to continue with weights that were trained on `version` generations.
   struct Sampling {
     std::vector<BegunCompletions::Continuation> continued;
-    std::vector<Prompt> prompts;  // of each completion, the prompt followed by its tokens so far
+    // For each element of `continued`: the completion's prompt followed by its tokens so far.
+    std::vector<Prompt> prompts;
     int64_t version = 0;
   };
   Sampling sampling_of(std::vector<BegunCompletions::Continuation> continued,
                        int64_t version) const;
-  // Continues the completions, collects the rewards that an earlier call requested, and requests
-  // the rewards of all completions that are finished by now. Collective.
+  // Samples further tokens of the completions, collects the rewards that the previous call
+  // requested, and requests the rewards of all completions that have become finished. from: the
+  // model to sample from. Collective.
   void continue_sampling(const Sampling& sampling, const SampledModel& from);
-  // Returns the next `count` completions, in groups, with rewards. Collective.
+  // Finishes the next `count` completions, computes their rewards, and returns them. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
-  // As sample(), for a generation. With dynamic sampling (DAPO), samples until there are enough
-  // groups whose rewards differ; if there are too few after the last round, fills up with other
-  // groups.
+  // Returns the completions of the next generation. With dynamic sampling (DAPO), samples until
+  // enough groups have rewards that are not all equal. If there are too few such groups after
+  // max_sampling_rounds rounds, fills the generation with other groups.
   std::vector<ScoredCompletion> sample_usable(Engine& engine);
-  // Computes scores and advantages of a generation before the first update.
+  // Computes the log-probabilities, values and advantages of a generation, before the first update
+  // on it.
   void score(Generation& generation, Engine& engine);
-  // Computes log-probabilities by the current model and by the reference, and values, if any of
-  // them is needed.
+  // Sets ScoredCompletion::old, reference and values; does nothing if the method needs none of
+  // them.
   void score_tokens(Generation& generation, Engine& engine);
+  // Sets the metrics of a generation and calls the method's find_advantages().
   void find_advantages(Generation& generation) const;
+  // Returns metrics of lengths, staleness and rewards. rewards: total rewards, [completions].
   std::map<std::string, double> measure(const std::vector<ScoredCompletion>& completions,
                                         const at::Tensor& rewards) const;
-  // Returns the mean staleness of tokens and the fraction of tokens of each staleness.
+  // Returns the mean staleness of tokens, and for each staleness the fraction of tokens that have
+  // it. Staleness of a token: number of generations that the weights had been trained on since the
+  // token was sampled. Empty if max_staleness is 0.
   std::map<std::string, double> staleness_metrics(
       const std::vector<ScoredCompletion>& completions) const;
 
-  // Returns the ranges of completions in this replica's micro-batches for part `part` of a
-  // generation.
+  // Returns, for each micro-batch of this replica, the range of its completions in the generation.
+  // part: which of the steps_per_generation global batches of the generation.
   std::vector<Range> rows_of_step(int64_t part) const;
+  // Returns the micro-batch of the completions `rows`, with all fields that loss() reads.
   data::Batch make_batch(const Generation& generation, const Range& rows) const;
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>&) const override {
     return {};
   }
+  // Appends the completions to completions.jsonl in log.directory, on rank 0.
   void log_completions(const Generation& generation, int64_t step) const;
 
-  // communication groups of the sampling thread; null: sampling does not overlap updates
+  // Communication groups of the sampling thread; null if sampling does not overlap updates.
   std::unique_ptr<const ParallelContext> beside_;
   CompletionRewards rewards_;
   RolloutOptions rollout_;
   models::LanguageModel* model_ = nullptr;
   std::optional<PolicyScorer> scorer_;
   std::optional<Generation> generation_;
-  BegunCompletions begun_;       // used by the sampling thread during an update
-  int64_t next_position_ = 0;    // position of the prompt whose completions are begun next
+  BegunCompletions begun_;  // used by the sampling thread during an update
+  // Position, in the run's order of samples, of the prompt whose completions are begun next.
+  int64_t next_position_ = 0;
   int64_t next_completion_ = 0;  // number of the completion that is begun next
   int64_t generations_ = 0;      // number of generations taken so far, the current one included
   int64_t updates_ = 0;          // number of updates begun on the current generation

@@ -1,4 +1,5 @@
-// Base class of methods that compare a chosen with a rejected completion of the same prompt.
+// Base class of the tasks that train on preference pairs: a chosen and a rejected completion of the
+// same prompt (DPO, CPO, SimPO, ORPO, reward models).
 #pragma once
 
 #include <string>
@@ -10,44 +11,52 @@
 
 namespace colossal::tune {
 
-// A micro-batch of n pairs has 2 n rows: the n chosen completions, then the n rejected ones.
+// A micro-batch of n pairs has 2 n rows: the n chosen completions, then the n rejected completions,
+// each with its prompt.
 class PairTask : public SampleTask {
  public:
+  // The arguments are those of SampleTask. Collective.
   PairTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
            const std::function<void()>& reading)
       : SampleTask(job, context, tuning, SampleKind::preference, reading) {}
 
  protected:
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override;
-  // Adds the batch fields that a method needs. rows: the batch's rows.
+  // Adds to a batch the fields that the method's loss needs, by default none. rows: the rows of the
+  // batch.
   virtual void add_fields(data::Batch&, const std::vector<const Row*>&) const {}
 
-  // Splits scores [2 n] of the policy or the reference into chosen and rejected scores, [n] each,
-  // and sets the token counts; reference scores are left undefined.
+  // Splits scores of rows, [2 n], into PairScores::chosen and rejected, [n] each, and sets
+  // chosen_tokens and rejected_tokens. Leaves the reference scores undefined: for these, call it
+  // with the reference's scores and use `chosen` and `rejected` of the result.
   static PairScores pairs_of(const at::Tensor& scores, const data::Batch& batch);
 
-  // Names of batch fields. kCompletionLabels: number of labels of each row, i.e. of trained tokens,
-  // [rows]. kMeanChosenLabels: mean number of labels of a chosen row over the global batch, a
-  // scalar.
+  // Names of batch fields. kCompletionLabels: [rows], the number of labels of each row, i.e. of
+  // tokens that are trained on. kMeanChosenLabels: a scalar, the mean number of labels of the
+  // chosen rows of the global batch.
   static constexpr const char* kCompletionLabels = "completion_labels";
   static constexpr const char* kMeanChosenLabels = "mean_chosen_labels";
-  // Sets the field kMeanChosenLabels of a step's batches. Each label counts as 1, regardless of
-  // kLabelWeights. Collective over all ranks.
+  // Sets the field kMeanChosenLabels of this replica's batches of a step. The field kLabelWeights
+  // has no effect on it. Collective over all ranks.
   void add_mean_chosen_labels(std::vector<data::Batch>& batches) const;
-  static double mean_chosen_labels(const data::Batch& batch);  // reads that field
+  // Returns the value of the field kMeanChosenLabels.
+  static double mean_chosen_labels(const data::Batch& batch);
 
-  // pair_metrics(): the names rewards/chosen, rewards/rejected, rewards/accuracies,
-  // rewards/margins, logps/chosen and logps/rejected; measure(): these metrics, defined as in TRL.
-  // Rewards are [pairs].
+  // Returns the names of the metrics that measure() returns: rewards/chosen, rewards/rejected,
+  // rewards/accuracies, rewards/margins, logps/chosen and logps/rejected.
   static std::vector<std::string> pair_metrics();
+  // Returns metrics of the pairs of a micro-batch, defined as in TRL. chosen_rewards,
+  // rejected_rewards: the implicit rewards of the completions by the method's definition, [pairs].
+  // scores: of the policy.
   static std::map<std::string, LossSum::Metric> measure(const at::Tensor& chosen_rewards,
                                                         const at::Tensor& rejected_rewards,
                                                         const PairScores& scores);
-  // losses: [pairs], equal on all ranks of sp.
+  // Returns the sum of the pairs' losses, [pairs], as the loss of a micro-batch, with these
+  // metrics. losses: must be equal on all ranks of sp.
   LossSum loss_of(const at::Tensor& losses, std::map<std::string, LossSum::Metric> metrics) const;
 };
 
-// Returns the sum and the count of `values`, [pairs].
+// Returns a metric that is the mean of `values`, one value per pair or row.
 LossSum::Metric metric_of(const at::Tensor& values);
 
 }  // namespace colossal::tune

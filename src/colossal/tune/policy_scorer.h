@@ -1,4 +1,6 @@
-// Computes log-probabilities of tokens by the model in training and by the reference (reference.h).
+// Computes log-probabilities and values of the tokens of sampled completions, by forward passes of
+// the model in training and of the reference model (reference.h). Used by OnlineTask before the
+// first update on a generation.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,36 +12,40 @@
 
 namespace colossal::tune {
 
-// Returns the log-probability of each label, [rows, tokens on this rank], 0 where there is no
-// label; differentiable. x: the residual stream after the last block, [rows, tokens on this rank,
-// hidden]. temperature: divides the logits.
+// Returns the log-probability of each label, [rows, tokens on this rank], differentiable; 0 where
+// the label is -100 (ignored). x: the residual stream after the last block, [rows, tokens on this
+// rank, hidden]. step: the context of the forward pass that computed x. temperature: divides the
+// logits.
 at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tensor& x,
                                    const data::Batch& batch, const nn::StepContext& step,
                                    double temperature);
 
-// Per-token scores of a batch, [rows, all tokens] each, also with sp > 1; without gradient.
+// Scores of the tokens of a batch. Both tensors are [rows, all tokens of the row], also with sp >
+// 1, without gradient.
 struct TokenScores {
-  at::Tensor log_probabilities;
-  at::Tensor values;  // undefined: no value head
+  at::Tensor log_probabilities;  // of each label; 0 where the label is -100
+  at::Tensor values;             // output of the value head; undefined if the model has none
 };
 
 class PolicyScorer {
  public:
-  // model: the model in training. with_reference: also scores by a Reference, which may be a frozen
-  // copy of the model. temperature: see token_log_probabilities(). `context` must outlive this.
-  // Collective.
+  // model: the model in training. temperature: divides the logits. with_reference: whether
+  // of_reference() will be called; this makes a Reference, which may hold a frozen copy of the
+  // model. `context` and `model` must outlive this object. Collective.
   PolicyScorer(const Job& job, const ParallelContext& context, models::LanguageModel& model,
                double temperature, bool with_reference);
 
-  // Return the scores of each batch that has rows; empty on ranks without the last pipeline stage.
-  // engine: the engine of the model in training. of_reference(): only log-probabilities; needs
-  // with_reference. Collective.
+  // Returns the scores by the model in training, one element for each batch that has rows; empty on
+  // ranks without the last pipeline stage. batches: this replica's. engine: the engine of the model
+  // in training. Collective.
   std::vector<TokenScores> of_policy(const std::vector<data::Batch>& batches, Engine& engine);
+  // Returns only the log-probabilities, by the reference model, in the same form. Requires
+  // with_reference. Collective.
   std::vector<at::Tensor> of_reference(const std::vector<data::Batch>& batches, Engine& engine);
 
  private:
-  ScoreCollector collector_, values_;
-  StagedModel policy_;
+  ScoreCollector collector_, values_;  // of log-probabilities, and of values
+  StagedModel policy_;                 // the model in training, with a head that collects scores
   std::optional<Reference> reference_;
 };
 

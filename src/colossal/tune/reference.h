@@ -1,6 +1,6 @@
-// The reference model of alignment methods: the model as it was at the start of the run. If the run
-// trains a new adapter, that is the model in training with the adapter disabled; else a frozen
-// copy.
+// The reference model of alignment methods (DPO, KTO, GRPO with a KL penalty, ...): the model as it
+// was at the start of the run. If the run trains a new adapter, the reference is the model in
+// training with the adapter disabled; otherwise it is a frozen copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,24 +16,31 @@
 
 namespace colossal::tune {
 
-// Collects scores of completions from forward passes of a model.
+// Collects scores (one tensor per micro-batch) from forward passes of a model, in place of a loss.
+// To use it, run a model with head(), then call move_to() or take().
 class ScoreCollector {
  public:
-  // Returns the scores of a micro-batch's rows. x: the residual stream after the last block.
+  // A function that returns the scores of a micro-batch's rows, in any shape. x: the residual
+  // stream after the last block, [rows, tokens on this rank, hidden].
   using Score = std::function<at::Tensor(models::LanguageModel& model, const at::Tensor& x,
                                          const data::Batch& batch, const nn::StepContext& step)>;
 
-  // Scores are log-probabilities of whole completions, [rows] (completion_scores.h).
+  // Collects log-probabilities of whole completions, [rows] (CompletionScores::log_probability).
+  // `context` must outlive this object.
   explicit ScoreCollector(const ParallelContext& context);
+  // Collects what `score` returns.
   explicit ScoreCollector(Score score) : score_(std::move(score)) {}
 
-  // Returns a head that scores each micro-batch and keeps the scores in this; its loss is empty.
-  // This must outlive the head and not be moved meanwhile.
+  // Returns a function for the last stage of a model. It scores each micro-batch, stores the scores
+  // in this object, and returns an empty loss. This object must outlive the function and must not
+  // be moved while the function exists.
   HeadLoss head();
-  // Moves the collected scores into the field `name` of those batches that have rows, and clears
-  // them. Only ranks of the last pipeline stage have scores; on others, does nothing.
+  // Sets the field `name` of each batch that has rows to the scores of that batch, and clears the
+  // scores. batches: those that the model ran, in order. Does nothing on ranks without the last
+  // pipeline stage, which have no scores.
   void move_to(std::vector<data::Batch>& batches, const char* name);
-  // Returns the collected scores, one tensor per batch that had rows, and clears them.
+  // Returns the scores, one tensor for each batch that had rows, in order, and clears them; empty
+  // on ranks without the last pipeline stage.
   std::vector<at::Tensor> take() { return std::exchange(found_, {}); }
 
  private:
@@ -43,21 +50,24 @@ class ScoreCollector {
 
 class Reference {
  public:
-  static constexpr const char* kScores = "reference_scores";  // field set by score(), [rows]
+  // Name of the batch field that score() sets.
+  static constexpr const char* kScores = "reference_scores";
 
-  // Whether the reference is the model in training with the adapter disabled, instead of a copy.
+  // Whether the reference of this job is the model in training with its adapter disabled, so that
+  // no copy is needed.
   static bool is_base(const Job& job);
 
-  // model: the model in training. Without `score`, scores are log-probabilities of whole
-  // completions. `context` and `model` must outlive this. Collective.
+  // model: the model in training. score: computes the scores; without it, the scores are
+  // log-probabilities of whole completions, [rows]. `context` and `model` must outlive this object,
+  // which must not be moved. Collective.
   Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model);
   Reference(const Job& job, const ParallelContext& context, models::LanguageModel& model,
             ScoreCollector::Score score);
-  // Sets the field kScores of the batches that have rows, on ranks of the last pipeline stage.
-  // engine: the engine of the model in training. Collective.
+  // Runs the reference on this replica's batches and sets their field kScores, on ranks of the last
+  // pipeline stage. engine: the engine of the model in training. Collective.
   void score(std::vector<data::Batch>& batches, Engine& engine);
-  // Returns the scores of the batches that have rows; empty on ranks without the last pipeline
-  // stage. Collective.
+  // Runs the reference on this replica's batches and returns the scores, one tensor for each batch
+  // that has rows; empty on ranks without the last pipeline stage. Collective.
   std::vector<at::Tensor> scores_of(const std::vector<data::Batch>& batches, Engine& engine);
 
  private:
@@ -67,7 +77,7 @@ class Reference {
 
   ScoreCollector collector_;
   StagedModel base_;  // the model in training with its adapter disabled; unused if copy_ is set
-  std::optional<FrozenModel> copy_;  // frozen copy in the same layout and tiers
+  std::optional<FrozenModel> copy_;  // the frozen copy; nullopt if is_base()
 };
 
 }  // namespace colossal::tune

@@ -1,5 +1,5 @@
-// Sets defaults of a tuning run that depend on the model and the data files, before the run's job
-// is resolved.
+// Prepares a tuning run: sets defaults that depend on the model and the data files, and estimates
+// memory that the planner must leave free.
 #pragma once
 
 #include "colossal/booster/job.h"
@@ -7,20 +7,23 @@
 
 namespace colossal::tune {
 
-// Sets data.sequence_length, if unset, to 1024, or to 512 + tune.max_completion_length if all
-// completions are sampled; at most the model's positions less the virtual tokens of a prefix.
-// Unless `has_steps`, sets train.steps from tune.epochs and the number of samples in the files.
-// Throws what reading the files throws, and ConfigError if there is no room for a prompt.
+// Sets defaults in `run`, before resolve_job(). If data.sequence_length is unset, sets it to 1024,
+// or to 512 + tune.max_completion_length if the run samples all completions itself; but at most to
+// the model's positions minus the virtual tokens of a prefix adapter. If not `has_steps`, sets
+// train.steps to the steps of tune.epochs epochs, for which it counts the samples in the files.
+// has_steps: whether the user has set train.steps. Throws ConfigError if data.sequence_length
+// leaves no room for a prompt, and what reading the files throws.
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
-// Estimates the bytes that a rank holds in addition to the trained model and its activations:
-// weights of frozen models (reference, reward models, teacher), which are assumed to be evenly
-// divided over ranks; a teacher's logits; and the memory of a sampler that generates while updates
-// run.
+// Returns an estimate of the bytes that a rank holds in addition to the trained model and its
+// activations. These are the weights of frozen models (reference, reward models, teacher), assumed
+// to be evenly divided over the ranks; a teacher's logits; and the memory of a sampler that runs
+// during updates (sampler_bytes()).
 int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job);
 
-// Returns the job to use in dry runs: with twice the rows if samples are pairs, and with memory
-// budgets reduced by extra_bytes, which extra_bytes_during_updates() has returned.
+// Returns the job for which to plan memory with dry runs: batch sizes are doubled if a sample is a
+// preference pair, which has two rows, and memory budgets are reduced by extra_bytes. extra_bytes:
+// result of extra_bytes_during_updates().
 Job dry_run_job(const Tuning& tuning, const Job& job, int64_t extra_bytes);
 
 }  // namespace colossal::tune

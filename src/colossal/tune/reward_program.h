@@ -1,4 +1,5 @@
-// A reward computed by a user's program.
+// The reward "command:PROGRAM" of an on-policy run: a user's program computes the rewards. Used by
+// make_reward_function() (rewards.h).
 #pragma once
 
 #include <memory>
@@ -8,18 +9,20 @@
 
 namespace colossal::tune {
 
-// Returns a reward that runs `command` in the shell once per score() call. The program reads one
-// line of JSON per completion from standard input: the fields of the prompt's line, with
-// "completion" (text) and "tokens" (their number) added. It writes one line per completion to
-// standard output, in the order of its input: a number, null for no reward, or {"reward": ...}. It
-// shares the run's standard error. timeout: seconds until the program is killed. score() throws
-// Error for a nonzero exit code, a signal, a timeout, an invalid line or a wrong number of lines.
-// Throws ConfigError if `command` is blank.
+// Returns a reward whose score() runs `command` in the shell. The program reads one line of JSON
+// per completion from standard input, as describe() returns it. It must write one line per
+// completion to standard output, in the order of the input: a number, null (no reward) or
+// {"reward": ...}. Its standard error is that of the run. timeout: seconds after which the program
+// is killed. score() throws Error for a nonzero exit code, a signal, a timeout, an invalid line or
+// a wrong number of lines. Throws ConfigError if `command` is blank.
 std::unique_ptr<Reward> make_reward_program(const std::string& command, double timeout);
 
-// describe() returns the line of JSON, without end of line, that a program reads for a completion.
-// read_reward() returns the reward in the program's answer to it; NaN for null.
+// Returns the JSON object that a program or an HTTP service receives for a completion, as one line
+// without line feed. The object has all fields of the prompt's line, and "completion" (the text)
+// and "tokens" (its number of tokens).
 std::string describe(const ScoredText& text);
-double read_reward(const nlohmann::json& answer);  // throws Error if the answer is invalid
+// Returns the reward in the answer of a program or an HTTP service for one completion: a number,
+// null or {"reward": ...}. NaN for null. Throws Error for any other answer.
+double read_reward(const nlohmann::json& answer);
 
 }  // namespace colossal::tune

@@ -1,4 +1,5 @@
-// The rewards of a run (tune.reward) and their weights.
+// All rewards of an on-policy run (tune.reward) and their weights (tune.reward_weights). Used by
+// CompletionRewards.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +13,30 @@ namespace colossal::tune {
 
 class RewardSet {
  public:
-  // names: as in make_reward_function(), or "model:DIR". weights: one per name; empty: all 1.
-  // Throws ConfigError for an unknown name.
+  // names: each a name for make_reward_function() (rewards.h), or "model:DIR". weights: one per
+  // name; empty: all 1. Throws ConfigError for an unknown name.
   RewardSet(const std::vector<std::string>& names, std::vector<double> weights,
             const RewardOptions& options);
 
-  // Returns the rewards of each text, [texts][rewards]; NaN if a reward does not apply. If
-  // computing a reward throws, this is logged and counted in failures(), and the reward is NaN for
-  // all texts. Rewards "model:DIR" are NaN; the caller computes them (ModelReward).
+  // Returns the rewards of each text, [texts][rewards], in the order of `names`; NaN if a reward
+  // does not apply. If a reward throws, score() logs the error, counts it in failures(), and
+  // returns NaN for that reward of all texts. Also NaN for "model:DIR": the caller computes these
+  // rewards with ModelReward.
   std::vector<std::vector<double>> score(const std::vector<ScoredText>& texts);
-  // Returns the weighted sum of one text's rewards that are not NaN; NaN if all are.
+  // Returns the weighted sum of one text's rewards. Omits rewards that are NaN; returns NaN if all
+  // rewards are NaN. rewards: in the order of `names`.
   double total(const std::vector<double>& rewards) const;
 
-  // metric_name() of each reward; if it is the name of an earlier one, with "_2", "_3" ...
-  // appended.
+  // Returns the name of each reward in metrics: metric_name() (rewards.h), with "_2", "_3", ...
+  // appended if earlier rewards have the same name.
   const std::vector<std::string>& metric_names() const { return metric_names_; }
-  int64_t failures() const { return failures_; }  // number of rewards that threw so far
+  // Returns how many times a reward has thrown in score() so far.
+  int64_t failures() const { return failures_; }
 
  private:
   std::vector<std::string> names_, metric_names_;
   std::vector<double> weights_;
-  std::vector<std::unique_ptr<Reward>> rewards_;  // null: computed by a model
+  std::vector<std::unique_ptr<Reward>> rewards_;  // null for "model:DIR"
   int64_t failures_ = 0;
 };
 

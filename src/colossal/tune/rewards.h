@@ -1,4 +1,6 @@
-// Rewards: functions from completions to numbers, built in or external.
+// Rewards of on-policy methods: functions that give a number to a completion. Built-in rewards are
+// described here; a user's program (reward_program.h), an HTTP service (reward_address.h) and a
+// reward model (model_reward.h) are further kinds.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +14,27 @@ namespace colossal::tune {
 
 // A prompt and its completion, as passed to a reward.
 struct ScoredText {
-  const nlohmann::json* columns;  // fields of the prompt's line
-  std::string completion;
-  int64_t tokens = 0;  // number of tokens of the completion, an end token included
+  const nlohmann::json* columns;  // all fields of the prompt's line in data.train; not owned
+  std::string completion;         // text of the completion, without end token
+  int64_t tokens = 0;             // number of tokens of the completion, an end token included
 };
 
+// Interface of rewards.
 class Reward {
  public:
   virtual ~Reward() = default;
-  // Returns a number per text; NaN: the reward does not apply. Throws Error on failure.
+  // Returns one number per text, greater for better completions; NaN if the reward does not apply
+  // to a text. Throws Error on failure.
   virtual std::vector<double> score(const std::vector<ScoredText>& texts) = 0;
 };
 
+// Settings of the rewards that need them.
 struct RewardOptions {
   int64_t max_completion_length = 1;  // tokens
-  // The reward `overlong` decreases over the last overlong_tokens before max_completion_length.
+  // For the reward `overlong`: number of tokens before max_completion_length over which it
+  // decreases from 0 to -1.
   int64_t overlong_tokens = 1;
-  int64_t repetition_words = 3;  // n-gram size of `repetition`, in words
+  int64_t repetition_words = 3;  // for the reward `repetition`: words per n-gram
   double timeout = 60;           // seconds per score() call, for a program or an HTTP service
 };
 
@@ -36,8 +42,8 @@ struct RewardOptions {
 std::vector<std::string> built_in_rewards();
 
 // Returns the reward for a name: "command:PROGRAM" (reward_program.h), "http://..."
-// (reward_address.h), or a built-in one (below). Throws ConfigError for any other name.
-// Not for "model:DIR": ModelReward (model_reward.h) computes that reward.
+// (reward_address.h), or one of the built-in rewards below. Throws ConfigError for any other name,
+// also for "model:DIR", which ModelReward (model_reward.h) computes. The built-in rewards:
 //
 //   accuracy    1 if the answer equals the field "solution" (or "answer") of the prompt's line,
 //               else 0; NaN without such a field. The answer is the contents of the last \boxed{},
@@ -48,20 +54,20 @@ std::vector<std::string> built_in_rewards();
 //   length      -tokens / max_completion_length
 //   repetition  -(fraction of the completion's n-grams that repeat an earlier one), where n =
 //               repetition_words; 0 if there are fewer words
-//   overlong    0 up to max_completion_length - overlong_tokens tokens, then linearly down to -1 at
-//               max_completion_length (Yu et al. 2025, eq. 13)
+//   overlong    0 for up to max_completion_length - overlong_tokens tokens; above that, decreases
+//               linearly to -1 at max_completion_length tokens (Yu et al. 2025, eq. 13)
 std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
 
-// Whether the reward comes from a program or an HTTP address: this process can compute other things
-// while it waits for the answer.
+// Whether the reward with this name comes from a program or an HTTP service, so that this process
+// can compute something else until the answer arrives.
 bool is_external(const std::string& reward);
 
-// Returns DIR of a reward "model:DIR" (model_reward.h); nullopt for other rewards.
+// Returns DIR for the reward name "model:DIR"; nullopt for other names.
 std::optional<std::string> reward_model_folder(const std::string& reward);
 
-// Returns the name of a reward in metrics: "judge.sh" for "command:bin/judge.sh --fast", the last
-// component of DIR for "model:DIR", the address without "http://" for a service, the name itself
-// for a built-in reward.
+// Returns a short name of the reward for metrics: "judge.sh" for "command:bin/judge.sh --fast", the
+// last component of DIR for "model:DIR", the address without "http://" for an HTTP service, the
+// name itself for a built-in reward.
 std::string metric_name(const std::string& reward);
 
 }  // namespace colossal::tune

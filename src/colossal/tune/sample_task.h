@@ -1,5 +1,7 @@
-// Base class of all tuning methods: reads samples from files and makes batches of them in the run's
-// order, which is a new permutation of the samples in each epoch.
+// Base class of the tasks of all tuning methods. Reads the samples of data.train and
+// data.validation, and makes batches of them in the run's order, which is a new permutation of the
+// samples in each epoch. A position in this order is counted from 0 through all epochs. A derived
+// class adds the batches' fields and the loss of its method.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +28,9 @@ struct Tuning {
   TuneConfig config;
 };
 
-// Returns the options to read data.train as language-modeling samples; for other files and kinds,
-// change the fields that differ. Throws IoError if the chat template cannot be read, and
-// ConfigError if it is invalid.
+// Returns the options for read_samples() that a run's configuration demands, for data.train and
+// SampleKind::language_modeling. For data.validation or another kind, change `setting` or `kind` of
+// the result. Throws IoError if the chat template cannot be read, and ConfigError if it is invalid.
 SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
 
 class SampleTask : public TrainingTask {
@@ -40,55 +42,61 @@ class SampleTask : public TrainingTask {
   int64_t num_validation_steps() const override;
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
-  // Returns a loss that uses the head's weights in the order in which losses of log-probabilities
-  // use them: the sum of log-probabilities, whose backward pass uses the head's table again, and of
-  // values if the model has a value head.
+  // Returns a loss for TrainingTask::loss_to_record(), which needs no batch fields: the sum of the
+  // labels' log-probabilities, plus the sum of the value head's outputs if the model has a value
+  // head. It uses the head's weights in the same order as the losses of most tuning methods, which
+  // compute log-probabilities.
   HeadLoss loss_to_record() const override;
 
  protected:
-  // Reads the files of data.train and data.validation, calling `reading` regularly. `job` and
-  // `context` must outlive this. Collective: throws ConfigError on all ranks if the tokenizer or
-  // the samples differ between ranks.
+  // Reads and tokenizes the files of data.train and data.validation as samples of this kind.
+  // reading: called regularly while files are read; may throw. `job` and `context` must outlive
+  // this object. Throws ConfigError, on all ranks, if the tokenizer or the samples differ between
+  // ranks. Collective.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 
   // A sample of a micro-batch.
   struct Drawn {
     const Sample* sample;
-    const Sample* previous;  // the one before it in the step's order; before the first: the last
-    int64_t id;              // position in the run's order, or index of the validation sample
+    // The sample before it in the global batch; for the first sample, the last sample.
+    const Sample* previous;
+    // Position of the sample in the run's order; for validation, index of the sample.
+    int64_t id;
   };
   using MicroBatch = std::vector<Drawn>;
-  // Makes a batch of each micro-batch; `drawn` has this replica's micro-batches of a step. Called
+  // Returns one batch for each micro-batch. drawn: this replica's micro-batches of a step. Called
   // from loader threads, so it must be thread-safe.
   virtual std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const = 0;
 
   const std::vector<Sample>& samples() const { return train_.samples; }
-  // Returns the training sample at a position in the run's order, counted from 0 through all
-  // epochs.
+  // Returns the training sample at a position in the run's order.
   const Sample& sample_at(int64_t position) const;
+  // How a global batch is divided into micro-batches of this replica.
   const data::BatchShape& shape() const { return shape_; }
 
-  // Returns this replica's batches of a step (from 0).
+  // Returns this replica's batches of a training step. step: number of the step, from 0.
   std::vector<data::Batch> read_training_step(int64_t step) const;
-  // Returns a loader that calls `read` for each step, starting at step `steps_done`.
+  // Returns a loader for the training steps from step `steps_done` on. It calls `read` for the
+  // batches of each step.
   data::BatchLoader loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
                               int64_t steps_done) const;
 
-  // collate_samples(): make_batches() for samples that have one row each. collate_rows(): collate()
-  // with the end-of-text token as padding and a length of at least one token per rank of sp; ids:
-  // one per row.
+  // Implements make_batches() for samples that have one row each.
   std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
+  // Calls collate() with the end-of-text token as padding and with at least one token per rank of
+  // sp. ids: Batch::sample_ids, one per row.
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
   const Job& job() const { return job_; }
   const ParallelContext& context() const { return context_; }
   const TuneConfig& config() const { return tuning_.config; }
-  // Returns the sum of all ranks' sums, divided by the sum of their counts; 0 if that is 0.
-  // Collective.
+  // Returns the sum of `sum` over all ranks, divided by the sum of `count` over all ranks; 0 if the
+  // latter is 0. Collective.
   double mean_over_ranks(double sum, double count) const;
 
  private:
+  // Reads, and packs if data.packing is set, the samples of files. setting: key that names them.
   Samples read(const std::vector<std::string>& files, const char* setting, SampleKind kind,
                const std::function<void()>& reading) const;
   std::vector<data::Batch> read_validation_step(int64_t step) const;
@@ -97,8 +105,8 @@ class SampleTask : public TrainingTask {
   const ParallelContext& context_;
   Tuning tuning_;
   data::BatchShape shape_;
-  // Digests of the folders of other models that the run reads, by the setting that names the
-  // folder.
+  // Digests of the folders of other models that the run reads (reference, teacher, reward models).
+  // Key: the setting that names the folder.
   std::map<std::string, std::string> models_beside_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   Samples train_;

@@ -1,6 +1,6 @@
-// The thread in which a run samples while its updates run. Operators that this thread calls use
-// worker threads of its own (OpenMP); they start only once, because the thread lives as long as the
-// run.
+// A thread for the work of sampling while updates run (online_task.h). Operators that this thread
+// calls run on OpenMP worker threads of its own. The thread exists as long as the run, so that
+// these worker threads are started only once.
 #pragma once
 
 #include <condition_variable>
@@ -13,15 +13,15 @@ namespace colossal::tune {
 
 class SamplerThread {
  public:
-  // num_threads: number of threads that operators called by this thread use.
+  // num_threads: number of OpenMP threads of operators that this thread calls.
   explicit SamplerThread(int num_threads);
-  ~SamplerThread();  // waits for all work that was started
+  ~SamplerThread();  // waits until all work passed to start() is done
   SamplerThread(const SamplerThread&) = delete;
   SamplerThread& operator=(const SamplerThread&) = delete;
 
-  // Runs `work` in the thread, after the work of the call before. Returns a future of the seconds
-  // that `work` takes, or of the exception that it throws. At most one piece of work may wait for
-  // an earlier one to end.
+  // Runs `work` in the thread, after the work of earlier calls, and returns at once. The future
+  // becomes ready when `work` ends, with its duration in seconds or the exception that it threw.
+  // Throws InternalError if the work of the previous call has not begun.
   std::future<double> start(std::function<void()> work);
 
  private:

@@ -1,4 +1,5 @@
-// Samples for fine-tuning: lines of jsonl files, tokenized into rows.
+// Samples for tuning: reads lines of jsonl files and tokenizes them into rows. sample_line.h
+// describes the lines; collate() (collate.h) makes batches of rows.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,20 @@
 
 namespace colossal::tune {
 
-// A sequence of tokens: a prompt and its completion, or several of them (packed). The loss includes
-// only predictions of tokens with `learned` = 1.
+// A sequence of tokens: a prompt and its completion, or several samples (packed). A token is
+// trained on if its `learned` is 1, i.e. the loss includes the prediction of this token.
 struct Row {
   std::vector<int32_t> tokens;
   std::vector<uint8_t> learned;  // per token, 1 or 0
-  int64_t prompt_tokens = 0;     // number of tokens before the completion
-  // Number of each token's document in a packed row, from 0; empty: one document.
+  int64_t prompt_tokens = 0;     // number of leading tokens that are the prompt
+  // In a packed row whose samples do not attend to each other: the number of each token's sample,
+  // from 0, and the token's position in its sample. Otherwise empty.
   std::vector<int64_t> documents = {};
-  std::vector<int64_t> positions = {};  // of each token in its document; empty: one document
+  std::vector<int64_t> positions = {};
   bool operator==(const Row&) const = default;
 };
 
+// A tokenized line of a file.
 struct Sample {
   std::vector<Row> rows;        // one row; preferences have two: chosen, rejected
   bool desirable = true;        // for unpaired preferences
@@ -36,45 +39,52 @@ struct Sample {
   bool operator==(const Sample&) const = default;
 };
 
+// Options of read_samples().
 struct SampleOptions {
   std::string setting;  // configuration key of the files, for messages
   SampleKind kind = SampleKind::language_modeling;
-  // Most tokens of a row. A longer row is truncated at its end; a line whose prompt leaves no room
-  // for its completion is invalid.
+  // Most tokens of a row. A longer row is truncated at its end. A line is invalid if its prompt
+  // alone has as many tokens; for SampleKind::prompt, if its prompt has more.
   int64_t max_length = 1024;
-  // true: only completions are trained on; false: prompts too (for SampleKind::language_modeling).
+  // For SampleKind::language_modeling: whether only completions are trained on; false: prompts,
+  // too. For other kinds, prompts are never trained on.
   bool completion_only = true;
-  bool needs_prompt = false;    // lines whose prompt has no tokens are invalid
-  bool assistant_only = false;  // trains only on text inside {% generation %} of the chat template
-  // null: lines with messages are invalid
+  bool needs_prompt = false;  // lines whose prompt has no tokens are invalid
+  // Trains only on text that the chat template marks with {% generation %}.
+  bool assistant_only = false;
+  // Renders messages; null: lines with messages are invalid.
   std::shared_ptr<const text::ChatTemplate> chat_template = {};
   data::InvalidFiles invalid = data::InvalidFiles::error;  // what to do with invalid lines
   std::function<void()> progress = [] {};  // called regularly while reading; may throw
 };
 
+// Result of read_samples().
 struct Samples {
   std::vector<Sample> samples;
-  std::string fingerprint;  // hash of all samples
-  int64_t skipped = 0;      // invalid lines, which were skipped
-  int64_t truncated = 0;    // rows that were truncated
+  std::string fingerprint;  // hash of all samples, equal for equal samples
+  int64_t skipped = 0;      // number of invalid lines, which were skipped
+  int64_t truncated = 0;    // number of rows that were truncated
 };
 
-// Reads all non-blank lines of the files that match the patterns (jsonl, also .gz and .zst), in
-// order. An end-of-text token is appended to each text and completion, unless it is there already
-// or a chat template rendered the text. A completion begins at the first token at which the tokens
-// of prompt and completion together differ from those of the prompt alone. Throws ConfigError,
-// naming file and line, for an invalid line (or counts it, depending on options.invalid);
-// ConfigError if there are no samples; IoError if a file cannot be read.
+// Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, in
+// order. A text with its completion ends with an end-of-text token, which is appended if it is
+// missing; texts that a chat template rendered are left as they are. A completion begins at the
+// first token at which the tokens of the whole text differ from the tokens of the prompt alone.
+//
+// An invalid line is counted in Samples::skipped if options.invalid is `skip`; else throws
+// ConfigError, which names file and line. Throws ConfigError if there are no samples; IoError if a
+// file cannot be read.
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options);
 
-// Returns the number of non-blank lines of the files. setting: configuration key of the files, for
-// messages.
+// Returns the number of non-blank lines of the jsonl files that match the patterns. setting:
+// configuration key that names the files, for messages.
 int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting);
 
-// Packs samples of one row each into rows of at most max_length tokens. Packing::bfd, bfd_split:
-// each sample in a row, or part of one, is a document: attention and positions are confined to it.
-// Packing::wrapped: attention and positions span the whole row.
+// Packs samples that have one row each into fewer rows of at most max_length tokens, and returns
+// one sample per packed row. With Packing::bfd and bfd_split, each sample in a packed row (or part
+// of a sample) is a document: its positions start at 0, and attention does not cross documents.
+// With Packing::wrapped, positions and attention span the whole row.
 std::vector<Sample> pack_samples(const std::vector<Sample>& samples, int64_t max_length,
                                  data::Packing packing);
 

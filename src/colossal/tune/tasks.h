@@ -1,4 +1,5 @@
-// The tuning methods as tasks of the training loop; one source file per method.
+// Makes the training tasks (TrainingTask) of the tuning methods. Each function make_METHOD() is
+// defined in a source file of its own.
 #pragma once
 
 #include <functional>
@@ -8,32 +9,39 @@
 
 namespace colossal::tune {
 
-using Reading = std::function<void()>;  // called regularly while samples are read
+// A function that is called regularly while samples are read; it may throw to end the run.
+using Reading = std::function<void()>;
 
-// Supervised fine-tuning: cross-entropy of the trained tokens. With loss_type "dft", the loss of
-// each token is multiplied by the token's probability (Wu et al. 2025).
+// In all functions, `job` and `context` must outlive the task. The functions are collective and
+// throw as the constructor of SampleTask.
+//
+// Supervised fine-tuning: cross-entropy of the tokens that are trained on. With loss_type "dft",
+// the loss of each token is multiplied by the token's probability (Wu et al. 2025).
 std::unique_ptr<TrainingTask> make_sft(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// DPO and variants: preference pairs, with a reference.
+// DPO and variants: trains on preference pairs, with a reference model (dpo_loss(), losses.h).
 std::unique_ptr<TrainingTask> make_dpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Preference pairs, without a reference: make_cpo() for CPO and SimPO, make_orpo() for ORPO.
+// Methods that train on preference pairs without a reference model: CPO and SimPO (make_cpo(),
+// cpo_loss()) and ORPO (make_orpo(), log_odds()).
 std::unique_ptr<TrainingTask> make_cpo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_orpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 
-// Trains a reward model on preference pairs.
+// Trains a reward model on preference pairs (reward_loss()).
 std::unique_ptr<TrainingTask> make_reward(const Job& job, const ParallelContext& context,
                                           const Tuning& tuning, const Reading& reading);
 
-// KTO: single completions, desirable or undesirable, with a reference.
+// KTO: trains on single completions, desirable or undesirable, with a reference model (kto_loss()).
+// Loss types: "kto", and "apo_zero_unpaired", which takes 0 for the KL estimate.
 std::unique_ptr<TrainingTask> make_kto(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// On-policy methods (GRPO and variants, RLOO, PPO): rewards of completions sampled from the model.
+// On-policy methods (GRPO and variants, RLOO, PPO): train on rewards of completions that are
+// sampled from the model in training (online_task.h).
 std::unique_ptr<TrainingTask> make_grpo(const Job& job, const ParallelContext& context,
                                         const Tuning& tuning, const Reading& reading);
 std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& context,
@@ -41,8 +49,8 @@ std::unique_ptr<TrainingTask> make_rloo(const Job& job, const ParallelContext& c
 std::unique_ptr<TrainingTask> make_ppo(const Job& job, const ParallelContext& context,
                                        const Tuning& tuning, const Reading& reading);
 
-// Distillation: trains on a teacher's next-token distributions, on given completions or on
-// completions sampled from the student (GKD).
+// Distillation: trains the model to predict a teacher's next-token distributions, on completions of
+// data.train or on completions sampled from the model in training (GKD).
 std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext& context,
                                            const Tuning& tuning, const Reading& reading);
 
@@ -51,7 +59,7 @@ std::unique_ptr<TrainingTask> make_distill(const Job& job, const ParallelContext
 std::unique_ptr<TrainingTask> make_draft_head(const Job& job, const ParallelContext& context,
                                               const Tuning& tuning, const Reading& reading);
 
-// Returns a function that makes the task of tuning.method.
+// Returns a function for the trainer that makes the task of tuning.method.
 MakeTask make_task(const Tuning& tuning);
 
 }  // namespace colossal::tune

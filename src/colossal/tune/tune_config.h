@@ -1,5 +1,6 @@
-// The keys of [tune]: settings of a tuning method, in addition to those of a training run. Names
-// and defaults are those of TRL 1.16.
+// The configuration of `colossal tune`: the tuning methods, and the keys of the section [tune],
+// which add to the configuration of a training run (RunConfig). Names and defaults of keys are
+// those of TRL 1.16.
 #pragma once
 
 #include <cstdint>
@@ -16,87 +17,112 @@
 
 namespace colossal::tune {
 
+// The tuning methods; tasks.h describes each.
 enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo, distill, draft_head };
-// Whether a method trains on rewards of completions sampled from the model.
+// Whether a method is on-policy, i.e. trains on rewards of completions sampled from the model in
+// training: grpo, rloo and ppo.
 bool is_online(Method method);
+// Returns all methods with their names on the command line.
 std::vector<std::pair<std::string, Method>> method_names();
 const char* method_name(Method method);
-const char* describe_method(Method method);  // one line, for --help
+// Returns a description of the method in one line, for --help.
+const char* describe_method(Method method);
 
-// The values of the keys, each named like its key in [tune] unless said otherwise. describe() gives
-// each key's meaning and range.
+// The values of the keys. A field has the name of its key in [tune], unless a comment names another
+// key. docs/tuning.md and describe() give the meaning and range of each key.
 struct TuneConfig {
-  double epochs = 3;
-  std::optional<data::Packing> packing;  // data.packing; nullopt: one sample per row
-  std::vector<std::string> loss_type;    // empty: default of the method
-  std::vector<double> loss_weights;      // one per loss type; empty: all 1
-  std::string chat_template = "model";   // data.chat_template, or a path
-  bool completion_only_loss = true;
-  bool assistant_only_loss = false;
+  double epochs = 3;  // passes over data.train, from which train.steps follows
+  // data.packing: how samples are packed into rows; nullopt: one sample per row.
+  std::optional<data::Packing> packing;
+  // Names as in dpo_loss_types(), cpo_loss_types(), policy_loss_types(), and as tasks.h says for
+  // SFT and KTO; empty for methods with only one loss.
+  std::vector<std::string> loss_type;
+  std::vector<double> loss_weights;  // one per loss type; empty: all 1
+  // data.chat_template: path of a template file; "model": the template of model.path.
+  std::string chat_template = "model";
+  bool completion_only_loss = true;  // SampleOptions::completion_only (samples.h)
+  bool assistant_only_loss = false;  // SampleOptions::assistant_only
+  // Weight of the penalty on deviating from the reference, or scale of the loss; for distillation,
+  // the interpolation between the two KL divergences.
   double beta = 0.1;
+  // Options of losses of preference pairs (losses.h).
   double label_smoothing = 0;
   Divergence f_divergence_type = Divergence::reverse_kl;
-  double f_alpha_divergence_coef = 0.5;
+  double f_alpha_divergence_coef = 0.5;  // DpoOptions::alpha
   double discopop_tau = 0.05;
-  std::optional<double> ld_alpha;  // nullopt: all tokens have weight 1
+  // For DPO: weight of the tokens by which one completion of a pair is longer than the other;
+  // nullopt: 1.
+  std::optional<double> ld_alpha;
   double simpo_gamma = 0.5;
-  double cpo_alpha = 1;
-  double alpha = 0;
-  double desirable_weight = 1, undesirable_weight = 1;
-  double center_rewards_coefficient = 0;
+  double cpo_alpha = 1;  // for CPO: weight of the chosen completion's cross-entropy
+  double alpha = 0;      // CpoOptions::alpha
+  double desirable_weight = 1, undesirable_weight = 1;  // for KTO: weights of the two losses
+  double center_rewards_coefficient = 0;                // center_coefficient of reward_loss()
   // For distillation.
-  std::string teacher;
-  double lmbda = 1;
+  std::string teacher;  // folder of the teacher model
+  double lmbda = 1;     // fraction of steps that train on completions sampled from the model
   // For methods that sample completions.
-  std::vector<std::string> reward;
-  std::vector<double> reward_weights;  // empty: all 1
-  double reward_timeout = 60;
-  int64_t num_generations = 8;
-  int64_t max_completion_length = 512;
+  std::vector<std::string> reward;      // names as in rewards.h
+  std::vector<double> reward_weights;   // one per reward; empty: all 1
+  double reward_timeout = 60;           // seconds for a call of a program or an HTTP service
+  int64_t num_generations = 8;          // completions per prompt
+  int64_t max_completion_length = 512;  // tokens
+  // temperature, top_p, min_p, repetition_penalty and top_k are those of serve::SamplingOptions
+  // (serve/sampling.h).
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int64_t top_k = 0;
+  // How many generations before a completion is trained on, it is begun (begun_completions.h).
   int64_t max_staleness = 0;
-  bool overlap_sampling = true;
+  bool overlap_sampling = true;  // samples while updates run, if possible (sampling_beside.h)
   std::optional<ImportanceCorrection> importance_sampling_mode;  // nullopt: see correction()
-  double importance_sampling_clip_max = 3;
-  std::optional<double> importance_sampling_clip_min;  // nullopt: no bound
-  double epsilon = 0.2;
-  std::optional<double> epsilon_high;  // nullopt: epsilon
-  std::optional<double> delta;         // nullopt: no bound
+  double importance_sampling_clip_max = 3;                       // ImportanceBounds::clip_max
+  std::optional<double> importance_sampling_clip_min;            // ImportanceBounds::clip_min
+  double epsilon = 0.2;                                          // PolicyOptions::epsilon_low
+  std::optional<double> epsilon_high;                            // nullopt: the value of epsilon
+  std::optional<double> delta;                                   // PolicyOptions::delta
   ImportanceLevel importance_sampling_level = ImportanceLevel::token;
   RewardScale scale_rewards = RewardScale::group;
+  // num_iterations: how many times each completion is trained on. steps_per_generation: number of
+  // global batches in a generation.
   int64_t num_iterations = 1, steps_per_generation = 1;
-  bool mask_truncated_completions = false;
-  bool use_bias_correction_kl = false;
+  bool mask_truncated_completions = false;  // does not train on completions without end token
+  bool use_bias_correction_kl = false;      // PolicyOptions::corrects_kl
+  // Replaces groups whose rewards are all equal by groups of further prompts (DAPO).
   bool dynamic_sampling = false;
-  int64_t max_sampling_rounds = 10;
-  int64_t overlong_tokens = 128;
-  bool normalize_advantages = false;
+  int64_t max_sampling_rounds = 10;       // of dynamic_sampling, for one generation
+  int64_t overlong_tokens = 128;          // RewardOptions::overlong_tokens
+  bool normalize_advantages = false;      // for RLOO: leave_one_out_advantages(), normalized
   std::vector<double> reward_clip_range;  // lower and upper bound; empty: no clipping
+  // For PPO: clip range of the value loss, weight of the value loss, gamma and lambda of GAE.
   double cliprange_value = 0.2, vf_coef = 0.1, gamma = 1, lam = 0.95;
-  bool whiten_rewards = false;
-  double missing_eos_penalty = 0;
-  bool log_completions = false;
-  bool batch_invariant = false;
+  bool whiten_rewards = false;     // for PPO: scales rewards of tokens to variance 1
+  double missing_eos_penalty = 0;  // for PPO: subtracted for completions without end token
+  bool log_completions = false;    // appends completions to completions.jsonl in log.directory
+  bool batch_invariant = false;    // RolloutOptions::batch_invariant
 
+  // Returns the off-policy correction in use: by default sequence_mask if max_staleness is above 0,
+  // else none.
   ImportanceCorrection correction() const {
     return importance_sampling_mode.value_or(max_staleness > 0 ? ImportanceCorrection::sequence_mask
                                                                : ImportanceCorrection::none);
   }
+  // Returns the value for PolicyOptions::epsilon_high.
   double highest_epsilon() const { return epsilon_high.value_or(epsilon); }
+  // Returns the number of updates that train on each generation.
   int64_t updates_per_generation() const { return num_iterations * steps_per_generation; }
 };
 
 // Whether a run uses a reference model (reference.h).
 bool has_reference(Method method, const TuneConfig& config);
 
-// First call set_defaults(), which sets the method's defaults, also of keys in other sections
-// ([optimizer], [train], ...); then describe(), which declares the method's keys, to be read into
-// `config`.
+// Sets the method's defaults in `config`, and in `run` for keys of other sections ([optimizer],
+// [train], ...). Call it before configuration files are read.
 void set_defaults(Method method, RunConfig& run, TuneConfig& config);
+// Declares the method's keys in `schema`, with their descriptions and ranges. The schema then reads
+// their values into `config`, which must outlive it.
 void describe(ConfigSchema& schema, Method method, TuneConfig& config);
 
-// Throws ConfigError for inconsistent values, before any file is read.
+// Throws ConfigError if values are inconsistent. Reads no files of data or models.
 void validate(Method method, const RunConfig& run, const TuneConfig& config);
 
 }  // namespace colossal::tune

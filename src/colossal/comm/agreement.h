@@ -22,10 +22,11 @@ std::string describe_difference(const Settings& of_rank_0, int rank, const Setti
 // meet_all() as Arrival::settings.
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
-// Compares the digests in `arrivals`, the result of meet_all(). If any rank's digest differs from
-// rank 0's, throws a ConfigError on every rank, with describe_difference() for the first rank that
-// differs. Before it throws, rank 0 waits until all other ranks have read the settings, at most
-// `timeout`, because the store ends with rank 0 if rank 0 serves it.
+// Compares the digests in `arrivals`, the result of meet_all(). Does nothing if all are equal. If
+// any rank's digest differs from rank 0's, throws a ConfigError on every rank, with
+// describe_difference() for the first rank that differs. Rank 0 may serve the store, which then
+// ends with it. So rank 0, before it throws, waits at most `timeout` until all other ranks have
+// read the settings.
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
                        const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
 

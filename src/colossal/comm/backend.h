@@ -84,8 +84,11 @@ class Backend {
   virtual void rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) = 0;
   // tensor <- the tensor of rank `root`.
   virtual void broadcast(const Call& call, const at::Tensor& tensor, int root) = 0;
+  // Sends `tensor` to rank `to`.
   virtual void send(const Call& call, const at::Tensor& tensor, int to) = 0;
+  // Fills `tensor` from rank `from`.
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;
+  // Returns when all ranks have called it.
   virtual void barrier(const Call& call) = 0;
   // Returns `call.bytes` bytes for this rank, in memory that all ranks of the group can read. Null
   // if the ranks share no memory, which is the default. Collective.

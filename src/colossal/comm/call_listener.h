@@ -14,6 +14,7 @@
 
 namespace colossal::comm {
 
+// A call that a rank has issued in one of its groups.
 struct IssuedCall {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
@@ -30,7 +31,7 @@ struct IssuedCall {
 class CallListener {
  public:
   virtual ~CallListener() = default;
-  // Called on the issuing thread for each call of groups with two or more ranks, before the call
+  // Called on the issuing thread for each call in a group of two or more ranks, before the call
   // runs. Not called for barriers and shared_empty().
   virtual void issued(const IssuedCall& call) = 0;
   // Called by shared_empty() for new shared memory of `bytes` bytes, which no allocator of LibTorch

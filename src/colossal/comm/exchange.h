@@ -45,6 +45,8 @@ class Transport {
 // headers (32 bytes each) nor the transport's framing.
 class Exchange {
  public:
+  // membership: of this rank in the group that makes the call. deadline: of all waits. `transport`
+  // and `membership` must outlive this object.
   Exchange(Transport& transport, const Membership& membership, const Call& call, Deadline deadline);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
@@ -74,7 +76,7 @@ class Exchange {
  private:
   struct Header {
     Call call;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // of the data that follows
   };
   // A header that is sent to or received from one peer.
   struct Greeting {

@@ -2,11 +2,11 @@
 // host. Ranks of one host communicate over shared memory, hosts over TCP. A collective sends each
 // byte to a host at most once, and the ranks of a host share the traffic between hosts.
 //
-// A rank has one agent on each host: a rank of that host, which handles the first rank's part of a
-// tensor on that host (Hosts::agent()). On its own host a rank is its own agent. The ranks whose
-// agent is rank a are the clients of a. In detail:
-//   reduce_scatter  For each part, that is for each rank r, every agent of r sums the part over the
-//                   ranks of its host and sends the sum to r. r adds the sums of all hosts.
+// Each rank r has an agent on each host: a rank of that host, which handles r's part of a tensor
+// there (Hosts::agent()). On its own host, r is its own agent. The clients of a rank are the ranks
+// whose agent it is. The collectives:
+//   reduce_scatter  For each rank r, every agent of r sums r's part over the ranks of its host and
+//                   sends the sum to r. Then r adds the sums of all hosts.
 //   all_gather      Each rank sends its part to its agents. Agents distribute parts on their hosts.
 //   all_reduce      A reduce_scatter and an all_gather of parts as even as possible.
 //   broadcast       The root's agents form a chain over the hosts. Agents distribute the tensor on
@@ -18,8 +18,9 @@
 // Sums are made in rank order within each host, then over hosts in the order of their first ranks.
 // bf16 and fp16 are summed in fp32 and rounded once at the end, so hosts send their sums in fp32.
 // Between hosts, reducing bf16 tensors therefore sends as many bytes as reducing fp32 tensors.
-// Apart from that, the bytes that all ranks send add up to the law (law.h). Each single rank sends
-// what the law says if all hosts have equally many ranks and all parts are equal.
+// Apart from that, all ranks together send, within and between hosts, the bytes that law.h gives
+// for all ranks. Each single rank sends what law.h gives for it if all hosts have equally many
+// ranks and all parts are equal.
 #pragma once
 
 #include <cstddef>
@@ -82,18 +83,20 @@ class HierarchicalBackend final : public PointToPointBackend {
   PointToPointBackend& within_last();
   // Returns the Exchange for the messages of `call` between hosts.
   Exchange begin_between(const Call& call);
-  // Exchanges headers between ranks and their agents on other hosts. sum_bytes, gather_bytes: bytes
-  // per element that the call's reduce_scatter and its all_gather send; 0 if it has none.
+  // Exchanges headers between ranks and their agents on other hosts. sum_bytes: bytes per element
+  // that the call's reduce_scatter sends, 0 if the call has no reduce_scatter. gather_bytes: bytes
+  // per element that its all_gather sends, 0 if the call has no all_gather.
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   // Runs an all_gather of the parts of `full`.
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
-  // Distributes the buffers of one round, which their agents on this host hold, on this host.
+  // Copies the buffers of one round, which agents on this host have received, to all ranks of this
+  // host.
   void distribute_within_host(const Call& call, const at::Tensor& full, const Buffers& buffers,
                               int64_t round);
   // Returns, for each rank of this host, the size in elements of the buffer of its client number
-  // `row`; 0 if it has no such client. Counts of different parts are not added up, so that ranks of
-  // a host that disagree on the sizes of parts find out.
+  // `row`; 0 if the rank has no such client. Each count is of one part, so the comparison of counts
+  // within the host finds ranks that disagree on the sizes of parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
   // Pairs the buffers of a row in `full` with their places in one contiguous tensor, in staged_.
   // Calls copy(index of the agent on this host, address in `full`, address in the contiguous

@@ -1,5 +1,5 @@
-// Which ranks of a group are on the same host, and which rank represents another on each host.
-// HierarchicalBackend routes its messages with it. Ranks are ranks within the group.
+// Which ranks of a group are on which host, and which rank acts for another rank on another host.
+// HierarchicalBackend uses it to route messages. Ranks are ranks within the group.
 #pragma once
 
 #include <span>

@@ -32,7 +32,7 @@ enum class Reason {
 // Returns the enumerator's name, such as "gradient", for metrics and reports.
 const char* reason_name(Reason reason);
 
-// The sums of what was booked.
+// What was booked under one key, or on one axis.
 struct Traffic {
   int64_t calls = 0;  // does not count receive(), barrier() and shared_empty()
   int64_t law_bytes = 0;
@@ -54,6 +54,7 @@ class Ledger {
   // Adds wire bytes. Counts no call.
   void book_wire(const std::string& axis, Reason reason, int64_t bytes);
 
+  // Returns everything that was booked since the start or the last reset().
   std::map<Key, Traffic> entries() const;
   // Returns the sum over all reasons except checkpoint and rendezvous, by axis. The metric
   // `bytes_sent` reports it.

@@ -25,7 +25,7 @@ class LocalBoard {
     Call call;
     std::byte* memory = nullptr;               // start of the tensor that peers read
     std::vector<int64_t> send_counts = {};     // elements of the tensor's parts; empty: no parts
-    std::vector<int64_t> receive_counts = {};  // elements that it expects by rank; all_to_all only
+    std::vector<int64_t> receive_counts = {};  // elements expected from each rank; all_to_all only
     Ledger* ledger = nullptr;  // of this rank; peers book in it the bytes that they read
   };
 

@@ -1,4 +1,4 @@
-// The part of the backend for ranks that are threads of one process that sends messages.
+// A backend that sends messages between ranks that are threads of one process.
 #pragma once
 
 #include <memory>

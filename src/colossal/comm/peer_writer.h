@@ -31,8 +31,8 @@ class PeerWriter {
   // Like memcpy(), with the faster stores.
   void copy(std::byte* to, const std::byte* from, int64_t bytes);
 
-  // Calls the faster one of two functions that write the same `bytes` bytes: through_caches() with
-  // ordinary stores, past_caches() with non-temporal stores.
+  // Calls one of two functions that write the same `bytes` bytes, the one that is expected to be
+  // faster: through_caches() with ordinary stores, or past_caches() with non-temporal stores.
   template <typename ThroughCaches, typename PastCaches>
   void write(int64_t bytes, const ThroughCaches& through_caches, const PastCaches& past_caches);
 

@@ -29,6 +29,7 @@ class SharedMemory {
   // Existing mappings stay.
   void seal();
 
+  // Returns the start of the memory in this process.
   std::byte* data() const { return data_; }
 
  private:

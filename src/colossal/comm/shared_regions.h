@@ -1,7 +1,6 @@
-// The bookkeeping behind shared_empty() (group.h) in ShmBackend: where tensors lie that all ranks
-// of a group can read. A region is shared memory that every rank of the group maps, divided into
-// equal parts, one per rank in rank order. Each rank's part holds the tensor that it got from one
-// call of shared_empty().
+// The bookkeeping of ShmBackend for shared_empty() (group.h): where tensors lie that all ranks of a
+// group can read. Each call of shared_empty() makes a region: shared memory that every rank of the
+// group maps. A region consists of equal parts, one for each rank's tensor, in rank order.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,7 @@
-// Makes the world (world.h) of a rank that computes on the CPU and shares its host with other
-// ranks. Groups within a host use shared memory, groups with one rank per host use Gloo, and other
-// groups use both (hierarchical_backend.h). connect() uses it for backends "shm" and "auto".
+// Makes the world (world.h) of a rank that computes on the CPU and communicates over shared memory
+// with the ranks of its host. Groups within a host use shared memory, groups with one rank per host
+// use Gloo, and other groups use both (hierarchical_backend.h). connect() uses it for backends
+// "shm" and "auto".
 #pragma once
 
 #include <chrono>

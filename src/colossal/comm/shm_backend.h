@@ -58,10 +58,11 @@ class ShmBackend final : public PointToPointBackend {
     // Returns the bytes of the part of `rank` that round `round` moves. slice: bytes of a slice.
     int64_t size(int rank, int64_t round, int64_t slice) const;
   };
+  // Returns the parts of a tensor. counts: elements of each part.
   Parts parts_of(Counts counts, int64_t element_bytes) const;
 
-  // Begins a call on `tensor`. If the tensors of all ranks are in one region and large enough,
-  // waits for all ranks and returns the tensors' addresses in this process, by rank. Otherwise
+  // Begins a call on `tensor`. If the tensors of all ranks are in one region and larger than 256
+  // KiB, waits for all ranks and returns the tensors' addresses in this process, by rank. Otherwise
   // returns an empty vector, and the caller must copy the data through slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
@@ -76,6 +77,7 @@ class ShmBackend final : public PointToPointBackend {
 
   // Sums over all ranks the slice of this rank's part that round `round` moves, into `out`. This
   // rank's term is in its tensor `full` (elements of `type`), the peers' terms are in `slots`.
+  // slice: bytes of a slice.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);
@@ -83,8 +85,8 @@ class ShmBackend final : public PointToPointBackend {
   // `full`, into `slot`: for rank r at byte r * slice. Returns the number of bytes copied.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                         std::byte* slot);
-  // Runs an all_reduce of two ranks in one phase: each rank shows its whole tensor of at most 64
-  // KiB and sums both.
+  // Runs an all_reduce of two ranks in one phase: each rank copies its whole tensor, of at most 64
+  // KiB, into its slot and then sums both slots into its tensor. memory: this rank's tensor.
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;

@@ -56,7 +56,7 @@ class ShmBoard {
   // returns when every rank has called it. Throws CommError with the name of a rank that has not
   // called it within `timeout`.
   ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout);
-  ~ShmBoard();
+  ~ShmBoard();  // tells the peers that this rank has left
   ShmBoard(const ShmBoard&) = delete;
   ShmBoard& operator=(const ShmBoard&) = delete;
 

@@ -12,9 +12,8 @@
 
 namespace colossal::comm {
 
-// Whether values of `type` can be summed with results of `out_type`. True for equal types of fp32,
-// fp64, bf16, fp16 and int64; for bf16 or fp16 with fp32 results; for fp32 with bf16 or fp16
-// results.
+// Whether values of `type` can be summed into a result of `out_type`: fp32, fp64, bf16, fp16 and
+// int64 into the same type; bf16 and fp16 also into fp32; fp32 also into bf16 and fp16.
 bool can_sum(at::ScalarType type, at::ScalarType out_type);
 
 // Returns the type in which values of `type` are added: fp32 for bf16 and fp16, otherwise `type`.

@@ -53,8 +53,8 @@ class WorkQueue {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;
-  bool running_ = false;  // a job is running, on a caller's thread or on thread_
-  bool stopping_ = false;
+  bool running_ = false;   // a job is running, on a caller's thread or on thread_
+  bool stopping_ = false;  // the destructor was called
   std::thread thread_;
 };
 

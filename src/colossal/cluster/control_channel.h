@@ -51,6 +51,7 @@ struct HostMessage {
   Failure failure = {};  // set if kind is `failed`
 };
 
+// One launcher's end of the channel. Not thread-safe.
 class ControlChannel {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
@@ -66,7 +67,7 @@ class ControlChannel {
   static std::optional<ControlChannel> gather(const HostTable& hosts, int port,
                                               const JobStart& start, Deadline deadline,
                                               SignalQueue& signals);
-  // Called on each other host: connects to `port` of the first host, retrying until the deadline,
+  // Called on all other hosts: connects to `port` of the first host, retrying until the deadline,
   // and waits for the first host's JobStart, which it writes to *start. Throws ConfigError if the
   // first host refuses this launcher, and CommError if the deadline passes. Returns nullopt if
   // `signals` receives a stop signal.

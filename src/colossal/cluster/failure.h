@@ -42,7 +42,7 @@ class JobOutcome {
   void note_stopped() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
-  // Whether there is a failure that counts.
+  // Whether there is a failure that counts (see note_stopped()).
   bool failed() const;
   // Returns the cause. Throws InternalError unless failed().
   const Failure& cause() const;

@@ -13,8 +13,8 @@ namespace colossal::cluster {
 
 struct GuardProcess {
   pid_t pid = -1;
-  // The write end of a pipe whose read end is the guard's stdin. The guard reads the end of its
-  // stdin when this process ends or this is closed.
+  // The write end of a pipe whose read end is the guard's stdin. When this process ends, or closes
+  // it, the guard reads the end of the file.
   FileDescriptor to_guard;
 };
 

@@ -1,8 +1,8 @@
 // Converts the messages between launchers (control_channel.h) to lines of JSON and back.
 //
 // A launcher that connects to the first host sends a Hello. The first host answers with a refusal,
-// or with a JobStart when all launchers have connected. Launchers then send HostMessages, and done
-// when all ranks of their host have ended.
+// or with a JobStart when all launchers have connected. Launchers then send HostMessages, and a
+// done line when all ranks of their host have ended.
 #pragma once
 
 #include <optional>

@@ -10,10 +10,11 @@
 
 namespace colossal::cluster {
 
-// While a SignalQueue exists, the signals `signals` are queued in it instead of being delivered.
-// Signals that the process ignored before stay ignored, except SIGCHLD, because its queue reports
-// the end of children. Create it before other threads start: they inherit the blocked signals, and
-// a thread that does not block a signal would receive it. Destroy it on the constructing thread.
+// While a SignalQueue exists, the signals in `signals` are queued in it instead of being delivered.
+// Signals that the process ignored before stay ignored; only SIGCHLD, which reports the end of
+// children, is queued even then. Create the SignalQueue before other threads start: they inherit
+// the blocked signals, and a thread that does not block a signal would receive it. Destroy it on
+// the constructing thread.
 class SignalQueue {
  public:
   explicit SignalQueue(std::span<const int> signals);
@@ -22,7 +23,8 @@ class SignalQueue {
   SignalQueue& operator=(const SignalQueue&) = delete;
 
   int fd() const { return fd_.get(); }  // readable when a signal is queued
-  // Returns and removes the queued signals, in the order of their arrival. Does not wait.
+  // Returns and removes the queued signals. A signal that arrived several times may be returned
+  // only once. Does not wait.
   std::vector<int> take();
 
  private:

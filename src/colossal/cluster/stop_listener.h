@@ -27,8 +27,8 @@ class StoppedInSetUp : public Error {
 //     then. Destroying the StopListener in this time prevents the exit.
 //   - After end_set_up(), requested() becomes true, and the run should end when it is ready.
 //   - If a later signal insists (StopRequests), the process exits with 128 + signal at once.
-// On SIGHUP, which means that the terminal is gone, it logs so and the process goes on. Signals
-// that this process already ignored, as under nohup, stay ignored.
+// On SIGHUP, which means that the terminal is gone, it logs a message and the process goes on.
+// Signals that this process already ignored, as under nohup, stay ignored.
 //
 // Create the StopListener before other threads start, because they inherit its blocked signals.
 // Destroy it on the constructing thread.

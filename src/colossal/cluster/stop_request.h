@@ -1,6 +1,7 @@
 // Stop requests: the signals that ask a run to finish its step, save a checkpoint and end. They are
 // SIGINT (Ctrl-C), SIGTERM (from a launcher or scheduler) and SIGUSR1 (a scheduler's notice before
-// its time limit). SIGHUP is none, so a run outlives the terminal in which it was started.
+// its time limit). SIGHUP is no stop request, so a run outlives the terminal in which it was
+// started.
 //
 // StopListener (stop_listener.h) receives them in ranks, Supervisor (supervisor.h) in launchers.
 #pragma once
@@ -29,8 +30,8 @@ inline constexpr int kStoppedExitCode = 75;
 
 // Decides what each stop signal means, given the signals before it. One request may arrive as
 // several signals: GNU timeout signals a process and then its group, and a terminal signals a
-// launcher and its ranks at once. So a second signal means more than the first only if it arrives
-// later.
+// launcher and its ranks at once. So a further signal is ignored, unless it arrives a second or
+// more later and then demands an end at once.
 class StopRequests {
  public:
   using Clock = std::chrono::steady_clock;

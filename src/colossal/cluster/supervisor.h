@@ -22,6 +22,7 @@ struct Grace {
   std::chrono::milliseconds after_sigterm{2000};  // from SIGTERM until SIGKILL is sent
 };
 
+// The signals that a Supervisor handles.
 inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP, SIGCHLD};
 
 // Waits for the ranks of this host and reacts to these events:
@@ -78,9 +79,11 @@ class Supervisor {
   void handle_deadline();
   // Called after each failure: starts the grace time unless it runs already.
   void begin_failing();
+  // Logs the message of the cause (outcome_.message()), or message_of_silent_rank() if there is
+  // one.
   void log_cause();
   // Returns a message about the only rank of this host that still runs, if all other ranks exited
-  // with 3, that is gave up waiting for another rank. Otherwise nullopt.
+  // with 3: they gave up waiting for another rank. Otherwise nullopt.
   std::optional<std::string> message_of_silent_rank() const;
   // Logs the messages of the failures other than the cause, and the ranks that had to be killed.
   void log_other_ranks() const;

@@ -74,9 +74,10 @@ class ShmBoard {
   // the deadline passes. The first next_phase() after show() also compares the ranks' calls and
   // throws CallFailure if they differ.
   //
-  // If the tensors of some ranks, but not of all, are in regions, all ranks must use slots. The
-  // ranks with a region learn so in the first phase, copy their data into slots and end a second
-  // phase. On the ranks without a region, the first next_phase() therefore waits for both phases.
+  // If the tensors of some ranks, but not of all, are in regions, all ranks must use slots. A rank
+  // whose tensor is in a region learns this in the first phase. It then copies its data into its
+  // slot and ends a second phase. On ranks whose tensors are in no region, the first next_phase()
+  // therefore waits for both phases.
   void next_phase(const Deadline& deadline);
   // Returns the place that `rank` has shown. Valid after the first phase of a call.
   Place place_of(int rank) const;

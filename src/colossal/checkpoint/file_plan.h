@@ -19,7 +19,8 @@ inline constexpr const char* kStateFile = "training_state/state.json";
 // Which weights a checkpoint has, and the names of their files.
 struct WeightFiles {
   std::string config = "config.json";  // name of the file that describes the model or adapter
-  // The files of weights are NAME-00001-of-0000N.safetensors, with NAME.safetensors.index.json.
+  // NAME in the names of the files of weights, NAME-00001-of-0000N.safetensors, and of their index,
+  // NAME.safetensors.index.json.
   std::string name = "model";
   // True: the checkpoint has only the adapter's weights, in the one file NAME.safetensors.
   bool only_adapter = false;

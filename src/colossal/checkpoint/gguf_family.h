@@ -31,7 +31,8 @@ struct GgufFamily {
   bool rotates_adjacent_channels = false;
   // True: GGUF stores a norm's weight as 1 + the weight in Hugging Face files.
   bool norms_add_one = false;
-  // Whether the models have experts; some families differ only so in general.architecture.
+  // Whether the models have experts. Tells apart families with the same general.architecture, such
+  // as llama and mixtral.
   bool has_experts = false;
 };
 

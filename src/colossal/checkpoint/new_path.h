@@ -1,4 +1,5 @@
-// Writes a new file or folder completely or not at all, for commands that convert a model.
+// Writes a new file or folder completely or not at all, for commands that convert or quantize a
+// model.
 #pragma once
 
 #include <filesystem>

@@ -59,8 +59,8 @@ struct ChangedWeights {
 };
 
 // Returns the tensor `name` of a folder. Also tries other names that folders use for it: `name`
-// without its first part, such as "transformer.", which models without a head do not have; and its
-// names in folders of models for images and text. Throws ConfigError if there is none.
+// without its first part (models without a head have "wte.weight" for "transformer.wte.weight"),
+// and its names in folders of models for images and text. Throws ConfigError if there is none.
 io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::string& name);
 
 // Returns the shape, after decoding, of the weight `name` (or of one of the other names that

@@ -71,8 +71,8 @@ class DirectoryWriter {
   // manifest does not cover exactly the bytes of all files. If the sync after the renaming throws
   // IoError, the checkpoint is in its place, but may not survive a power failure.
   void publish(Manifest manifest);
-  // On rank 0, removes the directory unless it is published. Does nothing on the other ranks; files
-  // that they still have open are deleted, too.
+  // On rank 0, removes the directory with the files of all ranks, unless it is published. Does
+  // nothing on the other ranks.
   void discard() noexcept;
 
  private:
@@ -97,6 +97,7 @@ struct Damage {
   int64_t offset = 0;  // of the damaged range, or of the first missing or additional byte; else 0
   std::string what;    // error message with the path
 };
+// How thoroughly verify_directory() checks.
 enum class Verify {
   contents,  // reads every byte
   sizes,     // checks the sizes of all files, but reads only files of up to 1 MiB

@@ -30,8 +30,8 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // Whether the folder is locked. False on a file system without locks, where two processes can
-  // have a FolderLock of one folder.
+  // Whether the folder is locked. False on a file system without locks, where another process can
+  // use the folder at the same time.
   bool holds() const { return holds_; }
 
  private:

@@ -1,7 +1,7 @@
 // Reads and writes GGUF files, the model files of llama.cpp. A file has a header with fields (named
 // values) and a list of tensors, then the tensors' data in blocks (gguf_blocks.h). Files are
-// untrusted: the reader validates everything, and a size that the file states makes it allocate
-// memory only if the file is large enough.
+// untrusted: the reader validates everything, and allocates memory only for data that the file
+// really has, whatever sizes its header states.
 // Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
@@ -56,6 +56,7 @@ struct GgufValue {
   static GgufValue of(const char* text) { return of(std::string_view(text)); }
 };
 
+// A tensor of a file.
 struct GgufTensor {
   std::string name;
   GgufType type = GgufType::f32;

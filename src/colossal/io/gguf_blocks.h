@@ -1,6 +1,6 @@
-// Quantizes and dequantizes the data of GGUF tensors (gguf.h). A tensor consists of blocks: a
-// number of elements that is fixed by the tensor's type and is stored with common scales. A row of
-// a tensor (its last dimension) is a whole number of blocks. Layouts and rounding follow ggml's
+// Quantizes and dequantizes the data of GGUF tensors (gguf.h). A tensor is stored in blocks. A
+// block has a number of elements that depends on the tensor's type, and their common scales. A row
+// of a tensor (its last dimension) is a whole number of blocks. Layouts and rounding follow ggml's
 // reference implementation (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 

@@ -10,7 +10,7 @@
 namespace colossal::io {
 
 // The file must not be truncated while it is mapped, because an access beyond its end raises
-// SIGBUS. So replace such a file by renaming another; do not rewrite it in place.
+// SIGBUS. To replace it, rename a new file to its path; do not rewrite it in place.
 class MappedFile {
  public:
   // Maps the file at `path`. expected_bytes: the size that the caller found before. Throws IoError

@@ -5,8 +5,8 @@
 //    "wte.weight": {"dtype": "F32", "shape": [512, 256], "data_offsets": [0, 524288]}, ...}
 //
 // data_offsets are in bytes from the start of the data. Files are untrusted: the reader validates
-// everything, and a size that the file states makes it allocate memory only if the file is large
-// enough. Format: https://github.com/huggingface/safetensors
+// everything, and allocates memory only for data that the file really has, whatever sizes its
+// header states. Format: https://github.com/huggingface/safetensors
 #pragma once
 
 #include <cstdint>

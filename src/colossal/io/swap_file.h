@@ -30,11 +30,11 @@ enum class SwapMethod {
   threads     // threads, for tests
 };
 
-// The file has no name, so the kernel deletes it even if the process is killed. Thread-safe. If two
-// transfers overlap and at least one is a write, the later one runs after the earlier one. All
-// other transfers run concurrently. SwapFile keeps an XXH3 checksum of each written piece in memory
-// (less than 100 bytes per piece). It compares checksums when it reads, so that a damaged file
-// causes an error instead of wrong data.
+// A file of a fixed size without a name, which the kernel deletes even if the process is killed.
+// Thread-safe. If two transfers overlap and at least one is a write, the later one runs after the
+// earlier one. All other transfers run concurrently. SwapFile keeps an XXH3 checksum of each
+// written piece in memory (less than 100 bytes per piece). It compares checksums when it reads, so
+// that a damaged file causes an error instead of wrong data.
 class SwapFile {
  public:
   // Creates a file of `bytes` bytes, a multiple of kSwapBlock, in `directory` and reserves its

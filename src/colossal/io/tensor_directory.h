@@ -22,7 +22,8 @@ bool holds_weights(const std::filesystem::path& folder);
 class TensorDirectory {
  public:
   // Opens all files; reads and validates the index and the files' headers. Throws IoError if
-  //   - the index names a file that is not a plain *.safetensors name in the folder, or is missing;
+  //   - the index gives a tensor's file as a path, or by a name that is not *.safetensors;
+  //   - a file that the index names is missing;
   //   - a link leads out of the folder, unless `links` is OutsideLinks::follow;
   //   - the index and the files do not list the same tensors;
   //   - the index or a file is invalid.

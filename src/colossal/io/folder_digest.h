@@ -1,5 +1,5 @@
-// Detects that a model folder has changed, for example between the generation of samples and the
-// training on them.
+// Detects that a model folder has changed: a run stores the digests of the folders that it reads,
+// and compares them when it resumes.
 #pragma once
 
 #include <filesystem>

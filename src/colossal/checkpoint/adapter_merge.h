@@ -1,5 +1,11 @@
-// Merges a LoRA adapter into the weights of its model. Without the adapter, the merged model
-// computes what the model computes with it, up to the rounding of the weights.
+// Merges a LoRA adapter into the weights of its model, for write_merged_folder(). The merged
+// weights give the outputs of the model with the adapter, up to rounding. Serving also gets DoRA's
+// factors from it.
+//
+// LoRA: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., 2021). A linear layer of
+// weight W [out, in] gets W + scale * B A, with A [rank, in] and B [out, rank]. DoRA:
+// "Weight-Decomposed Low-Rank Adaptation" (Liu et al., 2024). It also scales each row to a trained
+// magnitude. `module` is a layer's name in the model's files, without ".weight".
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,46 +21,46 @@ namespace colossal::checkpoint {
 
 class AdapterMerge {
  public:
-  // Opens the adapter of `specification`. Throws ConfigError if the adapter is a prefix, if it
-  // lacks a tensor, or if it adapts a table that embedding and head share.
+  // Opens the adapter of `specification`. Throws ConfigError if the adapter is a prefix, lacks a
+  // tensor, or adapts a table that embedding and head share.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
-  // Returns a tensor of the model's files with the adapter merged. name, weight: the tensor's name
-  // and values. The result is W + scale * B A; with DoRA, each row is then scaled to its magnitude.
-  // Computed in fp64 and rounded once to the dtype of `weight`. Returns replacement(name) instead
-  // if the adapter replaces the tensor, and `weight` itself if the adapter does not change it.
-  // Throws ConfigError if shapes do not fit.
+  // Returns a tensor of the model's files with the adapter merged, in the dtype of `weight`.
+  // Computes in fp64 and rounds once. Returns replacement(name), rounded, if the adapter replaces
+  // the tensor. Returns `weight` itself if the adapter does not change the tensor. Throws
+  // ConfigError if shapes do not fit. name, weight: the tensor's name and values in the files.
   at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
-  // Returns, in fp64, the tensor that replaces a tensor of the model's files (modules_to_save).
-  // Returns an undefined tensor if the adapter does not replace it.
+  // Returns, in fp64, the tensor by which the adapter replaces the tensor `name` of the model's
+  // files (modules_to_save of PEFT). Undefined if the adapter does not replace it.
   at::Tensor replacement(const std::string& name) const;
-  // Returns the factors by which DoRA multiplies the outputs of a module: [out], in fp64. weight:
-  // the module's weight as stored in files.
+  // Returns the factors by which DoRA multiplies the outputs of a module: fp64 [out]. They are
+  // magnitude / norm, with the norm of each row of W + scale * B A. weight: the module's weight as
+  // stored in files.
   at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
  private:
   // Returns an embedding table, [vocabulary, features], with the adapter merged.
   at::Tensor merged_table(const std::string& module, const at::Tensor& table) const;
-  // Returns a tensor with the matrix of one expert, or with those of all, with the adapter merged.
+  // Returns an expert's weight, or the stacked weights of all experts, with the adapter merged.
   at::Tensor merged_experts(const std::string& name, const at::Tensor& weight) const;
   // Returns W + scale * B A in fp64. weight: W, [out, in].
   at::Tensor changed(const std::string& module, const at::Tensor& weight) const;
-  // Returns factors(). changed: result of the function changed().
+  // Returns factors(), from the result `changed` of the function changed().
   at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
-  // Reads a tensor of the adapter's file by its name there, and converts it to fp64.
+  // Returns a tensor of the adapter's file in fp64. tensor: its name in the file.
   at::Tensor read(const std::string& tensor) const;
-  // A tensor of the model's files that holds a linear layer's weight, of one expert or stacked for
-  // all.
+  // A tensor of the model's files with the weight of a linear layer of one expert, or of all.
   struct ExpertWeight {
     const adapters::Product* product = nullptr;
     std::optional<int64_t> expert;  // index of the expert; nullopt: all experts, [experts, in, out]
     TensorSlice down, up;           // where the adapter's file has A and B
   };
-  // Returns a tensor of the adapter in fp64: A [rank, in], B [out, rank], or magnitudes [out].
+  // Returns a tensor of the adapter for a module in fp64: A [rank, in], B [out, rank], or
+  // magnitudes [out]. name: of the tensor, such as "lora_A".
   at::Tensor read(const std::string& module, const char* name) const;
 
   models::ModelAdapter adapter_;
-  bool stored_in_out_;
+  bool stored_in_out_;  // whether files store the weights of blocks as [in, out]
   io::SafetensorsReader file_;
   std::map<std::string, ExpertWeight> experts_;  // by the tensor's name in the model's files
 };

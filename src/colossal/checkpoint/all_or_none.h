@@ -1,4 +1,5 @@
-// Runs file operations on the ranks of a group. If one fails on any rank, all ranks throw.
+// Runs file operations on the ranks of a group. If the operation of one rank fails, all ranks
+// throw, so that none waits for the others.
 #pragma once
 
 #include <functional>
@@ -10,14 +11,14 @@
 namespace colossal::checkpoint {
 
 // Runs `work` on each rank of the group, and returns the results of all ranks, in rank order. If
-// `work` threw on any rank, every rank throws: ConfigError if all failed ranks threw ConfigError,
-// else IoError. The message has each reason with the ranks that failed for it. A CommError is
-// thrown on, at once and only on its rank. Collective.
+// `work` throws on a rank, all ranks throw when all have run `work`: ConfigError if all failed
+// ranks threw ConfigError, otherwise IoError. The message gives each reason and the ranks with this
+// reason. But if `work` throws CommError, the rank rethrows it at once. Collective.
 std::vector<std::string> all_or_none(const comm::Group& group,
                                      const std::function<std::string()>& work);
 
-// Runs `work` on rank 0 of the group and returns its result on all ranks. Throws as all_or_none()
-// does. Collective.
+// Runs `work` on rank 0 of the group and returns its result on all ranks. If `work` throws, all
+// ranks throw, as in all_or_none(). Collective.
 std::string on_first_rank(const comm::Group& group, const std::function<std::string()>& work);
 
 }  // namespace colossal::checkpoint

@@ -1,18 +1,19 @@
-// Checkpoints. A checkpoint is a Hugging Face folder that `transformers` opens unchanged, with the
-// training state in a subfolder. The state is stored in global coordinates, so any layout can load
-// a checkpoint of any other layout.
+// Saves and loads checkpoints of a run. A checkpoint is a Hugging Face folder that `transformers`
+// opens unchanged, with the training state in a subfolder. Files hold whole tensors, not shards, so
+// a run with any layout can load a checkpoint of a run with any other layout.
 //
 //   step-000100/
 //     config.json, tokenizer files, model-0000I-of-0000N.safetensors, model.safetensors.index.json
-//     training_state/optimizer.safetensors   "master.NAME" (where it is not the weight itself) and
-//                                            "STATE.NAME" for each of the optimizer's states
+//     training_state/optimizer.safetensors   for each trained parameter NAME: its master
+//                                            "master.NAME", if masters and working weights differ
+//                                            in dtype, and "STATE.NAME" for each optimizer state
 //     training_state/state.json              id of the run, step, update counts, seed, data ...
 //     manifest.json                          sizes and checksums, written last
 //
-// If a run trains an adapter, only the adapter's parameters are written, to one file: see
-// WeightFiles.
+// If a run trains an adapter, a checkpoint has only the adapter's weights, in one file
+// (WeightFiles).
 //
-// All ranks write to the same files: each rank only some byte ranges. Each rank reads only the byte
+// All ranks write to the same files, each rank some byte ranges. Each rank reads only the byte
 // ranges of its shards.
 #pragma once
 
@@ -33,47 +34,49 @@
 
 namespace colossal::checkpoint {
 
-// The contents of a checkpoint besides its tensors.
+// The contents of a checkpoint except its tensors.
 struct Description {
   nlohmann::json model_config;  // contents of the file WeightFiles::config
-  // The fields of model_config that load() compares: a checkpoint with other values is another
-  // model. Dropout is ignored.
+  // Fields of the config and their values. load() rejects a checkpoint whose config has another
+  // value, except for fields of dropout.
   nlohmann::json model_fields;
   WeightFiles weight_files{};
-  SliceOf slice_in_files;                                  // where the files store a parameter
-  std::vector<std::pair<std::string, std::string>> files;  // other files: name, content
-  nlohmann::json state;                                    // state.json
+  SliceOf slice_in_files;                                  // where files store a parameter
+  std::vector<std::pair<std::string, std::string>> files;  // name and content of other files
+  nlohmann::json state;  // contents of state.json, to which Save adds run, optimizer, update counts
 };
 
-// Saves a checkpoint as DIRECTORY/step-NNNNNN in the background, while the ranks train. The save
-// needs no copy of the tensors in memory, because forward and backward passes do not change weights
-// and optimizer state. Only the next update must wait until this rank's tensors are written to the
-// files. Training continues while the files are synced to disk and the folder gets its final name.
-// At the end, older checkpoints that need not be kept are removed (RunFolder).
+// A save of a checkpoint that runs in the background while the ranks train. Before the next update,
+// the caller must call wait_until_read(). The save copies no tensors, because forward and backward
+// passes do not change weights and optimizer states. When this rank's tensors are written, training
+// goes on while files are synced to disk and the folder gets its final name. At the end, the save
+// removes old checkpoints (RunFolder::add_saved()).
 //
 // All ranks must start and finish the same saves, one after another. `folder`, `chunks` and
-// `context` must outlive the save, and nothing else may use `folder` until the save has finished.
+// `context` must outlive the Save. Nothing else may use `folder` until finish() has returned.
 class Save {
  public:
+  // Starts to save the checkpoint folder.directory()/step-NNNNNN. Collective.
   Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
        const ParallelContext& context, Description description);
   ~Save();  // waits for the end of the save
   Save(const Save&) = delete;
   Save& operator=(const Save&) = delete;
 
-  // Returns once the save has read this rank's tensors, or has failed: they may change from then
-  // on.
+  // Waits until the save has read this rank's tensors or has failed. The tensors may change
+  // afterwards.
   void wait_until_read();
-  bool done() const;  // whether finish() would return at once
-  // Waits for the end of the save and returns the path of the checkpoint. Call at most once. If any
-  // rank failed, all ranks throw the same IoError; the failed checkpoint is removed, and older
-  // checkpoints are intact. A weight or master that is not finite is such a failure, so no
-  // checkpoint contains one.
+  // Whether the save has ended, so that finish() returns at once.
+  bool done() const;
+  // Waits for the end of the save and returns the path of the checkpoint. Call it at most once. If
+  // a rank failed, all ranks throw the same IoError or ConfigError; the new checkpoint is then
+  // removed, and older checkpoints are intact. A weight or master that is not finite is a failure,
+  // so checkpoints have only finite weights.
   std::filesystem::path finish();
 
  private:
-  std::filesystem::path run();
-  void release();  // lets wait_until_read() return
+  std::filesystem::path run();  // the work in the background
+  void release();               // lets wait_until_read() return
 
   RunFolder& folder_;
   std::filesystem::path path_;
@@ -86,17 +89,18 @@ class Save {
   std::future<std::filesystem::path> end_;
 };
 
-// Starts a save and waits for its end.
+// Saves a checkpoint, waits for the end of the save, and returns the path of the checkpoint.
 std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
                            const ParallelContext& context, const Description& description);
 
-// Reads state.json of a checkpoint.
+// Returns the contents of state.json of a checkpoint. Throws IoError.
 nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
-// Loads weights, masters, optimizer states and update counts into `chunks`; each rank reads only
-// its shards. With WeightFiles::only_adapter, all other parameters stay as they are. Returns the
-// contents of state.json. Throws ConfigError if the checkpoint has another model (the message names
-// the fields that differ) or another optimizer; throws IoError if a weight is not finite.
+// Loads weights, masters, optimizer states and update counts of a checkpoint into `chunks`; each
+// rank reads only its shards. If description.weight_files.only_adapter is true, parameters that are
+// not the adapter's keep their values. Returns the contents of state.json. Throws ConfigError if
+// the checkpoint is of another model or another optimizer, and IoError if a weight is not finite or
+// a file cannot be read.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);
 

@@ -1,6 +1,6 @@
-// Writes folders with quantized weights in the format of compressed-tensors, which transformers and
-// vLLM read: integers as "pack-quantized" (packed_integers.h), E4M3 as "float-quantized"
-// (stored_tensor.h).
+// Writes a folder of quantized weights in the format of compressed-tensors, which transformers and
+// vLLM read. Types int4 and int8 are written as "pack-quantized" (packed_integers.h), fp8 as
+// "float-quantized" (NAME with NAME_scale in stored_tensor.h).
 #pragma once
 
 #include <filesystem>
@@ -18,49 +18,58 @@
 
 namespace colossal::checkpoint {
 
-// How to quantize each tensor [outputs, inputs] that is to be quantized, by its name in `source`.
-// The number of inputs must be a multiple of the group size.
+// The tensors that are quantized, by their names in the source folder, and how. Each is a matrix
+// [outputs, inputs], with a number of inputs that is a multiple of the group size.
 using QuantizedTensors = std::map<std::string, ops::Quantization>;
 
+// Writes the folder. The caller passes all rows of each quantized tensor to write(), in any order,
+// and then calls finish(). Not thread-safe. Functions throw IoError if a file cannot be read or
+// written, and InternalError if the caller breaks these rules.
 class CompressedFolder {
  public:
-  // Creates `folder` with one weight file, of its final size, for each file of `source`. `source`
-  // must outlive this. Not thread-safe. All functions throw IoError.
+  // Creates `folder` with one weight file of its final size for each file of `source`, and an index
+  // if one is needed. `source` must outlive this object. quantized: the tensors to be quantized;
+  // all others are copied from `source` unless change() changes them.
   CompressedFolder(const WeightFolder& source, std::filesystem::path folder,
                    QuantizedTensors quantized);
   ~CompressedFolder();
 
-  // Adds quantized rows of a tensor. `quantized` must have the tensor with this quantization. rows:
-  // ranges of the tensor's rows, for the rows of `matrix` in their order; empty: all rows. The
-  // tensor is written to its file once all its rows have been added.
+  // Adds quantized rows of a tensor of `quantized`. matrix.how must be the tensor's quantization.
+  // rows: which rows of the tensor the rows of `matrix` are, in order; empty: all rows. When all
+  // rows of the tensor were added, writes the tensor to its file.
   void write(const std::string& tensor, const std::vector<Range>& rows,
              const ops::QuantizedMatrix& matrix);
-  // Replaces rows of a tensor that is not quantized. rows: as for write(). The changed tensor stays
-  // in memory until finish() writes it.
+  // Replaces rows of a tensor that is not quantized. values: the new rows. rows: which rows of the
+  // tensor they are, in order; empty: all rows. The tensor stays in memory until finish().
   void change(const std::string& tensor, const std::vector<Range>& rows, const at::Tensor& values);
-  // Writes the changed tensors, copies all others from `source`, and waits until everything is on
-  // disk.
+  // Writes the changed tensors, copies all tensors that were neither quantized nor changed from
+  // `source`, and waits until everything is on disk.
   void finish();
 
  private:
   struct Shard;    // a file that is being written
   struct Pending;  // a quantized tensor of which rows are missing
 
+  // Creates the file for a file of the source folder.
   void add_shard(const io::SafetensorsReader& file);
+  // Writes all bytes of a tensor to its file. tensor: its name in the new folder.
   void write_bytes(const std::string& tensor, std::span<const std::byte> bytes);
+  // Writes the codes, scales and zero points of a quantized tensor.
   void write_whole_matrix(const std::string& tensor, const Pending& pending);
-  void write_index(bool several) const;  // several: the folder needs an index file
+  // Writes the index if `several` is true: the folder has several weight files, or one of another
+  // name than model.safetensors.
+  void write_index(bool several) const;
 
   const WeightFolder& source_;
   std::filesystem::path folder_;
   QuantizedTensors quantized_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  std::map<std::string, std::unique_ptr<Pending>> pending_;
-  std::map<std::string, at::Tensor> changed_;
+  std::map<std::string, std::unique_ptr<Pending>> pending_;  // by the tensor's name
+  std::map<std::string, at::Tensor> changed_;                // by the tensor's name
 };
 
-// Returns the quantization_config of the folder's config.json. ignored: names of modules that are
-// not quantized.
+// Returns the value of quantization_config in config.json for a folder with these quantized
+// tensors. ignored: names of linear modules that are not quantized.
 nlohmann::ordered_json compressed_config(const QuantizedTensors& quantized,
                                          const std::vector<std::string>& ignored);
 

@@ -1,5 +1,5 @@
-// Plans where the tensors of a checkpoint are stored: in which file, at which bytes. Every rank
-// computes the same plan.
+// Plans in which file, and at which bytes, each tensor of a checkpoint is stored. All ranks compute
+// the same plan, so that each rank can write its shards.
 #pragma once
 
 #include <cstdint>
@@ -16,36 +16,44 @@ namespace colossal::checkpoint {
 inline constexpr const char* kOptimizerFile = "training_state/optimizer.safetensors";
 inline constexpr const char* kStateFile = "training_state/state.json";
 
-// Which weights a checkpoint has, and in which files.
+// Which weights a checkpoint has, and the names of their files.
 struct WeightFiles {
-  std::string config = "config.json";
-  std::string name = "model";  // NAME-00001-of-0000N.safetensors, NAME.safetensors.index.json
-  bool only_adapter = false;   // only the adapter, in one file: NAME.safetensors
-  // The most bytes of tensors in one file. A tensor that is larger has a file of its own.
+  std::string config = "config.json";  // name of the file that describes the model or adapter
+  // NAME in the names of the files of weights, NAME-00001-of-0000N.safetensors, and of their index,
+  // NAME.safetensors.index.json.
+  std::string name = "model";
+  // True: the checkpoint has only the adapter's weights, in the one file NAME.safetensors.
+  bool only_adapter = false;
+  // Maximum bytes of tensors in one file. A larger tensor has a file of its own.
   int64_t max_file_bytes = int64_t{4} << 30;
 };
 
 class FilePlan {
  public:
-  // Plans the files of the weights, followed by the file of the optimizer state.
+  // Plans the files of the parameters of `chunks`: weights in the working dtype; masters and
+  // optimizer states in the master dtype. slice_of: where files store a parameter's weights.
   FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
 
   struct PlannedFile {
-    std::string name;
+    std::string name;  // relative to the checkpoint
     io::SafetensorsPlan plan;
   };
+  // Returns the files of the weights, then kOptimizerFile.
   const std::vector<PlannedFile>& files() const { return files_; }
 
   struct Position {
-    const std::string* file;
-    int64_t offset;  // in bytes, from the beginning of the file
+    const std::string* file;  // its name; owned by the FilePlan
+    int64_t offset;           // in bytes, from the beginning of the file
   };
-  // Returns the position of element `begin` of a tensor, flattened.
+  // Returns the position of element `begin` of a flattened tensor. tensor: its name in the file.
+  // Throws InternalError if no file has the tensor.
   Position find(const std::string& tensor, int64_t begin) const;
 
-  std::string index_json() const;  // contents of NAME.safetensors.index.json
+  // Returns the contents of NAME.safetensors.index.json.
+  std::string index_json() const;
 
-  // Return the names of a parameter's tensors in kOptimizerFile.
+  // Return the names of a parameter's tensors in kOptimizerFile. state: one of
+  // Optimizer::state_names().
   static std::string master_name(const std::string& parameter) { return "master." + parameter; }
   static std::string state_name(const std::string& state, const std::string& parameter) {
     return state + "." + parameter;
@@ -56,12 +64,13 @@ class FilePlan {
     size_t file, entry;  // indices into files_, and into the entries of the file's plan
   };
 
+  // Plans a file with these tensors.
   void add(const std::string& name, const std::vector<io::TensorSpec>& tensors);
 
   std::vector<PlannedFile> files_;
   std::unordered_map<std::string, Place> places_;  // by name of the tensor
-  size_t weight_files_ = 0;  // number of files with weights, at the beginning of files_
-  int64_t weight_bytes_ = 0;
+  size_t weight_files_ = 0;   // number of files with weights, at the beginning of files_
+  int64_t weight_bytes_ = 0;  // of all weights
 };
 
 }  // namespace colossal::checkpoint

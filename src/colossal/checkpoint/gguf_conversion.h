@@ -1,4 +1,4 @@
-// Converts between Hugging Face folders and GGUF files.
+// Converts between Hugging Face folders and GGUF files, for `colossal convert`.
 #pragma once
 
 #include <filesystem>
@@ -8,18 +8,20 @@
 
 namespace colossal::checkpoint {
 
-// Writes `file` from a folder with config.json, weights and, optionally, tokenizer.json. Matrices
-// are converted to `type`, with these exceptions: the weights of routers are stored as f32, with
-// q4_k the head is stored as q6_k, and a matrix whose rows are not whole quantization blocks is
-// stored as f16. Vectors are stored as f32.
-// Throws ConfigError if the family or the model cannot be converted to GGUF, or if `file` exists.
-// Throws IoError if a file is invalid or cannot be written.
+// Converts a folder with config.json, unquantized weights and, optionally, tokenizer.json to the
+// GGUF file `file`. Matrices get the type `type`, with these exceptions:
+//   - weights of routers get f32;
+//   - if `type` is q4_k, the head (or the embedding table that serves as head) gets q6_k;
+//   - a matrix whose rows are not a whole number of blocks gets f16.
+// Vectors get f32. Throws ConfigError if the family or the model cannot be converted, the weights
+// are quantized, or `file` exists. Throws IoError if a file is invalid or cannot be written.
 void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path& file,
                 io::GgufType type);
 
-// Writes a folder from a GGUF file. All tensors are converted to `type`: f16, bf16 or f32. If
-// `type` is nullopt, the type of the file's matrices is used if it is one of these, else f32.
-// Throws as hf_to_gguf() does.
+// Converts a GGUF file to the folder `folder`. All tensors get the type `type`: f16, bf16 or f32.
+// nullopt: the type of the file's matrices, or f32 if they are quantized. Throws ConfigError if
+// the family, the model or the tokenizer cannot be converted, `type` is quantized, or `folder`
+// exists. Throws IoError if a file is invalid or cannot be written.
 void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& folder,
                 std::optional<io::GgufType> type);
 

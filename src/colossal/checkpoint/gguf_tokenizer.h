@@ -1,5 +1,5 @@
-// Converts tokenizers between GGUF files and tokenizer.json: byte-level BPE ("gpt2"), and
-// SentencePiece's BPE with byte fallback ("llama").
+// Converts tokenizers between GGUF files and tokenizer.json. Two kinds are converted: byte-level
+// BPE ("gpt2" in GGUF), and SentencePiece's BPE with byte fallback ("llama" in GGUF).
 #pragma once
 
 #include <filesystem>
@@ -11,15 +11,15 @@
 
 namespace colossal::checkpoint {
 
-// Returns the GGUF fields of a folder's tokenizer. vocabulary: size of the model's vocabulary, to
-// which the list of tokens is padded. If there is no tokenizer.json, returns the fields for "no
-// tokenizer". Throws ConfigError for a kind of tokenizer that cannot be converted, IoError for an
-// invalid file.
+// Returns the GGUF fields of a folder's tokenizer; if the folder has no tokenizer.json, the field
+// tokenizer.ggml.model = "none". vocabulary: number of tokens of the model; the list of tokens is
+// padded to it. Throws ConfigError if the tokenizer is of another kind than these two, and IoError
+// if a file is invalid.
 GgufFields tokenizer_fields(const std::filesystem::path& folder, int64_t vocabulary);
 
-// Returns the tokenizer files of a Hugging Face folder, name to content, for the tokenizer in a
-// GGUF file; empty if the file has no tokenizer. Throws ConfigError for a kind of tokenizer that
-// cannot be converted.
+// Returns tokenizer.json and tokenizer_config.json, file name to content, for the tokenizer in a
+// GGUF file. Empty if the file has no tokenizer. Throws ConfigError if the tokenizer is of another
+// kind than these two, and IoError if the file's fields are invalid.
 std::map<std::string, std::string> tokenizer_files(const io::GgufReader& file);
 
 }  // namespace colossal::checkpoint

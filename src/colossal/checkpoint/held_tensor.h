@@ -1,4 +1,5 @@
-// A StoredTensor whose values are in memory: the scales or zero points of another StoredTensor.
+// A StoredTensor (stored_tensor.h) whose values are in memory. Quantized tensors return their
+// scales and zero points as HeldTensors.
 #pragma once
 
 #include <cstring>
@@ -11,7 +12,8 @@ namespace colossal::checkpoint {
 
 class HeldTensor : public StoredTensor {
  public:
-  // of: the tensor that the values belong to; name() and file() return those of `of`.
+  // of: the tensor to which the values belong; this tensor has the same name() and file(). values:
+  // the flattened values of a tensor of shape `shape`.
   HeldTensor(const StoredTensor& of, std::vector<int64_t> shape, std::vector<float> values)
       : StoredTensor(of.name(), of.file(), std::move(shape), at::kFloat),
         values_(std::move(values)) {}

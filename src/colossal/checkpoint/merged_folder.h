@@ -1,4 +1,5 @@
-// Writes the folder of a model with an adapter merged into its weights.
+// Writes the folder of a model with a LoRA adapter merged into its weights, so that the model can
+// be used without the adapter.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +11,15 @@
 
 namespace colossal::checkpoint {
 
-// Writes `folder` with the model's config.json and weights, in files and dtypes as in the model's
-// folder. Weights are those of AdapterMerge::merged(). If the adapter has a score head in place of
-// the head over the vocabulary, config.json and the files are changed accordingly. files: name and
-// content of the folder's other files. Throws ConfigError if `folder` exists, if the adapter does
-// not fit the weights, or if a merged value is not finite in the dtype of the weight; throws
-// IoError if a file is invalid or cannot be written.
+// Writes `folder` with the model's config.json and its weights, merged by AdapterMerge::merged().
+// The weights are in the same files and dtypes as in the model's folder. If the adapter has a score
+// head that replaces the model's head over the vocabulary, config.json and the weights get the
+// score head. specification: of the model with its adapter. files: names and contents of further
+// files.
+//
+// Throws ConfigError if `folder` exists, the model's weights are quantized, the adapter does not
+// fit the weights, or a merged value is not finite in the dtype of the weight. Throws IoError if a
+// file is invalid or cannot be written.
 void write_merged_folder(const models::ModelSpecification& specification,
                          const std::filesystem::path& folder,
                          const std::vector<std::pair<std::string, std::string>>& files);

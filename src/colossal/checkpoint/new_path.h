@@ -1,4 +1,5 @@
-// Writes a file or folder completely or not at all.
+// Writes a new file or folder completely or not at all, for commands that convert or quantize a
+// model.
 #pragma once
 
 #include <filesystem>
@@ -6,11 +7,11 @@
 
 namespace colossal::checkpoint {
 
-// Throws ConfigError if `path` exists.
+// Throws ConfigError if there is something at `path`.
 void require_new(const std::filesystem::path& path);
 
-// Calls `write` with a hidden temporary path beside `path`, then renames it to `path`. If `write`
-// throws, the temporary files are removed.
+// Calls write(temporary), which must create a file or folder at `temporary`, a hidden path in the
+// folder of `path`. Then renames it to `path`. If anything throws, removes it and rethrows.
 void write_whole(const std::filesystem::path& path,
                  const std::function<void(const std::filesystem::path& temporary)>& write);
 

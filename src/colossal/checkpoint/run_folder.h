@@ -1,11 +1,10 @@
-// The folder of a run's checkpoints (checkpoint.directory). Finds out which run the folder belongs
-// to, from which checkpoint the run resumes, and which checkpoints may be removed.
+// The folder of a run's checkpoints (checkpoint.directory): finds the checkpoint from which the run
+// resumes, and removes old checkpoints.
 //
-// A run has an id, drawn at its first start and stored in training_state/state.json of each of its
-// checkpoints. A folder belongs to one run. The newest `keep` checkpoints of the run are kept,
-// older ones are removed. Only intact checkpoints of this run are counted and removed: those that
-// were not found damaged at the start, and that have a manifest and files of the sizes that it
-// lists.
+// A run has a random id, drawn at its first start and stored in training_state/state.json of each
+// of its checkpoints. A folder must have checkpoints of one run only. The newest `keep` checkpoints
+// are kept and older ones are removed. Only intact checkpoints of this run are counted and removed:
+// those that were not damaged when the run started, and whose files have the sizes in the manifest.
 #pragma once
 
 #include <cstdint>
@@ -20,28 +19,34 @@ namespace colossal::checkpoint {
 
 class RunFolder {
  public:
-  // resume: "auto", "never" or "must", as checkpoint.resume. Rank 0 looks for the newest intact
-  // checkpoint, comparing checksums, and warns of each damaged checkpoint with the reason. All
-  // ranks get the same result, or throw the same error: ConfigError if "never" finds checkpoints,
-  // if "must" finds none, or if the folder has checkpoints of several runs; IoError if there are
-  // checkpoints but all are damaged. Collective.
+  // Finds the newest intact checkpoint in `directory`. Rank 0 compares the checksums of the
+  // checkpoints, from the newest on, until one is intact, and logs a warning for each damaged one.
+  // keep: number of checkpoints to keep. resume: the setting checkpoint.resume. "auto" resumes from
+  // the checkpoint or, if there is none, starts a new run; "never" starts a new run; "must"
+  // resumes. Collective; all ranks get the same result or throw the same error.
+  //
+  // Throws ConfigError if `resume` is "never" and there are checkpoints, if it is "must" and there
+  // are none, or if there are checkpoints of several runs. Throws IoError if all checkpoints are
+  // damaged.
   RunFolder(std::filesystem::path directory, int64_t keep, const std::string& resume,
             const ParallelContext& context);
 
   const std::filesystem::path& directory() const { return directory_; }
   // Returns the id of this run: 32 hexadecimal digits.
   const std::string& run() const { return run_; }
-  // Returns the checkpoint that the run resumes from, if any.
+  // Returns the path of the checkpoint from which the run resumes; nullopt if the run is new.
   const std::optional<std::filesystem::path>& start() const { return start_; }
 
-  // Called on rank 0 before a checkpoint is saved as `checkpoint`. If that folder exists, and is
-  // not known to be an intact checkpoint of this run, it may be the only copy of something: renames
-  // it and logs a warning.
+  // Called on rank 0 before a checkpoint is saved at the path `checkpoint`. If this path is a
+  // folder that is not empty and not known to be an intact checkpoint of this run, renames it
+  // (io::set_aside()) and logs a warning, because it may be the only copy of its contents.
   void set_aside_existing(const std::filesystem::path& checkpoint);
-  // Called on rank 0 after `checkpoint` is saved. Removes older checkpoints than the newest `keep`.
+  // Called on rank 0 after a checkpoint was saved at the path `checkpoint`. Removes all checkpoints
+  // except the newest `keep`. Logs a warning if it cannot remove one.
   void add_saved(const std::filesystem::path& checkpoint);
 
  private:
+  // Runs the constructor's search on rank 0.
   void look(const std::string& resume);
   // Whether `checkpoint` is an intact checkpoint of this run.
   bool counts(const std::filesystem::path& checkpoint) const;
@@ -50,8 +55,8 @@ class RunFolder {
   int64_t keep_;
   std::string run_;
   std::optional<std::filesystem::path> start_;
-  // Names of checkpoints, on rank 0. intact_: those that were intact when they were read at the
-  // start, or that this run has saved. damaged_: those that were damaged when they were read.
+  // Names of checkpoints, on rank 0. intact_: the checkpoint from which the run resumes, and those
+  // that this process has saved. damaged_: those that look() found damaged.
   std::set<std::string> intact_, damaged_;
 };
 

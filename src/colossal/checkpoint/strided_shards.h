@@ -1,6 +1,6 @@
-// Exchanges the elements of a tensor between ranks so that each rank gets contiguous elements. If a
-// rank's shard consists of many short ranges of the tensor, a checkpoint is thus still written, and
-// checksummed, in few long ranges.
+// Redistributes a tensor between the ranks of a group before it is written to a checkpoint. A
+// rank's shard may consist of many short ranges of the tensor, such as a part of each row. After
+// the exchange, each rank has a few long ranges, which it writes and checksums.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,22 +14,25 @@
 
 namespace colossal::checkpoint {
 
-// A range of elements of a flattened tensor, with one flat tensor of values for each kind of value:
-// weights, masters, and each optimizer state. Each kind has a dtype of its own.
+// A contiguous range of elements of a flattened parameter that a rank holds. An element has several
+// kinds of values: its weight, perhaps its master, and its optimizer states.
 struct StridedShard {
   Range elements;
-  std::vector<at::Tensor> values;
+  std::vector<at::Tensor> values;  // a flat tensor [elements.size()] for each kind
 };
 
+// Maximum size in bytes of the buffers in which checkpoints are read and written.
 inline constexpr int64_t kBufferBytes = int64_t{64} << 20;
-inline constexpr int64_t kBufferElements = kBufferBytes / 8;  // at most kBufferBytes for any dtype
+// Number of elements that fit into kBufferBytes bytes in any dtype.
+inline constexpr int64_t kBufferElements = kBufferBytes / 8;
 
-// Cuts a tensor of `numel` elements into buffers of at most `buffer_elements` contiguous elements.
-// Each buffer is sent to one rank of the group, and the ranks take turns. pieces: this rank's
-// shards of the tensor, with values on the group's device; each element must be in exactly one
-// shard of one rank. types: the dtype of each kind of value. take: called on the rank that receives
-// a buffer; `begin` is the buffer's first element, and `values` has one tensor for each kind, on
-// the CPU. It must not throw. Collective.
+// Divides a parameter of `numel` elements into buffers of at most `buffer_elements` contiguous
+// elements, and sends each buffer to one rank; the ranks of the group take turns. pieces: the
+// ranges that this rank holds, with values on the group's device; each element must be in exactly
+// one range of one rank. types: dtype of each kind of value, in the order of StridedShard::values.
+// take: called on the rank that receives a buffer. `begin` is the index of the buffer's first
+// element; the vector has the values of each kind, flat and on the CPU. `take` must not throw.
+// Collective.
 void exchange_shards(const std::vector<StridedShard>& pieces, int64_t numel,
                      const std::vector<at::ScalarType>& types, const comm::Group& group,
                      const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,

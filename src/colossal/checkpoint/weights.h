@@ -1,5 +1,9 @@
-// Reads weights from Hugging Face folders and checkpoints. Reads only the byte ranges of the
-// elements that this rank keeps, at most 64 MiB at a time.
+// Reads weights from Hugging Face folders and checkpoints into a model's parameters. Each rank
+// reads only the elements that it stores. Quantized weights are decoded (stored_tensor.h).
+//
+// `slice` below says where files store a parameter (layout/tensor_slice.h): the tensor's name, and
+// which rows or columns of the tensor belong to the parameter. "This rank's shard" of a parameter
+// is its tensor-parallel shard (Parameter::for_each_run()), of shape Parameter::local_shape().
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,34 +24,34 @@
 
 namespace colossal::checkpoint {
 
-// Returns where files store a parameter.
+// Returns where files store the parameter of this name.
 using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
-// Classifies a tensor that belongs to no parameter. Returns "" if the tensor is spare: it is not
-// needed. Returns a name if the tensor is spare, but must be a copy of the tensor with that name.
-// Returns nullopt if the tensor is unknown.
+// Says what to do with the tensor `name` of a folder, which belongs to no parameter. An empty
+// string: ignore it. Another string: ignore it if it is a copy of the tensor of that name. nullopt:
+// the tensor is unknown.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
-// This rank's shard of a parameter.
+// This rank's shard of a parameter, as read from a folder.
 struct LocalWeights {
-  at::Tensor numbers;  // the values, decoded: of the local shape, in the dtype of the StoredTensor
-  // The quantization in the folder, if linear layers can use it without decoding, and if
-  // UnchunkedParameters::as_stored is true; else nullopt.
+  at::Tensor numbers;  // decoded values, of the local shape, in the dtype of the StoredTensor
+  // How the folder quantizes the parameter. nullopt if it does not, if linear layers cannot use the
+  // quantized form without decoding, or if UnchunkedParameters::as_stored is false.
   std::optional<ops::Quantization> stored{};
-  // If `stored` is set: the scales and zero points, in the shape of `numbers` with groups in place
-  // of inputs. zeros: undefined if zero points are not stored.
+  // If `stored` is set: scales and zero points, in the shape of `numbers` with groups in place of
+  // inputs. `zeros` is undefined if zero points are not stored.
   at::Tensor scales{}, zeros{};
 };
 
-// Parameters that are read, but not into chunks. `take` is called with each parameter's whole shard
-// as soon as it is read.
+// Parameters that are read, but not stored in the ChunkEngine.
 struct UnchunkedParameters {
   nn::ParameterList parameters{};
+  // Called with this rank's shard of each parameter when the shard was read.
   std::function<void(nn::Parameter& parameter, const LocalWeights& weights)> take{};
-  bool as_stored = false;  // true: also reads LocalWeights::stored, scales and zeros where possible
+  bool as_stored = false;  // whether LocalWeights::stored, scales and zeros are read, too
 };
 
-// A change of some weights between reading and storing them.
+// A change of some weights after they are read and before they are stored.
 struct ChangedWeights {
   std::function<bool(const nn::Parameter& parameter)> applies{};  // whether the weight is changed
   // Returns the changed values, of any floating-point dtype. here: this rank's shard of the weight,
@@ -55,41 +59,51 @@ struct ChangedWeights {
   std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};
 };
 
-// Finds the tensor `name` under one of the names that folders use for it: `name` itself; `name`
-// without its first part ("transformer."), as models without a head are saved; or its name in the
-// folder of a model for images and text. Throws ConfigError if there is none.
+// Returns the tensor `name` of a folder. Also tries other names that folders use for it: `name`
+// without its first part (models without a head have "wte.weight" for "transformer.wte.weight"),
+// and its names in folders of models for images and text. Throws ConfigError if there is none.
 io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::string& name);
 
-// Returns the shape of a tensor after decoding. Finds the tensor as find_weight() does.
+// Returns the shape, after decoding, of the weight `name` (or of one of the other names that
+// find_weight() tries). Throws ConfigError if there is none.
 std::vector<int64_t> weight_shape(const WeightFolder& folder, const std::string& name);
 
-// Reads a whole tensor; a quantized tensor is decoded. Finds the tensor as find_weight() does.
+// Reads and decodes the whole weight `name` (or of one of the other names that find_weight()
+// tries). Throws ConfigError if there is none, and IoError if a value is not finite.
 at::Tensor read_weight(const WeightFolder& folder, const std::string& name);
 
-// Reads this rank's shard of a parameter, of its local shape; a quantized tensor is decoded.
+// Reads and decodes this rank's shard of a parameter. Returns it in its local shape, in the dtype
+// of the StoredTensor. Throws ConfigError if a tensor is missing or has another shape, and IoError
+// if a value is not finite.
 at::Tensor read_parameter(const WeightFolder& folder, const nn::Parameter& parameter,
                           const TensorSlice& slice);
 
-// Returns how a folder quantizes the weight of a linear layer, or the weights of a stack of linear
-// layers. Returns nullopt if the parameter is no such weight, if it is not quantized, or if linear
-// layers cannot use its quantized form without decoding.
+// Returns how a folder quantizes the weight of a linear layer, or the stacked weights of several.
+// Returns nullopt if the parameter is no such weight, if it is not quantized, or if linear layers
+// cannot use its quantized form without decoding.
 std::optional<ops::Quantization> stored_quantization(const WeightFolder& folder,
                                                      const nn::Parameter& parameter,
                                                      const TensorSlice& slice);
 
-// Reads weights from a folder: those of `parameters`, a subset of the parameters of `chunks`, into
-// `chunks`, and those of `apart`. Finds tensors as find_weight() does. Throws ConfigError, naming
-// the tensor, if a tensor is missing, has another shape, or belongs to no parameter of `chunks` or
-// `apart` and is neither spare nor a bias of zeros in a quantized folder. Throws IoError, naming
-// the tensor, if a value is not finite.
+// Reads weights from a folder. `parameters`, some of the parameters of `chunks`, are stored in
+// `chunks`; the parameters of `apart` are passed to apart.take(). spare: says which tensors belong
+// to no parameter. changed: applied to `parameters`, but not to those of `apart`. Tries the names
+// of tensors that find_weight() tries.
+//
+// Throws ConfigError with the tensor's name if a tensor is missing, has another shape, or belongs
+// to no parameter of `chunks` and `apart` and is not spare. (A bias of zeros in a folder of
+// quantized weights is always spare.) Throws IoError with the tensor's name if a value is not
+// finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
     const SpareTensor& spare = [](const std::string&) { return std::nullopt; },
     const UnchunkedParameters& apart = {}, const ChangedWeights& changed = {});
 
-// Reads the weights of `parameters` from one file of plain tensors. For every other tensor of the
-// file, `spare` must return true. Throws as read_weights() does.
+// Reads the weights of `parameters` from one safetensors file of plain values into `chunks`. spare:
+// returns whether a tensor of the file may belong to no parameter. Throws ConfigError if a tensor
+// is missing, has another shape, or belongs to no parameter and is not spare. Throws IoError if a
+// value is not finite.
 void read_weights_of_file(
     const std::filesystem::path& file, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
@@ -97,30 +111,31 @@ void read_weights_of_file(
       return false;
     });
 
-// Receives flat values, in the dtype of the StoredTensor, which are overwritten after the call.
-// begin: index of the first value in this rank's flattened shard.
+// Receives values of a parameter, flat and in the dtype of the StoredTensor. begin: index of the
+// first value in this rank's flattened shard. values: overwritten after the call.
 using TakeValues = std::function<void(int64_t begin, const at::Tensor& values)>;
 
-// One of the tensors that together store a parameter.
+// One of the tensors of files that together store a parameter.
 struct TensorPart {
-  std::string name;
-  Range here;  // which elements of this rank's flattened shard it stores
+  std::string name;  // of the tensor
+  Range here;        // the elements of this rank's flattened shard that the tensor stores
 };
-// Returns which tensors store the elements `here` of this rank's flattened shard: one part for each
-// of TensorSlice::names(), in their order, even if it stores none of these elements.
+// Returns which tensors store the elements `here` of this rank's flattened shard: one TensorPart
+// for each of slice.names(), in this order. The range of a TensorPart is empty if its tensor stores
+// none of the elements.
 std::vector<TensorPart> tensor_parts(const TensorSlice& slice, const nn::Parameter& parameter,
                                      Range here);
 
-// Reads the elements `here` of this rank's flattened shard of a parameter (see
-// Parameter::for_each_run), in a buffer of at most `buffer_bytes`, and calls `take` whenever the
-// buffer is full.
-// `tensor` must store all of these elements, at the places that `slice` describes. Throws
-// ConfigError if the tensor's shape does not fit `slice`.
+// Reads the elements `here` of this rank's flattened shard of a parameter into a buffer of at most
+// `buffer_bytes`, and calls `take` whenever the buffer is full, and at the end. `tensor` must store
+// all these elements. Throws ConfigError if the tensor has another shape than `slice` says, and
+// IoError if the file cannot be read.
 void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                  const TensorSlice& slice, Range here, const TakeValues& take,
                  int64_t buffer_bytes = kBufferBytes);
 
-// Reads as read_tensor() does, into `chunks`. Also throws IoError if a value is not finite.
+// Like read_tensor(), but stores the values in `chunks`. Also throws IoError if a value is not
+// finite.
 void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                             const TensorSlice& slice, Range here, memory::ChunkEngine& chunks);
 

@@ -1,7 +1,9 @@
-// Checks, before a run's first step, that ranks can write where they will have to write.
+// Checks, before a run's first step, that ranks can write to the folders to which they will write
+// later, so that a wrong setting does not end the run after hours.
 //
-// All functions: setting is the key that names the folder, for messages. If a rank cannot write,
-// all ranks throw the same IoError; the message names the ranks and their hosts. Collective.
+// Both functions are collective. If a rank cannot write, all ranks throw the same IoError; the
+// message names the ranks and their hosts. setting: name of the setting that has the folder, such
+// as "checkpoint.directory", for the message.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +13,13 @@
 
 namespace colossal::checkpoint {
 
-// Checks that all ranks can write parts of the same file in the folder, as a save does. All hosts
-// must share the folder.
+// Checks that all ranks can write parts of one file in the folder, as Save (checkpoint.h) does. The
+// folder must be on a file system that all hosts share. Removes what it has written.
 void check_shared_writable(const std::string& setting, const std::filesystem::path& folder,
                            const comm::Group& group);
 
-// Checks that each rank with `concerned` = true can write a file into the folder. Hosts need not
-// share the folder. Creates the folder if it is missing.
+// Checks that each rank for which `concerned` is true can write a file in the folder. Hosts need
+// not share the folder. Creates the folder if it is missing.
 void check_writable(const std::string& setting, const std::filesystem::path& folder, bool concerned,
                     const comm::Group& group);
 

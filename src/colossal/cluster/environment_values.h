@@ -1,4 +1,5 @@
-// Reads and checks numbers and strings in environment variables.
+// Reads numbers and strings from environment variables and checks them, for
+// read_launch_environment() (launch_environment.h).
 #pragma once
 
 #include <initializer_list>
@@ -10,23 +11,26 @@ namespace colossal::cluster {
 
 class EnvironmentValues {
  public:
+  // `reader` must outlive this object.
   explicit EnvironmentValues(const EnvironmentReader& reader) : reader_(reader) {}
 
   // Whether the variable is set and not empty.
   bool has(const char* name) const { return !text(name).empty(); }
-  std::string text(const char* name) const;  // "" if it is not set
-  // Returns the value of the first of these variables that is set and not empty, else "".
+  // Returns the value of the variable; empty if it is not set.
+  std::string text(const char* name) const;
+  // Returns the value of the first of these variables that is set and not empty; empty if none is.
   std::string first_text(std::initializer_list<const char*> names) const;
-  std::string required_text(const char* name) const;  // throws ConfigError unless has(name)
+  // Returns the value of the variable. Throws ConfigError if it is not set or empty.
+  std::string required_text(const char* name) const;
 
-  // Return the value as an integer. Throw ConfigError, naming the variable, if the value is not an
-  // integer in [low, high]. If the variable is not set or empty, number() throws ConfigError too,
-  // but number_or() returns `otherwise`.
+  // Returns the value of the variable as an integer. Throws ConfigError with the variable's name if
+  // it is not set, empty, or not an integer in [low, high].
   int number(const char* name, int low, int high) const;
+  // Like number(), but returns `otherwise` if the variable is not set or empty.
   int number_or(const char* name, int low, int high, int otherwise) const;
 
-  // Reads two variables into *rank and *size. Throws ConfigError, naming both, unless 0 <= *rank <
-  // *size.
+  // Reads the variable `rank_name` into *rank and the variable `size_name` into *size. Throws
+  // ConfigError unless 0 <= *rank < *size.
   void read_rank(const char* rank_name, const char* size_name, int* rank, int* size) const;
 
  private:

@@ -1,4 +1,5 @@
-// Collects the failures of a job and determines their cause.
+// Collects the failures of a job's ranks and determines which of them is the cause, so that the
+// launcher reports the cause instead of the failures that follow from it.
 #pragma once
 
 #include <optional>
@@ -7,16 +8,16 @@
 
 namespace colossal::cluster {
 
-// A rank that ended without success, or a host that was lost with its ranks.
+// A rank that ended without success, or a host that was lost or on which the ranks could not start.
 struct Failure {
-  std::string who = {};    // "rank 1 (pid 123, host node7)"
-  std::string event = {};  // "was killed by signal 9 (SIGKILL)", "exited with code 1"
-  std::string text = {};   // the rank's message from send_error(), or ""
-  // That of the rank; 3 if a signal ended it or its host was lost; 2 if its program did not start.
-  // If this failure is the cause, the launcher exits with this code.
+  std::string who = {};    // "rank 1 (pid 123, host node7)" or "host node7 (ranks 4 to 7)"
+  std::string event = {};  // "was killed by signal 9 (SIGKILL)", "exited with code 1", "was lost"
+  std::string text = {};   // the rank's message from send_error(), or details; may be empty
+  // The code with which the launcher exits if this failure is the cause: the rank's exit code; 3 if
+  // a signal ended the rank or the host was lost; 2 if the program did not start.
   int exit_code = 3;
-  // Whether a signal ended the rank, its host was lost, or its program did not start: events that
-  // no other failure causes.
+  // True if a signal ended the rank, the host was lost, or the program did not start. Failures of
+  // other ranks do not lead to such events.
   bool sudden = false;
 
   std::string describe() const;  // "rank 1 (...) exited with code 1: no such file"
@@ -25,37 +26,39 @@ struct Failure {
 // Returns the name of a signal, such as "SIGKILL"; "" if no signal has this number.
 std::string signal_name(int signal);
 
-// Collects the failures of a job, on this host and on others, and determines the cause: the first
-// sudden failure; else the first whose exit code is not 3 (a rank of ours exits with 3 because
-// another rank died or did not connect); else the first.
+// The failures of a job so far, on all hosts. The cause is the first sudden failure. If there is
+// none, the cause is the first failure whose exit code is not 3, because a rank of a program of
+// ours exits with 3 if another rank died or did not connect. Otherwise it is the first failure.
 class JobOutcome {
  public:
+  // num_local_ranks: number of ranks on this host.
   explicit JobOutcome(int num_local_ranks) : num_local_ranks_(num_local_ranks) {}
 
-  void add_local(Failure failure);
-  void add_remote(Failure failure);
+  void add_local(Failure failure);   // of a rank of this host
+  void add_remote(Failure failure);  // reported by the launcher of another host
 
-  // Call when a rank has exited with kStoppedExitCode. Exits of other ranks with code 3 then do not
-  // count as failures: they only report that this rank is gone.
+  // Call when a rank has exited with kStoppedExitCode (stop_request.h). From then on, failures with
+  // exit code 3 that are not sudden do not count for failed(): they follow from the rank's end.
   void note_stopped() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
+  // Whether there is a failure that counts (see note_stopped()).
   bool failed() const;
-  const Failure& cause() const;  // only if failed()
+  // Returns the cause. Throws InternalError unless failed().
+  const Failure& cause() const;
 
-  // Whether all ranks of this host failed with one exit code other than 3, none of them suddenly,
-  // and the failures reported by other hosts are like that too. The cause is then common to all
-  // ranks, such as a wrong configuration.
+  // Whether all ranks of this host failed, and all failures of the job have one exit code other
+  // than 3 and are not sudden. All ranks then have the same problem, such as a wrong configuration.
   bool all_failed_alike() const;
 
-  // Returns the message to show: cause().describe(), or, if all_failed_alike(), the first message
-  // of a rank without naming the rank.
+  // Returns the message to show to the user: cause().describe(). If all_failed_alike(), returns
+  // instead the first rank's message without the rank's name. Call it only if failed().
   std::string message() const;
 
-  // Whether every failure has exit code 3 and is not sudden.
+  // Whether no failure is sudden and all have exit code 3. True if there are no failures.
   bool all_blame_another_rank() const;
 
-  // Returns describe() of each failure with a message; at most the first 16.
+  // Returns describe() of the failures whose `text` is not empty, at most the first 16.
   std::vector<std::string> messages_of_ranks() const;
 
  private:

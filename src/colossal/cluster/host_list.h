@@ -1,4 +1,5 @@
-// Parses Slurm's abbreviated lists of hosts and of task counts per host.
+// Expands Slurm's abbreviated lists of hosts and of task counts per host, for ranks that srun
+// started.
 #pragma once
 
 #include <string>
@@ -8,11 +9,11 @@
 namespace colossal::cluster {
 
 // Expands "host[01-03,7],login" to host01, host02, host03, host7, login. Several brackets in one
-// name give all combinations; the last bracket varies fastest. Throws ConfigError, quoting the list
-// and naming the problem.
+// name give all combinations; the last bracket varies fastest. Throws ConfigError if `list` is not
+// such a list or has more than 131072 hosts.
 std::vector<std::string> expand_host_list(std::string_view list);
 
-// Expands "4(x2),3" to 4, 4, 3. Throws ConfigError as expand_host_list() does.
+// Expands "4(x2),3" to 4, 4, 3. Throws ConfigError if `list` is not such a list.
 std::vector<int> expand_counts(std::string_view list);
 
 }  // namespace colossal::cluster

@@ -1,4 +1,8 @@
 // Converts the messages between launchers (control_channel.h) to lines of JSON and back.
+//
+// A launcher that connects to the first host sends a Hello. The first host answers with a refusal,
+// or with a JobStart when all launchers have connected. Launchers then send HostMessages, and a
+// done line when all ranks of their host have ended.
 #pragma once
 
 #include <optional>
@@ -9,24 +13,26 @@
 
 namespace colossal::cluster {
 
-// The first message of a launcher that joins: its host, and the options with which it was started,
-// which must be those of the first host's launcher.
+// The first message of a launcher that joins. `hosts` and `ranks_per_host` must equal those of the
+// first host's launcher.
 struct Hello {
-  int index = 0;  // index of the launcher's host in `hosts`
+  int index = 0;  // of the launcher's host in `hosts`
   std::vector<std::string> hosts;
   int ranks_per_host = 0;
 };
 
+// Return a message as one line, without the end of line.
 std::string to_line(const Hello& hello);
 std::string to_line(const JobStart& start);
 std::string to_line(const HostMessage& message);
 std::string refusal_line(const std::string& reason);
 std::string done_line();
 
-// Return nullopt if the line is no message of that type.
+// Parse a line without the end of line. Return nullopt if it is no message of the kind in the
+// function's name.
 std::optional<Hello> parse_hello(const std::string& line);
 std::optional<JobStart> parse_start(const std::string& line);
-std::optional<std::string> parse_refusal(const std::string& line);
+std::optional<std::string> parse_refusal(const std::string& line);  // returns the reason
 std::optional<HostMessage> parse_message(const std::string& line);
 bool is_done_line(const std::string& line);
 

@@ -1,20 +1,23 @@
-// Environment variables that our launcher sets for its ranks, in addition to those of torchrun.
+// Names of the environment variables that our launcher sets for its ranks in addition to those of
+// torchrun (local_launcher.h).
 #pragma once
 
 #include <cstddef>
 
 namespace colossal::cluster {
 
-// Name of this run of the job, different each time; prefix of the store's keys.
+// Name of the job, a random name for each start. It is the prefix of the store's keys.
 inline constexpr const char* kJobVariable = "COLOSSAL_JOB";
-// Set for rank 0: descriptor of a socket bound to MASTER_ADDR:MASTER_PORT, for the store.
+// For rank 0: descriptor of an inherited socket that is bound to MASTER_ADDR:MASTER_PORT, at which
+// rank 0 serves the store. Empty for other ranks.
 inline constexpr const char* kStoreVariable = "COLOSSAL_STORE_FD";
-// Descriptor to which a failing rank writes its last message.
+// Descriptor of an inherited pipe to which send_error() writes a failing rank's last message.
 inline constexpr const char* kErrorVariable = "COLOSSAL_ERROR_FD";
-// Address to which a rank's data sockets bind. May also be set by the user, with any launcher.
+// Address of the network interface for a rank's connections to other ranks. The user may also set
+// it, with any launcher.
 inline constexpr const char* kInterfaceVariable = "COLOSSAL_INTERFACE_ADDRESS";
 
-// Most bytes of a rank's last message.
+// Maximum size in bytes of a rank's last message.
 inline constexpr size_t kMaxErrorBytes = 4000;
 
 }  // namespace colossal::cluster

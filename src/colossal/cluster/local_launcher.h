@@ -1,13 +1,14 @@
-// Starts ranks on this machine as child processes, with the environment variables of torchrun:
-// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR,
-// MASTER_PORT.
+// Starts ranks on this machine as child processes: run_local_ranks() for jobs on one machine,
+// start_ranks() for one host of a job on several hosts. Each rank gets the environment variables of
+// torchrun (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE,
+// MASTER_ADDR, MASTER_PORT) and those of launch_variables.h.
 //
-// A program of ours does the following; other programs need not (LaunchOptions::program_is_ours):
-//   - calls read_launch_environment() first, and starts no ranks if it was started as a rank;
-//   - creates a StopListener, checks requested() at each step, and exits with kStoppedExitCode once
-//     its state is saved;
-//   - passes its last message to send_error(), and prints it only if that returns false. The
-//     launcher prints a single message even if many ranks fail alike.
+// Any program can be started. A "program of ours" (LaunchOptions::program_is_ours) also
+//   - calls read_launch_environment() first, and starts no ranks if it is a rank itself;
+//   - creates a StopListener (stop_listener.h), checks requested() at each step, and exits with
+//     kStoppedExitCode when its state is saved;
+//   - passes its last message to send_error(), and prints the message only if send_error() returns
+//     false. The launcher then prints one message even if many ranks fail alike.
 #pragma once
 
 #include <string>
@@ -23,45 +24,49 @@ namespace colossal::cluster {
 struct LaunchOptions {
   std::string program = {};  // a path, or a name to look up in PATH
   std::vector<std::string> arguments = {};
-  int num_ranks = 1;
-  int first_local_rank = 0;  // on each host; lower local ranks are not started here
-  // The program does what is listed above. For a program of ours, the store's socket listens before
-  // the first rank starts, so that no rank has to retry its connection. For any other program, the
-  // socket only reserves MASTER_PORT: it does not listen, so that the program can bind the port
-  // itself.
+  int num_ranks = 1;  // of run_local_ranks(); start_ranks() uses HostTable::ranks_per_host
+  // The first local rank that start_ranks() starts; the caller provides the lower ones.
+  int first_local_rank = 0;
+  // Whether it is a program of ours (see above). For a program of ours, the store's socket
+  // listens before the first rank starts, so that no rank has to retry its connection. For another
+  // program, the socket reserves MASTER_PORT but does not listen, so that the program can bind the
+  // port itself.
   bool program_is_ours = true;
-  Grace grace = {};
+  Grace grace = {};  // time for the other ranks to end after a rank has failed
 };
 
-// Starts the ranks and waits for them. They meet on loopback, at a free port that is reserved for
-// them. Returns the job's exit code (Supervisor::run) when the last rank has ended. Throws
-// ConfigError if the program cannot be started. Must be called before this process has other
-// threads.
+// Starts `options.num_ranks` ranks of a job on this machine and supervises them (supervisor.h). The
+// ranks meet on loopback at a free port. Returns the job's exit code (Supervisor::run()) when the
+// last rank has ended. Throws ConfigError if `num_ranks` is less than 1 or the program cannot be
+// started, and IoError if no socket or process can be created. Call it before this process has
+// other threads.
 int run_local_ranks(const LaunchOptions& options);
 
-// Where the other ranks meet this process, which is rank 0 of the job.
+// Where the other ranks of a job meet this process, which is rank 0.
 struct MeetingPoint {
-  FileDescriptor store;  // listens at `port` of 127.0.0.1; rank 0 serves the store there
+  FileDescriptor store;  // socket that listens at `port` of 127.0.0.1, for rank 0's store
   int port = 0;
-  std::string job = {};  // name of the job, see kJobVariable
+  std::string job = {};  // name of the job, the value of kJobVariable
 };
 
-// Starts ranks 1 .. num_ranks - 1, each running this process's own executable with `arguments`.
-// Sets *meeting. Throws as run_local_ranks() does.
+// For a process that becomes rank 0 of a job on this machine: starts ranks 1 to num_ranks - 1,
+// which run this process's own executable with `arguments`, and sets *meeting. Throws ConfigError
+// or IoError if a rank cannot be started.
 std::vector<RankProcess> start_following_ranks(const std::vector<std::string>& arguments,
                                                int num_ranks, OrphanGuard& guard,
                                                MeetingPoint* meeting);
 
-// Starts those ranks that belong to this host (hosts.own_index), without supervising them yet.
-// store_socket: on the first host the socket that rank 0 inherits, -1 on other hosts. Throws as
-// run_local_ranks() does.
+// Starts the ranks of the host hosts.own_index without supervising them. store_socket: the bound
+// socket for the store, which rank 0 inherits; not used on other hosts. Throws ConfigError or
+// IoError if a rank cannot be started.
 std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
                                      const JobStart& start, int store_socket, OrphanGuard& guard);
 
-// Logs that the launcher was asked to stop before it started any rank. Returns kStoppedExitCode.
+// Logs that the launcher was asked to stop before it started any rank. Returns kStoppedExitCode,
+// with which the launcher then exits.
 int stop_before_start();
 
-// Returns a random name, 16 hexadecimal digits.
+// Returns a random name for a job: 16 hexadecimal digits.
 std::string make_job_name();
 
 }  // namespace colossal::cluster

@@ -1,6 +1,6 @@
-// Kills all processes that the ranks started if the launcher dies without doing so, e.g. by
-// SIGKILL. The kernel kills the ranks themselves (RankProcess), but a rank may be a shell script
-// whose program would go on.
+// Kills the processes that ranks have started if the launcher dies without doing so, for example by
+// SIGKILL. The kernel then kills the ranks themselves (rank_process.h). But a rank may be a shell
+// script, and the kernel does not kill the script's program.
 #pragma once
 
 #include <sys/types.h>
@@ -9,17 +9,19 @@
 
 namespace colossal::cluster {
 
-// Starts a guard process that waits until the launcher, which constructs this, ends, and then kills
-// the registered process groups. The destructor ends the guard process, without killing the groups.
+// Runs a guard process. The guard waits until this process (the launcher) ends and then kills the
+// process groups that are registered. The destructor ends the guard, which then kills nothing.
 class OrphanGuard {
  public:
-  OrphanGuard();  // throws IoError
+  OrphanGuard();  // throws IoError if the guard cannot be started
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;
 
-  void add(pid_t group);     // a single system call, so a forked child may register its own group
-  void remove(pid_t group);  // call before the group's number can be reused
+  // Registers a process group. Makes a single system call, so a forked child may call it.
+  void add(pid_t group);
+  // Removes a process group. Call it before the kernel can give the group's number to others.
+  void remove(pid_t group);
 
  private:
   GuardProcess guard_;

@@ -1,4 +1,4 @@
-// Runs one rank as a child process.
+// Runs one rank of a job as a child process of the launcher. Supervisor (supervisor.h) watches it.
 #pragma once
 
 #include <sys/types.h>
@@ -17,53 +17,57 @@ namespace colossal::cluster {
 struct RankCommand {
   std::string program = {};  // a path, or a name to look up in PATH
   std::vector<std::string> arguments = {};
-  // Name and value of environment variables: added to our environment, or replacing those in it.
+  // Names and values of environment variables. The rank gets them and, except for these names, the
+  // variables of the launcher.
   std::vector<std::pair<std::string, std::string>> variables = {};
-  int rank = 0;
-  std::string host = {};  // for messages
+  int rank = 0;           // for messages
+  std::string host = {};  // name of this host, for messages
   int store_socket = -1;  // descriptor that the rank inherits, with the same number; -1: none
 };
 
-// The rank leads a process group of its own, so a signal to the group also reaches processes that
-// the rank started, and Ctrl-C in a terminal reaches only the launcher. The rank's stdin is
-// /dev/null; it writes to our stdout and stderr. However the launcher dies, the kernel then kills
-// the rank, and the guard kills the processes that the rank started.
+// The rank leads a process group of its own. A signal to the group thus also reaches the processes
+// that the rank has started, and Ctrl-C in a terminal reaches only the launcher. The rank's stdin
+// is /dev/null; its stdout and stderr are the launcher's. If the launcher dies, in whatever way,
+// the kernel kills the rank, and the OrphanGuard kills the processes that the rank has started.
 class RankProcess {
  public:
-  // Throws ConfigError if the program cannot be started, and IoError if no process can be created.
-  // The calling thread must live as long as the rank, because the kernel kills the rank when that
-  // thread ends. `guard` must outlive this.
+  // Starts the rank. Throws ConfigError if the program cannot be started, and IoError if no process
+  // can be created. The calling thread must live as long as the rank: when the thread ends, the
+  // kernel kills the rank. `guard` must outlive this object.
   RankProcess(const RankCommand& command, OrphanGuard& guard);
   RankProcess(RankProcess&& other) noexcept;
-  ~RankProcess();  // kills the process group if the rank still runs
+  ~RankProcess();  // kills the rank's process group if the rank still runs
 
-  // Returns whether the rank has ended. If it has, kills the processes that it left behind. Does
-  // not wait for the rank.
+  // Checks, without waiting, whether the rank has ended, and returns the answer. If it has ended,
+  // kills the processes that it left behind.
   bool check_ended();
+  // Returns the last answer of check_ended(). The functions below up to killed_by_us() depend on
+  // it.
   bool ended() const { return ended_; }
 
-  // Returns how the rank failed. Returns nullopt if the rank still runs, exited with 0, stopped(),
-  // or ended_by_us().
+  // Returns how the rank failed; nullopt if the rank still runs, exited with 0, stopped(), or
+  // ended_by_us().
   std::optional<Failure> failure() const;
-  bool stopped() const;                            // exited with kStoppedExitCode
-  bool ended_by_us() const;                        // a signal sent by send_signal() ended it
-  bool killed_by_us() const;                       // likewise, and the signal was SIGKILL
+  bool stopped() const;       // whether the rank exited with kStoppedExitCode
+  bool ended_by_us() const;   // whether a signal from send_signal() ended the rank
+  bool killed_by_us() const;  // whether SIGKILL from send_signal() ended the rank
   const std::string& who() const { return who_; }  // "rank 1 (pid 123, host node7)"
 
-  // Sends a signal to the rank's whole process group. Does nothing if the rank has ended.
+  // Sends a signal to the rank's process group. Does nothing if the rank has ended.
   void send_signal(int signal);
 
  private:
+  // Reads the message that the rank has written with send_error().
   std::string take_text();
 
   OrphanGuard* guard_;
   std::string who_;
   pid_t pid_ = -1;
   bool ended_ = false;
-  int status_ = 0;
-  std::vector<int> sent_;
-  FileDescriptor error_pipe_;
-  std::string text_;
+  int status_ = 0;             // from waitpid(), if ended_
+  std::vector<int> sent_;      // signals from send_signal()
+  FileDescriptor error_pipe_;  // read end of the pipe for send_error()
+  std::string text_;           // message of the ended rank
 };
 
 }  // namespace colossal::cluster

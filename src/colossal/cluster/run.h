@@ -1,4 +1,5 @@
-// `colossal run`: starts a program as ranks on this machine or on several hosts.
+// The command `colossal run`: starts a program as the ranks of a job, on this machine or on several
+// hosts.
 #pragma once
 
 #include <chrono>
@@ -11,28 +12,33 @@
 namespace colossal::cluster {
 
 struct RunOptions {
-  int num_ranks = 1;  // on each host
-  // Host names or addresses; rank 0 is on the first. Empty: only this machine, over loopback. Start
-  // the same command on each host, with pdsh, ssh or a scheduler.
+  int num_ranks = 1;  // number of ranks on each host
+  // Host names or addresses; rank 0 is on the first host. The user starts the same command on each
+  // of them, with pdsh, ssh or a scheduler. Empty: a job on this machine only, over loopback.
   std::vector<std::string> hosts = {};
-  // Index of this machine in `hosts`. nullopt: find_own_index().
+  // Index of this machine in `hosts`; nullopt: run() finds it by address (find_own_index()).
   std::optional<int> host_index = {};
-  int port = 29500;                        // on hosts[0], to which the other launchers connect
+  int port = 29500;  // port of hosts[0] to which the launchers of the other hosts connect
   std::vector<std::string> command = {};   // the program and its arguments
-  std::chrono::seconds join_timeout{300};  // for the launchers of all hosts to connect
-  Grace grace = {};
+  std::chrono::seconds join_timeout{300};  // time for the launchers of all hosts to connect
+  Grace grace = {};  // time for the other ranks to end after a rank has failed
 };
 
-// Returns the job's exit code (Supervisor::run), or kStoppedExitCode if stopped before any rank
-// started. With several hosts, the store binds only to the address of hosts[0], each rank's data
-// sockets bind only to the address of the rank's host, and a rank that dies on any host is reported
-// on every host. Throws ConfigError if options are invalid or this machine is not in `hosts`;
-// throws CommError if a host does not connect in time. Must be called before this process has other
-// threads.
+// Starts this host's ranks of the job, supervises them, and returns the job's exit code
+// (Supervisor::run()). Returns kStoppedExitCode if asked to stop before any rank has started.
+//
+// With several hosts, waits until the launchers of all hosts have connected, and reports a rank
+// that fails on any host on every host. The store listens only at the address of hosts[0]; each
+// rank is told to use the address of its host for its connections (kInterfaceVariable).
+//
+// Throws ConfigError if options are invalid, this machine is not in `hosts`, or the launchers were
+// given different options. Throws CommError if a host does not connect in time. Call it before this
+// process has other threads.
 int run(const RunOptions& options);
 
-// Returns the index of the host whose address is one of this machine's. addresses: one for each
-// host. Throws ConfigError, naming `hosts`, if there is no such host or more than one.
+// Returns the index of the host whose address is an address of this machine. hosts: names for
+// errors. addresses: numeric address of each host. Throws ConfigError if there is no such host or
+// more than one.
 int find_own_index(const std::vector<std::string>& hosts,
                    const std::vector<std::string>& addresses);
 

@@ -1,6 +1,5 @@
-// Receives signals through a file descriptor that can be polled, so that none of our code runs in a
-// signal handler. The launcher's only thread polls signals and sockets together; the end of a rank
-// arrives as SIGCHLD.
+// Receives signals through a file descriptor (signalfd), so that a thread can wait for signals and
+// sockets with one poll() and no code runs in a signal handler. Supervisor and StopListener use it.
 #pragma once
 
 #include <csignal>
@@ -11,10 +10,11 @@
 
 namespace colossal::cluster {
 
-// While this exists, the given signals are queued here instead of being delivered. Signals that the
-// process already ignored stay ignored, except SIGCHLD. Create this before other threads start, so
-// that they inherit the blocked signals: a thread that does not block them would receive them.
-// Destroy it on the constructing thread.
+// While a SignalQueue exists, the signals in `signals` are queued in it instead of being delivered.
+// Signals that the process ignored before stay ignored; only SIGCHLD, which reports the end of
+// children, is queued even then. Create the SignalQueue before other threads start: they inherit
+// the blocked signals, and a thread that does not block a signal would receive it. Destroy it on
+// the constructing thread.
 class SignalQueue {
  public:
   explicit SignalQueue(std::span<const int> signals);
@@ -22,11 +22,13 @@ class SignalQueue {
   SignalQueue(const SignalQueue&) = delete;
   SignalQueue& operator=(const SignalQueue&) = delete;
 
-  int fd() const { return fd_.get(); }
-  std::vector<int> take();  // the signals received since the last call; does not wait
+  int fd() const { return fd_.get(); }  // readable when a signal is queued
+  // Returns and removes the queued signals. A signal that arrived several times may be returned
+  // only once. Does not wait.
+  std::vector<int> take();
 
  private:
-  sigset_t mask_before_;
+  sigset_t mask_before_;  // the thread's signal mask, which the destructor restores
   FileDescriptor fd_;
 };
 

@@ -1,5 +1,6 @@
-// TCP sockets for the store and for the connections between launchers. All sockets are non-blocking
-// and close-on-exec. An address is a numeric string, such as "10.0.0.1" or "fd00::1".
+// TCP sockets for the store and for the connections between launchers. All sockets here are
+// non-blocking and close-on-exec. An `address` is a numeric string, such as "10.0.0.1" or
+// "fd00::1"; a `port` is from 1 to 65535.
 #pragma once
 
 #include <string>
@@ -9,8 +10,8 @@
 
 namespace colossal::cluster {
 
-// Returns the addresses of a host name, without duplicates; for an address, the address itself.
-// Throws ConfigError, naming the host, if it has none.
+// Returns the addresses of a host name, without duplicates. If `host` is an address, returns it.
+// Throws ConfigError if the name has no address.
 std::vector<std::string> resolve(const std::string& host);
 
 // Returns the addresses of this machine's interfaces.
@@ -19,27 +20,31 @@ std::vector<std::string> own_addresses();
 // Whether the address is in 127.0.0.0/8 or is ::1.
 bool is_loopback(const std::string& address);
 
-// Returns the address of this machine's interface that faces `address`, without sending anything.
-// Throws ConfigError if there is no route.
+// Returns the address from which this machine would connect to `address`. Sends nothing. Throws
+// ConfigError if there is no route.
 std::string address_towards(const std::string& address);
 
-// Returns a socket bound to `address`:`port` (0: any free port) with SO_REUSEADDR, not listening
-// yet. Throws IoError.
+// Returns a socket that is bound to `address` and `port` with SO_REUSEADDR and does not listen yet.
+// port: 0 for any free port. Throws IoError if the socket cannot be bound.
 FileDescriptor bind_socket(const std::string& address, int port);
+// Returns the port to which the socket is bound.
 int bound_port(const FileDescriptor& socket);
-void listen_on(const FileDescriptor& socket);  // throws IoError
+// Makes a bound socket accept connections. Throws IoError if that fails.
+void listen_on(const FileDescriptor& socket);
 
-// Returns the next pending connection; empty if there is none. Does not wait.
+// Returns the next connection that waits at a listening socket; an empty descriptor if there is
+// none. Does not wait.
 FileDescriptor accept_connection(const FileDescriptor& listener);
+// Returns the address of the other end of a connection.
 std::string peer_address(const FileDescriptor& socket);
 
-// Connects from the own address `source` to `address`:`port`. Returns an empty descriptor if
-// nothing listens there or there is no answer within a second. Throws IoError if `source` cannot be
-// bound.
+// Connects to `address` and `port` from `source`, an address of this machine. Returns an empty
+// descriptor if the connection is refused or not made within a second. Throws IoError if `source`
+// cannot be bound.
 FileDescriptor try_connect(const std::string& source, const std::string& address, int port);
 
-// From now on, the socket fails within 4 s after the peer's machine or the network to it is gone,
-// even if no process sends anything.
+// Makes a connection fail about 4 s after the peer's machine or the network to it is lost, even if
+// no process sends anything.
 void detect_lost_peer(const FileDescriptor& socket);
 
 }  // namespace colossal::cluster

@@ -1,4 +1,5 @@
-// Receives stop requests (stop_request.h) in a rank's process.
+// Receives stop requests (stop_request.h) in the process of a rank. The main program creates a
+// StopListener, and the training loop asks it at each step whether to stop.
 #pragma once
 
 #include <atomic>
@@ -19,18 +20,18 @@ class StoppedInSetUp : public Error {
   StoppedInSetUp() : Error("asked to stop before the first step") {}
 };
 
-// While this exists, its thread receives the stop signals of this process and answers them on
-// stderr:
-//   before end_set_up(), when no work can be lost: the process exits with kStoppedExitCode after
-//     half a second, in which code that checks requested() can clean up. Destroying this meanwhile
-//     prevents that exit;
-//   after end_set_up(): requested() returns true, and the run should end when it is ready;
-//   a repeated request that insists (StopRequests): the process exits with 128 + signal at once.
-// SIGHUP (the terminal is gone) is logged, and the process goes on. Signals that the process was
-// started to ignore (nohup, a shell's background job) stay ignored.
+// While a StopListener exists, a thread of it receives the stop signals of this process, logs an
+// answer to stderr, and acts:
+//   - Before end_set_up(), no work can be lost: requested() becomes true, and the process exits
+//     with kStoppedExitCode half a second later. Code that checks requested() can clean up until
+//     then. Destroying the StopListener in this time prevents the exit.
+//   - After end_set_up(), requested() becomes true, and the run should end when it is ready.
+//   - If a later signal insists (StopRequests), the process exits with 128 + signal at once.
+// On SIGHUP, which means that the terminal is gone, it logs a message and the process goes on.
+// Signals that this process already ignored, as under nohup, stay ignored.
 //
-// Create this before other threads, so that they leave the signals to this thread. The thread that
-// constructs this must destroy it.
+// Create the StopListener before other threads start, because they inherit its blocked signals.
+// Destroy it on the constructing thread.
 class StopListener {
  public:
   StopListener();
@@ -38,24 +39,29 @@ class StopListener {
   StopListener(const StopListener&) = delete;
   StopListener& operator=(const StopListener&) = delete;
 
-  // Ends the set-up. From now on, a stop request is answered with "SIGTERM: {answer}"; `answer`
-  // must not be empty. Throws StoppedInSetUp if a request has already arrived.
+  // Ends the set-up. From now on, a stop signal is answered with "SIGTERM: " (or the name of
+  // another signal) + `answer`, which must not be empty. Throws StoppedInSetUp if a stop signal has
+  // already arrived.
   void end_set_up(std::string answer);
 
-  // Whether a request has arrived, and whether it arrived during set-up. Thread-safe.
+  // Whether a stop signal has arrived. Thread-safe.
   bool requested() const noexcept { return requested_; }
+  // Whether a stop signal has arrived before end_set_up(). Thread-safe.
   bool requested_in_set_up() const;
 
  private:
-  void listen();
-  void take(int signal);
+  void listen();          // the body of thread_
+  void take(int signal);  // acts on a received signal
+  // Records a stop request and returns answer_.
   std::string answer_request();
+  // Waits for a signal or for the destructor, at most `milliseconds` (-1: without limit). Returns
+  // whether the destructor was called.
   bool wait_for_end(int milliseconds) const;
 
   SignalQueue signals_;
-  Pipe end_;  // the destructor closes it for writing
-  mutable std::mutex mutex_;
-  std::string answer_;  // "" during set-up
+  Pipe end_;                  // the destructor closes the write end, which ends thread_
+  mutable std::mutex mutex_;  // guards answer_
+  std::string answer_;        // empty before end_set_up()
   std::atomic<bool> requested_ = false;
   StopRequests requests_;
   std::thread thread_;

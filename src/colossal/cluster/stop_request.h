@@ -1,7 +1,9 @@
-// Stop requests. On SIGINT (Ctrl-C), SIGTERM (from a launcher or scheduler) or SIGUSR1 (a
-// scheduler's notice before its time limit), a run finishes its step, saves a checkpoint and ends.
+// Stop requests: the signals that ask a run to finish its step, save a checkpoint and end. They are
+// SIGINT (Ctrl-C), SIGTERM (from a launcher or scheduler) and SIGUSR1 (a scheduler's notice before
+// its time limit). SIGHUP is no stop request, so a run outlives the terminal in which it was
+// started.
 //
-// SIGHUP is not a stop request: a run outlives the terminal in which it was started.
+// StopListener (stop_listener.h) receives them in ranks, Supervisor (supervisor.h) in launchers.
 #pragma once
 
 #include <array>
@@ -12,30 +14,37 @@
 
 namespace colossal::cluster {
 
-// From now on, this process ignores SIGPIPE: output to a pipe whose reader is gone is lost, and the
-// process goes on.
+// Makes this process ignore SIGPIPE. When the reader of its output pipe is gone, the process then
+// goes on and the output is lost.
 void outlive_lost_readers();
 
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGUSR1};
 
+// Whether `signals` contains a stop signal.
 bool any_stop_signal(const std::vector<int>& signals);
 
 // Exit code of a run that stopped on request; starting the same command again resumes the run. It
-// is EX_TEMPFAIL of sysexits.h; schedulers can be configured to restart a job that exits with it
+// is EX_TEMPFAIL of sysexits.h. Schedulers can be configured to restart a job that exits with it
 // (Slurm: RequeueExit=75).
 inline constexpr int kStoppedExitCode = 75;
 
-// Classifies each stop signal by those before it. One request may arrive as several signals: GNU
-// timeout signals a process and then its group, and a terminal signals a launcher and its ranks at
-// once. So a SIGINT or SIGTERM insists, i.e. demands an end at once, only if it arrives a second or
-// more after the first SIGINT or SIGTERM. SIGUSR1 never insists.
+// Decides what each stop signal means, given the signals before it. One request may arrive as
+// several signals: GNU timeout signals a process and then its group, and a terminal signals a
+// launcher and its ranks at once. So a further signal is ignored, unless it arrives a second or
+// more later and then demands an end at once.
 class StopRequests {
  public:
   using Clock = std::chrono::steady_clock;
-  // first: no signal was taken before. repeated: to be ignored.
-  enum class Meaning { first, repeated, insists };
+  enum class Meaning {
+    first,     // the first stop signal: end when the state is saved
+    repeated,  // belongs to the same request: ignore it
+    insists    // SIGINT or SIGTERM, a second or more after the first SIGINT or SIGTERM: end at once
+  };
 
+  // Returns the meaning of a stop signal that arrives at time `now`. Call it for each signal, in
+  // the order of arrival.
   Meaning take(int signal, Clock::time_point now = Clock::now());
+  // Whether take() was called.
   bool any() const { return any_; }
 
  private:

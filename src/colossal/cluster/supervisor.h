@@ -1,4 +1,5 @@
-// Supervises the ranks of one host until the last one has ended.
+// The main loop of a launcher: supervises the ranks of one host until all have ended, and returns
+// the exit code of the job.
 #pragma once
 
 #include <array>
@@ -14,65 +15,86 @@
 
 namespace colossal::cluster {
 
-// How long the other ranks may take to end after one has failed: by default 3.5 s in total, so that
-// no rank is left after 5 s.
+// How long the other ranks may take to end after a rank has failed. With the default of 3.5 s in
+// total, no rank is left after 5 s.
 struct Grace {
-  std::chrono::milliseconds by_themselves{1500};  // until SIGTERM
-  std::chrono::milliseconds after_sigterm{2000};  // until SIGKILL
+  std::chrono::milliseconds by_themselves{1500};  // from the failure until SIGTERM is sent
+  std::chrono::milliseconds after_sigterm{2000};  // from SIGTERM until SIGKILL is sent
 };
 
+// The signals that a Supervisor handles.
 inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP, SIGTSTP, SIGCHLD};
 
 // Waits for the ranks of this host and reacts to these events:
-//   a rank fails, on this or another host: reports the rank on stderr, gives the other ranks the
-//     grace time to end by themselves, then sends SIGTERM, then SIGKILL;
-//   the first stop signal (stop_request.h): passes it on to the ranks of this host (as SIGTERM if
-//     the program is not ours), and as SIGTERM to those of other hosts. They finish their step and
-//     save, without a time limit;
-//   a stop signal that insists: sends SIGKILL to all ranks of all hosts;
-//   a rank exits with kStoppedExitCode without a request: asks all other ranks to stop;
-//   SIGHUP: logs it and goes on;
-//   SIGTSTP (Ctrl-Z): suspends and resumes the ranks of this host with the launcher.
+//   - A rank fails, on this or another host: reports the rank on stderr, gives the other ranks
+//     the Grace time to end by themselves, then sends SIGTERM, then SIGKILL.
+//   - The first stop signal (stop_request.h): passes it on to the ranks of this host, as SIGTERM if
+//     the program is not ours, and asks the other launchers to send SIGTERM to their ranks. Ranks
+//     may finish their step and save without a time limit.
+//   - A stop signal that insists: sends SIGKILL to the ranks of all hosts.
+//   - A rank exits with kStoppedExitCode although no stop was requested: asks all other ranks, on
+//     all hosts, to stop.
+//   - SIGHUP: logs it and goes on.
+//   - SIGTSTP (Ctrl-Z): suspends the ranks of this host and the launcher, and resumes the ranks
+//     when the launcher is resumed.
 class Supervisor {
  public:
-  // signals: a queue of kSupervisedSignals; must outlive this. program_is_ours: see LaunchOptions.
+  // ranks: of this host, already started. channel: to the launchers of the other hosts. signals: a
+  // queue of kSupervisedSignals, which must outlive this object. program_is_ours: see LaunchOptions
+  // (local_launcher.h).
   Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
              const Grace& grace, bool program_is_ours);
 
   // Waits until all ranks of this host have ended, and on the first host until all other hosts are
   // done. Returns the exit code of the job:
-  //   0            all ranks of this host exited with 0, and no other host reported a failure
-  //   3            a signal that we did not send killed a rank, or a host was lost
-  //   c            a rank exited with c and is the cause, see JobOutcome
-  //   75           ranks exited with kStoppedExitCode (exits of other ranks with 3 do not count),
-  //   or
-  //                the stop signal ended ranks of a program of ours that had no StopListener yet
-  //   128 + signal ranks of another program ended by the stop signal, or we killed the ranks
-  //   because
-  //                a stop signal insisted
+  //   - If the job failed, Failure::exit_code of the cause (failure.h): the exit code of the rank;
+  //     3 if a signal from elsewhere ended the rank or a host was lost; 2 if a program did not
+  //     start on another host.
+  //   - 128 + signal, if the launcher killed ranks because a stop signal insisted.
+  //   - 75 (kStoppedExitCode), if a rank exited with 75, or if the launcher's stop signal ended
+  //     ranks of a program of ours that had no StopListener yet.
+  //   - 128 + signal, if the stop signal ended ranks of another program.
+  //   - 0, if all ranks of this host exited with 0 and no other host reported a failure.
   int run();
 
  private:
   using Clock = std::chrono::steady_clock;
-  enum class Stage { running, failing, terminated, killed };
+  enum class Stage {
+    running,     // no failure
+    failing,     // a rank has failed, and the others may end by themselves
+    terminated,  // SIGTERM was sent to the ranks after a failure
+    killed       // SIGKILL was sent to the ranks
+  };
 
+  // Waits for a signal, a message of another launcher, or deadline_.
   void wait();
+  // Act on the queued signals, on the messages of other launchers, on ranks that have ended, and on
+  // deadline_ if it has passed.
   void handle_signals();
   void handle_stop_signal(int signal);
+  // Asks the ranks of all hosts to stop; those of this host with `signal`.
   void ask_to_stop(int signal);
   void handle_messages();
   void handle_ends();
   void handle_deadline();
+  // Called after each failure: starts the grace time unless it runs already.
   void begin_failing();
+  // Logs the message of the cause (outcome_.message()), or message_of_silent_rank() if there is
+  // one.
   void log_cause();
+  // Returns a message about the only rank of this host that still runs, if all other ranks exited
+  // with 3: they gave up waiting for another rank. Otherwise nullopt.
   std::optional<std::string> message_of_silent_rank() const;
+  // Logs the messages of the failures other than the cause, and the ranks that had to be killed.
   void log_other_ranks() const;
+  // Sends `signal` to the ranks of this host, unless a stop signal was already sent or a rank has
+  // failed.
   void request_stop(int signal);
-  void kill_all();
-  void send_to_ranks(int signal);
+  void kill_all();                 // of this host
+  void send_to_ranks(int signal);  // of this host
   void suspend();
-  bool all_ended() const;
-  bool finished() const;
+  bool all_ended() const;  // whether all ranks of this host have ended
+  bool finished() const;   // whether run() may return
   int exit_code() const;
 
   std::vector<RankProcess> ranks_;
@@ -82,9 +104,9 @@ class Supervisor {
   JobOutcome outcome_;
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;  // end of the grace time of stage_
-  bool cause_named_ = false;
-  std::string named_;  // the text that was logged as the cause
-  bool done_sent_ = false;
+  bool cause_named_ = false;                   // whether log_cause() was called
+  std::string named_;                          // the text that was logged as the cause
+  bool done_sent_ = false;                     // whether channel_.send_done() was called
   bool program_is_ours_;
   StopRequests stop_requests_;
   bool stop_sent_ = false;     // whether a stop signal was sent to the ranks of this host

@@ -1,5 +1,5 @@
-// Checks at rendezvous, before any communication that depends on it, that all ranks of a job were
-// started with the same settings.
+// Checks at the start of a job that all ranks were started with the same settings. connect()
+// (world.h) calls publish_settings(), then meet_all() (store.h), then require_agreement().
 #pragma once
 
 #include <chrono>
@@ -11,18 +11,22 @@
 
 namespace colossal::comm {
 
-// Returns "rank 3 has train.seed = 1, rank 0 has 0: ...": the first setting that differs, followed
-// by the names of all other settings that differ. Empty if none differs.
+// Returns an error message such as "rank 3 has train.seed = 1, rank 0 has 0, and data.train differ
+// too: all ranks must be started with the same program, settings and data". It gives both values of
+// the first setting that differs, then the names of all other settings that differ. Empty if the
+// settings are equal in any order. of_rank: the settings of rank `rank`.
 std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
 
-// Writes a rank's settings to the store, before meet_all(). Returns a digest of the settings,
-// independent of their order, for Arrival::settings.
+// Writes the settings of rank `rank` to the store, where require_agreement() reads them. Returns a
+// digest that does not depend on the order of the settings. The caller passes the digest to
+// meet_all() as Arrival::settings.
 std::string publish_settings(c10d::Store& store, int rank, const Settings& settings);
 
-// Call it after meet_all(). If any rank's settings differ from rank 0's, throws the same
-// ConfigError on every rank, with describe_difference() of the first such rank. Before it throws,
-// rank 0, which may serve the store, waits until all others have read the settings, but no longer
-// than `timeout`.
+// Compares the digests in `arrivals`, the result of meet_all(). Does nothing if all are equal. If
+// any rank's digest differs from rank 0's, throws a ConfigError on every rank, with
+// describe_difference() for the first rank that differs. Rank 0 may serve the store, which then
+// ends with it. So rank 0, before it throws, waits at most `timeout` until all other ranks have
+// read the settings.
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
                        const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
 

@@ -1,14 +1,15 @@
-// A rank's endpoint of one group, which moves the bytes. group.cpp checks the arguments and books
-// the law before it calls a backend; the backend moves the data and books what it sends in the
-// ledger's column `wire`. Calls of one backend never overlap, but may come from any thread. A call
-// that cannot be completed throws CallFailure.
+// The interface through which a group's collectives (group.h) move data. One Backend object
+// connects one rank to the other ranks of one group. group.cpp checks the arguments of a call and
+// books the law bytes, then calls the backend. The backend moves the data and books the bytes that
+// this rank sends in the ledger's column `wire` (ledger.h).
 //
-//   PointToPointBackend   Colossal's own algorithms over sends and receives: Gloo
-//   LocalBackend          ranks as threads, which read each other's memory
+// The implementations:
+//   GlooBackend           processes over TCP: PointToPointBackend's algorithms over Gloo's messages
+//   LocalBackend          ranks that are threads of one process and read each other's memory
 //   ShmBackend            processes of one host, over shared memory
 //   HierarchicalBackend   processes of several hosts: ShmBackend within a host, Gloo between hosts
-//   NcclBackend           NCCL's collectives
-//   DryBackend            moves nothing
+//   NcclBackend           GPUs, over NCCL
+//   DryBackend            one rank of a dry run, which moves no data
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,17 +25,19 @@
 
 namespace colossal::comm {
 
-// The time by which a call must be done.
+// The point in time by which a call must be done: `timeout` after the Deadline was made.
 class Deadline {
  public:
   explicit Deadline(std::chrono::milliseconds timeout)
       : time_(std::chrono::steady_clock::now() + timeout), timeout_(timeout) {}
   std::chrono::steady_clock::time_point time() const { return time_; }
   bool passed() const { return std::chrono::steady_clock::now() >= time_; }
-  std::chrono::milliseconds remaining() const;  // at least 1 ms
+  // Returns the time left, at least 1 ms even if the deadline has passed.
+  std::chrono::milliseconds remaining() const;
+  // Returns a deadline that is later by `grace`.
   Deadline extended(std::chrono::milliseconds grace) const;
-  // Returns "timed out after 5s: " + reason. If the deadline passed more than a second ago, the
-  // message adds that this process itself did not run meanwhile.
+  // Returns the failure "timed out after 5s: " + reason. If the deadline passed a second or more
+  // ago, the message adds that this process itself was stopped or suspended meanwhile.
   CallFailure failure(const std::string& reason) const;
 
  private:
@@ -42,12 +45,14 @@ class Deadline {
   std::chrono::milliseconds timeout_;
 };
 
+// Returns the address of the tensor's first element.
 inline std::byte* memory_of(const at::Tensor& tensor) {
   return static_cast<std::byte*>(tensor.mutable_data_ptr());
 }
 
 class Backend {
  public:
+  // timeout: time limit of each call.
   Backend(Membership membership, std::shared_ptr<Ledger> ledger, std::chrono::milliseconds timeout);
   virtual ~Backend() = default;
   Backend(const Backend&) = delete;
@@ -57,44 +62,62 @@ class Backend {
   int size() const { return membership_.size(); }
   const Membership& membership() const { return membership_; }
 
-  // The calls of group.h, for two ranks or more. Tensors and counts are as there; root, to, from:
-  // ranks within the group. `call` describes the call to peers and in errors.
+  // The functions from all_reduce() to shared_memory() run one at a time, on any thread. They
+  // return when this rank's tensors may be reused, and throw CallFailure if they cannot be
+  // completed. Groups of one rank have no backend.
+  //
+  // Tensors are contiguous. Counts are numbers of elements, one per rank, in rank order. root, to,
+  // from: ranks within the group. call: describes the call; peers compare it with their own call.
+
+  // tensor <- sum of the ranks' tensors.
   virtual void all_reduce(const Call& call, const at::Tensor& tensor) = 0;
+  // part <- sum over the ranks of this rank's part of `full`. counts: sizes of the parts of `full`.
   virtual void reduce_scatter(const Call& call, const at::Tensor& full, const at::Tensor& part,
                               Counts counts) = 0;
+  // Fills the parts of `full` of all other ranks. This rank's part is already in its place. counts:
+  // sizes of the parts.
   virtual void all_gather(const Call& call, const at::Tensor& full, Counts counts) = 0;
+  // Sends part i of `send` to rank i. Fills part i of `receive` from rank i.
   virtual void all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                           const at::Tensor& receive, Counts receive_counts) = 0;
   // Sends `send` to the next rank and fills `receive` from the previous rank.
   virtual void rotate(const Call& call, const at::Tensor& send, const at::Tensor& receive) = 0;
+  // tensor <- the tensor of rank `root`.
   virtual void broadcast(const Call& call, const at::Tensor& tensor, int root) = 0;
+  // Sends `tensor` to rank `to`.
   virtual void send(const Call& call, const at::Tensor& tensor, int to) = 0;
+  // Fills `tensor` from rank `from`.
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;
+  // Returns when all ranks have called it.
   virtual void barrier(const Call& call) = 0;
-  // Returns call.bytes bytes for this rank, in memory that all ranks of the group can read; null if
-  // the ranks share no memory. Collective.
+  // Returns `call.bytes` bytes for this rank, in memory that all ranks of the group can read. Null
+  // if the ranks share no memory, which is the default. Collective.
   virtual c10::DataPtr shared_memory(const Call& call);
 
-  // The device on which comm must allocate its own tensors.
+  // The device of the tensors that calls take.
   virtual at::Device device() const { return at::kCPU; }
-  // Called on the thread that issues a call, before the call: makes earlier work of that thread on
-  // the device visible to the thread that carries out the call.
+  // Called before each call except a barrier or shared_memory(), on the thread that issues the
+  // call. Waits for earlier work of that thread on the device, because another thread may carry out
+  // the call.
   virtual void before_call() {}
-  // Lets later calls wait `grace` longer than the timeout, since a peer may be late because it
-  // waits for other ranks.
+  // Makes later calls wait up to `grace` longer than the timeout. HierarchicalBackend uses it where
+  // peers may be late because they wait for other ranks.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
-  // Whether calls never wait for other ranks. Asynchronous calls then run on the issuing thread.
+  // Whether calls never wait for other ranks (dry run). Asynchronous calls then run at once on the
+  // issuing thread.
   virtual bool is_immediate() const { return false; }
-  // Whether calls leave tensors unchanged (dry run).
+  // Whether calls leave all tensors unchanged (dry run).
   virtual bool moves_nothing() const { return false; }
-  // Called after a call has failed: makes all later calls fail with `why`, and informs peers soon.
+  // Makes all later calls of this rank in this group fail, and informs the peers soon. Called after
+  // a call has failed. why: the reason that later errors give; NCCL gives its own.
   virtual void close(const std::string& why) = 0;
-  // Makes running and later calls fail, because the whole world ends. May be called from any
-  // thread.
+  // Like close(), but running calls fail, too. World::abort() calls it, from any thread.
   virtual void abort(const std::string& why) { close(why); }
 
  protected:
+  // Returns the deadline of a call that begins now.
   Deadline new_deadline() const { return Deadline(timeout_).extended(grace_); }
+  // Adds `bytes`, which this rank has sent in `call`, to the ledger's column `wire`.
   void book_wire(const Call& call, int64_t bytes);
   Ledger& ledger() { return *ledger_; }
 

@@ -1,5 +1,5 @@
-// One collective call: the properties that all ranks of the group must agree on, and how errors
-// name the call.
+// Describes one call of a group (group.h) and the rank that makes it. Backends compare the calls of
+// the ranks, and errors name call and rank with the functions below.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -13,6 +13,7 @@
 
 namespace colossal::comm {
 
+// The functions of group.h that communicate.
 enum class Operation : uint8_t {
   all_reduce,
   reduce_scatter,
@@ -20,49 +21,55 @@ enum class Operation : uint8_t {
   all_to_all,
   rotate,
   broadcast,
-  send,  // of both partners: a receive is compared with its send and booked as `send`
+  send,  // both a send and a receive, so that the calls of the two ranks are equal
   barrier,
   shared_empty,
 };
 
-// All ranks that take part in a call must pass an equal Call. Trivially copyable, because it is
-// sent in message headers.
+// What all ranks that take part in a call must agree on; if their Calls differ, the call fails.
+// Trivially copyable, because it is sent in message headers.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
-  at::ScalarType type = at::ScalarType::Byte;
-  int32_t root = -1;  // of a broadcast; otherwise -1
-  int64_t bytes = 0;  // of the full tensor; 0 for all_to_all and rotate, where ranks may differ
+  at::ScalarType type = at::ScalarType::Byte;  // of the tensor that is sent
+  int32_t root = -1;                           // of a broadcast; otherwise -1
+  // Size of the tensor: of `full`, for reduce_scatter and all_gather; one rank's memory, for
+  // shared_empty. 0 for all_to_all and rotate, where the ranks' sizes may differ.
+  int64_t bytes = 0;
 
   bool operator==(const Call&) const = default;
 };
 
-// A rank's membership in a group.
+// The ranks of a group, and which of them this rank is.
 struct Membership {
-  std::string axis;
-  std::vector<int> ranks;  // global ranks, in group order
-  int rank = 0;            // within the group
-  // If this group is the one-host part of a larger group: the members' ranks in the larger group,
-  // by which errors name them. Otherwise empty.
+  std::string axis;        // the group's name in the ledger and in errors, such as "dp"
+  std::vector<int> ranks;  // the members' global ranks; a member's index is its rank in the group
+  int rank = 0;            // this rank, within the group
+  // If this group consists of the members of a larger group on one host: the members' ranks within
+  // the larger group, by which errors name them. Otherwise empty.
   std::vector<int> places = {};
 
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-// Why a call failed: "timed out after 5s: rank 3 did not arrive", "lost rank 3: connection closed".
-// group.cpp turns it into a CommError whose message begins with the caller and the call.
+// Thrown by backends when a call fails. The message is the reason, such as "timed out after 5s:
+// rank 3 did not arrive" or "lost rank 3: connection closed". group.cpp puts describe_caller() and
+// describe(call) before the reason and throws a CommError.
 class CallFailure : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
+// Texts for errors; each example is a whole result.
 std::string describe(const Call& call);        // all_reduce of 12.0 MiB (gradient)
 std::string describe_fully(const Call& call);  // all_reduce of 12.0 MiB of Float (gradient)
-std::string name_rank(const Membership& membership, int rank);  // rank 3, or rank 3 (global 7)
-std::string describe_caller(const Membership& membership);      // rank 2 of 4 on axis "dp"
+// Names a rank of the group: "rank 3", or "rank 3 (global 7)" if its global rank differs.
+std::string name_rank(const Membership& membership, int rank);
+// Names this rank: rank 2 of 4 on axis "dp", followed by the global rank if it differs.
+std::string describe_caller(const Membership& membership);
 
-// Returns "does not match: rank 1 called ... while rank 0 called ...". rank, other: ranks within
-// the group.
+// Returns the failure "does not match: rank 1 called <call> while rank 0 called <other_call>".
+// rank, other: ranks within the group. call, other_call: from describe_fully().
 CallFailure mismatch(const Membership& membership, int rank, const std::string& call, int other,
                      const std::string& other_call);
 

@@ -1,5 +1,5 @@
-// Observes every call of a rank except barriers, in the order in which calls are issued. Used by
-// dry runs and audits.
+// The interface with which dry runs and memory counts observe the calls that a rank issues.
+// Ledger::set_listener() registers the listener.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,14 +14,16 @@
 
 namespace colossal::comm {
 
+// A call that a rank has issued in one of its groups.
 struct IssuedCall {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
-  std::shared_ptr<const Membership> group;  // shared by all calls of a group
-  int64_t law_bytes = 0;                    // as booked in the ledger
-  // The global ranks with which Colossal's own algorithms exchange bytes in this call: the
-  // neighbours in a rotation or in a broadcast's chain, or the ranks with a part in an all-to-all.
-  // nullopt: all other ranks of the group, as in reductions and gathers.
+  std::shared_ptr<const Membership> group;  // the same object in all calls of a group
+  int64_t law_bytes = 0;                    // as booked in the ledger; 0 for a receive
+  // The global ranks with which this rank exchanges bytes in this call: the partner of a send or
+  // receive, the neighbours in a rotation or in a broadcast's chain, the ranks with non-empty parts
+  // in an all-to-all. nullopt: all other ranks of the group (reductions and gathers). NCCL may
+  // choose other ranks.
   std::optional<std::vector<int>> partners;
   std::vector<at::Tensor> buffers;  // tensors that the call reads or writes
 };
@@ -29,10 +31,11 @@ struct IssuedCall {
 class CallListener {
  public:
   virtual ~CallListener() = default;
+  // Called on the issuing thread for each call in a group of two or more ranks, before the call
+  // runs. Not called for barriers and shared_empty().
   virtual void issued(const IssuedCall& call) = 0;
-  // Called by shared_empty(), on its thread, with new `memory` of `bytes` bytes that no allocator
-  // of LibTorch has counted. Returns `memory`, possibly wrapped so that the listener learns of its
-  // release.
+  // Called by shared_empty() for new shared memory of `bytes` bytes, which no allocator of LibTorch
+  // counts. Returns `memory`, which the listener may wrap in order to learn of its release.
   virtual c10::DataPtr made(c10::DataPtr memory, int64_t bytes) {
     static_cast<void>(bytes);
     return memory;

@@ -1,4 +1,6 @@
-// Point-to-point messages between the ranks of a group, and the set of messages of one call.
+// Point-to-point messages between the ranks of a group. Backends over messages implement Transport;
+// the algorithms in point_to_point.h and hierarchical_backend.h send through an Exchange, which
+// also checks that the ranks make the same call.
 #pragma once
 
 #include <cstddef>
@@ -10,67 +12,77 @@
 
 namespace colossal::comm {
 
-// A message in flight. Destroying a Transfer cancels the message: its memory is not touched
-// afterwards.
+// A message that was started and may not be complete yet. Destroying a Transfer cancels the
+// message: the transport does not touch the message's memory afterwards.
 class Transfer {
  public:
   virtual ~Transfer() = default;
-  virtual void wait(const Deadline& deadline) = 0;  // throws CallFailure
+  // Waits until the message is complete. Call it at most once. Throws CallFailure if the peer is
+  // lost or the deadline passes.
+  virtual void wait(const Deadline& deadline) = 0;
 };
 using TransferPointer = std::unique_ptr<Transfer>;
 
-// Starts messages without waiting for them; Transfer::wait() waits. to, from: ranks within the
-// group. A send is complete when its memory may be reused, a receive when its memory is filled.
-// Between two ranks, messages of the same kind and size match in the order in which they were
-// posted.
+// Starts messages without waiting for them. A send is complete when its memory may be reused, a
+// receive when its memory is filled. Sends and receives between two ranks with the same kind and
+// size match in the order in which they were posted. to, from: ranks within the group.
 class Transport {
  public:
-  enum class Kind { header, data };  // see Exchange
+  enum class Kind {
+    header,  // says which call the sender makes
+    data     // tensor elements
+  };
 
   virtual ~Transport() = default;
   virtual TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) = 0;
   virtual TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) = 0;
 };
 
-// The messages of one call, on one rank. Two ranks that communicate in a call first exchange a
-// header: the call, and the number of data bytes that will follow. Headers are sent together with
-// the data, so they cost no extra round trip. The caller checks them (check_headers()) before it
-// uses any data; the error names the rank that made a different call. The ledger counts neither
-// headers (32 bytes per pair and direction) nor the transport's framing.
+// The messages of one call, on one rank. Before its data, a rank sends each peer of the call a
+// header with the Call and the number of data bytes that follow. The data does not wait for the
+// headers, so they cost no extra round trip. The caller calls check_headers() before it uses
+// received data; the error names the rank that made a different call. The ledger counts neither
+// headers (32 bytes each) nor the transport's framing.
 class Exchange {
  public:
+  // membership: of this rank in the group that makes the call. deadline: of all waits. `transport`
+  // and `membership` must outlive this object.
   Exchange(Transport& transport, const Membership& membership, const Call& call, Deadline deadline);
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Both only start a message. send_header(): sends `peer` a header that announces `bytes` bytes of
-  // data. expect(): receives the header of `peer`, which must announce `bytes` bytes.
+  // Starts sending `peer` a header that announces `bytes` bytes of data.
   void send_header(int peer, int64_t bytes);
+  // Starts receiving the header of `peer`, which must announce `bytes` bytes of data.
   void expect(int peer, int64_t bytes);
-  // Waits, in rank order, for the expected headers that were not checked yet. Throws CallFailure if
-  // a header does not match.
+  // Waits for all headers passed to expect() since the last check_headers(), and compares them.
+  // Throws CallFailure if a peer's call or number of bytes differs.
   void check_headers();
 
-  // send() and receive() only start messages, of at most 64 MiB each; none for empty data. The
-  // messages that receive() returns are complete after wait(); sends, after wait_for_sends().
+  // Starts sending data, in messages of at most 64 MiB. `memory` must stay unchanged until
+  // wait_for_sends() or finish() returns.
   void send(const void* memory, int64_t bytes, int to);
+  // Starts receiving data into `memory`, in messages of at most 64 MiB. Returns the messages, for
+  // wait(); empty if `bytes` is 0.
   std::vector<TransferPointer> receive(void* memory, int64_t bytes, int from);
+  // Waits until all `transfers` are complete, then clears the vector.
   void wait(std::vector<TransferPointer>& transfers);
-  void wait_for_sends();
-  void finish();  // waits for the sends, of data and of headers
+  void wait_for_sends();  // of data
+  void finish();          // waits for the sends of data and headers
 
-  int64_t bytes_sent() const { return bytes_sent_; }  // without headers
-  Deadline deadline() const { return deadline_; }
+  int64_t bytes_sent() const { return bytes_sent_; }  // data only, including sends in flight
+  Deadline deadline() const { return deadline_; }     // of all waits of this call
 
  private:
   struct Header {
     Call call;
-    int64_t bytes = 0;
+    int64_t bytes = 0;  // of the data that follows
   };
+  // A header that is sent to or received from one peer.
   struct Greeting {
     Header header;
-    int64_t expected_bytes = 0;
-    TransferPointer transfer;
+    int64_t expected_bytes = 0;  // of a received header
+    TransferPointer transfer;    // null: no such header, or it was checked
   };
 
   Transport& transport_;
@@ -78,7 +90,8 @@ class Exchange {
   Call call_;
   Deadline deadline_;
   int64_t bytes_sent_ = 0;
-  std::vector<Greeting> outgoing_;  // by rank; never reallocated, so headers keep their address
+  // By peer. Never reallocated, because the transport holds the headers' addresses.
+  std::vector<Greeting> outgoing_;
   std::vector<Greeting> incoming_;
   std::vector<TransferPointer> sends_;
 };

@@ -1,4 +1,4 @@
-// Colossal's own algorithms over Gloo's sends and receives.
+// The backend over TCP: the algorithms of PointToPointBackend over Gloo's sends and receives.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -14,28 +14,36 @@ namespace colossal::comm {
 
 class GlooBackend final : public PointToPointBackend {
  public:
+  // gloo: a ProcessGroupGloo of the group's ranks, which only this object uses.
   GlooBackend(Membership membership, std::shared_ptr<Ledger> ledger,
               std::chrono::milliseconds timeout, c10::intrusive_ptr<c10d::Backend> gloo);
 
   void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
-  // Returns the failure to report when a wait for `peer` has thrown `error`. missing: what the peer
-  // did not do: " did not send".
+  // Returns the failure to report after Gloo has thrown an exception with the message `error` in a
+  // wait for `peer`. missing: what the peer did not do, such as " did not send"; used if the
+  // deadline has passed.
   CallFailure explain(int peer, const std::string& error, const char* missing,
                       const Deadline& deadline) const;
 
  private:
   class MessageTransfer;
 
-  // Makes running and later calls fail: on this rank with the error `prefix` + `why`, on the peers
-  // by sending them `why` and closing the connections. May be called from any thread.
+  // Ends the group on this rank: sends `why` to the peers and closes the connections, so that
+  // running and later calls fail. On this rank, their error is `prefix` + `why`. May be called from
+  // any thread.
   void end_all(const char* prefix, const std::string& why);
 
+  // Calls `post`, which starts a message with `peer`. Throws CallFailure if the group has ended or
+  // `post` throws.
   template <typename Post>
   TransferPointer start(int peer, const char* missing, const Post& post);
+  // Starts receiving the farewells of all peers.
   void expect_farewells();
+  // Sends `why` to all peers. Does not throw.
   void say_farewell(const std::string& why);
+  // Returns the farewell of `peer`, whose connection is closed; empty if it sent none.
   std::string farewell_of(int peer) const;
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
@@ -43,16 +51,16 @@ class GlooBackend final : public PointToPointBackend {
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
   mutable std::mutex mutex_;  // guards closed_ and the start of messages
-  std::string closed_;        // the reason; empty: open
+  std::string closed_;        // why end_all() was called; empty: not called
 
   static constexpr size_t kFarewellBytes = 512;
-  // The reason that a peer sends before it closes its connections. Thanks to it, all ranks report
-  // the first failure instead of the closed connection that follows.
+  // The message with which a peer gives its reason before it closes its connections. With it, all
+  // ranks report the first failure instead of the closed connection that follows.
   struct Farewell {
-    std::array<char, kFarewellBytes> text{};
-    c10::intrusive_ptr<c10d::Work> arrival;
+    std::array<char, kFarewellBytes> text{};  // ends with a zero; cut if the reason is longer
+    c10::intrusive_ptr<c10d::Work> arrival;   // the receive into `text`
   };
-  std::vector<Farewell> farewells_;
+  std::vector<Farewell> farewells_;  // by peer
 };
 
 }  // namespace colossal::comm

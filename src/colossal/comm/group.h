@@ -1,18 +1,28 @@
-// A Group: some ranks, usually those along one or more axes of the mesh, with the backend that
-// connects them and this rank's ledger. Ranks in arguments are ranks within the group.
+// Collectives and point-to-point messages between the ranks of a Group: the ranks along one or more
+// axes of the grid, or any other ranks. World::group() (world.h) makes groups. "Rank i" below means
+// the rank within the group.
 //
-// Collectives are free functions over flat, contiguous, one-dimensional tensors. Parts may be
-// uneven: `counts[i]` is the number of elements of rank i's part; parts lie in rank order.
-// Collectives
-//   - must be called by all ranks of the group in the same order, with the same sizes and types;
-//   - send and book nothing in a group of one rank;
-//   - sum in rank order, host by host (hierarchical_backend.h), in fp32 (fp64 and int64 in their
-//     own type): all ranks get the same bits, and so do repeated runs, whatever the timing;
-//   - throw CommError, naming rank, axis, operation and reason, if a peer dies or the group's
-//     timeout passes.
-// The *_async forms return at once. The calls of one group, including blocking calls, run in the
-// order in which they were issued. Until wait() returns, the caller must not read results, nor
-// modify or free tensors.
+// Tensors are contiguous and are treated as flat arrays of elements. Several calls divide a tensor
+// into one part per rank, in rank order: `counts[i]` is the number of elements of rank i's part.
+// Parts may be uneven or empty.
+//
+// All ranks of the group must make the same calls in the same order, with equal sizes, types,
+// counts and reasons, except where a function says otherwise. The calls of one group run one after
+// the other, in the order in which this rank issues them.
+//
+// Blocking calls return when the tensors may be read and reused. The *_async forms return at once;
+// until Work::wait() returns, the caller must not read results or modify any tensor of the call.
+//
+// A call throws CommError if a peer is lost, the group's timeout passes, or the ranks' calls do not
+// match. The error names rank, axis, call and reason. After such an error the group cannot be used.
+// Wrong arguments, such as counts that do not sum to the tensor's size, throw InternalError.
+//
+// Sums are made in rank order, host by host (sum.h): bf16 and fp16 in fp32, other types in their
+// own type. So all ranks get the same bits, and repeated runs do, too. NCCL's own collectives
+// choose order and precision themselves.
+//
+// In a group of one rank, collectives send and book nothing. "Law" below is the number of bytes
+// that a call books in the ledger's column `law` on this rank (ledger.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,13 +39,12 @@
 
 namespace colossal::comm {
 
-// Handle of a running collective. Copies refer to the same collective. The destructor does not
-// wait.
+// Handle of an asynchronous call. Copies refer to the same call. The destructor does not wait.
 class Work {
  public:
-  Work() = default;  // a finished collective
-  void wait();       // rethrows the collective's error
-  bool done() const;
+  Work() = default;   // a finished call
+  void wait();        // rethrows the call's error
+  bool done() const;  // whether the call has ended, with or without an error
 
   struct State;
   explicit Work(std::shared_ptr<State> state);
@@ -44,19 +53,20 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
+// One rank's handle of a group. Copies refer to the same group.
 class Group {
  public:
   struct Impl;
   Group();  // a group of one rank without an axis
   explicit Group(std::shared_ptr<Impl> impl);
 
-  int rank() const;  // within the group
+  int rank() const;  // this rank, within the group
   int size() const;
-  const std::string& axis() const;
-  const std::vector<int>& ranks() const;  // global ranks, in group order
+  const std::string& axis() const;        // the group's name in the ledger and in errors
+  const std::vector<int>& ranks() const;  // the members' global ranks, by rank within the group
   const char* backend() const;  // "single", "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
-  at::Device device() const;    // device of the tensors that it communicates
-  Ledger& ledger() const;
+  at::Device device() const;    // where tensors of this group's calls must be
+  Ledger& ledger() const;       // books this rank's traffic in the group
 
   Impl& impl() const { return *impl_; }
 
@@ -64,27 +74,30 @@ class Group {
   std::shared_ptr<Impl> impl_;
 };
 
-// tensor <- sum over ranks. Law: a reduce-scatter and an all-gather of even parts.
+// tensor <- sum of all ranks' tensors. Law: that of a reduce_scatter() and an all_gather() of parts
+// that are as even as possible.
 void all_reduce(const at::Tensor& tensor, const Group& group, Reason reason);
 Work all_reduce_async(const at::Tensor& tensor, const Group& group, Reason reason);
 
-// part [counts[rank]] <- sum over ranks of this rank's part of `full`. `part` may be a view of that
-// range of `full`, or have another type than `full` (fp32 for bf16: the unrounded sum). Law:
-// bytes(full) - bytes of this rank's part.
+// part [counts[rank]] <- sum, over all ranks, of this rank's part of `full` [sum of counts]. `part`
+// may be the view of this rank's part in `full`. `part` may also have another type than `full`; for
+// example, an fp32 `part` of bf16 tensors gets the unrounded sum. Law: bytes of all other ranks'
+// parts.
 void reduce_scatter(const at::Tensor& full, const at::Tensor& part, std::span<const int64_t> counts,
                     const Group& group, Reason reason);
 Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part,
                           std::span<const int64_t> counts, const Group& group, Reason reason);
 
-// full <- all parts in rank order. On entry, this rank's part is in its place in `full`. Law:
-// (group size - 1) times the bytes of this rank's part.
+// full [sum of counts] <- the parts of all ranks. On entry, this rank's part must be in its place
+// in `full`. Law: (group size - 1) times the bytes of this rank's part.
 void all_gather(const at::Tensor& full, std::span<const int64_t> counts, const Group& group,
                 Reason reason);
 Work all_gather_async(const at::Tensor& full, std::span<const int64_t> counts, const Group& group,
                       Reason reason);
 
-// Sends part i of `send` (send_counts[i] elements) to rank i, and receives the parts for this rank
-// into `receive` in rank order. Law: bytes of the parts for other ranks.
+// Sends part i of `send` (send_counts[i] elements) to rank i. Fills part i of `receive`
+// (receive_counts[i] elements) from rank i. Sizes and counts may differ between ranks, but what a
+// rank sends must be what its peer expects. Law: bytes of the parts for other ranks.
 void all_to_all(const at::Tensor& send, std::span<const int64_t> send_counts,
                 const at::Tensor& receive, std::span<const int64_t> receive_counts,
                 const Group& group, Reason reason);
@@ -92,45 +105,47 @@ Work all_to_all_async(const at::Tensor& send, std::span<const int64_t> send_coun
                       const at::Tensor& receive, std::span<const int64_t> receive_counts,
                       const Group& group, Reason reason);
 
-// One hop of a ring: sends `send` to the next rank, and fills `receive`, whose size may differ,
-// from the previous rank. Law: bytes(send).
+// One hop of a ring: sends `send` to the next rank and fills `receive` from the previous rank. The
+// tensors of different ranks may differ in size. Law: bytes of `send`.
 Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group& group,
                   Reason reason);
 
-// tensor <- root's tensor, along a chain of the ranks that starts at root. Law: each rank except
-// the chain's last sends the tensor once.
+// tensor <- the tensor of rank `root`. The ranks form a chain root, root + 1, ..., which wraps
+// around at the group's size. Law: bytes of `tensor`, but 0 on the last rank of the chain.
 void broadcast(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Reason reason);
 
-// Point-to-point messages. Law: bytes(tensor) for send; receive books nothing. Sends and receives
-// between two ranks match in order. A send can block until its receive has begun: two ranks that
-// send to each other at the same time need one group per direction.
+// Point-to-point messages between this rank and rank `to` or `from`; other ranks do not take part.
+// Sends and receives between two ranks match in order. A send can block until the peer's receive
+// has begun. Two ranks that send to each other at the same time therefore need one group per
+// direction. Law: bytes of `tensor` for send; receive books nothing.
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason);
 Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reason reason);
 
+// Returns when all ranks have called it. Books nothing.
 void barrier(const Group& group);
 
-// Returns an uninitialized tensor in memory that all ranks of the group can read. This group's
-// all_reduce, reduce_scatter (`full`) and all_gather over such tensors, or views of them, read
-// peers' memory directly instead of copying. Collective: all ranks call it with the same arguments,
-// in the same order as their other calls. Books nothing. If the ranks share no memory (another
-// backend or device, a group of one rank), returns a plain tensor. Each rank frees the tensor like
-// any other, at any time; the memory is released when the last rank has freed its own.
+// Returns an uninitialized tensor [elements] in memory that all ranks of the group can read. This
+// group's all_reduce, reduce_scatter (`full`) and all_gather read such tensors, or views of them,
+// directly in peers' memory instead of copying them first. Collective. Books nothing. Returns a
+// plain tensor if the ranks share no memory: on a backend other than shm, on a GPU, in a group of
+// one rank. A rank may free its tensor at any time; the memory is released when all ranks have
+// freed their tensors.
 //
-// Peers' memory that a rank has read also counts in that rank's resident memory: in an all-reduce
-// of 2 ranks, the size of the tensor once more. Chunks of parameters are therefore plain tensors.
-// With 4 layers of hidden size 256 and 2 ranks, gradients in shared memory made resident memory
-// exceed counted memory by 7 % instead of 3 %, without a measurable gain in step time.
+// Peers' memory that a rank has read also counts in that rank's resident memory. An all-reduce of 2
+// ranks thus adds the size of the tensor. Chunks of parameters are therefore plain tensors. With 4
+// layers of hidden size 256 and 2 ranks, gradients in shared memory made resident memory exceed
+// counted memory by 7 % instead of 3 %, without a measurable gain in step time.
 at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, const Group& group);
 
-// Returns each rank's `bytes`, in rank order. Collective. For manifests, error messages and the
-// like, not for tensors.
+// Returns the `bytes` of all ranks, in rank order. Sizes may differ between ranks. Collective. For
+// manifests, error messages and other small data that is not in tensors.
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason);
 
-// Returns the distinct values of the ranks' `bytes`. Collective. If there are few distinct values,
-// little is sent, however many ranks there are.
+// Like gather_bytes(), but returns each distinct value once. Needs less memory than gather_bytes()
+// if many ranks give equal values.
 std::set<std::string> gather_distinct_bytes(const std::string& bytes, const Group& group,
                                             Reason reason);
 

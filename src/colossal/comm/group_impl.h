@@ -1,4 +1,5 @@
-// The state behind Group, and helpers with which worlds make groups.
+// The state behind Group (group.h), and the functions with which the implementations of World make
+// groups.
 #pragma once
 
 #include <functional>
@@ -13,20 +14,23 @@
 
 namespace colossal::comm {
 
+// The state that all copies of a rank's Group share.
 struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   Membership membership;
   std::shared_ptr<Ledger> ledger;
   const char* backend_name = "single";
   std::shared_ptr<Backend> backend;  // null in a group of one rank
-  WorkQueue queue;                   // destroyed first, because its calls use the backend
+  WorkQueue queue;  // runs the calls; destroyed first, because queued calls use the backend
 };
 
-// Returns this rank's membership in the group of `ranks`. Throws InternalError if `ranks` does not
-// contain this rank, contains a rank twice, or contains a rank outside the world.
+// Returns the membership of the rank world.rank() in the group of the global ranks `ranks`. Throws
+// InternalError if `ranks` does not contain this rank, contains a rank twice, or contains a rank
+// outside the world.
 Membership membership_of(const World& world, const std::string& axis,
                          const std::vector<int>& ranks);
 
-// Calls make_backend only if the group has two ranks or more.
+// Makes a Group from its parts. backend: the result of Group::backend(). make_backend: connects
+// this rank to the group's other ranks; called only if the group has two ranks or more.
 Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend);
 

@@ -1,22 +1,26 @@
-// Ranks on several hosts: shared memory within a host, TCP between hosts. Collectives send every
-// byte to a host only once, however many ranks it has, and the ranks of a host share its traffic.
+// The backend for a group whose ranks are on several hosts, with several ranks on at least one
+// host. Ranks of one host communicate over shared memory, hosts over TCP. A collective sends each
+// byte to a host at most once, and the ranks of a host share the traffic between hosts.
 //
-// Each rank has an agent on every other host (hosts.h), which handles the rank's part of a tensor
-// there. On its own host the rank does so itself.
-//   reduce_scatter  on each host, the agent sums the part over the ranks of that host and sends
-//                   the sum to the rank, which adds the sums of all hosts
-//   all_gather      the rank sends its part to its agents, which distribute it within their hosts
-//   all_reduce      a reduce_scatter, then an all_gather, of even parts over all ranks
-//   broadcast       a chain of the root's agents, which distribute within their hosts
-// All other calls are direct messages between ranks, through shared memory within a host. Hosts may
-// have different numbers of the group's ranks, and ranks may be on hosts in any order. With three
-// ranks on one host and one on another, the single rank is the agent of all three.
+// Each rank r has an agent on each host: a rank of that host, which handles r's part of a tensor
+// there (Hosts::agent()). On its own host, r is its own agent. The clients of a rank are the ranks
+// whose agent it is. The collectives:
+//   reduce_scatter  For each rank r, every agent of r sums r's part over the ranks of its host and
+//                   sends the sum to r. Then r adds the sums of all hosts.
+//   all_gather      Each rank sends its part to its agents. Agents distribute parts on their hosts.
+//   all_reduce      A reduce_scatter and an all_gather of parts as even as possible.
+//   broadcast       The root's agents form a chain over the hosts. Agents distribute the tensor on
+//                   their hosts.
+// All other calls send messages directly between ranks. Hosts may have different numbers of ranks,
+// in any order. Example: with three ranks on one host and one rank on another, the single rank is
+// the agent of all three on its host.
 //
 // Sums are made in rank order within each host, then over hosts in the order of their first ranks.
-// bf16 and fp16 are summed in fp32 and rounded once at the end, so a host's sum is sent in fp32:
-// between hosts, reducing bf16 tensors costs as much as reducing fp32 tensors. Apart from that, the
-// bytes that all ranks send, within and between hosts, add up to the law; if hosts have equal
-// numbers of ranks and parts are equal, each rank sends what the law says.
+// bf16 and fp16 are summed in fp32 and rounded once at the end, so hosts send their sums in fp32.
+// Between hosts, reducing bf16 tensors therefore sends as many bytes as reducing fp32 tensors.
+// Apart from that, all ranks together send, within and between hosts, the bytes that law.h gives
+// for all ranks. Each single rank sends what law.h gives for it if all hosts have equally many
+// ranks and all parts are equal.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +34,8 @@ namespace colossal::comm {
 
 class HierarchicalBackend final : public PointToPointBackend {
  public:
-  // within: connects the ranks of this host, in group order; null if the rank is alone on its host.
-  // between: connects the whole group.
+  // membership, hosts: of the whole group. within: connects the ranks of this host, in group order;
+  // null if this rank is alone on its host. between: connects all ranks of the group over TCP.
   HierarchicalBackend(Membership membership, std::shared_ptr<Ledger> ledger,
                       std::chrono::milliseconds timeout, Hosts hosts,
                       std::shared_ptr<PointToPointBackend> within,
@@ -51,42 +55,53 @@ class HierarchicalBackend final : public PointToPointBackend {
   void abort(const std::string& why) override;
 
  private:
-  // Divides parts into buffers of at most `limit` elements. Calls move one buffer of each part per
-  // round, which bounds the temporary memory: one buffer for each rank of this host, and, for two
-  // rounds, this rank's sums for its clients and the data received from other hosts.
+  // Divides the parts of a tensor into pieces, called buffers. A call moves one buffer of each part
+  // per round, which bounds the size of staged_, sums_ and received_. All values are in elements.
   struct Buffers {
-    Counts counts;
-    std::vector<int64_t> offsets;
-    int64_t largest, rounds;
+    Counts counts;                 // of the parts
+    std::vector<int64_t> offsets;  // of the parts
+    int64_t largest, rounds;       // size of a full buffer; number of rounds
+    // limit: maximum size of a buffer.
     Buffers(Counts counts, int64_t limit);
+    // Offset and size of the buffer of `rank`'s part in round `round`. Size 0: no buffer is left.
     int64_t begin(int rank, int64_t round) const { return offsets[rank] + round * largest; }
     int64_t size(int rank, int64_t round) const;
   };
-  class HostSums;
+  class HostSums;  // runs the reduce_scatter, also of an all_reduce
 
+  // Returns the ranks of this host.
   const std::vector<int>& own_host() const { return hosts_.members[hosts_.host[rank()]]; }
   // Returns this rank's clients: itself, and the ranks of other hosts whose agent it is.
   const std::vector<int>& own_clients() const { return clients_[hosts_.place[rank()]]; }
-  int num_rows() const;  // maximum number of clients of a rank of this host
+  // Row k consists of client number k of each rank of this host. Collectives within a host run once
+  // per row and round. Returns the number of rows: the most clients that a rank of this host has.
+  int num_rows() const;
 
-  // The backend within this host, for the phase before the messages between hosts, and for the
-  // phase after them (with a longer timeout).
+  // Return within_, with the timeout for the phase before the messages between hosts, or with the
+  // longer timeout for the phase after them.
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
+  // Returns the Exchange for the messages of `call` between hosts.
   Exchange begin_between(const Call& call);
-  // Exchanges headers between ranks and their agents. sum_bytes, gather_bytes: bytes per element in
-  // the call's reduce-scatter and in its all-gather; 0 if it has none.
+  // Exchanges headers between ranks and their agents on other hosts. sum_bytes: bytes per element
+  // that the call's reduce_scatter sends, 0 if the call has no reduce_scatter. gather_bytes: bytes
+  // per element that its all_gather sends, 0 if the call has no all_gather.
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
+  // Runs an all_gather of the parts of `full`.
   void gather(Exchange& exchange, const Call& call, const at::Tensor& full, Counts counts);
+  // Copies the buffers of one round, which agents on this host have received, to all ranks of this
+  // host.
   void distribute_within_host(const Call& call, const at::Tensor& full, const Buffers& buffers,
                               int64_t round);
-  // Returns, for each rank of this host, the size in elements of its client number `row`'s buffer.
-  // Each count belongs to one part only, so the ranks of a host notice if they disagree on the
-  // parts.
+  // Returns, for each rank of this host, the size in elements of the buffer of its client number
+  // `row`; 0 if the rank has no such client. Each count is of one part, so the comparison of counts
+  // within the host finds ranks that disagree on the sizes of parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
-  // Copies the buffers of a row into one contiguous tensor, or back: calls copy(member, buffer in
-  // `full`, place in the contiguous tensor, bytes).
+  // Pairs the buffers of a row in `full` with their places in one contiguous tensor, in staged_.
+  // Calls copy(index of the agent on this host, address in `full`, address in the contiguous
+  // tensor, bytes) for each non-empty buffer; `copy` copies in either direction, or not at all.
+  // Returns the contiguous tensor.
   template <typename Copy>
   at::Tensor stage(const at::Tensor& full, const Buffers& buffers, int64_t round, int row,
                    const Copy& copy);
@@ -97,8 +112,12 @@ class HierarchicalBackend final : public PointToPointBackend {
   Hosts hosts_;
   std::shared_ptr<PointToPointBackend> within_;
   std::shared_ptr<PointToPointBackend> between_;
-  std::vector<std::vector<int>> clients_;  // per rank of this host, in group order
+  std::vector<std::vector<int>> clients_;  // clients of each rank of this host, in group order
+  // Time by which waits for other hosts are longer than the timeout: a rank that times out within
+  // its host can then report the cause first.
   std::chrono::milliseconds grace_;
+  // Temporary memory. staged_: the buffers of a row. sums_, received_: for two rounds, this host's
+  // sums for this rank's clients, and the sums of this rank's part from other hosts.
   std::vector<std::byte> staged_, sums_, received_;
 };
 

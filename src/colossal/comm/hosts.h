@@ -1,4 +1,5 @@
-// The hosts of a group's ranks.
+// Which ranks of a group are on which host, and which rank acts for another rank on another host.
+// HierarchicalBackend uses it to route messages. Ranks are ranks within the group.
 #pragma once
 
 #include <span>
@@ -8,18 +9,21 @@
 namespace colossal::comm {
 
 struct Hosts {
-  // identities: the host_identity() of each rank, in group order.
+  // identities: host_identity() (shared_memory.h) of each rank, by rank. Ranks with equal
+  // identities are on one host.
   explicit Hosts(std::span<const std::string> identities);
 
-  int size() const { return static_cast<int>(members.size()); }
-  // Returns the agent of `rank` on host `on_host`, the rank that handles traffic of `rank` there
-  // (hierarchical_backend.h): on its own host `rank` itself; on another host the rank whose place
-  // is the place of `rank`, modulo the number of ranks there.
+  int size() const { return static_cast<int>(members.size()); }  // number of hosts
+  // Returns the agent of `rank` on host `on_host`: the rank of that host that handles the traffic
+  // of `rank` (hierarchical_backend.h). This is members[on_host][place[rank] % number of ranks of
+  // that host], so on its own host each rank is its own agent.
   int agent(int rank, int on_host) const;
 
-  // Per host, in group order; hosts are in the order of their first members.
+  // members[h]: the ranks of host h, ascending. Hosts are numbered in the order of their first
+  // ranks.
   std::vector<std::vector<int>> members;
-  std::vector<int> host, place;  // per rank: its indices in `members`
+  // By rank: members[host[rank]][place[rank]] is `rank`.
+  std::vector<int> host, place;
 };
 
 }  // namespace colossal::comm

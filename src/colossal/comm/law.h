@@ -1,8 +1,7 @@
-// Computes the bytes that each collective must send: the first table of docs/laws.md. The functions
-// return what rank `rank` of `n` ranks sends; element counts are in rank order. For these
-// collectives, only these functions compute the ledger's column `law`. Colossal's own algorithms
-// count the column `wire` independently of them; the NCCL backend books their results as `wire`,
-// too.
+// Computes the bytes that each collective must send (the first table of docs/laws.md). group.cpp
+// books the results in the ledger's column `law`; layout/redistribution.cpp predicts bytes with
+// them. The NCCL backend, which cannot count what NCCL sends, also books them as `wire`. The other
+// backends count `wire` themselves.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +11,24 @@
 
 namespace colossal::comm {
 
+// Numbers of elements, one per rank, in rank order.
 using Counts = std::span<const int64_t>;
 
+// Returns the sum of the counts.
 inline int64_t total(Counts counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
 
-// Divides numel as evenly as possible into n counts: the first numel % n are larger by one.
+// Divides `numel` elements into `n` counts as evenly as possible. The first numel % n counts are
+// larger by one than the others.
 std::vector<int64_t> even_counts(int64_t numel, int n);
 
-// Returns n + 1 offsets: the start of each part, and the total.
+// Returns the offset of the first element of each part, then the total: counts.size() + 1 values.
 std::vector<int64_t> offsets_of(Counts counts);
 
+// Each function returns the bytes that rank `rank` sends in the function of the same name in
+// group.h. n: number of ranks in the group. numel: elements of the tensor. counts: elements of each
+// rank's part. send_counts: elements that `rank` sends to each rank, including itself.
 namespace law {
 
 int64_t all_gather(Counts counts, int rank, int64_t element_bytes);

@@ -1,7 +1,8 @@
-// Counts the bytes that a rank sends, by mesh axis and by reason, in two columns:
-//   law   what the algorithm must send, computed from the call (docs/laws.md)
-//   wire  what was sent, counted by the backends: sends, and copies into memory that peers read.
-//         NCCL's sends cannot be counted: its backend assumes what the algorithm must send
+// Counts the bytes that a rank sends, by group axis and by reason, in two columns:
+//   law   the bytes that the call must send, computed from its arguments (docs/laws.md)
+//   wire  the bytes that were sent, counted by the backend: messages, and data that peers read from
+//         shared memory. NCCL's sends cannot be counted, so its backend books the law here.
+// Each rank has one ledger for all its groups: World::ledger().
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace colossal::comm {
 
 class CallListener;
 
-// Why bytes are sent. reason_name() returns the names used in ledgers, metrics and reports.
+// Why bytes are sent.
 enum class Reason {
   gradient,    // gradients of parameters, summed over the ranks that hold them
   parameter,   // weights: shards gathered by ZeRO, initial values broadcast
@@ -28,37 +29,41 @@ enum class Reason {
   rendezvous,  // shared_empty(), which books nothing
   metrics,     // figures for metrics and timelines
 };
+// Returns the enumerator's name, such as "gradient", for metrics and reports.
 const char* reason_name(Reason reason);
 
-// What was booked under a Ledger::Key.
+// What was booked under one key, or on one axis.
 struct Traffic {
-  int64_t calls = 0;
+  int64_t calls = 0;  // does not count receive(), barrier() and shared_empty()
   int64_t law_bytes = 0;
   int64_t wire_bytes = 0;
   bool operator==(const Traffic&) const = default;
 };
 
-// Thread-safe: collectives may run on a communication thread.
+// Thread-safe, except for set_listener(): calls of groups may run on threads of their own.
 class Ledger {
  public:
   struct Key {
-    std::string axis;  // "dp", "tp", ..., or joined: "dp+sp"
+    std::string axis;  // of the group: "dp", "tp", ...; of a group along two axes: "dp+sp"
     Reason reason;
     auto operator<=>(const Key&) const = default;
   };
 
-  // book() counts one call and its law bytes. book_wire() adds wire bytes and counts no call.
+  // Counts one call and adds its law bytes.
   void book(const std::string& axis, Reason reason, int64_t law_bytes);
+  // Adds wire bytes. Counts no call.
   void book_wire(const std::string& axis, Reason reason, int64_t bytes);
 
+  // Returns everything that was booked since the start or the last reset().
   std::map<Key, Traffic> entries() const;
-  // Returns, for each axis, the sum over all reasons except checkpoint and rendezvous: the metric
-  // `bytes_sent`.
+  // Returns the sum over all reasons except checkpoint and rendezvous, by axis. The metric
+  // `bytes_sent` reports it.
   std::map<std::string, Traffic> by_axis() const;
+  // Forgets all that was booked.
   void reset();
 
-  // Sets the listener of the calls of all groups that share this ledger. Set it before the first
-  // call; it must outlive the last call. Null: no listener.
+  // Sets the listener (call_listener.h) of the calls of all groups that share this ledger; null:
+  // none. Do not call it while calls are being issued. The listener must outlive the calls.
   void set_listener(CallListener* listener) { listener_ = listener; }
   CallListener* listener() const { return listener_; }
 

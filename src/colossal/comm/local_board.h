@@ -1,6 +1,8 @@
-// The meeting point of a group whose ranks are threads of one process: a barrier with a deadline,
-// at which each rank shows its call and its memory to the others, and a message queue per pair of
-// ranks. Ranks are numbered within the group.
+// What the ranks of a group share if they are threads of one process: a barrier at which each rank
+// shows its call and its memory to the others, and a message queue for each pair of ranks.
+// LocalBackend (local.cpp) runs collectives with the barrier, MessageBackend (local_messages.h)
+// sends with the queues. All ranks of a group use one LocalBoard. `rank`, `from` and `to` are ranks
+// within the group.
 #pragma once
 
 #include <atomic>
@@ -18,71 +20,85 @@ namespace colossal::comm {
 
 class LocalBoard {
  public:
-  // The state that a rank shows. Peers may read it between arrive() and leave().
+  // What a rank shows to its peers. They may read it between arrive() and leave().
   struct RankState {
     Call call;
-    std::byte* memory = nullptr;               // of the tensor that peers read
-    std::vector<int64_t> send_counts = {};     // elements of its parts; empty: no parts
-    std::vector<int64_t> receive_counts = {};  // all_to_all only
-    Ledger* ledger = nullptr;                  // readers of this memory book in this ledger
+    std::byte* memory = nullptr;               // start of the tensor that peers read
+    std::vector<int64_t> send_counts = {};     // elements of the tensor's parts; empty: no parts
+    std::vector<int64_t> receive_counts = {};  // elements expected from each rank; all_to_all only
+    Ledger* ledger = nullptr;  // of this rank; peers book in it the bytes that they read
   };
 
   // A message. Its bytes stay in the sender's memory until the receiver has copied them.
   struct Message {
-    // posted: not received yet. taken: the receiver copies it. delivered: the receiver has copied
-    // it.
-    enum State { posted, taken, delivered };
-    const void* memory = nullptr;
+    enum State {
+      posted,    // the receiver has not begun to copy it
+      taken,     // the receiver is copying it
+      delivered  // the receiver has copied it
+    };
+    const void* memory = nullptr;  // of the sender
     int64_t bytes = 0;
     int from = 0;
     int to = 0;
     State state = posted;
   };
 
-  // ranks: global ranks in group order, for the names in errors.
+  // ranks: the group's global ranks, in group order. Errors name ranks with them.
   explicit LocalBoard(std::vector<int> ranks);
 
-  // Shows `state` and waits until all ranks have arrived. Throws CallFailure if a rank does not
-  // arrive before `deadline`, if a rank is lost, or if the ranks' calls do not match. After it has
-  // returned, every rank must call meet() equally often and then leave().
+  // Begins a collective of rank `rank`: shows `state` and waits until all ranks have arrived.
+  // Throws CallFailure if a rank does not arrive before the deadline, if a rank is lost, or if the
+  // ranks' calls or counts do not match. After arrive() has returned, every rank must call meet()
+  // equally often, then leave() once.
   void arrive(int rank, RankState state, const Deadline& deadline);
   const RankState& state_of(int rank) const { return states_[rank]; }
-  // A barrier without a deadline: it always ends, since between barriers ranks only copy and add.
-  // No rank passes it early, not even when aborted; so ranks may safely read each other's memory.
+  // A barrier between arrive() and leave(). It needs no deadline, because ranks do not wait for
+  // anything else in between. Even an aborted rank waits, so peers may safely read its memory.
   void meet();
+  // Ends the collective: the barrier after which peers read no state and memory of this rank.
   void leave() { meet(); }
 
+  // Offers a message to its receiver. `message` must live until it is delivered or withdrawn.
   void post(Message& message);
-  void withdraw(Message& message);  // if the receiver is already copying, waits for it
+  // Takes back a posted message. If the receiver is already copying it, waits until it is
+  // delivered.
+  void withdraw(Message& message);
+  // Waits until a posted message is delivered. Throws CallFailure if the receiver is lost or does
+  // not take the message before the deadline.
   void wait_delivered(Message& message, const Deadline& deadline);
-  // Waits for the first posted message from `from` to `to` and copies it into `memory`. Throws
-  // InternalError if its size is not `bytes`.
+  // Waits for the first message posted by `from` to `to` and copies it into `memory`. Throws
+  // CallFailure if `from` is lost or posts none before the deadline, and InternalError if the
+  // message's size is not `bytes`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
-  // Make all later calls fail: lose() because a rank is gone, close() because a call failed.
+  // Marks `rank` as lost for the reason `why`: calls that wait for it fail, and all its own calls.
   void lose(int rank, const std::string& why);
+  // Makes all waiting and later calls fail, because a call has failed for the reason `why`.
   void close(const std::string& why);
 
  private:
-  bool count_in();  // returns whether this rank was the last, which opens the barrier
+  // Counts a rank at the barrier. Returns whether it was the last rank, which opens the barrier.
+  bool count_in();
+  // Yields for a short time, or until generation_ differs from `generation`.
   void spin_until_open(uint64_t generation) const;
   // Returns why `rank` cannot go on waiting for `peer` (-1: for any rank); empty if it can.
   std::string failure_reason(int rank, int peer) const;
-  std::string missing_ranks() const;
+  std::string missing_ranks() const;  // names of the ranks that have not arrived
+  // Throws CallFailure if the states of the ranks do not match. rank: the rank that checks.
   void check_calls_match(int rank) const;
   std::deque<Message*>& messages_between(int from, int to) { return messages_[from * size_ + to]; }
 
-  Membership names_;
+  Membership names_;  // of the ranks, for errors
   int size_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<RankState> states_;
   std::vector<bool> arrived_;
-  int waiting_ = 0;
-  std::atomic<uint64_t> generation_ = 0;  // incremented when the barrier opens
-  std::string closed_;                    // the reason; empty: open for calls
-  std::vector<std::string> lost_;         // by rank: the reason; empty: not lost
-  std::vector<std::deque<Message*>> messages_;
+  int waiting_ = 0;                             // number of ranks at the barrier
+  std::atomic<uint64_t> generation_ = 0;        // incremented when the barrier opens
+  std::string closed_;                          // the reason of close(); empty: not closed
+  std::vector<std::string> lost_;               // by rank: the reason of lose(); empty: not lost
+  std::vector<std::deque<Message*>> messages_;  // posted messages, by from * size_ + to
 };
 
 }  // namespace colossal::comm

@@ -1,4 +1,4 @@
-// Messages between ranks that are threads of one process.
+// A backend that sends messages between ranks that are threads of one process.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace colossal::comm {
 
-// Runs every collective as messages, with the algorithms of PointToPointBackend; tests use it to
-// run these without a network. Its subclass LocalBackend overrides most collectives to read the
-// peers' memory, which is faster.
+// Runs all calls as messages between the threads, with the algorithms of PointToPointBackend. Its
+// subclass LocalBackend (local.cpp) makes most collectives faster by reading peers' memory. Tests
+// use MessageBackend itself to test the algorithms without a network.
 class MessageBackend : public PointToPointBackend {
  public:
   MessageBackend(Membership membership, std::shared_ptr<Ledger> ledger,

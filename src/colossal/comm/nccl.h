@@ -1,4 +1,6 @@
-// Makes groups of GPUs. nccl.cpp is compiled with -DCOLOSSAL_CUDA=ON, no_nccl.cpp otherwise.
+// Makes the world (world.h) of a rank that computes on a GPU and communicates over NCCL. connect()
+// uses it for backend "nccl". nccl.cpp implements it in builds with -DCOLOSSAL_CUDA=ON; in other
+// builds no_nccl.cpp does, and throws.
 #pragma once
 
 #include <chrono>
@@ -10,7 +12,9 @@
 
 namespace colossal::comm {
 
-// device: index of this rank's GPU. Throws ConfigError if this build has no NCCL.
+// Makes this rank's world. store: where groups exchange the addresses of their connections. device:
+// index of this rank's GPU among the GPUs that this process can use. timeout: time limit of each
+// call. Throws ConfigError if there is no such GPU, or if this build has no NCCL.
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
                                   std::chrono::milliseconds timeout);
 

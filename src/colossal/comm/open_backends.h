@@ -1,4 +1,5 @@
-// The backends of a world's groups, so that abort() ends all of them.
+// The list of a world's open backends, with which World::abort() ends all of them; also gives each
+// group the name under which its ranks find each other in the store.
 #pragma once
 
 #include <map>
@@ -13,20 +14,21 @@ namespace colossal::comm {
 
 class OpenBackends {
  public:
-  // Returns the name of a group that is being made: "dp/0,1/0", i.e. the axis, the ranks, and how
-  // many groups of these were made before. The name is equal on all members and unique in the
-  // world.
+  // Returns the name of a group that is being made, such as "dp/0,1/0": the axis, the global ranks,
+  // and the number of earlier calls with this axis and these ranks. The name is equal on all
+  // members and differs from the names of all other groups of the world. Not thread-safe.
   std::string next_name(const Membership& membership);
-  // Registers a backend for abort(). If abort() was called before, aborts it at once.
+  // Registers a backend. If abort() was called before, aborts the backend at once.
   void add(const std::shared_ptr<Backend>& backend);
-  // Aborts all registered backends, and those registered later. May be called from any thread.
+  // Calls Backend::abort(why) on all registered backends that still exist, and on all that are
+  // registered later. May be called from any thread.
   void abort(const std::string& why);
 
  private:
   std::map<std::string, int> made_;  // number of groups made, by axis and ranks
   std::mutex mutex_;                 // guards backends_ and aborted_
   std::vector<std::weak_ptr<Backend>> backends_;
-  std::string aborted_;
+  std::string aborted_;  // the reason of abort(); empty: not called
 };
 
 }  // namespace colossal::comm

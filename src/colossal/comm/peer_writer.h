@@ -1,4 +1,5 @@
-// Writes into shared memory that peers have read before.
+// Writes into shared memory that peers have read before, as fast as the cores' caches allow.
+// ShmBackend uses it.
 #pragma once
 
 #include <algorithm>
@@ -10,47 +11,50 @@
 
 namespace colossal::comm {
 
-// Like memcpy(), with non-temporal stores, which leave no line in the cache of any core.
+// Like memcpy(), but on x86 with non-temporal stores: the written lines are in no core's cache
+// afterwards.
 void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes);
 
-// Writes through the caches or past them, whichever is faster. Before an ordinary store, the cache
-// lines with the old contents must move from the peers' cores to the writing core: at 10 to 40 GB/s
-// from a near core (one that shares a cache with it), at 2 to 9 GB/s from a far one, while
-// non-temporal stores reach 50 GB/s. But near peers need twice the time to read what was stored
-// past the caches. The kernel (and on a virtual machine the host) chooses the ranks' cores and may
-// change them, so writes are timed: after slow writes, some writes go past the caches before an
-// ordinary write is tried again.
+// Chooses for each write between ordinary stores, through the caches, and non-temporal stores, past
+// the caches. Which is faster depends on the cores. Before an ordinary store, the cache lines with
+// the old contents must move from the peers' cores to the writing core. Measured: 10 to 40 GB/s
+// from a near core, with which the writing core shares a cache, and 2 to 9 GB/s from a far core.
+// Non-temporal stores reach 50 GB/s, but near peers then need twice the time to read. The kernel
+// may move a rank to another core, so PeerWriter times its writes. It writes past the caches for a
+// while when ordinary writes have become slow, then tries an ordinary write again. Not thread-safe.
 class PeerWriter {
  public:
-  // slow: an ordinary write counts as slow if writes past the caches have been more than `slow`
-  // times as fast.
+  // slow: an ordinary write counts as slow if the fastest write past the caches of about the same
+  // size was more than `slow` times as fast.
   explicit PeerWriter(double slow = 4) : slow_(slow) {}
 
+  // Like memcpy(), with the faster stores.
   void copy(std::byte* to, const std::byte* from, int64_t bytes);
 
-  // Calls one of two functions, which must write the same `bytes` bytes: through the caches, or
-  // past them.
+  // Calls one of two functions that write the same `bytes` bytes, the one that is expected to be
+  // faster: through_caches() with ordinary stores, or past_caches() with non-temporal stores.
   template <typename ThroughCaches, typename PastCaches>
   void write(int64_t bytes, const ThroughCaches& through_caches, const PastCaches& past_caches);
 
  private:
   // The speed of writes of about one size. Sizes are timed separately because the fence after
-  // non-temporal stores weighs more in short writes.
+  // non-temporal stores takes a larger part of short writes.
   struct Pace {
-    int past_caches = kFirstPastCaches;  // remaining writes past the caches
-    double past_caches_rate = 0;         // the best so far, in bytes per second
-    int slow = 0;                        // slow writes minus fast writes, clamped to 0 .. kSlow
+    int past_caches = kFirstPastCaches;  // number of next writes that go past the caches
+    double past_caches_rate = 0;         // of the fastest write past the caches, bytes per second
+    int slow = 0;  // slow minus fast ordinary writes, kept between 0 and kSlow
   };
   // Smaller writes are too short to be timed; they go through the caches.
   static constexpr int64_t kTimedBytes = int64_t{4} << 10;
-  // The first writes go past the caches: enough of them to measure their rate although the first
-  // ones also touch new memory.
+  // Number of first writes, which go past the caches in order to measure their rate. More than one
+  // is needed, because the first writes to new memory are slower.
   static constexpr int kFirstPastCaches = 32;
-  // Single writes may be slow because a rank lost its core, and single writes to a far peer may be
-  // fast, mostly after writes past the caches.
+  // When slow ordinary writes exceed fast ones by this number, writes go past the caches. Single
+  // writes say little: a rank that lost its core is slow once, and a write to a far peer may be
+  // fast after writes past the caches.
   static constexpr int kSlow = 32;
-  // Number of writes past the caches after slow writes, before an ordinary write is tried again. A
-  // peer that has moved nearer is therefore noticed after some tens of MiB.
+  // Number of writes past the caches before an ordinary write is tried again. PeerWriter thus
+  // notices after some tens of MiB that a peer has moved nearer.
   static constexpr int kPastCaches = 256;
 
   // Calls `write` and returns its rate in bytes per second.

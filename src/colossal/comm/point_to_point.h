@@ -1,7 +1,8 @@
-// Implements collectives by direct exchange: every part is sent once, straight to the rank that
-// needs it (only a broadcast goes along a chain). The bytes are therefore those of the law, and
-// sums are made in rank order. The algorithms of communication libraries lack one of these
-// properties: Gloo's reduce-scatter is an all-reduce, and rings sum each part in a different order.
+// Implements all calls of a group over point-to-point messages. Each part of a tensor is sent once,
+// directly to the rank that needs it; only a broadcast uses a chain of ranks. So each rank sends
+// the bytes of the law (law.h), and the receiver can sum in rank order. Communication libraries
+// lack one of these properties: Gloo's reduce-scatter sends as much as an all-reduce, and rings sum
+// each part in a different order of ranks.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,8 @@
 
 namespace colossal::comm {
 
+// Subclasses implement Transport::post_send() and post_receive() (exchange.h), and override the
+// collectives for which they have a faster way.
 class PointToPointBackend : public Backend, protected Transport {
  public:
   using Backend::Backend;
@@ -28,31 +31,36 @@ class PointToPointBackend : public Backend, protected Transport {
   void receive(const Call& call, const at::Tensor& tensor, int from) override;
   void barrier(const Call& call) override;
 
-  // Called before the messages of a call in which not all ranks of the group take part, such as
-  // send(). Throws CallFailure if the group has ended.
+  // Called at the beginning of rotate(), broadcast(), send() and receive(), in which a rank
+  // exchanges messages with some ranks only. Throws CallFailure if the group has ended.
   virtual void begin_messages() {}
-  // The transport, for algorithms over several backends.
+  // Returns this backend as a Transport, for HierarchicalBackend, which combines two backends.
   Transport& transport() { return *this; }
 
  protected:
+  // Waits for the sends of `exchange` and books their bytes.
   void end(const Call& call, Exchange& exchange);
-  // Returns how many elements of a part are moved at a time. Depends only on element_bytes and the
-  // number of ranks, so all ranks agree.
+  // Returns the maximum number of elements of a part that are moved at a time. All ranks get the
+  // same result, because it depends only on `element_bytes` and the number of ranks.
   int64_t buffer_elements(int64_t element_bytes) const;
 
  private:
   class PartReceiver;
 
+  // Returns an Exchange for `call` with a new deadline.
   Exchange begin(const Call& call);
   std::vector<int> peers() const;  // all other ranks, starting with the next rank
-  // Begins to exchange headers with all peers. Counts: elements sent to and received from each.
+  // Begins to exchange headers with all peers. send_counts, receive_counts: elements that this rank
+  // sends to each rank and receives from each rank.
   void greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
                  int64_t element_bytes);
+  // Runs a reduce_scatter of `full`. part: where this rank's sums go, as elements of `part_type`.
   void scatter_and_sum(Exchange& exchange, const at::Tensor& full, void* part,
                        at::ScalarType part_type, Counts counts);
+  // Runs an all_gather into `full`.
   void gather(Exchange& exchange, const at::Tensor& full, Counts counts);
 
-  std::vector<std::byte> scratch_;  // peers' parts until they are summed; see kScratchBytes
+  std::vector<std::byte> scratch_;  // received buffers of peers' parts, until they are summed
 };
 
 }  // namespace colossal::comm

@@ -1,4 +1,5 @@
-// A counter in shared memory on which other processes can wait.
+// Waiting between processes: a counter in shared memory that wakes processes which sleep on it, and
+// the policy of when a waiting rank spins and when it sleeps. ShmBoard uses both.
 #pragma once
 
 #include <atomic>
@@ -7,18 +8,21 @@
 
 namespace colossal::comm {
 
+// A counter that starts at 0 and only grows (modulo 2^32). It must lie in memory that all its
+// processes share.
 class SharedCounter {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  // Increments the value and wakes sleepers. A process that sees the new value also sees all
-  // earlier writes of this process.
+  // Increments the value and wakes all sleepers. A process that reads the new value with value()
+  // also sees all earlier writes of this process.
   void raise() {
     value_.fetch_add(1, std::memory_order_seq_cst);
     if (sleepers_.load(std::memory_order_seq_cst) > 0) wake();
   }
 
-  // Sleeps until the value differs from `seen`, but at most for `length`. May return early.
+  // Sleeps until another process raises the counter, at most for `length`. Returns at once if the
+  // value differs from `seen`. May return early.
   void sleep(uint32_t seen, std::chrono::milliseconds length);
 
  private:
@@ -29,20 +33,22 @@ class SharedCounter {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
-// Waits for a condition that another rank will make true: first spins, which costs a core but
-// reacts at once, then tells the caller to sleep. If there are more ranks than cores, the other
-// rank may need this core, so the wait yields at every turn instead of spinning.
+// Paces one wait for a condition that another rank will make true. The caller checks the condition
+// and calls turn() in a loop. The first turns spin, which reacts at once but occupies a core, the
+// next turns yield the core, and then the caller must sleep.
 class SpinThenSleep {
  public:
+  // cores_to_spare: whether each rank of the host has a core. If not, the other rank may need this
+  // core, so no turn spins.
   explicit SpinThenSleep(bool cores_to_spare) : spins_(cores_to_spare ? kSpins : 0) {}
-  // Spins or yields once. Returns false when it is time to sleep.
+  // Spins or yields once and returns true. Returns false when it is time to sleep.
   bool turn();
 
  private:
   static constexpr int kSpins = 2000;  // about 10 to 40 microseconds
   static constexpr int kYields = 40;
 
-  int spins_;
+  int spins_;  // turns left
   int yields_ = kYields;
 };
 

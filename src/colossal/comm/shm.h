@@ -1,5 +1,7 @@
-// Makes worlds whose ranks are processes. Groups on one host use shared memory, groups with one
-// rank per host use Gloo, and other groups use both (hierarchical_backend.h).
+// Makes the world (world.h) of a rank that computes on the CPU and communicates over shared memory
+// with the ranks of its host. Groups within a host use shared memory, groups with one rank per host
+// use Gloo, and other groups use both (hierarchical_backend.h). connect() uses it for backends
+// "shm" and "auto".
 #pragma once
 
 #include <chrono>
@@ -13,7 +15,10 @@
 
 namespace colossal::comm {
 
-// hosts: the host_identity() of each rank.
+// Makes this rank's world. store: where groups exchange the addresses of their memory and their
+// connections. hosts: host_identity() of each rank, by global rank. timeout: time limit of each
+// call, and for making a group. Throws CommError if there are several hosts and
+// `rendezvous.interface_address` cannot be used.
 std::unique_ptr<World> shm_world(const Rendezvous& rendezvous, StorePointer store,
                                  std::vector<std::string> hosts, std::chrono::milliseconds timeout);
 

@@ -1,7 +1,7 @@
-// The backend for processes of one host, over shared memory. Sums and gathers read directly from
-// the memory of all ranks, in rank order; messages between two ranks go through rings. Data that
-// peers must read is first copied into slots (shm_board.h), unless it is already in memory that the
-// group shares (shared_regions.h).
+// The backend for processes of one host, over shared memory. In all_reduce, reduce_scatter and
+// all_gather, ranks read each other's data in shared memory. A rank first copies its data into a
+// slot (shm_board.h), unless the tensors of all ranks come from shared_empty()
+// (shared_regions.h). All other calls that move data send messages through rings (shm_board.h).
 #pragma once
 
 #include <deque>
@@ -17,7 +17,9 @@ namespace colossal::comm {
 
 class ShmBackend final : public PointToPointBackend {
  public:
-  // Collective, like ShmBoard's constructor.
+  // memory: ShmBoard::bytes_needed() bytes that all ranks of the group have mapped. Collective:
+  // returns when all ranks have called it. Throws CommError if a rank has not within `timeout`.
+  // timeout: also the time limit of each call.
   ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
              std::chrono::milliseconds timeout, SharedMemory memory);
   ~ShmBackend() override;
@@ -37,32 +39,35 @@ class ShmBackend final : public PointToPointBackend {
 
  private:
   class RingTransfer;
+  // A message that this rank sends or receives through a ring.
   struct Message {
     Kind kind;
     std::byte* memory;
     int64_t bytes;
-    int64_t moved = 0;
+    int64_t moved = 0;  // bytes that are already copied into or out of the ring
     bool done = false;
   };
 
-  // The parts of a tensor, one per rank.
+  // The parts of a tensor, one per rank. A call moves them in rounds; each round moves the next
+  // slice of each part, until the part ends.
   struct Parts {
-    std::vector<int64_t> begin;  // in bytes; number of ranks + 1 values
+    std::vector<int64_t> begin;  // offset of each part in bytes, then the tensor's size
     int64_t element_bytes;
     int64_t bytes_of(int rank) const { return begin[rank + 1] - begin[rank]; }
-    int64_t largest() const;
-    // Returns how many bytes of `rank`'s part round `round` moves, if each round moves `slice`
-    // bytes of each part as long as there are any.
+    int64_t largest() const;  // bytes of the largest part
+    // Returns the bytes of the part of `rank` that round `round` moves. slice: bytes of a slice.
     int64_t size(int rank, int64_t round, int64_t slice) const;
   };
+  // Returns the parts of a tensor. counts: elements of each part.
   Parts parts_of(Counts counts, int64_t element_bytes) const;
 
-  // Shows the peers a call on `tensor`. If the tensors of all ranks are in one region, waits for
-  // all ranks and returns the tensors' addresses in this process, by rank. Otherwise returns an
-  // empty vector, and the call must go through slots.
+  // Begins a call on `tensor`. If the tensors of all ranks are in one region and larger than 256
+  // KiB, waits for all ranks and returns the tensors' addresses in this process, by rank. Otherwise
+  // returns an empty vector, and the caller must copy the data through slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
-  // These run the collectives on tensors in one region. memory: the address of each rank's tensor.
+  // Run the collectives on tensors in one region. memory: the result of announce(). type: of the
+  // tensors' elements.
   void all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          at::ScalarType type, const Deadline& deadline);
   void reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
@@ -70,33 +75,37 @@ class ShmBackend final : public PointToPointBackend {
   void all_gather_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                          const Deadline& deadline);
 
-  // slice: bytes of each part that a round moves, as in Parts::size(). Sums round `round`'s slice
-  // of this rank's part over all ranks; peers' terms are in their slots.
+  // Sums over all ranks the slice of this rank's part that round `round` moves, into `out`. This
+  // rank's term is in its tensor `full` (elements of `type`), the peers' terms are in `slots`.
+  // slice: bytes of a slice.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);
-  // Copies round `round`'s slices of the other ranks' parts into this rank's slot, one area per
-  // rank. Returns the number of bytes copied.
+  // Copies the slices that round `round` moves, of all other ranks' parts of this rank's tensor
+  // `full`, into `slot`: for rank r at byte r * slice. Returns the number of bytes copied.
   int64_t expose_slices(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                         std::byte* slot);
-  // For two ranks and a tensor that fits in one slot.
+  // Runs an all_reduce of two ranks in one phase: each rank copies its whole tensor, of at most 64
+  // KiB, into its slot and then sums both slots into its tensor. memory: this rank's tensor.
   void all_reduce_at_once(const Call& call, std::byte* memory, const Deadline& deadline);
 
   TransferPointer post_send(Kind kind, const void* memory, int64_t bytes, int to) override;
   TransferPointer post_receive(Kind kind, void* memory, int64_t bytes, int from) override;
-  // Move queued messages into and out of rings, as far as possible without waiting. Return whether
-  // any bytes moved.
+  // Move queued messages as far as possible without waiting, and return whether anything moved:
+  // move_out() into the ring to `peer`, move_in() out of the ring from `peer`, move_messages() both
+  // for all peers.
   bool move_messages();
   bool move_out(int peer);
   bool move_in(int peer);
 
   ShmBoard board_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
-  std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // by peer
-  // By peer: one per reader, since peers may be near or far. This rank's own entry is for data that
-  // all peers read.
+  std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // queues, by peer
+  // By the rank that reads what is written, because peers may be on near or far cores. This rank's
+  // own entry is for data that all peers read.
   std::vector<PeerWriter> writers_;
-  // For writes to shared memory whose sources are also in shared memory, maybe of far peers.
+  // For all_reduce_shared(), which reads its sources in shared memory of peers on near or far
+  // cores: for sums, and for copies of peers' sums.
   PeerWriter sum_writer_{2}, copy_writer_{2};
 };
 

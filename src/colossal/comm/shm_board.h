@@ -1,11 +1,14 @@
-// The shared memory of a group whose ranks are processes of one host. Each rank has a state, which
-// shows its call and its progress; slots, into which it copies data for peers to read; and a
-// message ring to each other rank.
+// The shared memory of a group whose ranks are processes of one host, for ShmBackend. Each rank has
+// in it a RankState, which shows its call and its progress; kSlots slots, into which it copies data
+// for all peers to read; and a ring of messages to each other rank.
 //
-// Ranks synchronize by counting phases. A rank ends a phase by incrementing its counter `phase`;
-// what it wrote in that phase, peers may read afterwards. Each round (one or two phases) uses each
-// rank's next slot. A rank that has read the slots of a round increments its counter `taken`; a
-// slot is rewritten only after all peers have done so.
+// A collective consists of phases, which all ranks count. A rank writes, then ends the phase by
+// raising its counter RankState::phase. A rank whose peers have all ended the phase may read what
+// they have written.
+//
+// Slots are used in rounds of one or two phases, numbered over the life of the group. In round r
+// each rank writes its slot number r % kSlots. A rank that has read the slots of a round raises its
+// counter RankState::taken. A rank writes a slot again only when all peers have read it.
 #pragma once
 
 #include <array>
@@ -23,6 +26,8 @@
 
 namespace colossal::comm {
 
+// One rank's access to the shared memory. Ranks are ranks within the group. Only close() is
+// thread-safe; all else is called by one call of the group at a time.
 class ShmBoard {
  public:
   static constexpr int64_t kSlotBytes = int64_t{256} << 10;
@@ -30,55 +35,63 @@ class ShmBoard {
   static constexpr int64_t kFrameBytes = int64_t{32} << 10;
   static constexpr int kFrames = 8;  // per ring
 
-  // A message, or a piece of a message.
+  // A message of up to kFrameBytes bytes, or a piece of a longer message.
   struct Frame {
-    int64_t kind = 0;           // Transport::Kind
+    int64_t kind = 0;           // a Transport::Kind
     int64_t message_bytes = 0;  // of the whole message
-    int64_t piece_bytes = 0;
+    int64_t piece_bytes = 0;    // of `data` that are used
     alignas(64) std::byte data[kFrameBytes];
   };
+  // The messages from one rank to another. Frame number k, counted from 0, is frames[k % kFrames].
   struct Ring {
-    alignas(64) std::atomic<uint64_t> sent;      // number of frames written so far
-    alignas(64) std::atomic<uint64_t> received;  // number of frames read so far
+    alignas(64) std::atomic<uint64_t> sent;      // number of frames that the sender has written
+    alignas(64) std::atomic<uint64_t> received;  // number of frames that the receiver has read
     Frame frames[kFrames];
   };
 
+  // Returns the size of the shared memory of a group of `ranks` ranks.
   static int64_t bytes_needed(int ranks);
 
-  // memory: bytes_needed() bytes that were zero before the first rank used them. Collective:
-  // returns when every rank has called it, or throws CommError naming a rank that has not within
-  // `timeout`.
+  // memory: bytes_needed() bytes, zero when created, which all ranks have mapped. Collective:
+  // returns when every rank has called it. Throws CommError with the name of a rank that has not
+  // called it within `timeout`.
   ShmBoard(SharedMemory memory, Membership membership, std::chrono::milliseconds timeout);
-  ~ShmBoard();
+  ~ShmBoard();  // tells the peers that this rank has left
   ShmBoard(const ShmBoard&) = delete;
   ShmBoard& operator=(const ShmBoard&) = delete;
 
-  // Begins a call that is not shown to all ranks, such as a send. Throws CallFailure if the group
-  // has ended.
+  // Begins a call in which only some ranks of the group exchange messages, such as a send. Throws
+  // CallFailure if the group has ended.
   void begin_message();
   using Place = SharedRegions::Place;
 
-  // Begins a collective call and shows it to the peers. counts: number of elements of each part;
-  // empty if the call has no parts. place: where peers may read this rank's tensor, if it is in a
-  // region. Throws CallFailure if the group has ended.
+  // Begins a collective and shows it to the peers. counts: number of elements of each part of the
+  // tensor; empty if the call has no parts. place: position of this rank's tensor in a region,
+  // where peers can read it; {} if the tensor is in no region. Throws CallFailure if the group has
+  // ended.
   void show(const Call& call, Counts counts, Place place = {});
-  // Ends a phase, then waits until all peers have ended it. The first phase of a call also compares
-  // the ranks' calls. On a rank whose memory is in no region, it also waits for a second phase if
-  // some peers' memory is in regions: these peers learn in the first phase that they must copy into
-  // slots, and end the second when they have.
+  // Ends a phase and waits until all peers have ended it. Throws CallFailure if a peer is lost or
+  // the deadline passes. The first next_phase() after show() also compares the ranks' calls and
+  // throws CallFailure if they differ.
+  //
+  // If the tensors of some ranks, but not of all, are in regions, all ranks must use slots. A rank
+  // whose tensor is in a region learns this in the first phase. It then copies its data into its
+  // slot and ends a second phase. On ranks whose tensors are in no region, the first next_phase()
+  // therefore waits for both phases.
   void next_phase(const Deadline& deadline);
-  // Valid after the first phase of a call. place_of(): the place that `rank` has shown.
-  // one_region(): whether the memory of all ranks is in the same region.
+  // Returns the place that `rank` has shown. Valid after the first phase of a call.
   Place place_of(int rank) const;
+  // Whether the tensors of all ranks are in the same region. Valid after the first phase of a call.
   bool one_region() const;
-  // The slot of a rank in this round.
+  // Returns the slot of `rank` in the current round, for reading.
   std::byte* slot(int rank) const { return slot(rank, round_); }
-  // This rank's slot in this round, for writing. Waits until all peers have read its earlier
-  // contents.
+  // Waits until all peers have read the earlier contents of this rank's slot for the current round,
+  // then returns the slot, for writing.
   std::byte* own_slot(const Deadline& deadline);
-  void next_round();  // ends a round: this rank has read its slots
+  // Ends the current round: tells the peers that this rank has read their slots.
+  void next_round();
 
-  // The slots of one round, by rank.
+  // The slots of all ranks in one round: slots[rank].
   class Slots {
    public:
     Slots(const ShmBoard& board, uint64_t round) : board_(board), round_(round) {}
@@ -89,66 +102,79 @@ class ShmBoard {
     uint64_t round_;
   };
 
-  // Runs rounds of one phase: write(round, own slot), then read(round, slots). While peers have not
-  // written yet, the rank writes later rounds, so that communication threads that share their cores
-  // with computation seldom wait for each other.
+  // Runs `rounds` rounds of one phase each, numbered from 0 in the arguments of the functions. In
+  // each round the rank calls write(round, own slot); when all ranks have written, it calls
+  // read(round, slots of all ranks). While it waits for peers to write, the rank already writes
+  // later rounds. So communication threads that share their cores with computation seldom wait.
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
-  // Runs rounds of two phases: write(round, own slot); when all ranks have written, reduce(round,
-  // slots), which may write into the own slot; when all ranks have reduced, read(round, slots).
-  // While peers reduce a round, the rank reads the previous round and writes the round after the
-  // next.
+  // Runs `rounds` rounds of two phases each, numbered from 0. In each round the rank calls
+  // write(round, own slot). When all ranks have written, it calls reduce(round, slots of all
+  // ranks), which may write into the own slot. When all ranks have reduced, it calls read(round,
+  // slots of all ranks). While peers reduce round k, the rank reads round k - 1 and writes round
+  // k + 2.
   template <typename Write, typename Reduce, typename Read>
   void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
                       const Deadline& deadline);
 
+  // Returns the ring of messages from rank `from` to rank `to`.
   Ring& ring(int from, int to) const;
-  // Tells rank `rank` that a ring between it and this rank has changed.
+  // Raises the bell counter of `rank`: tells it that a ring between it and this rank has changed.
   void ring_bell(int rank) { state_of(rank).bell.raise(); }
+  // Returns this rank's bell counter.
   uint32_t bell() const { return state_of(own()).bell.value(); }
-  // Waits until this rank's bell differs from `seen`, a value of bell(). Throws CallFailure if
-  // `peer` is lost or the deadline passes. missing: what the peer did not do, for the error: " did
-  // not send".
+  // Waits until bell() differs from `seen`, an earlier result of bell(). Throws CallFailure if
+  // `peer` is lost or the deadline passes. missing: what the peer did not do, for the error, such
+  // as " did not send".
   void wait_for_bell(uint32_t seen, int peer, const char* missing, const Deadline& deadline);
 
   // Makes running and later calls of this rank in the group fail, and shows `why` to the peers.
-  // aborted: true if the world was aborted, false if a call failed.
+  // aborted: true if the world was aborted, false if a call failed. May be called from any thread.
   void close(const std::string& why, bool aborted);
 
  private:
-  using Text = std::array<char, 512>;
+  using Text = std::array<char, 512>;  // ends with a zero; a longer text is cut
 
-  // absent: the rank has not constructed its ShmBoard yet. lost: it called close(), for the reason
-  // in RankState::farewell. left: its ShmBoard was destroyed without a failure.
-  enum Presence : uint32_t { absent, present, lost, left };
+  // Whether a rank has a ShmBoard.
+  enum Presence : uint32_t {
+    absent,   // not yet constructed
+    present,  // in use
+    lost,     // close() was called, for the reason in RankState::farewell
+    left      // destroyed without a failure
+  };
 
-  // The call that a rank makes. Its fields are atomic because peers may read them while they
+  // The call that a rank shows. Its fields are atomic because peers may read them while they
   // change.
   struct Shown {
     std::atomic<uint64_t> ordinal;      // number of the call, from 1; 0 while the fields change
-    std::atomic<uint64_t> what, bytes;  // what: the other fields of Call in one number
-    std::atomic<uint64_t> region;       // region, offset: the Place
-    std::atomic<int64_t> offset;
+    std::atomic<uint64_t> what, bytes;  // Call::bytes, and in `what` all other fields of Call
+    std::atomic<uint64_t> region;       // Place::region
+    std::atomic<int64_t> offset;        // Place::offset
   };
+  // What a rank shows to its peers, in shared memory.
   struct RankState {
-    alignas(64) SharedCounter phase;
-    SharedCounter taken;  // number of rounds whose slots this rank has read
-    alignas(64) SharedCounter bell;
-    alignas(64) std::atomic<uint32_t> presence;
-    std::atomic<int32_t> process;  // process id
-    Shown shown[2];                // by parity of the ordinal, since a rank can be one call ahead
-    Text farewell;                 // the reason, if presence is `lost`
+    alignas(64) SharedCounter phase;             // number of phases that this rank has ended
+    SharedCounter taken;                         // number of rounds whose slots this rank has read
+    alignas(64) SharedCounter bell;              // see ring_bell()
+    alignas(64) std::atomic<uint32_t> presence;  // a Presence
+    std::atomic<int32_t> process;                // process id
+    Shown shown[2];  // by ordinal % 2, because a rank can be one call ahead of its peers
+    Text farewell;   // why the rank is lost, if `presence` is `lost`
   };
-  // Why the group ended. The first rank that notices a failure writes it, so that all ranks report
-  // the same cause.
+  // Why the group ended, in shared memory. The first rank that notices a failure writes it, so that
+  // all ranks report the same cause.
   struct Verdict {
-    enum State : uint32_t { none, being_written, spoken };  // spoken: `reason` can be read
+    enum State : uint32_t {
+      none,           // no failure
+      being_written,  // `reason` must not be read yet
+      spoken          // `reason` is complete
+    };
     alignas(64) std::atomic<uint32_t> state;
     Text reason;
   };
-  // The byte offsets of the parts of the memory of a group of `ranks` ranks; the verdict is at
-  // offset 0.
+  // The byte offsets, in the memory of a group of `ranks` ranks, of what the names say; `end` is
+  // the size of the memory. The verdict is at offset 0.
   struct Places {
     int64_t states, counts, slots, rings, end;
     explicit Places(int ranks);
@@ -156,53 +182,70 @@ class ShmBoard {
 
   RankState& state_of(int rank) const;
   Verdict& verdict() const { return *reinterpret_cast<Verdict*>(memory_.data()); }
-  int64_t* counts_of(int rank) const;  // counts of the current call
-  int own() const { return membership_.rank; }
+  // Returns where `rank` shows the counts of the current call: size() values.
+  int64_t* counts_of(int rank) const;
+  int own() const { return membership_.rank; }  // this rank
   int size() const { return membership_.size(); }
 
+  // Shows that this rank is present and waits until all peers are. Throws CommError.
   void take_place(std::chrono::milliseconds timeout);
+  // Fills processes_.
   void watch_processes();
+  // Returns the slot of `rank` in round `round`.
   std::byte* slot(int rank, uint64_t round) const;
+  // Whether the counter is at `count` or past it. Counters may wrap around.
   static bool has_reached(const SharedCounter& counter, uint32_t count) {
     return static_cast<int32_t>(counter.value() - count) >= 0;
   }
   // Whether the counters of all peers have reached `count`.
   bool have_reached(SharedCounter RankState::*counter, uint32_t count) const;
+  // Waits until the counters of all peers have reached `count`. Throws CallFailure if a rank is
+  // lost or the deadline passes.
   void wait_until_all_reach(SharedCounter RankState::*counter, uint32_t count,
                             const Deadline& deadline);
+  // Waits likewise for the counter of one rank.
   void wait_until_reached(int rank, SharedCounter RankState::*counter, uint32_t count,
                           const Deadline& deadline);
-  // Returns the count that `taken` of all peers must reach before a rank writes its slot of
-  // `round`.
+  // Returns the value that `taken` of all peers must reach before this rank may write its slot of
+  // round `round`: the peers must have read round `round` - kSlots, which used the same slot.
   static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
+  // Ends a phase of this rank.
   void raise_phase();
+  // Ends a phase of this rank and waits until all peers have ended it.
   void end_phase(const Deadline& deadline);
-  // Whether some peers' tensors are in regions, but this rank's is not.
+  // Whether the tensors of some peers are in regions, but this rank's tensor is in none.
   bool others_share() const;
+  // Throws CallFailure if the ranks' calls or counts differ.
   void compare_calls();
-  // Throws CallFailure if the group is closed. over: whether what this rank waits for has happened.
-  // If not, also throws if any rank was lost or called something else, or if `peer` has left.
+  // Called repeatedly while this rank waits for `peer`. Throws CallFailure if the group is closed
+  // on this rank. Also throws if a rank is lost or makes another call, or if `peer` has left,
+  // unless over() is true: what this rank waits for has happened.
   template <typename Over>
   void check(int peer, const Over& over);
-  std::string closed() const;
+  std::string closed() const;  // a copy of closed_
+  // Returns why the wait for `peer` cannot succeed; empty if it can.
   std::string failure_reason(int peer) const;
   bool process_has_ended(int rank) const;
+  // Returns an error message if a peer shows a collective that differs from this rank's collective
+  // with the same ordinal; otherwise empty.
   std::string other_call() const;
+  // Writes the verdict unless another rank has written it, and throws `failure`.
   [[noreturn]] void fail(const CallFailure& failure);
   Call read_call(const Shown& shown) const;
 
   SharedMemory memory_;
   Membership membership_;
-  bool cores_to_spare_;
-  std::vector<int> processes_;  // file descriptors (pidfd), readable when the peer's process ends
-  uint32_t phase_ = 0;
-  uint64_t round_ = 0;
-  uint64_t ordinal_ = 0;
-  Call call_;
-  bool announced_ = false;    // the current call is a collective
-  bool compared_ = true;      // ... and the ranks' calls have been compared
+  bool cores_to_spare_;  // whether this host has a core for each rank of the group
+  // By rank: pidfd of the process, readable when the process ends; -1 if there is none.
+  std::vector<int> processes_;
+  uint32_t phase_ = 0;        // number of phases that this rank has ended
+  uint64_t round_ = 0;        // number of the current round
+  uint64_t ordinal_ = 0;      // number of collectives that this rank has shown
+  Call call_;                 // the last collective that this rank has shown
+  bool announced_ = false;    // whether the current call is a collective
+  bool compared_ = true;      // whether the ranks' calls of call_ have been compared
   mutable std::mutex mutex_;  // guards closed_, which any thread may set
-  std::string closed_;
+  std::string closed_;        // the error of later calls; empty: close() was not called
 };
 
 template <typename Write, typename Read>

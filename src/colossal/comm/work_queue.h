@@ -1,6 +1,7 @@
-// Runs the calls of one group in the order in which they were issued. Blocking calls run on the
-// calling thread if the queue is empty, for low latency. Asynchronous calls, and blocking calls
-// behind them, run on the group's own thread, which is started when first needed.
+// Runs the calls of one group one after the other, in the order in which they were issued. Blocking
+// calls run on the calling thread if no other call is queued or running, for low latency.
+// Asynchronous calls, and blocking calls behind them, run on the queue's own thread. The thread is
+// started when first needed.
 #pragma once
 
 #include <condition_variable>
@@ -15,25 +16,30 @@
 
 namespace colossal::comm {
 
+// What the copies of a Work (group.h) share with the thread that runs the call.
 struct Work::State {
-  std::mutex mutex;
+  std::mutex mutex;  // guards done and error
   std::condition_variable changed;
   bool done = false;
-  std::exception_ptr error;
+  std::exception_ptr error;  // thrown by the call; null if it has succeeded
 };
 
+// Thread-safe.
 class WorkQueue {
  public:
   using Job = std::function<void()>;
 
   WorkQueue() = default;
-  // Waits for all queued calls; each ends after the group's timeout at the latest.
+  // Waits until all queued calls have run. Each ends after the group's timeout at the latest.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // Runs `job` after all jobs issued before, waits for it, and rethrows its exception.
+  // Runs `job` after all jobs that were issued before. Returns when `job` is done; rethrows its
+  // exception.
   void run(const Job& job);
+  // Queues `job` to run on the queue's thread and returns at once. Work::wait() waits for `job` and
+  // rethrows its exception.
   Work submit(Job job);
 
  private:
@@ -41,13 +47,14 @@ class WorkQueue {
     Job job;
     std::shared_ptr<Work::State> state;
   };
-  void run_entries();  // the thread's body
+  // The body of thread_: runs entries until the queue is destroyed and empty.
+  void run_entries();
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Entry> entries_;
-  bool running_ = false;  // a job is running, on a caller's thread or on thread_
-  bool stopping_ = false;
+  bool running_ = false;   // a job is running, on a caller's thread or on thread_
+  bool stopping_ = false;  // the destructor was called
   std::thread thread_;
 };
 

@@ -1,5 +1,6 @@
-// All ranks of a job, and the connections between them. A World makes Groups. It is passed
-// explicitly, so several worlds may exist in one process (in tests, ranks are threads).
+// The World: all ranks of a job, as one rank sees them. Each rank makes its World once, usually
+// with connect(), and makes Groups (group.h) from it to communicate. There is no global World, so
+// several may exist in one process; in tests, ranks are threads.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -22,18 +23,20 @@ class World {
  public:
   virtual ~World() = default;
 
-  virtual int rank() const = 0;
-  virtual int size() const = 0;
-  virtual const char* backend() const = 0;  // as for a group of all ranks
+  virtual int rank() const = 0;  // this rank's global number
+  virtual int size() const = 0;  // number of ranks of the job
+  // Returns what Group::backend() returns for a group of all ranks.
+  virtual const char* backend() const = 0;
   // The device on which this rank computes: its own GPU with NCCL, otherwise the CPU.
   virtual c10::Device device() const { return c10::kCPU; }
 
-  // Makes a group of the global ranks `ranks`, in this order; `ranks` must contain this rank. axis:
-  // the group's name in the ledger and in errors. Collective over these ranks: all call it with the
-  // same arguments, in the same order as their other groups.
+  // Makes a group of the global ranks `ranks`, in this order. `ranks` must contain this rank. axis:
+  // the group's name in the ledger and in errors. Collective: all of `ranks` call it with the same
+  // arguments. Ranks that share several groups must make them in the same order. Throws CommError
+  // if the ranks cannot connect to each other within the timeout.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
-  // Like group(), for tensors in host memory even if device() is a GPU: its calls do not wait for
-  // the GPU, and the GPU does not wait for them.
+  // Like group(), for tensors in host memory even if device() is a GPU. The calls of the returned
+  // group do not wait for the GPU, and the GPU does not wait for them.
   virtual Group host_group(const std::string& axis, const std::vector<int>& ranks) {
     return group(axis, ranks);
   }
@@ -41,42 +44,48 @@ class World {
   // This rank's ledger, shared by all its groups.
   Ledger& ledger() { return *ledger_; }
 
-  // Makes every running and later collective of this world throw a CommError with `why` on this
-  // rank; peers see that this rank is lost. Called when this rank fails, so that none of its
-  // threads keeps waiting.
+  // Makes every running and later call of this rank, in all groups, throw a CommError with the
+  // reason `why`. Peers find that this rank is lost. Called when this rank fails, so that none of
+  // its threads keeps waiting. May be called from any thread.
   virtual void abort(const std::string& why) = 0;
 
  protected:
   std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
 };
 
-// Returns the device of a single-rank job: the first GPU if `backend` is "nccl", or if it is "auto"
-// and a GPU is available; otherwise the CPU. Throws ConfigError if "nccl" finds no GPU, and for
-// unknown backends.
+// Returns the device of a job of one rank: the first GPU if `backend` is "nccl", or if it is "auto"
+// and a GPU is available; otherwise the CPU. backend: as for connect(). Throws ConfigError if
+// `backend` is unknown, or is "nccl" and there is no GPU.
 c10::Device device_alone(const std::string& backend);
 
-// Returns the number of GPUs that this process can use; 0 in a build without NCCL.
+// Returns the number of GPUs that this process can use; 0 in a build without CUDA.
 int num_gpus();
 
-// Makes a world of one rank; all its groups have size 1.
+// Makes the world of a job of one rank, which computes on `device`.
 std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
 
-// Makes one world per rank, for ranks that are threads of this process. The ledger's wire column
-// counts copies between the ranks' memory.
+// Makes the worlds of `size` ranks that are threads of this process; world i is for rank i. The
+// ledger's column `wire` counts copies between the ranks' memory. timeout: time limit of each call.
 std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::milliseconds timeout);
 
-// Makes the world of rank `rank` in a dry run of `size` ranks, of which only this one exists. Calls
-// are booked in the ledger's column `law` and leave all tensors unchanged. Tensors may be on device
-// meta.
+// Makes the world of rank `rank` in a dry run of `size` ranks, whose other ranks do not exist.
+// Calls book the ledger's column `law`, move nothing and leave all tensors unchanged. Tensors may
+// be on the meta device.
 std::unique_ptr<World> dry_world(int rank, int size);
 
-// Connects this rank with the other ranks of a job. `backend` is "shm" (shared memory of one host),
-// "gloo" (TCP), "nccl" (GPUs) or "auto": nccl if it is built in and each rank has a GPU, otherwise
-// shm within a host and gloo between hosts. All ranks must have the same `settings`; otherwise each
-// rank throws a ConfigError that names a rank that differs from rank 0, the first setting that
-// differs, and both values. Throws CommError naming the address if the other ranks do not arrive
-// within `timeout`. Gloo needs broken pipes to be errors, not signals: if SIGPIPE has its default
-// action, the process ignores it from then on.
+// Connects this rank with the other ranks of a job and returns its world. Collective. backend:
+//   "shm"   shared memory; all ranks must be on one host
+//   "gloo"  TCP
+//   "nccl"  NCCL; each rank uses its own GPU
+//   "auto"  "nccl" if the build has it and each rank has a GPU, otherwise shared memory within a
+//           host and Gloo between hosts
+// timeout: time limit for the other ranks to arrive, and of each call. settings: must be equal on
+// all ranks.
+//
+// Throws ConfigError if `backend` is unknown or not possible for these ranks, or if settings
+// differ; see require_agreement() (agreement.h). Throws CommError with the store's address if other
+// ranks do not arrive in time. With Gloo, this process ignores SIGPIPE from then on if SIGPIPE has
+// its default action, because Gloo needs an error for a closed connection.
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
                                std::chrono::milliseconds timeout, const Settings& settings = {});
 

@@ -1,4 +1,5 @@
-// Detects changes of a model folder.
+// Detects that a model folder has changed: a run stores the digests of the folders that it reads,
+// and compares them when it resumes.
 #pragma once
 
 #include <filesystem>
@@ -6,16 +7,16 @@
 
 namespace colossal::io {
 
-// Hashes of the names, sizes and some bytes of files. If a model is trained further or converted
-// anew, its digest changes with near certainty.
+// Hashes of files' names, sizes and some of their bytes, as 16 hexadecimal digits. If a model is
+// trained further or converted again, its hash changes with near certainty.
 struct FolderDigest {
   std::string model;          // of all *.json, *.safetensors and *.gguf except chat templates
   std::string chat_template;  // of *.jinja and chat_template.json; empty if there are none
 };
 
-// Returns the digests of the files directly in a model folder, or of a single file. Reads at most
-// 64 KiB per file, spread over the file, so it takes milliseconds even for large models. Throws
-// IoError.
+// Returns the digest of the files in a model folder, without its subfolders. If `folder` is a file,
+// such as a GGUF file, returns the digest of the file. Reads at most 64 KiB of each file, spread
+// over the file, and so takes milliseconds even for large models. Throws IoError.
 FolderDigest folder_digest(const std::filesystem::path& folder);
 
 }  // namespace colossal::io

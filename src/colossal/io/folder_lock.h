@@ -1,5 +1,5 @@
-// Exclusive use of a folder by one process. The kernel releases the lock when the process ends,
-// however it ends.
+// Gives one process exclusive use of a folder, such as the folder of a run. The kernel releases the
+// lock when the process ends, even if it is killed.
 #pragma once
 
 #include <chrono>
@@ -20,17 +20,18 @@ class FolderInUse : public IoError {
 
 class FolderLock {
  public:
-  // Creates and locks the file .colossal.lock in the folder, which must exist. If another process
-  // holds the lock, waits up to `patience`: a process that was just killed may still be ending.
-  // Throws FolderInUse after that, and IoError if the folder is not writable. On network file
+  // Creates and locks the file .colossal.lock in `folder`, which must exist. If another process
+  // holds the lock, waits up to `patience`, because a process that was just killed may still be
+  // ending; then throws FolderInUse. Throws IoError if the folder is not writable. On network file
   // systems with locks, the lock also excludes processes on other hosts.
   explicit FolderLock(const std::filesystem::path& folder,
                       std::chrono::milliseconds patience = std::chrono::seconds(3));
-  ~FolderLock();  // removes the lock file
+  ~FolderLock();  // releases the lock and removes the lock file
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  // Returns false on a file system without locks, where nothing keeps two processes apart.
+  // Whether the folder is locked. False on a file system without locks, where another process can
+  // use the folder at the same time.
   bool holds() const { return holds_; }
 
  private:

@@ -1,7 +1,7 @@
-// Reads and writes the blocks that GGUF tensors consist of, in their element types: unquantized
-// types and some of ggml's quantized types. A tensor's row (its last dimension) is a whole number
-// of blocks. Layouts and rounding follow ggml's reference implementation
-// (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
+// Quantizes and dequantizes the data of GGUF tensors (gguf.h). A tensor is stored in blocks. A
+// block has a number of elements that depends on the tensor's type, and their common scales. A row
+// of a tensor (its last dimension) is a whole number of blocks. Layouts and rounding follow ggml's
+// reference implementation (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace colossal::io {
 
-// The values are those of the file format.
+// The supported types of tensors, with the format's numbers.
 enum class GgufType : uint32_t {
   f32 = 0,
   f16 = 1,
@@ -24,22 +24,24 @@ enum class GgufType : uint32_t {
   bf16 = 30,
 };
 
-// Finds a type by its number in a file; nullopt if unsupported.
+// Returns the type with this number in the format; nullopt if it is not supported.
 std::optional<GgufType> find_gguf_type(uint32_t number);
-// Finds a type by its lower-case name, "q4_k"; nullopt if unsupported.
+// Returns the type with this lower-case name, such as "q4_k"; nullopt if it is not supported.
 std::optional<GgufType> find_gguf_type(std::string_view name);
-const char* gguf_type_name(GgufType type);
-std::string gguf_type_names();  // all of them, for error messages
+const char* gguf_type_name(GgufType type);  // lower-case, such as "q4_k"
+// Returns the names of all supported types, separated by commas, for error messages.
+std::string gguf_type_names();
 
-int64_t elements_per_block(GgufType type);  // elements per block; 1 if unquantized
-int64_t bytes_per_block(GgufType type);     // bytes per block
+int64_t elements_per_block(GgufType type);  // 1 if the type is not quantized
+int64_t bytes_per_block(GgufType type);
 
-// Dequantizes whole blocks. Throws InternalError if the sizes of the spans do not match.
+// Dequantizes whole blocks into `numbers`, which must have room for exactly their elements;
+// otherwise throws InternalError.
 void read_blocks(GgufType type, std::span<const std::byte> blocks, std::span<float> numbers);
 
-// Quantizes to whole blocks, rounding to nearest. Throws InternalError if the sizes of the spans do
-// not match. The results for q4_0 and q8_0 are bit-identical to ggml's. Those for q4_k and q6_k may
-// have other scales than ggml's, because the scales are found by a search.
+// Quantizes `numbers` into whole blocks, rounding to nearest. `blocks` must have room for exactly
+// the blocks of `numbers`; otherwise throws InternalError. The bits for q4_0 and q8_0 are equal to
+// those of ggml. For q4_k and q6_k, the scales may differ from ggml's, because a search finds them.
 void write_blocks(GgufType type, std::span<const float> numbers, std::span<std::byte> blocks);
 
 }  // namespace colossal::io

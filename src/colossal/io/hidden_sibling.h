@@ -1,8 +1,8 @@
-// Hidden names for unfinished or obsolete files and folders, in the same folder as the path P/NAME
-// that they belong to:
-//   .NAME.tmp-0123456789abcdef   being written or removed; worthless after a crash
-//   .NAME.old-0123456789abcdef   the previous P/NAME while it is replaced; used if P/NAME is
-//   missing
+// Hidden names for unfinished or replaced files and folders. A hidden name for a path FOLDER/NAME
+// is in FOLDER, too:
+//   .NAME.tmp-0123456789abcdef   what is being written or removed; of no use after a crash
+//   .NAME.old-0123456789abcdef   the previous FOLDER/NAME while it is replaced; after a crash it
+//                                counts as FOLDER/NAME if FOLDER/NAME is missing
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,19 @@
 
 namespace colossal::io {
 
-enum class HiddenKind { temporary, replaced };  // .tmp-, .old-
+enum class HiddenKind {
+  temporary,  // .NAME.tmp-...
+  replaced    // .NAME.old-...
+};
 
-// Returns a new random name in the folder of `path`.
+// Returns a hidden path for `path`, with random digits. Creates nothing.
 std::filesystem::path hidden_sibling(const std::filesystem::path& path, HiddenKind kind);
 
 struct HiddenName {
-  std::string name;  // NAME
+  std::string name;  // NAME above
   HiddenKind kind;
 };
-// Parses a file name without folders; returns nullopt if it has neither form.
+// Parses a file name without folders; returns nullopt if it is no hidden name.
 std::optional<HiddenName> parse_hidden_name(const std::string& file_name);
 
 }  // namespace colossal::io

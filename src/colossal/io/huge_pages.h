@@ -1,6 +1,6 @@
-// Huge pages for memory that is read completely and often, e.g. model weights. Reading it can
-// become twice as fast, because the CPU translates fewer addresses (most noticeably in virtual
-// machines).
+// Asks for huge pages (2 MiB) for memory that is read completely and often, such as model weights.
+// Reads can become twice as fast, because the CPU translates fewer addresses. The gain is largest
+// in virtual machines.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@ namespace colossal::io {
 
 inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; also the alignment of a huge page
 
-// Asks the kernel to back [begin, begin + bytes) by huge pages, as far as whole ones fit. Call it
-// before the memory is first written. Only a hint: the system may have none available or may forbid
-// them (/sys/kernel/mm/transparent_hugepage/enabled).
+// Asks the kernel to use huge pages for the whole huge pages in [begin, begin + bytes). Call it
+// before the memory is first written. The kernel may ignore the request: it may have no huge pages,
+// or /sys/kernel/mm/transparent_hugepage/enabled may forbid them.
 void advise_huge_pages(void* begin, size_t bytes);
 
 // Lets the kernel provide all pages of [begin, begin + bytes), zeroed, at once instead of one by

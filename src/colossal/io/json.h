@@ -1,5 +1,6 @@
-// Parses JSON from untrusted files. Besides invalid JSON, rejects what common parsers accept:
-// duplicate keys in an object, NUL bytes, nesting deeper than 64, and text that is not UTF-8.
+// Parses JSON from untrusted files, and formats untrusted text for messages. The parser rejects
+// invalid JSON, text that is not UTF-8, and what many parsers accept: duplicate keys in an object,
+// NUL bytes, and nesting deeper than 64 levels.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,19 @@
 
 namespace colossal::io {
 
-// source: where the text comes from, for error messages. Throws IoError "SOURCE: reason".
+// Parses `text`. source: where the text comes from, such as a path. Throws IoError with the message
+// "SOURCE: reason" if the text is rejected.
 nlohmann::json parse_json(std::string_view text, const std::string& source);
 
-// Parses a file. limit: maximum file size in bytes. Throws IoError.
+// Parses a file. Throws IoError if the file is larger than `limit` bytes, cannot be read, or is
+// rejected.
 nlohmann::json read_json(const std::filesystem::path& path, int64_t limit = int64_t{32} << 20);
 
-// Formats untrusted text for a message: quoted, control characters escaped, truncated to 80 bytes.
+// Returns untrusted text for use in a message: quoted, with control characters escaped, cut after
+// 80 bytes.
 std::string quote_text(std::string_view text);
-// Like quote_text(), for any JSON value.
+// Returns any JSON value for use in a message: a string as by quote_text(), any other value as
+// JSON, cut after 80 bytes.
 std::string show_value(const nlohmann::json& value);
 
 }  // namespace colossal::io

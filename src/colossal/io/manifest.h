@@ -1,5 +1,6 @@
-// The list of a checkpoint's files: their sizes, and the checksums of the ranges that the ranks
-// wrote.
+// The manifest of a checkpoint: the list of its files with their sizes and checksums, stored as
+// manifest.json. Each rank's DirectoryWriter (checkpoint_directory.h) records what it writes; the
+// sum of these records is the manifest.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@ namespace colossal::io {
 
 inline constexpr const char* kManifestFile = "manifest.json";
 
+// A range of a file that a rank has written in one piece.
 struct ManifestRange {
   int64_t offset = 0;  // in bytes
   int64_t length = 0;  // in bytes
@@ -21,8 +23,8 @@ struct ManifestRange {
 };
 
 struct ManifestFile {
-  std::string name;  // relative path with '/': "training_state/step.json"
-  int64_t size = 0;  // end of the last range
+  std::string name;  // path relative to the checkpoint, with '/': "training_state/step.json"
+  int64_t size = 0;  // of the file in bytes: the end of its last range
   std::vector<ManifestRange> ranges;
   bool operator==(const ManifestFile&) const = default;
 };
@@ -30,27 +32,30 @@ struct ManifestFile {
 struct Manifest {
   std::vector<ManifestFile> files;
 
-  ManifestFile& file(const std::string& name);  // returns the file, after adding it if it is new
-  void add(const Manifest& other);              // adds the files and ranges of another rank
-  void sort();                                  // sorts files by name, ranges by offset
+  // Returns the file of this name. Adds an empty file if there is none.
+  ManifestFile& file(const std::string& name);
+  void add(const Manifest& other);  // adds the files and ranges of another rank
+  void sort();                      // sorts files by name, ranges by offset
 
-  // After sort(): returns "" if the ranges of each file cover every byte from 0 to its size exactly
-  // once, otherwise a message that says what is wrong.
+  // Returns an error message if the ranges of a file do not cover every byte from 0 to its size
+  // exactly once; empty if they do. Call sort() first.
   std::string coverage_error() const;
 
-  // The text includes a checksum of the manifest itself: parse() throws if a value has changed.
+  // Returns the text of manifest.json. It includes a checksum of the manifest itself.
   std::string to_json() const;
-  // source: where the text comes from, for error messages. Throws IoError "SOURCE: reason". Rejects
-  // file names that are not plain relative names, so that none leads out of the folder.
+  // Parses the text of manifest.json. source: where the text comes from, such as a path. Throws
+  // IoError with the message "SOURCE: reason" if the text is invalid, its own checksum does not
+  // match, or a file name is not a plain relative name and so might lead out of the folder.
   static Manifest parse(std::string_view text, const std::string& source);
 
   bool operator==(const Manifest&) const = default;
 };
 
-// Returns true if each part between slashes matches [A-Za-z0-9._-]{1,255} and does not begin with a
+// Whether all parts of `name` between slashes match [A-Za-z0-9._-]{1,255} and do not begin with a
 // dot.
 bool is_plain_relative_name(std::string_view name);
 
-uint64_t checksum(std::span<const std::byte> bytes);  // 64-bit XXH3
+// Returns the 64-bit XXH3 hash of `bytes`.
+uint64_t checksum(std::span<const std::byte> bytes);
 
 }  // namespace colossal::io

@@ -1,4 +1,4 @@
-// A memory-mapped read-only file; pages are read on first access.
+// A file that is mapped into memory for reading. The kernel reads each page at its first access.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@
 
 namespace colossal::io {
 
-// The file must not be truncated while it is mapped (an access beyond its end raises SIGBUS):
-// replace mapped files by rename, never rewrite them in place.
+// The file must not be truncated while it is mapped, because an access beyond its end raises
+// SIGBUS. To replace it, rename a new file to its path; do not rewrite it in place.
 class MappedFile {
  public:
-  // expected_bytes: the file's size when the caller last looked at it. Throws IoError if the file
-  // cannot be mapped, or if its size differs from this: it was truncated or replaced.
+  // Maps the file at `path`. expected_bytes: the size that the caller found before. Throws IoError
+  // if the file cannot be mapped, or if its size is not `expected_bytes` because it was truncated
+  // or replaced.
   explicit MappedFile(const std::filesystem::path& path,
                       std::optional<int64_t> expected_bytes = std::nullopt);
   MappedFile(MappedFile&& other) noexcept;
@@ -22,7 +23,8 @@ class MappedFile {
   ~MappedFile();
 
   const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return bytes_; }  // valid as long as this object
+  // Returns the contents of the file, valid as long as this object. Empty for an empty file.
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   std::filesystem::path path_;

@@ -1,5 +1,6 @@
-// The JSON header of a safetensors file. It is parsed in one pass that builds only the result, not
-// a JSON tree, so that even a malicious header takes little memory.
+// Parses the JSON header of a safetensors file, for SafetensorsReader (safetensors.h). The parser
+// builds the result in one pass, without a JSON tree, so that even a malicious header takes little
+// memory.
 #pragma once
 
 #include <string>
@@ -15,9 +16,10 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
-// Validates everything that the header alone can show: syntax, types, limits, sizes that match the
-// shapes, data that begins at 0 without gaps or overlaps. Does not detect duplicate names. Throws
-// IoError "SOURCE: reason". text: the JSON. source: where it comes from.
+// Parses and validates `text`, the JSON. Checks the syntax, the types, the limits, that sizes match
+// shapes, and that the data begins at 0 without gaps or overlaps. Does not check that tensors'
+// names differ. source: where the text comes from, such as a path. Throws IoError with the message
+// "SOURCE: reason" if the header is invalid.
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& source);
 
 }  // namespace colossal::io

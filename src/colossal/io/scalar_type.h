@@ -1,4 +1,5 @@
-// Element types of safetensors files, with the format's names and sizes.
+// The element types of tensors in safetensors files, with their names in the format and their
+// sizes.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,13 @@ enum class ScalarType {
   boolean,
 };
 
-const char* scalar_type_name(ScalarType type);  // "F32", "BF16", "BOOL", ...
-int64_t scalar_type_bytes(ScalarType type);     // per element
+const char* scalar_type_name(ScalarType type);  // in the format: "F32", "BF16", "BOOL", ...
+int64_t scalar_type_bytes(ScalarType type);     // size of an element
 
-// Finds a type by the format's name; nullopt if unsupported. Types narrower than a byte (F4,
-// F6_E2M3, F6_E3M2) are not supported.
+// Returns the type with this name in the format; nullopt if it is not supported. Types smaller than
+// a byte (F4, F6_E2M3, F6_E3M2) are not supported.
 std::optional<ScalarType> find_scalar_type(std::string_view name);
-std::string scalar_type_names();  // all of them, for error messages
+// Returns the names of all supported types, separated by commas, for error messages.
+std::string scalar_type_names();
 
 }  // namespace colossal::io

@@ -1,5 +1,5 @@
-// A scratch file as the lowest memory tier. Reads and writes are asynchronous and, where the file
-// system supports it, bypass the page cache (direct I/O).
+// A scratch file for offloaded tensors: the NVMe tier. Reads and writes are asynchronous and bypass
+// the page cache (direct I/O) if the file system can.
 #pragma once
 
 #include <cstddef>
@@ -16,34 +16,35 @@
 
 namespace colossal::io {
 
-// Offsets, sizes and addresses must be multiples of kSwapBlock.
+// Offsets in the file, sizes, and memory addresses must be multiples of this number of bytes.
 inline constexpr int64_t kSwapBlock = 4096;
-// A write is divided into pieces of this size from its offset on; the last piece may be shorter.
-// The data may be read back in parts that consist of whole pieces.
+// A write consists of pieces of this number of bytes, counted from the write's offset; its last
+// piece may be shorter. A read may cover a part of what was written, but only whole pieces.
 inline constexpr int64_t kSwapPiece = int64_t{1} << 20;
 
 class FileTransfer;
 class TransferQueue;
 
-// automatic: io_uring, or threads if the kernel refuses io_uring. threads: for tests of that
-// fallback.
-enum class SwapMethod { automatic, threads };
+enum class SwapMethod {
+  automatic,  // io_uring, or threads if the kernel refuses io_uring
+  threads     // threads, for tests
+};
 
-// The file has no name, so nothing is left behind however the process ends. Thread-safe. A transfer
-// that overlaps an earlier one runs after it, unless both are reads; all others run concurrently.
-// An XXH3 checksum of each written piece is kept in memory (under 100 bytes per piece) and compared
-// when the piece is read, so that a damaged file causes an error instead of wrong data.
+// A file of a fixed size without a name, which the kernel deletes even if the process is killed.
+// Thread-safe. If two transfers overlap and at least one is a write, the later one runs after the
+// earlier one. All other transfers run concurrently. SwapFile keeps an XXH3 checksum of each
+// written piece in memory (less than 100 bytes per piece). It compares checksums when it reads, so
+// that a damaged file causes an error instead of wrong data.
 class SwapFile {
  public:
-  // Creates a file of `bytes` bytes in `directory` and reserves its space (if the file system
-  // supports it), so that a full disk is an error here. Throws IoError naming the directory, and
-  // the required and free bytes.
+  // Creates a file of `bytes` bytes, a multiple of kSwapBlock, in `directory` and reserves its
+  // space if the file system can. Throws IoError, for example if less than `bytes` bytes are free.
   SwapFile(const std::filesystem::path& directory, int64_t bytes,
            SwapMethod method = SwapMethod::automatic);
-  ~SwapFile();  // waits for transfers in progress
+  ~SwapFile();  // waits for all transfers
 
-  // A copyable handle of one transfer. The transfer of a default-constructed handle, or of 0 bytes,
-  // is done.
+  // Handle of one transfer. Copies refer to the same transfer. A default-constructed handle is of a
+  // transfer that is done, and so is the handle of a transfer of 0 bytes.
   class Transfer {
    public:
     Transfer() = default;
@@ -55,47 +56,52 @@ class SwapFile {
     std::shared_ptr<State> state_;
   };
 
-  // Starts a write. The memory, preferably a TransferMemory, must stay valid and unchanged until
-  // wait(). Returns when the checksums are computed (about 8 GB/s); meanwhile the transfer runs.
+  // Starts writing `from` at byte `offset` of the file. `from`, preferably in a TransferMemory,
+  // must stay valid and unchanged until wait(). The transfer runs while this function computes the
+  // checksums (about 8 GB/s).
   Transfer write(int64_t offset, std::span<const std::byte> from);
-  // Starts a read of the data that was last written there. The memory must stay valid and unused
-  // until wait(). Throws InternalError unless the range consists of whole pieces of earlier writes
-  // that no later write has overlapped in part.
+  // Starts reading into `into`, from byte `offset` of the file. `into` must stay valid, and the
+  // caller must not use it, until wait(). Throws InternalError unless the range consists of whole
+  // pieces of earlier writes; a piece that a later write has overlapped does not count.
   Transfer read(int64_t offset, std::span<std::byte> into);
 
-  // Waits until the transfer is done; the caller may use the memory only after that. Throws IoError
-  // if the transfer failed (with the system's reason), or if the data read differs from the data
-  // written; a repeated call throws again.
+  // Waits until the transfer is done; the caller may use its memory afterwards. Throws IoError if
+  // the transfer failed, or if the data read differs from the data written. A repeated call for the
+  // same transfer throws again.
   void wait(const Transfer& transfer);
-  bool done(const Transfer& transfer) const;  // if true, wait() does not block
+  // Whether the transfer is done, so that wait() would not block.
+  bool done(const Transfer& transfer) const;
 
-  int64_t bytes() const { return bytes_; }
-  // Returns the method in use, for logs: "io_uring, direct", "threads, buffered", ...; and if
-  // io_uring was refused, why.
+  int64_t bytes() const { return bytes_; }  // size of the file
+  // Returns the method in use, for logs: "io_uring, direct", "threads, buffered", ... If the kernel
+  // refused io_uring, the text also gives the reason.
   const std::string& method() const { return method_; }
   int descriptor() const { return file_.descriptor(); }  // for tests that damage the file
 
  private:
+  // What was last written to a range of the file.
   struct Piece {
     int64_t bytes;
     uint64_t checksum;
   };
-  using Pieces = std::map<int64_t, Piece>;  // by offset; pieces do not overlap
+  using Pieces = std::map<int64_t, Piece>;  // by offset in the file; pieces do not overlap
 
-  // Throws InternalError unless offset, size and address are multiples of kSwapBlock in the file.
+  // Throws InternalError unless `offset`, the size and the address of `memory` are multiples of
+  // kSwapBlock and the range is within the file.
   void check_region(int64_t offset, std::span<const std::byte> memory) const;
   // Replaces the pieces that overlap [begin, end) with `pieces`.
   void remember(Pieces pieces, int64_t begin, int64_t end);
   // Returns the pieces that make up [begin, end). Throws InternalError if pieces do not fill it.
   Pieces expected_pieces(int64_t begin, int64_t end) const;
-  // Returns "" if the data read has the expected checksums, otherwise an error message.
+  // Returns an error message if the data that `transfer` has read does not have the checksums of
+  // `expected`; empty if it has.
   std::string damage(const Pieces& expected, const FileTransfer& transfer) const;
 
   File file_;
   int64_t bytes_;
   std::string method_;
   mutable std::mutex mutex_;
-  Pieces pieces_;
+  Pieces pieces_;  // all pieces of the file that can be read; mutex_ guards them
   // Declared last so that it finishes before the file is closed.
   std::unique_ptr<TransferQueue> queue_;
 };

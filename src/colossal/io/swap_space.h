@@ -1,4 +1,5 @@
-// Allocates regions in scratch files, and adds files as needed.
+// Allocates regions for offloaded tensors in scratch files (swap_file.h), and adds files of 256 MiB
+// or more as needed.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +16,23 @@ constexpr int64_t whole_swap_blocks(int64_t bytes) {
   return (bytes + kSwapBlock - 1) / kSwapBlock * kSwapBlock;
 }
 
-// take() and give() are not thread-safe; transfers in the files are.
+// Only one thread at a time may call take() and give(). Transfers in the files are thread-safe.
 class SwapSpace {
  public:
+  // directory: where the files are created.
   explicit SwapSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
+  // A range of a file.
   struct Region {
     SwapFile* file = nullptr;  // owned by the SwapSpace
     int64_t offset = 0;
     int64_t bytes = 0;
   };
-  // Returns a free region of at least `bytes` bytes, at a multiple of kSwapPiece. Throws IoError if
-  // a new file is needed and the disk is full.
+  // Allocates a region of at least `bytes` bytes. Its offset and size are multiples of kSwapPiece.
+  // Throws IoError if a new file is needed and cannot be created, for example on a full disk.
   Region take(int64_t bytes);
-  // Frees a region that take() returned. No transfer may use it any more.
+  // Frees a region that take() returned. All transfers in the region must be done. Files keep their
+  // size.
   void give(const Region& region);
 
   int64_t file_bytes() const { return file_bytes_; }  // total size of all files
@@ -36,7 +40,7 @@ class SwapSpace {
  private:
   std::filesystem::path directory_;
   std::vector<std::unique_ptr<SwapFile>> files_;
-  std::vector<Region> free_;  // sorted by file, then offset; adjacent regions are merged
+  std::vector<Region> free_;  // free regions, by file and offset; adjacent ones are merged
   int64_t file_bytes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The memory for the fastest transfers of SwapFile.
+// Memory from which and to which SwapFile (swap_file.h) transfers fastest.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,17 @@
 
 namespace colossal::io {
 
-// small: for comparison in benchmarks; the drive must transfer each small page separately.
-enum class PageSize { huge, small };
+enum class PageSize {
+  huge,  // 2 MiB, if the kernel has such pages (huge_pages.h)
+  small  // 4 KiB, for comparison in benchmarks
+};
 
-// Uninitialized memory, aligned for SwapFile. From 2 MiB on it is in huge pages if these are
-// available (/sys/kernel/mm/transparent_hugepage/enabled must not be "never"). A huge page is
-// physically contiguous, which doubled the measured bandwidth (bench/swap.py).
+// Uninitialized memory, aligned to kSwapBlock (swap_file.h). Memory of 2 MiB or more is in pages of
+// the requested size if possible. A huge page is physically contiguous, while the drive must
+// transfer each small page separately; huge pages doubled the measured bandwidth (bench/swap.py).
 class TransferMemory {
  public:
-  // Throws std::bad_alloc.
+  // Allocates `bytes` bytes. Throws std::bad_alloc if there is not enough memory.
   explicit TransferMemory(int64_t bytes, PageSize pages = PageSize::huge);
 
   std::span<std::byte> bytes() const { return {memory_.get(), memory_.get_deleter().bytes}; }

@@ -19,8 +19,8 @@ enum RouterSum : size_t {
   kRouterSums   // number of the entries above
 };
 
-// Loss, counts, norm and flags of one rank in a step, or their sums over ranks. Flattened vectors
-// are in row-major order.
+// Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A vector with a
+// shape such as [metrics, 2] has the elements of this array in row-major order.
 struct ControlMessage {
   // Several ranks count the same values in the first three fields. The ranks of tp compute the same
   // loss of the same labels, and all ranks of a replica have the same inputs. Engine divides the

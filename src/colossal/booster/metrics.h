@@ -23,7 +23,7 @@ class MetricsLog {
 
   // Writes the metrics of a step; the line is handed to the operating system before this returns.
   // If writing fails, for example because the disk is full, the line is lost, and a warning is
-  // logged for the first lost line only. Throws nothing then, so that the run continues.
+  // logged for the first lost line only. write() then throws nothing, so that the run continues.
   void write(const report::StepMetrics& metrics);
 
  private:

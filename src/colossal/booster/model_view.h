@@ -1,6 +1,6 @@
-// A second instance of the layers of a model in training, which uses the tensors of its weights.
-// Another thread can run forward passes of this instance while a training pass runs: online
-// alignment samples texts this way (tune/online_task.h).
+// ModelView: a second instance of the layers of a model in training, which shares the model's
+// weight tensors. Another thread can run forward passes of this instance while a training pass
+// runs: online alignment samples texts this way (tune/online_task.h).
 #pragma once
 
 #include <memory>

@@ -26,25 +26,25 @@ void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 // would have neither an expert nor a part of an expert, or if there are expert copies but ep is 1.
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts);
 
-// Each of these functions adds some keys of [parallel] to `schema`, with their help; the comment
-// before the function names the keys. Values are written to `parallel`, which must outlive
-// `schema`. The keys mean the same in training and for a model that is not trained.
+// The following functions add keys of [parallel] to `schema`, with their help. Values are written
+// to `parallel`, which must outlive `schema`. These keys mean the same in training and for a model
+// that is not trained.
 
-// sp, sp_mode
+// Adds sp and sp_mode.
 void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);
-// tp, tp_mode, tp_depth, tp_sequence
+// Adds tp, tp_mode, tp_depth and tp_sequence.
 void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel);
-// ep, expert_tp
+// Adds ep and expert_tp.
 void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel);
-// expert_copies, expert_copy_rows
+// Adds expert_copies and expert_copy_rows.
 void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel);
-// zero_group
+// Adds zero_group.
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel);
-// pp_layers
+// Adds pp_layers.
 void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
-// backend
+// Adds backend.
 void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);
-// timeout
+// Adds timeout.
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel);
 
 // Adds the keys for generation and serving, where all ranks together hold the model once: tp,

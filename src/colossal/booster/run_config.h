@@ -39,7 +39,7 @@ struct DataConfig {
   data::InvalidFiles invalid = data::InvalidFiles::error;
 };
 
-// See Strategy, whose fields have these names.
+// Fields without a comment are those of Strategy with the same names.
 struct ParallelConfig {
   std::optional<int64_t> dp;  // unset: ranks / (pp x sp x tp)
   int64_t pp = 1, sp = 1, tp = 1, ep = 1, expert_tp = 1;
@@ -50,7 +50,8 @@ struct ParallelConfig {
   std::string sp_mode = "ring";     // "ring" or "ulysses"
   // ZeRO stage; unset: in training 1 if dp x sp > 1, else 0; in an evaluation 0.
   std::optional<int64_t> zero;
-  std::variant<int64_t, std::string> zero_group = "all";  // or the number of ranks in a group
+  // "all", or the number of ranks in a shard group (Strategy::zero_group).
+  std::variant<int64_t, std::string> zero_group = "all";
   // For ZeRO stages 2 and 3. "sharded": gradients are reduced after each micro-batch; "full": once
   // per step.
   std::string accumulate = "sharded";
@@ -99,15 +100,15 @@ struct AdapterConfig {
 };
 
 struct TrainConfig {
-  int64_t steps = 1000;                // updates in all, also those before the run resumed
-  int64_t global_batch = 16;           // sequences per step, over all replicas
-  std::optional<int64_t> micro_batch;  // sequences per forward pass of a replica; unset: see
-                                       // default_micro_batch()
-  double gradient_clip = 1.0;          // maximum norm of the gradients; 0: no clipping
-  int64_t seed = 0;                    // of initial weights and dropout
-  std::optional<double> dropout;       // unset: that of the model
-  std::optional<int64_t>
-      threads;                 // threads per rank; unset: the host's cores / Machine::local_ranks
+  int64_t steps = 1000;       // updates in all, also those before the run resumed
+  int64_t global_batch = 16;  // sequences per step, over all replicas
+  // Sequences per forward pass of a replica; unset: default_micro_batch().
+  std::optional<int64_t> micro_batch;
+  double gradient_clip = 1.0;     // maximum norm of the gradients; 0: no clipping
+  int64_t seed = 0;               // of initial weights and dropout
+  std::optional<double> dropout;  // unset: that of the model
+  // Threads per rank; unset: the host's cores divided by Machine::local_ranks.
+  std::optional<int64_t> threads;
   int64_t evaluate_every = 0;  // steps between evaluations; 0: only at the end
 };
 

@@ -24,12 +24,13 @@ namespace colossal {
 
 // Returns the number of int64 figures of each rank that all ranks gather after a step: memory in
 // total and by kind, bytes stored in each tier and moved to and from it, and bytes sent along each
-// axis. Figures of unused tiers are included. The law of the gather follows from this number.
+// axis. Figures of unused tiers are included. Each rank sends its
+// figures, 8 bytes each, to all other ranks.
 int64_t num_rank_figures(const ParallelContext& context);
 
-// Calls per process: start(); for each step begin_step(), the step, end_step(); finish(). All ranks
-// must construct this and call all functions; they are collective. Files, except each rank's
-// profile, and the progress line are written by rank 0.
+// Call start() once; begin_step() before and end_step() after each step; finish() at the end. All
+// functions are collective over all ranks. Each rank writes its profile; rank 0 writes all other
+// files and the progress line.
 class RunMonitor {
  public:
   // shown_metrics: names of the task's metrics that the progress line shows. memory: the monitor

@@ -19,9 +19,9 @@ namespace colossal {
 
 // The recorded times of one rank.
 struct RankTimes {
-  int pipeline_rank = 0;  // coordinate along pp
-  std::vector<PassedBarrier> barriers;
-  std::vector<TimedAction> actions;  // in the order of their ends
+  int pipeline_rank = 0;                // coordinate along pp
+  std::vector<PassedBarrier> barriers;  // passed after the steps, to compare the ranks' clocks
+  std::vector<TimedAction> actions;     // in the order of their ends
 };
 
 // Returns for each stage the mean durations of its computations for a micro-batch, in seconds, over

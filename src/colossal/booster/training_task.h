@@ -62,9 +62,9 @@ class TrainingTask {
   // Work in another thread that reads the weights while the forward and backward passes of a step
   // run. The training loop waits for the end of the work before it updates the weights.
   struct ConcurrentWork {
-    std::string name = {};  // prefix NAME of the metric NAME/seconds, the duration
-    std::future<double> seconds =
-        {};  // becomes ready when the work ends; invalid: there is no work
+    std::string name = {};  // prefix NAME of the metric NAME/seconds, the duration of the work
+    // The duration in seconds; becomes ready when the work ends. Invalid: there is no work.
+    std::future<double> seconds = {};
   };
   // Called when a training step begins. Collective over all ranks.
   virtual ConcurrentWork begin_step(Engine&) { return {}; }

@@ -173,9 +173,8 @@ class Chunk {
   // Called around each use of the weights; uses may overlap.
   void begin_use() { ++uses_; }
   void end_use();
-  bool wanted() const {
-    return wanted_;
-  }  // whether the weights were fetched, and not released since
+  // Returns whether the weights were fetched, and not released since.
+  bool wanted() const { return wanted_; }
 
   // The following functions are for gradients.
 

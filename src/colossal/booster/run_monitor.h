@@ -22,10 +22,9 @@
 
 namespace colossal {
 
-// Returns the number of int64 figures of each rank that all ranks gather after a step: memory in
-// total and by kind, bytes stored in each tier and moved to and from it, and bytes sent along each
-// axis. Figures of unused tiers are included. Each rank sends its
-// figures, 8 bytes each, to all other ranks.
+// Returns the number of figures, of 8 bytes each, that each rank sends to all other ranks after a
+// step: memory in total and by kind, bytes stored in each tier and moved to and from it, and bytes
+// sent along each axis. Figures of unused tiers are included.
 int64_t num_rank_figures(const ParallelContext& context);
 
 // Call start() once; begin_step() before and end_step() after each step; finish() at the end. All

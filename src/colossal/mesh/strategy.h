@@ -61,9 +61,8 @@ struct Strategy {
   int tp = 1;  // number of ranks that share a tensor: each has a shard of it
   // ep: number of ranks among which the experts of a layer are divided. expert_tp: number of ranks
   // that each hold a part of the same expert. These add no ranks: in the layers with experts, the
-  // dp
-  // * sp * tp ranks of a stage are grouped into groups of ep * expert_tp ranks, so ep * expert_tp
-  // must divide dp * sp * tp.
+  // ranks of a stage, dp * sp * tp in number, form groups of ep * expert_tp ranks. So ep *
+  // expert_tp must divide dp * sp * tp.
   int ep = 1;
   int expert_tp = 1;
   // expert_copies: largest number of experts of a layer that are copied to all ranks of ep for a
@@ -135,9 +134,8 @@ struct Strategy {
 
   // Returns the axes into which tp is divided: "tp" (1d); "tp.depth", "tp.row", "tp.column" (2d,
   // 2.5d); "tp.i", "tp.j", "tp.l" (3d). With key_value_replicas > 1, the last axis is replaced by
-  // two factors, its name with a suffix: ".kv", along which ranks hold different keys and values,
-  // and
-  // ".query", along which ranks hold the same keys and values for different queries.
+  // two factors, its name with a suffix. Along the factor ".kv", ranks hold different keys and
+  // values; along ".query", ranks hold the same keys and values for different queries.
   std::vector<std::pair<std::string, int>> tensor_axes() const;
   // Returns the axes "dp" and "sp". With a zero_group of at least sp ranks, "dp" is replaced by
   // "dp.replica" and "dp.shard"; with a smaller zero_group, "sp" is replaced by "sp.replica" and

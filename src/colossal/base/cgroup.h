@@ -10,7 +10,7 @@ namespace colossal {
 
 // nullopt: no limit. If control groups are nested, each field has the tightest limit of all groups.
 struct CgroupLimits {
-  std::optional<double> cores;          // CPU time per time: 2.5 means two and a half cores
+  std::optional<double> cores;          // CPU seconds per second, such as 2.5
   std::optional<int64_t> memory_bytes;  // memory of all processes of a group together
   // The part of a group's memory limit that its processes do not use. Inactive page cache counts as
   // unused.

@@ -14,11 +14,11 @@ int64_t peak_resident_bytes();
 // its affinity mask and the CPU quota of its control groups, rounded up.
 int available_cores();
 
-// Returns the memory that this process may use, in bytes, also while others use it: the smaller of
-// the machine's memory and the limit of its control groups.
+// Returns the memory that this process may use, in bytes, whether or not the memory is free now:
+// the smaller of the machine's memory and the limit of this process's control groups.
 int64_t total_memory_bytes();
-// Returns the part of that memory that no process uses now, in bytes. Page cache that can be
-// reclaimed counts as unused.
+// Returns the part of total_memory_bytes() that is free now, in bytes. Page cache that can be
+// reclaimed counts as free.
 int64_t available_memory_bytes();
 
 std::string host_name();

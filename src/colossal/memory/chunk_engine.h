@@ -91,8 +91,8 @@ class ChunkEngine : private nn::Residency {
   void initialise(uint64_t seed, bool also_frozen = true);
   // Writes `values`, [n] of any floating-point dtype, to elements [begin, begin + n) of the
   // flattened global parameter, as far as this rank holds them: to working weights and masters. The
-  // values of a packed weight must be given whole, in host memory; this is then collective, like
-  // store_packed().
+  // values of a packed weight must be given whole, in host memory; the call is then collective,
+  // like store_packed().
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
   // For values read from files. In these functions, elements of a parameter are indices in this
@@ -160,8 +160,8 @@ class ChunkEngine : private nn::Residency {
   // Returns the largest number of bytes of transient weights on the device at once during
   // inference.
   int64_t fetched_peak_bytes() const { return fetcher_->inference_peak_bytes(); }
-  // is_weight(): whether `tensor` is a weight, or a view of a weight. is_transient(): whether it
-  // is, and the weight is transient.
+  // is_weight() returns whether `tensor` is a weight, or a view of a weight. is_transient() returns
+  // whether `tensor` is a transient weight, or a view of one.
   bool is_weight(const at::Tensor& tensor) const;
   bool is_transient(const at::Tensor& tensor) const;
   // before_use() fetches the weight if necessary and keeps it on the device until after_use().

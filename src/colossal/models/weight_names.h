@@ -22,8 +22,8 @@ struct LayerMapping {
     int64_t total = 0;        // number of rows of the layer in the files
   };
 
-  std::string_view ours, theirs;
-  Rows rows{};  // total = 0: all rows belong to the Decoder's layer
+  std::string_view ours, theirs;  // names of the layer: "query", "self_attn.q_proj"
+  Rows rows{};                    // total = 0: all rows belong to the Decoder's layer
   // The columns of the weight in the files that belong to the Decoder's layer. num_columns: number
   // of columns of the weight in the files; 0: all belong to the Decoder's layer.
   Range columns{};

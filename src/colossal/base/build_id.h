@@ -1,4 +1,5 @@
-// The build id of this library or program.
+// Reads the build id of this library or program, by which ranks compare that they run the same
+// code.
 #pragma once
 
 #include <string>

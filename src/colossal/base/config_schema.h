@@ -1,13 +1,14 @@
-// Declares the keys of a configuration. One declaration of a key serves the TOML file, the flags,
-// the default and the documentation.
+// ConfigSchema: declares the keys of a configuration, and reads their values from TOML files and
+// command-line flags. A key is declared once, with its type, limits, default and help text; the
+// help of the commands and the documentation are made from these declarations.
 //
-//   TrainConfig config;
+//   RunConfig config;
 //   ConfigSchema schema;
-//   schema.add("train.steps", &config.steps, "optimizer updates in all, resumed ones included",
+//   schema.add("train.steps", &config.train.steps, "How many updates to make in all.",
 //              {.unit = "steps", .minimum = 1});
-//   schema.add("parallel.backend", &config.backend, "what carries collectives",
+//   schema.add("parallel.backend", &config.parallel.backend, "What carries data between ranks.",
 //              {.choices = {"auto", "gloo", "nccl"}});
-//   schema.open_section("model", &overrides, "any field of config.json");
+//   schema.open_section("model", &config.model.overrides, "Any field of config.json.");
 //   schema.read_file("run.toml");
 //   schema.set_flag("--train.steps=100");
 //
@@ -15,8 +16,9 @@
 // set_flag() write values to the targets, which must outlive the schema. config_value.h lists the
 // types that a key can have.
 //
-// Wrong user input throws ConfigError. The message tells where the value was given (file and line,
-// or flag), what was found and what would be valid. For an unknown key it names the nearest key.
+// Wrong user input throws ConfigError. The message has the place where the value was given (file
+// and line, or flag), what was found, and what would be valid. For an unknown key it has the
+// nearest key.
 #pragma once
 
 #include <filesystem>
@@ -39,13 +41,15 @@ class ConfigSchema {
  public:
   // The current value of a key.
   struct Value {
-    std::string key;
-    std::string text;  // as TOML; KeyOptions::unset if the program is to choose the value
-    ConfigSource source;
+    std::string key;        // with its section: "train.steps"
+    std::string text;       // as TOML; KeyOptions::unset if the program is to choose the value
+    ConfigSource source;    // where the value comes from
     bool per_rank = false;  // KeyOptions::per_rank
   };
 
-  // Declares a key. key: "section.name".
+  // Declares a key. key: section and name, "train.steps". target: receives the value. help: the
+  // help text. Throws InternalError if the key is declared twice, or if the default breaks
+  // `options`.
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
@@ -56,13 +60,13 @@ class ConfigSchema {
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 
-  // If two files set the same key, the file read later wins. A flag overrides every file, whether
-  // the flag was set before or after the file was read.
+  // Reads a TOML file. If two files set the same key, the file read later wins. A flag overrides
+  // every file, whether the flag was set before or after the file was read.
   void read_file(const std::filesystem::path& path);
-  // text: what follows the = of a flag: a number, a word without quotes, a list as "a,b" or as
-  // TOML, and so on. If a key is set several times, the last call wins.
+  // Sets a key as a flag does. text: what follows the = of a flag: a number, a word without quotes,
+  // a list as "a,b" or as TOML, and so on. If a key is set several times, the last call wins.
   void set(const std::string& key, std::string_view text);
-  // argument: "--train.steps=100".
+  // Sets a key. argument: a whole flag, "--train.steps=100".
   void set_flag(std::string_view argument);
 
   // The help of one key.
@@ -78,8 +82,10 @@ class ConfigSchema {
   };
   // Returns the help of all keys, by section, in the order of declaration.
   std::vector<KeyHelp> key_helps() const;
+  // The names of the sections, in the order of declaration.
   const std::vector<std::string>& sections() const { return sections_; }
-  // Returns which keys an open section accepts besides the declared keys; "" for other sections.
+  // Returns the help text of an open section, which says which keys it accepts besides the declared
+  // keys. Returns "" for other sections.
   std::string open_section_help(const std::string& section) const;
 
   // Returns the help of all keys as text, at most 100 columns wide.
@@ -87,8 +93,8 @@ class ConfigSchema {
   // Returns the current values as nested objects: {"train": {"steps": 100}}. A value is null if the
   // program is to choose it.
   nlohmann::json to_json() const;
-  // Returns the current values as a list, by section, in the order of declaration. Of an open
-  // section, the keys that were set follow the declared keys.
+  // Returns the current values as a list, by section, in the order of declaration. The keys that
+  // were set in an open section follow the section's declared keys.
   std::vector<Value> values() const;
 
  private:
@@ -97,6 +103,7 @@ class ConfigSchema {
     std::string help;
     KeyOptions options;
     TypeDescription type;
+    // The functions of ConfigType<T>, for the type T of the key and its target.
     std::function<nlohmann::json(std::string_view)> parse;
     std::function<void(const nlohmann::json&)> assign;
     std::function<nlohmann::json()> show;
@@ -120,10 +127,13 @@ class ConfigSchema {
   void assign(Key& key, const nlohmann::json& value, ConfigSource source, const std::string& place);
   void assign_open(const std::string& key, const nlohmann::json& value, ConfigSource source,
                    const std::string& place);
+  // Throws ConfigError for a key that no section accepts.
   [[noreturn]] void refuse_key(const std::string& key, const nlohmann::json& value,
                                const std::string& place) const;
 
+  // Describes the valid values of a key, for messages.
   std::string describe_expected(const Key& key) const;
+  // Returns a value as TOML; KeyOptions::unset for null.
   std::string display(const Key& key, const nlohmann::json& value) const;
   KeyHelp help_of(const Key& key) const;
 

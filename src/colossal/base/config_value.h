@@ -1,5 +1,6 @@
-// Describes, reads and shows the values of configuration keys. ConfigType<T> is specialised for
-// each type T that a key can have. To add a type, add a specialisation.
+// Describes, reads and shows the values of the keys of a ConfigSchema. ConfigType<T> is specialised
+// for each type T that a key can have; to add a type, add a specialisation. The types, and their
+// values in a TOML file:
 //
 //   bool, int, int64_t, double, std::string
 //   std::chrono::milliseconds   "300s", "5m", "250ms", or a number of seconds
@@ -31,32 +32,39 @@
 
 namespace colossal {
 
+// Options of a key, given to ConfigSchema::add().
 struct KeyOptions {
-  std::string unit = {};  // "steps", "sequences": shown in help
-  // Limits of a number, or of each number in a list. In seconds for durations, in bytes for sizes.
+  std::string unit = {};  // unit of a number, such as "steps"; shown in help
+  // Limits, both included, of a number or of each number in a list. In seconds for durations, in
+  // bytes for sizes.
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
-  std::vector<std::string> choices = {};  // the words allowed for a text
-  std::string unset = "auto";             // how std::nullopt is written and shown
-  // true: the ranks of a job may have different values. Examples are a path, a property of the
-  // host, and a setting that only one rank uses.
+  std::vector<std::string> choices = {};  // the allowed words of a text; empty: any text
+  // For a key of type std::optional: how nullopt is written in files and flags, and shown. May also
+  // describe the default that the program computes, "the model's positions".
+  std::string unset = "auto";
+  // Whether the ranks of a job may have different values. True for example for a path, a property
+  // of the host, or a setting that only one rank uses.
   bool per_rank = false;
 };
 
+// Describes the values of a type, for help and error messages.
 struct TypeDescription {
-  // "whole number", "list of strings". If values are words of `choices`: "". If values are lists of
-  // such words: "list".
+  // Name of the type: "whole number", "list of strings". "" if values are words of `choices`;
+  // "list" if values are lists of such words.
   std::string name;
-  std::string example;  // as TOML
-  std::vector<std::string> choices;
-  std::string limits;      // "from 1", or ""
-  std::string unset = {};  // KeyOptions::unset if the key may be left out, else ""
+  std::string example;               // a valid value as TOML
+  std::vector<std::string> choices;  // the allowed words
+  std::string limits;                // "from 1"; "" if there are none
+  std::string unset = {};            // KeyOptions::unset if the key may be left out, else ""
 
-  // Describes all valid values: "a whole number of steps from 0, or one of: none, full".
+  // Returns text that describes all valid values: "a whole number of steps from 0, or one of: none,
+  // full". unit: KeyOptions::unit.
   std::string values(const std::string& unit) const;
 };
 
-// Thrown if the type of the value is not the type of the key.
+// Thrown if the type of the value is not the type of the key. ConfigSchema converts this and
+// BadValue to a ConfigError with the key and the place of the value.
 class WrongType : public ConfigError {
  public:
   WrongType() : ConfigError("wrong type") {}
@@ -72,11 +80,12 @@ class BadValue : public ConfigError {
 template <class T>
 struct ConfigType;
 
-// Returns the TOML value that the text of a flag spells, or the text itself if it is not TOML.
+// Returns the TOML value in the text of a flag, or the text itself if it is not a TOML value.
 nlohmann::json toml_or_text(std::string_view text);
-// Returns the items of "a, b" or of "[...]".
+// Splits "a, b" at commas, and removes spaces around the items.
 std::vector<std::string> split_list(std::string_view text);
-// Throws BadValue: `word` is not among the choices. The message lists them and names the nearest.
+// Throws BadValue, because `word` is not in `choices`. The message lists the choices and the
+// nearest.
 [[noreturn]] void refuse_word(const std::string& word, const std::vector<std::string>& choices);
 
 // The functions parse() and show() of most types.
@@ -140,9 +149,10 @@ struct ConfigType<ByteSize> {
   static nlohmann::json show(ByteSize value);
 };
 
-// An enumeration can be the type of a key if its namespace has a function such as:
-//   inline std::vector<std::pair<std::string, TensorMode>> config_names(TensorMode) {
-//     return {{"1d", TensorMode::one_dim}, {"2d", TensorMode::two_dim}};
+// An enumeration can be the type of a key if its namespace has a function such as this, which
+// returns the word for each enumerator:
+//   inline std::vector<std::pair<std::string, FileFormat>> config_names(FileFormat) {
+//     return {{"text", FileFormat::text}, {"jsonl", FileFormat::jsonl}};
 //   }
 template <class E>
 requires std::is_enum_v<E>

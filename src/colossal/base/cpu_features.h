@@ -1,21 +1,26 @@
-// Detects which instruction sets this CPU has, for the choice of a kernel.
+// Detects which vector instructions this CPU has, to choose the kernels in ops/ and the compute
+// dtype.
 #pragma once
 
 namespace colossal {
 
-// In order of vector width. `baseline` is the instruction set that the whole program is compiled
-// for.
-enum class InstructionSet { baseline, avx2, avx512 };
+// Instruction sets for which kernels are compiled, in order of vector width.
+enum class InstructionSet {
+  baseline,  // the instruction set for which the whole program is compiled
+  avx2,      // AVX2
+  avx512     // AVX-512 F, BW, DQ and VL
+};
 
+// Returns the widest instruction set that this CPU and operating system support.
 InstructionSet widest_instruction_set();
 
-// "baseline", "avx2", "avx512"
+// Returns "baseline", "avx2" or "avx512".
 const char* name_of(InstructionSet instruction_set);
 
-// Whether this CPU multiplies bf16 numbers in hardware (AVX-512 BF16 or AMX). Without such
-// instructions, bf16 is slower than fp32.
+// Returns whether this CPU multiplies bf16 numbers in hardware, by AVX-512 BF16 or AMX. Without
+// such instructions, computing in bf16 is slower than in fp32.
 bool has_bf16_instructions();
-bool has_amx_bf16();
-bool has_avx512_bf16();  // AVX-512 BF16, and the other instructions of InstructionSet::avx512
+bool has_amx_bf16();     // whether this CPU has AMX with bf16 tiles
+bool has_avx512_bf16();  // whether it has AVX-512 BF16, and InstructionSet::avx512
 
 }  // namespace colossal

@@ -1,9 +1,14 @@
-// The exceptions of Colossal, and the exit code of a command that ends with each.
+// The exceptions of Colossal, and the macro COLOSSAL_CHECK. A command that ends with an exception
+// has the exit code given here:
 //
-//   ConfigError     user error. Names the key, the value found and what would work; exit code 2
-//   IoError         a file or directory failed. Names the path and the reason; exit code 1
-//   CommError       a rank died, hung or disagreed. Names rank, axis and operation; exit code 3
-//   InternalError   an invariant of Colossal does not hold. Thrown by COLOSSAL_CHECK; exit code 1
+//   ConfigError     2   The user's settings or input files are wrong. The message has the key or
+//                       file, the value found, and what would work.
+//   IoError         1   A file or folder could not be read or written. The message has the path and
+//                       the reason.
+//   CommError       3   A rank died, hung, or did not agree with the others. The message has the
+//                       rank, the axis of the group, and the operation.
+//   InternalError   1   An invariant of Colossal does not hold, which is a bug. Thrown by
+//                       COLOSSAL_CHECK.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,14 +43,15 @@ class InternalError : public Error {
   using Error::Error;
 };
 
+// Throws the InternalError of a COLOSSAL_CHECK whose condition is false.
 [[noreturn]] void raise_internal_error(const char* file, int line, const char* condition,
                                        const std::string& message);
 
 }  // namespace colossal
 
-// Throws InternalError if `condition` is false. Only for invariants that no input can break. The
-// message has the condition, file and line, and the text of a format string with arguments:
-// COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
+// Throws InternalError if `condition` is false. Use this only for invariants that no input can
+// break. The message has the condition, file and line, and the text of a format string
+// (fmt::format) with its arguments: COLOSSAL_CHECK(a == b, "a {} b {}", a, b).
 #define COLOSSAL_CHECK(condition, ...)                                                            \
   do {                                                                                            \
     if (!(condition))                                                                             \

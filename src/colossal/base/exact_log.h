@@ -1,14 +1,16 @@
-// The natural logarithm, computed only with IEEE add, multiply and divide (no library call, no
-// fused multiply-add). The result has the same bits on every CPU and for any vector width.
-// Sources that include this header are compiled with -ffp-contract=off.
+// exact_log(): the natural logarithm, with the same bits on every CPU and for any vector width.
+// Used for random numbers that must not depend on the machine. Computed only with IEEE add,
+// multiply and divide (no library call, no fused multiply-add). Sources that include this header
+// must be compiled with -ffp-contract=off.
 #pragma once
 
 #include <cstdint>
 
 namespace colossal {
 
-// x: positive, finite and normal. The relative error is a few 1e-16. Method: x = 2^k * m with m in
-// [1/sqrt(2), sqrt(2)); log m = 2 atanh(s) with s = (m-1)/(m+1), by the series of atanh.
+// Returns the natural logarithm of x with a relative error of a few 1e-16. x: positive, finite and
+// normal. Method: x = 2^k * m with an integer k and m in [1/sqrt(2), sqrt(2)), so log x = k log 2 +
+// log m; log m = 2 atanh(s) with s = (m - 1) / (m + 1), by the Taylor series of atanh.
 [[gnu::always_inline]] inline double exact_log(double x) {
   const uint64_t bits = __builtin_bit_cast(uint64_t, x);
   const uint64_t shifted = bits - __builtin_bit_cast(uint64_t, 0x1.6a09e667f3bcdp-1);

@@ -1,4 +1,4 @@
-// Owns an open file descriptor and closes it.
+// FileDescriptor: owns an open POSIX file descriptor, and closes it in the destructor.
 #pragma once
 
 #include <unistd.h>
@@ -9,8 +9,8 @@ namespace colossal {
 
 class FileDescriptor {
  public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor() = default;                   // owns none
+  explicit FileDescriptor(int fd) : fd_(fd) {}  // takes ownership of fd; -1: owns none
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
@@ -18,10 +18,10 @@ class FileDescriptor {
   }
   ~FileDescriptor() { close(); }
 
-  int get() const { return fd_; }
-  // Returns the descriptor without closing it; the caller owns it.
+  int get() const { return fd_; }  // -1 if this owns none
+  // Returns the descriptor without closing it; the caller then owns it.
   int release() { return std::exchange(fd_, -1); }
-  explicit operator bool() const { return fd_ >= 0; }
+  explicit operator bool() const { return fd_ >= 0; }  // whether this owns a descriptor
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

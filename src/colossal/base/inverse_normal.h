@@ -1,20 +1,23 @@
-// The inverse of the cumulative distribution function of the standard normal distribution, computed
-// only with IEEE add, multiply, divide and square root (no library call, no fused multiply-add).
-// The result has the same bits on every CPU and for any vector width. Sources that include this
-// header are compiled with -ffp-contract=off. The relative error is a few 1e-16.
+// inverse_normal_cdf(): the inverse of the cumulative distribution function of the standard normal
+// distribution, which turns a uniform random number into a normal one. The result has the same bits
+// on every CPU and for any vector width; its relative error is a few 1e-16. Computed only with IEEE
+// add, multiply, divide and square root (no library call, no fused multiply-add). Sources that
+// include this header must be compiled with -ffp-contract=off.
 //
 // Method: M. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied
-// Statistics 37 (1988), procedure PPND16.
+// Statistics 37 (1988), procedure PPND16. It has three rational approximations: for p near 1/2,
+// near the tails, and far in the tails. p: the argument, in (0, 1); x: the result. The kernel in
+// ops/kernels/random.h calls inverse_normal_central() and inverse_normal_tail() itself.
 #pragma once
 
 #include "colossal/base/exact_log.h"
 
 namespace colossal {
 
-// The largest |p - 1/2| for which the central approximation holds.
+// The largest |p - 1/2| for which inverse_normal_central() holds.
 inline constexpr double kInverseNormalCentral = 0.425;
 
-// q: p - 1/2, with |q| <= 0.425.
+// Returns x. q: p - 1/2, with |q| <= 0.425.
 [[gnu::always_inline]] inline double inverse_normal_central(double q) {
   const double r = 0.180625 - q * q;
   double numerator = 2.5090809287301226727e+3;
@@ -36,8 +39,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return q * numerator / denominator;
 }
 
-// Returns the absolute value of the result. root: sqrt(-log(tail)) with tail = min(p, 1 - p); at
-// most 5, that is, tail >= 1.4e-11.
+// Returns |x|. root: sqrt(-log(min(p, 1 - p))), at most 5, which holds if min(p, 1 - p) >= 1.4e-11.
 [[gnu::always_inline]] inline double inverse_normal_near_tail(double root) {
   const double r = root - 1.6;
   double numerator = 7.74545014278341407640e-4;
@@ -59,7 +61,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return numerator / denominator;
 }
 
-// The same for root > 5.
+// Returns |x| as inverse_normal_near_tail() does, for root > 5.
 [[gnu::always_inline]] inline double inverse_normal_far_tail(double root) {
   const double r = root - 5.0;
   double numerator = 2.01033439929228813265e-7;
@@ -81,7 +83,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return numerator / denominator;
 }
 
-// For p in (0, 1) with |p - 1/2| > 0.425.
+// Returns x for p in (0, 1) with |p - 1/2| > 0.425.
 [[gnu::always_inline]] inline double inverse_normal_tail(double p) {
   const double tail = p < 0.5 ? p : 1.0 - p;
   const double root = __builtin_sqrt(-exact_log(tail));
@@ -89,7 +91,7 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return p < 0.5 ? -x : x;
 }
 
-// p: in (0, 1).
+// Returns the x below which a standard normal variable lies with probability p. p: in (0, 1).
 [[gnu::always_inline]] inline double inverse_normal_cdf(double p) {
   const double q = p - 0.5;
   const bool central = q <= kInverseNormalCentral && q >= -kInverseNormalCentral;

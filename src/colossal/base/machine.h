@@ -1,4 +1,4 @@
-// Reads the resource use of this process and the properties of the machine, on Linux.
+// Reads the memory use of this process, and the cores, memory and names of the machine, on Linux.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,25 @@
 
 namespace colossal::machine {
 
-// Memory of this process, in bytes: currently resident (VmRSS) and the peak so far (VmHWM).
+// Return the resident memory of this process in bytes: now (VmRSS), and its peak so far (VmHWM).
 int64_t resident_bytes();
 int64_t peak_resident_bytes();
 
-// Number of cores that this process may use: the smaller of the cores in its affinity mask and the
-// quota of its control groups, rounded up.
+// Returns the number of cores that this process may use, at least 1: the smaller of the cores in
+// its affinity mask and the CPU quota of its control groups, rounded up.
 int available_cores();
 
-// Memory that this process may use, in bytes: the smaller of the machine's memory and the limit of
-// its control groups.
+// Returns the memory that this process may use, in bytes, whether or not the memory is free now:
+// the smaller of the machine's memory and the limit of this process's control groups.
 int64_t total_memory_bytes();
-int64_t available_memory_bytes();  // not in use; page cache that can be reclaimed counts as free
+// Returns the part of total_memory_bytes() that is free now, in bytes. Page cache that can be
+// reclaimed counts as free.
+int64_t available_memory_bytes();
 
 std::string host_name();
-std::string cpu_model_name();  // "AMD EPYC 9554 64-Core Processor"; "unknown" if not known
-double load_average();         // mean number of runnable processes in the last minute
+// Returns the CPU's name, "AMD EPYC 9554 64-Core Processor"; "unknown" if the system does not tell.
+std::string cpu_model_name();
+// Returns the mean number of runnable processes of the machine in the last minute.
+double load_average();
 
 }  // namespace colossal::machine

@@ -8,12 +8,12 @@
 
 namespace colossal {
 
-// Returns the optimal string alignment distance: the number of insertions, deletions, replacements
-// and swaps of neighbours that change `from` into `to`.
+// Returns the optimal string alignment distance: the smallest number of insertions, deletions,
+// replacements and swaps of neighbouring characters that change `from` into `to`.
 std::size_t edit_distance(std::string_view from, std::string_view to);
 
-// Returns the candidate with the smallest edit distance; the first candidate if several are equally
-// near; "" if there are no candidates.
+// Returns the candidate with the smallest edit_distance() from `word`; the first such candidate if
+// several are equally near; "" if there are no candidates.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace colossal

@@ -1,4 +1,4 @@
-// A pipe. Both ends are close-on-exec.
+// Pipe: a POSIX pipe. Both ends are closed in processes that this process starts by exec().
 #pragma once
 
 #include "colossal/base/file_descriptor.h"
@@ -6,7 +6,7 @@
 namespace colossal {
 
 struct Pipe {
-  Pipe();  // throws IoError
+  Pipe();  // opens the pipe; throws IoError
   FileDescriptor read_end;
   FileDescriptor write_end;
 };

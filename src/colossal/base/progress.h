@@ -1,10 +1,10 @@
-// A line that shows the progress of long work:
+// ProgressLine: a line on stderr that shows the progress of long work:
 //
 //   training  412/1,000 steps  41 %  1m23s, 1m58s left  4.96 steps/s  loss 2.31 | 612 MiB
 //
-// On a terminal the line is rewritten in place and cut to the terminal's width. Elsewhere each
-// state is a plain line of its own: at intervals that grow to a minute, or once per `plain_every`
-// units of work. Not thread-safe.
+// On a terminal the line is rewritten in place and cut to the terminal's width. If stderr is not a
+// terminal, new lines ("plain lines") are written instead: at intervals that grow from 2 seconds to
+// a minute, or once per `plain_every` units of work. Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -20,19 +20,20 @@ namespace colossal {
 struct ProgressOutput {
   std::function<void(std::string_view)> write;
   std::function<std::chrono::steady_clock::time_point()> now;
-  bool terminal = false;
-  std::function<int()> width;  // columns of the terminal
+  bool terminal = false;       // whether `write` writes to a terminal
+  std::function<int()> width;  // returns the number of columns of the terminal
 };
 
-// Writes to stderr, with the steady clock.
+// Returns an output that writes to stderr, with the steady clock.
 ProgressOutput standard_progress_output();
 
 class ProgressLine {
  public:
+  // title: the first word of the line, "training". unit: the unit of work in the plural, "steps".
   // done: work done by an earlier run that this run resumes. It counts in "412/1,000" but not in
   // the rate. total: all work, `done` included; 0 if unknown: the line then does not show what is
   // left. plain_every: if set, a plain line is written whenever the work done reaches or passes a
-  // multiple of it.
+  // multiple of it, instead of at intervals of time.
   ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
                ProgressOutput output = standard_progress_output(),
                std::optional<int64_t> plain_every = {});
@@ -41,12 +42,12 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Returns text to append to the line. per_second: the rate that the line shows, so that figures
-  // derived from it agree with it.
+  // A function that returns text to append to the line. per_second: the rate that the line shows,
+  // in units of work per second, from which the function may derive other rates.
   using Extra = std::function<std::string(double per_second)>;
 
-  // done: all work done so far, including that of an earlier run. Cheap enough to call in each
-  // step: most calls write nothing.
+  // Shows new progress, if it is time. done: all work done so far, including that of an earlier
+  // run. Cheap enough to call in each step: most calls write nothing.
   void update(int64_t done, Extra extra = {});
   // Writes the last state, unless the last plain line shows it already, and ends the line.
   void finish();
@@ -54,13 +55,13 @@ class ProgressLine {
  private:
   using Duration = std::chrono::duration<double>;
 
-  bool is_due(Duration now) const;
-  std::string text(Duration elapsed) const;
-  void draw(Duration elapsed);
-  Duration elapsed() const;
+  bool is_due(Duration now) const;           // whether a line must be written now
+  std::string text(Duration elapsed) const;  // the line
+  void draw(Duration elapsed);               // writes the line
+  Duration elapsed() const;                  // time since construction
 
   std::string title_;
-  int64_t first_done_;
+  int64_t first_done_;  // `done` of the constructor
   int64_t done_;
   int64_t total_;
   std::string unit_;
@@ -68,7 +69,7 @@ class ProgressLine {
   ProgressOutput output_;
   std::optional<int64_t> plain_every_;
   std::chrono::steady_clock::time_point start_;
-  Duration next_draw_{0};
+  Duration next_draw_{0};              // elapsed() from which a line is due
   std::optional<int64_t> drawn_done_;  // `done` of the last line written
   bool finished_ = false;
 };

@@ -1,9 +1,10 @@
-// Counter-based random numbers. Each number is a pure function of a key and a counter. Each rank
-// can therefore compute only its shard of a tensor, in any order, and gets the same bits as a
-// single rank.
+// Counter-based random numbers, for initial weights, dropout and sampling. Each number is a pure
+// function of a key and a counter. Each rank can therefore compute only its shard of a tensor, in
+// any order, and gets the same bits as a single rank.
 //
 // Generator: Philox4x32-10, J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
-// 2011.
+// 2011. It maps a key (RandomKey) and a counter of four 32-bit words to a block of four random
+// 32-bit words (RandomBlock).
 //
 // The random numbers of a tensor form rows of up to 2^34 words of 32 bits. The words of a row form
 // groups of 64: word w of a row is word (w / 16) % 4 of the Philox block whose last counter word is
@@ -22,22 +23,25 @@ struct RandomKey {
   bool operator==(const RandomKey&) const = default;
 };
 
+// Four words: a counter, or the random words for a counter.
 struct RandomBlock {
   uint32_t word[4];
 };
 
+// Names a row of random words. The fourth word of the counter numbers the blocks of the row.
 struct RandomRow {
   RandomKey key;
   uint32_t name[3];  // the first three words of the counter
 };
 
-inline constexpr int64_t kRandomGroup = 64;  // words
-inline constexpr int64_t kRandomGroupBlocks = 16;
+inline constexpr int64_t kRandomGroup = 64;        // words in a group
+inline constexpr int64_t kRandomGroupBlocks = 16;  // blocks in a group
 
 // Some sources that include this header are compiled for a wider instruction set than the rest of
 // the program. The inline functions are therefore always_inline: an out-of-line copy with such
 // instructions could be linked into the rest of the program.
 
+// Returns the random block for `key` and `counter`.
 [[gnu::always_inline]] inline RandomBlock philox(RandomKey key, RandomBlock counter) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t first = uint64_t{0xD2511F53} * counter.word[0];
@@ -52,7 +56,8 @@ inline constexpr int64_t kRandomGroupBlocks = 16;
   return counter;
 }
 
-// Writes words[0, 64): the words of group `group` of a row.
+// Writes the 64 words of group number `group` of a row, words 64 * group and following, to words[0]
+// to words[63].
 [[gnu::always_inline]] inline void random_words(const RandomRow& row, uint32_t group,
                                                 uint32_t* words) {
   for (uint32_t i = 0; i < kRandomGroupBlocks; ++i) {
@@ -73,18 +78,19 @@ inline constexpr int64_t kRandomGroupBlocks = 16;
   return (__builtin_bit_cast(double, uint64_t{0x3FF} << 52 | bits) - 1.0) + 0x1p-53;
 }
 
-// Returns the key of a stream of random numbers. Streams with different seeds, steps or names are
-// independent.
+// Returns the key of a stream of random numbers. stream: name of the stream, such as the name of a
+// layer. Streams with different seeds, steps or names are independent.
 RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream);
 
-// Returns a separate key for each index within a stream, such as for each head of an attention
-// layer.
+// Returns a key for each index within a stream with key `key`, such as for each head of an
+// attention layer. The streams of these keys are independent of each other and of that of `key`.
 RandomKey random_subkey(RandomKey key, uint64_t index);
 
-// Returns the row of a stream at 96 bits of coordinates, for example (sample, position).
+// Returns the row of a stream at the coordinates (major, minor), for example (sample, position).
 RandomRow random_row(RandomKey key, uint64_t major, uint32_t minor);
 
-// Return the one number at the coordinates (first, second): uniform in [0, 1), or standard normal.
+// Return the single number of a stream at the coordinates (first, second): uniform in [0, 1), or
+// standard normal.
 double random_uniform(RandomKey key, uint64_t first, uint64_t second);
 double random_normal(RandomKey key, uint64_t first, uint64_t second);
 

@@ -1,4 +1,4 @@
-// A range of indices.
+// Range: a half-open range of indices, such as the elements of a shard or the blocks of a stage.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 
 namespace colossal {
 
-// The elements [begin, end).
+// The indices from `begin` on, before `end`.
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
@@ -15,7 +15,7 @@ struct Range {
   bool operator==(const Range&) const = default;
 };
 
-// Returns the intersection; {x, x} if it is empty.
+// Returns the intersection. If it is empty, its begin and end are equal.
 inline Range intersect(const Range& a, const Range& b) {
   const int64_t begin = std::max(a.begin, b.begin);
   return {begin, std::max(begin, std::min(a.end, b.end))};

@@ -1,3 +1,5 @@
+// ThreadTeam: a fixed set of threads that compute the parts of one short task after another in
+// parallel. Used by ops/parallel_for.h for the kernels of generation, which take microseconds.
 #pragma once
 
 #include <atomic>
@@ -10,12 +12,10 @@
 
 namespace colossal {
 
-// Threads that compute the parts of one task in parallel. After a task the threads keep spinning
-// for up to a millisecond, so that they start the next task at once. OpenMP's threads would sleep
-// as soon as a process has more waiting threads than CPUs, and waking a thread takes longer than a
-// matrix product with one row.
-//
-// Only one thread at a time may call run().
+// After a task the threads keep spinning for up to a millisecond, so that they start the next task
+// at once. OpenMP's threads would sleep as soon as a process has more waiting threads than CPUs,
+// and waking a thread takes longer than a matrix product with one row. Only one thread at a time
+// may call run().
 class ThreadTeam {
  public:
   // threads: number of threads, including the caller of run(). If the system refuses to start so
@@ -32,11 +32,11 @@ class ThreadTeam {
   void run(const std::function<void(int)>& part);
 
  private:
-  void work(int index);
-  void call(int index);
+  void work(int index);  // what worker thread `index` runs until the destructor
+  void call(int index);  // calls (*part_)(index), and stores an exception in error_
 
-  const std::function<void(int)>* part_ = nullptr;
-  std::atomic<uint32_t> task_ = 0;            // number of tasks so far
+  const std::function<void(int)>* part_ = nullptr;  // of the running task
+  std::atomic<uint32_t> task_ = 0;                  // number of tasks so far
   alignas(64) std::atomic<int> running_ = 0;  // number of workers that have not ended the task
   bool stopped_ = false;
   std::mutex mutex_;  // guards error_

@@ -1,4 +1,5 @@
-// Resolves the [adapter] section of a run's configuration.
+// Resolves the [adapter] section of a run.toml to the adapter that the run trains: LoRA, or a
+// prefix. resolve_job() in job.h calls this.
 #pragma once
 
 #include <optional>
@@ -10,10 +11,12 @@
 
 namespace colossal {
 
-// Resolves [adapter] for `model`, which has no adapter yet. Returns nullopt if kind = "none".
-// given_keys: the keys that the user has set. Throws ConfigError if the keys contradict each other,
-// if the model has no weights, if a target names no linear layer, or if the folder of resume_from
-// cannot be read or contradicts one of given_keys.
+// Returns the adapter that `config` describes for `model`, or nullopt if config.kind is "none". The
+// caller adds the adapter to the model with models::set_adapter(). given_keys: full names of the
+// keys that the user has set, such as "adapter.rank". Throws ConfigError if keys contradict each
+// other or do not apply to this kind of adapter, if the model has no weights, if a target names no
+// linear layer, or if the folder config.resume_from cannot be read or contradicts one of
+// given_keys.
 std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                                     const models::ModelSpecification& model,
                                                     const std::set<std::string>& given_keys);

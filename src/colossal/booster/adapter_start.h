@@ -1,6 +1,6 @@
-// Initial values of LoRA adapters that are derived from the model's weights: PiSSA (F. Meng et al.
+// Computes the initial values of LoRA adapters from the model's weights by PiSSA (F. Meng et al.
 // 2024, "PiSSA: Principal Singular Values and Singular Vectors Adaptation of Large Language
-// Models").
+// Models"). Used by runs with adapter.initial = "pissa".
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,28 +15,32 @@
 
 namespace colossal {
 
-// Holds the initial A [r, in] and B [out, r] of each adapted module of a model's files; r: the
-// adapter's rank. They are made of the largest singular values of the module's weight W, and their
-// singular vectors: scale * B A is the best approximation of W among matrices of the adapter's
-// rank. The frozen weight becomes W - scale * B A.
+// Holds the initial low-rank matrices A [r, in] and B [out, r] of each adapted linear module, where
+// r is the adapter's rank and W [out, in] is the module's weight. A and B consist of the r largest
+// singular values of W and their singular vectors. Thus scale * B A is the best approximation of W
+// among matrices of rank r; scale: LoraSettings::scale(), by which the layer multiplies B A. The
+// frozen weight becomes W - scale * B A. Modules are those of the model's files, in which one
+// module may hold several adapted products, such as queries, keys and values.
 class AdapterStart {
  public:
-  // Computes A and B, of dtype `type`, from the weights in the model's folder. Collective: each
-  // rank decomposes some of the modules and broadcasts the results. Throws ConfigError if an
-  // adapter's rank exceeds the number of singular values. `specification` must outlive this.
+  // Computes A and B, of dtype `type`, from the weights in the model's folder. Each rank decomposes
+  // some of the modules and broadcasts their A and B to all ranks. Collective over all ranks.
+  // Throws ConfigError if an adapter's rank exceeds the number of singular values. `specification`
+  // must have an adapter, and must outlive the result.
   static AdapterStart of_weights(const models::ModelSpecification& specification,
                                  at::ScalarType type, const ParallelContext& context);
-  // Reads the initial A and B from a checkpoint of the run. The checkpoint stores the trained A and
-  // the initial A in one tensor of twice the rank, and likewise the trained B and minus the initial
-  // B. Throws ConfigError if a tensor is missing or has another shape.
+  // Reads the initial A and B from a checkpoint of the run, when the run resumes. The checkpoint
+  // stores the trained and the initial A of a module in one tensor [2 r, in], and the trained B and
+  // minus the initial B in one tensor [out, 2 r]. Throws ConfigError if a tensor is missing or has
+  // another shape. `specification` must have an adapter, and must outlive the result.
   static AdapterStart of_checkpoint(const models::ModelSpecification& specification,
                                     const std::filesystem::path& checkpoint);
 
-  // Returns a change for checkpoint::read_weights(): it replaces each adapted weight W by
-  // W - scale * B A. This object must outlive the result.
+  // Returns the argument `changed` of checkpoint::read_weights() that replaces each adapted weight
+  // W by W - scale * B A while it is read. This object must outlive the result.
   checkpoint::ChangedWeights weight_residual() const;
-  // Stores the initial A and B in the adapters' parameters, and in the parameters that only keep
-  // them for checkpoints.
+  // Stores the initial A and B in the trained parameters of the adapters. Also stores A and minus B
+  // in the frozen parameters that keep the initial values for checkpoints.
   void load(memory::ChunkEngine& chunks) const;
 
  private:
@@ -45,12 +49,11 @@ class AdapterStart {
   struct Pair {
     at::Tensor down, up;  // A, B
   };
-  // Returns the adapted product whose weight this is; null if there is none.
+  // Returns the adapted product that has `weight`; null if `weight` is not adapted.
   const adapters::Product* product_of(const nn::Parameter& weight) const;
-  // Returns the rows of `up` that belong to `product`. A module of the files may hold the weights
-  // of several products below each other.
+  // Returns the rows of `up`, the B of a whole module, that belong to `product`.
   at::Tensor rows_of(const adapters::Product& product, const at::Tensor& up) const;
-  // Returns W - scale * B A on this rank, in fp64. here: this rank's shard of W.
+  // Returns this rank's shard of W - scale * B A, in fp64. here: this rank's shard of W.
   at::Tensor residual_of(const nn::Parameter& weight, const at::Tensor& here) const;
 
   const models::ModelSpecification* specification_;

@@ -1,6 +1,6 @@
-// Compares the settings that must be the same on all ranks of a job. Without the comparison, ranks
-// with different settings would each train with their own without a warning, or fail with an error
-// about sizes that does not name the cause.
+// Compares, when a job starts, the settings and input files that must be the same on all ranks.
+// Without the comparison, ranks with different settings would train with different settings
+// without a warning, or would fail with an error about tensor sizes that does not name the setting.
 #pragma once
 
 #include <string>
@@ -10,15 +10,19 @@
 
 namespace colossal {
 
-// Returns the settings that comm::connect() compares: the build id; every key of run.toml with its
-// resolved value, except keys that may differ between ranks (KeyOptions::per_rank: paths,
-// properties of the host, output of rank 0); the fields of the model's config.json; the number and
-// total size of the weight files; and a hash of the rows in experts.observed.
+// Returns the settings of this rank that comm::connect() compares with those of the other ranks:
+//   - the build id;
+//   - every key of run.toml with its resolved value, except keys that may differ between ranks
+//     (KeyOptions::per_rank: paths, properties of the host, output of rank 0);
+//   - the fields of the model's config.json;
+//   - the number and total size of the weight files;
+//   - a hash of the numbers in the file experts.observed, if there is one.
 comm::Settings common_settings(const Job& job);
 
-// Compares `here` on all ranks. here: names and values of what this rank found in its files, for
-// example the fingerprint of a corpus. If ranks differ, throws the same ConfigError on all ranks.
-// The message names the first rank that differs from rank 0, and both values. Collective.
+// Compares the values of `here` on all ranks; used for what ranks find in their files. here: names
+// and values, for example the name and the fingerprint of a corpus. If ranks differ, throws a
+// ConfigError with the same message on all ranks: it names the first rank that differs from rank 0,
+// the first setting that differs, and both values. Collective over all_ranks.
 void require_agreement(const comm::Settings& here, const comm::Group& all_ranks);
 
 }  // namespace colossal

@@ -1,5 +1,5 @@
-// Selects the part of a micro-batch that this rank computes, and makes the StepContext that the
-// layers receive with it.
+// Selects the part of a micro-batch that this rank computes, and makes the StepContext of the
+// forward pass. PipelineExecutor calls these functions before it runs a stage.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,23 @@
 
 namespace colossal {
 
-// Returns the number of positions of each sequence; 1 if the inputs have no dimension of positions.
+// Returns the number of positions of each sequence of a batch: batch.inputs.size(1), or 1 if
+// batch.inputs has a single dimension.
 int64_t sequence_of(const data::Batch& batch);
 
-// Returns this rank's part of a batch, on the context's device: all samples, and of each sequence
-// the positions that this rank of sp computes.
+// Returns this rank's part of a micro-batch, copied to the context's device: every sample, with the
+// positions of its sequence that this rank of sp computes. Shards `inputs`, `labels`, and the
+// fields that have a sequence_dim. `documents` and `positions` are left out: context_of() puts them
+// into the StepContext.
 data::Batch local_batch(const data::Batch& batch, const ParallelContext& context);
 
-// Name of the batch field whose values become StepContext::states.
+// Key in Batch::fields of the tensor that becomes StepContext::states.
 inline constexpr const char* kStatesField = "states";
 
-// Makes the StepContext of a batch. batch: the whole batch, not the result of local_batch().
-// steps_done, seed: key of the batch's random numbers.
+// Makes the StepContext for a forward pass over local_batch(batch, context). batch: the whole
+// micro-batch, not the result of local_batch(). steps_done: number of updates so far. The layers'
+// random numbers depend on seed, steps_done, and the samples' ids. training: whether dropout is
+// active.
 nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
                            int64_t steps_done, uint64_t seed, bool training);
 

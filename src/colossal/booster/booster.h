@@ -1,7 +1,8 @@
-// Prepares any model for training at a layout. This is the entry point of the library:
+// Prepares a model for parallel training in a program of your own: Booster::boost() returns an
+// Engine, whose step() trains. This is the entry point of the library:
 //
 //   auto world = comm::single_world();  // one rank; for worlds of several ranks see comm/world.h
-//   ParallelContext context(*world, Strategy{});
+//   ParallelContext context(*world, Strategy{});  // Strategy: the sizes of dp, pp, sp, tp, ...
 //   auto engine = Booster(context).boost(module, loss, {.optimizer = ..., .global_batch = 32});
 //   StepResult result = engine->step({batch});
 #pragma once
@@ -13,30 +14,35 @@
 
 namespace colossal {
 
+// Makes engines that train models at the layout of a ParallelContext. All ranks must call the same
+// overload of boost() with the same arguments.
 class Booster {
  public:
   // `context` must outlive this and all engines.
   explicit Booster(const ParallelContext& context) : context_(context) {}
 
-  // For a model built from colossal::nn, with these parameters. Initialises the weights from
-  // config.seed.
+  // Makes an engine for a model built from the layers of colossal::nn: `parameters` are those of
+  // the nn::Builder, and `loss` runs the model on a micro-batch. The layers must have been built
+  // for this context's layout. Initialises the weights from config.seed. The model must be a single
+  // stage; with a pipeline, construct Engine from a StagedModel.
   std::unique_ptr<Engine> boost(const nn::ParameterList& parameters, LossFunction loss,
                                 EngineConfig config) const;
 
-  // For a user's own torch module. Supports data parallelism, ZeRO, precision, optimizers and
-  // checkpoints. The engine stores the module's parameters and updates them; `loss` runs the
-  // module. The weights of rank 0 are used on all ranks. The module's dropout draws LibTorch's
-  // random numbers, so with dropout the results depend on the layout; a warning is logged once. The
-  // module's buffers are not synchronised: each rank keeps its own. Throws ConfigError for axes
-  // other than dp.
+  // Makes an engine for a user's own torch module. Supports data parallelism, ZeRO, precision,
+  // optimizers and checkpoints. The engine stores the module's parameters and updates them; `loss`
+  // runs the module on a micro-batch. The module must outlive the engine. The weights of rank 0 are
+  // broadcast to all ranks. The module's dropout draws LibTorch's random numbers, so with dropout
+  // the results depend on the layout; a warning is then logged once. The module's buffers are not
+  // synchronised: each rank keeps its own. Throws ConfigError for axes other than dp.
   std::unique_ptr<Engine> boost(torch::nn::Module& module, LossFunction loss,
                                 EngineConfig config) const;
 
-  // For a chain of the user's own modules. Supports data parallelism and the stages of a pipeline.
-  // Each stage has some consecutive modules of the chain (parts_of_stages()). Parameters are named
-  // as in torch::nn::Sequential, however the chain is cut: "2.up.weight" in the third module. The
-  // weights of the first replica are used in all replicas. Throws ConfigError for other axes, or if
-  // modules of two stages share a parameter.
+  // Makes an engine for a chain of the user's own modules. Supports data parallelism and pipeline
+  // parallelism, with ZeRO, precision, optimizers and checkpoints as above. Each stage has some
+  // consecutive modules of the chain (parts_of_stages()). Parameters are named as in
+  // torch::nn::Sequential, however the chain is cut: "2.up.weight" in the third module. The weights
+  // of the first replica are broadcast to all replicas. Throws ConfigError for axes other than dp
+  // and pp, or if modules of two stages share a parameter.
   std::unique_ptr<Engine> boost(const std::vector<ModulePart>& parts, EngineConfig config) const;
 
  private:

@@ -1,6 +1,6 @@
-// The control all-reduce: the one message in which all ranks agree on a step. After the gradients
-// are complete and before the update, all ranks sum their numbers, and each rank decides from the
-// same sums.
+// The control all-reduce, by which all ranks agree on a step. After the gradients are complete and
+// before the update, one all-reduce sums the losses, counts, norms and flags of all ranks. Each
+// rank then decides from the same sums whether and how to update. Engine uses this.
 #pragma once
 
 #include <string>
@@ -10,37 +10,43 @@
 
 namespace colossal {
 
-// Sums over a step that concern routers, besides the rows of each expert.
+// Indices of the last entries of ControlMessage::routers: sums over the routers of all
+// mixture-of-experts layers and over the micro-batches of a step.
 enum RouterSum : size_t {
-  kDropped,     // choices dropped because the expert was at its capacity
-  kCopies,      // copied experts; each rank counts those of its layers
-  kRouterTerm,  // LossSum::router_term
+  kDropped,     // assignments of tokens to experts that were dropped for lack of capacity
+  kCopies,      // copies of experts that were made (Strategy::expert_copies)
+  kRouterTerm,  // sum of LossSum::router_term
   kRouterSums   // number of the entries above
 };
 
-// The numbers of one rank in a step, or their sums over ranks.
+// Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A vector with a
+// shape such as [metrics, 2] has the elements of this array in row-major order.
 struct ControlMessage {
-  // Loss, labels and tokens are counted by every rank that has them: the ranks of tp have the same
-  // labels, and the ranks of a replica the same inputs. Engine divides the sums accordingly.
-  double loss_sum = 0;
-  double token_count = 0;     // labels that are not ignored
-  double input_count = 0;     // input tokens, without padding
-  double squared_norm = 0;    // of the gradients; each element counts once
-  double non_finite = 0;      // ranks with a loss or gradient that is not finite
-  double stop_requested = 0;  // ranks that received a request to stop
-  std::vector<double> used;   // number of ranks with a gradient for each of Engine's parameters
-  // The sum of each metric and the count of its values: [metrics, 2], in the order of
-  // EngineConfig::metrics.
+  // Several ranks count the same values in the first three fields. The ranks of tp compute the same
+  // loss of the same labels, and all ranks of a replica have the same inputs. Engine divides the
+  // sums over all ranks by the number of these ranks.
+  double loss_sum = 0;        // sum of the losses of all labels that are not ignored
+  double token_count = 0;     // number of labels that are not ignored
+  double input_count = 0;     // number of input tokens, without padding
+  double squared_norm = 0;    // squared norm of the gradients; each element is counted by one rank
+  double non_finite = 0;      // number of ranks with a loss or gradient that is not finite
+  double stop_requested = 0;  // number of ranks that received a request to stop
+  // For each parameter of the engine, in the order of ChunkEngine::parameters(): the number of
+  // ranks that have a gradient for the parameter.
+  std::vector<double> used;
+  // [metrics, 2], in the order of EngineConfig::metrics: the sum of a metric's values, and their
+  // number.
   std::vector<double> metrics;
-  // [metrics for which is_maximum() is true, ranks of the group]. A rank sets only its own entries,
-  // to its maxima; the others are 0.
+  // [maximum metrics, ranks of the group], for the metrics for which is_maximum() is true. A rank
+  // writes its maxima into its own column and leaves 0 in the others, so that the sum over ranks
+  // has the maxima of all ranks.
   std::vector<double> maxima;
-  // Only for a model with experts: the rows sent to each expert, [blocks, experts], followed by one
-  // entry for each RouterSum.
+  // Only for a model with experts, else empty: the number of rows (routed tokens) sent to each
+  // expert, [blocks, experts], followed by the kRouterSums entries of RouterSum.
   std::vector<double> routers;
 };
 
-// Return the entry of ControlMessage::routers for `sum`. Only for a model with experts.
+// Returns the entry of message.routers for `sum`. The model must have experts.
 inline double& router_sum(ControlMessage& message, RouterSum sum) {
   return message.routers[message.routers.size() - kRouterSums + sum];
 }
@@ -48,12 +54,14 @@ inline double router_sum(const ControlMessage& message, RouterSum sum) {
   return message.routers[message.routers.size() - kRouterSums + sum];
 }
 
-// Whether a metric is reported as the maximum of its values in a step instead of their mean: true
-// if its name ends in "/max". The values of such a metric must not be negative.
+// Returns whether the metric named `metric` is reported as the maximum of its values in a step,
+// instead of as their mean: whether the name ends in "/max". Values of such a metric must not be
+// negative.
 bool is_maximum(const std::string& metric);
 
-// Returns the sums over the ranks of `group`. Collective. Law: one all-reduce of 8 * (6 +
-// used.size() + metrics.size() + maxima.size() + routers.size()) bytes, counted as Reason::control.
+// Returns the element-wise sum of the messages of all ranks of `group`. The vectors must have the
+// same sizes on all ranks. Collective. Law: one all-reduce of 8 * (6 + used.size() + metrics.size()
+// + maxima.size() + routers.size()) bytes, counted as Reason::control.
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

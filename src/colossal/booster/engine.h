@@ -1,4 +1,6 @@
-// Trains a model at a layout. step() is one optimizer update over the global batch.
+// Engine trains and evaluates a model whose parameters and micro-batches are divided among the
+// ranks of a ParallelContext. step() is one optimizer update over the global batch. Engines are
+// made by Booster, and by the training loop in trainer.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,81 +32,90 @@ struct EngineConfig {
   optim::ScheduleConfig schedule;
   int64_t total_steps = 1;     // length of the learning-rate schedule
   int64_t global_batch = 1;    // sequences per step, over all replicas
-  double gradient_clip = 1.0;  // maximal global gradient norm; 0: no clipping
+  double gradient_clip = 1.0;  // gradients are scaled down to this global norm; 0: no clipping
   uint64_t seed = 0;           // for initial weights and dropout
   Precision precision;
-  // false for a user's own torch module: see memory::ChunkOptions
-  bool uses_parameter_handles = true;
-  bool reduce_once_per_step = false;  // for ZeRO stages 2 and 3: see memory::ChunkOptions
-  // See memory::ChunkOptions.
+  // The next four fields are those of memory::ChunkOptions, which explains them.
+  bool uses_parameter_handles = true;  // false for a user's own torch module
+  bool reduce_once_per_step = false;   // only for ZeRO stages 2 and 3
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
-  memory::Recompute recompute;
-  memory::Tiers tiers;
-  // If weights are sharded or offloaded: the order in which a micro-batch uses them, by stage, from
-  // record_order(). If empty, the first micro-batch of each stage gathers all weights and records
-  // the order.
+  memory::Recompute recompute;  // which activations are recomputed
+  memory::Tiers tiers;          // what is offloaded to host memory and NVMe
+  // For weights that are sharded (ZeRO stage 3) or offloaded: the order in which the passes of a
+  // micro-batch use the weights, for each stage, from record_order(). Empty: the first micro-batch
+  // of each stage gathers all weights and records the order.
   memory::OrderOfStages order;
-  // Names of the metrics that the loss returns (LossSum::metrics). See also is_maximum().
+  // Names of the metrics that the loss may return (LossSum::metrics). A name that is_maximum() is
+  // reported as a maximum, all others as means.
   std::vector<std::string> metrics;
   // Costs of the pipeline's stages, for schedules that depend on costs. Empty: all stages cost the
   // same.
   parallel::pipeline::Costs stage_costs;
-  // Only for a model with experts: the number of all its blocks, and the number of experts of each
-  // block that has experts. If `experts` is 0, router statistics are not collected.
+  // The next four fields are for mixture-of-experts models. expert_layers: number of all blocks of
+  // the model, also of blocks without experts. experts: number of routed experts of a block that
+  // has experts; 0: router statistics are not collected.
   int64_t expert_layers = 0;
   int64_t experts = 0;
-  bool routers_drop = false;  // true: experts have a capacity; reports the part of dropped choices
-  // How much a step changes the correction bias of each expert. The bias rises for experts that had
-  // fewer rows than the mean of their layer, and falls for experts that had more (L. Wang et al.
-  // 2024, "Auxiliary-Loss-Free Load Balancing"). 0: biases do not change.
+  // Whether experts have a capacity. If true, the metric "router_dropped" reports the fraction of
+  // the assignments of tokens to experts that were dropped.
+  bool routers_drop = false;
+  // Amount by which a step changes the correction bias of each expert. The bias rises for experts
+  // that had fewer rows than the mean of their layer, and falls for experts that had more (L. Wang
+  // et al. 2024, "Auxiliary-Loss-Free Load Balancing"). 0: biases do not change.
   double router_bias_rate = 0;
 };
 
 struct StepResult {
-  int64_t step = 0;             // number of updates so far, including this one
-  double loss = 0;              // mean over the global batch, before the update
-  double grad_norm = 0;         // of the gradient of that mean, before clipping
-  double learning_rate = 0;     // of this update
+  int64_t step = 0;             // number of updates so far, including this step
+  double loss = 0;              // mean over the labels of the global batch, before the update
+  double grad_norm = 0;         // norm of the gradient of `loss`, before clipping
+  double learning_rate = 0;     // learning rate of this update
   int64_t tokens = 0;           // input tokens of the global batch, without padding
-  bool skipped = false;         // all labels were ignored, so nothing was updated
-  bool stop_requested = false;  // on any rank
-  // Means over the step, or maxima: see is_maximum(). A metric without values is absent.
+  bool skipped = false;         // true: all labels were ignored, so no weight was updated
+  bool stop_requested = false;  // whether any rank received a request to stop
+  // Metrics of the loss and of the routers by name: means over the step, or maxima if is_maximum().
+  // A metric without values is absent.
   std::map<std::string, double> metrics = {};
-  RowsOfExperts expert_rows = {};  // only for a model with experts
+  // Rows (routed tokens) of each expert in this step; empty for a model without experts.
+  RowsOfExperts expert_rows = {};
 };
 
 // Thrown on all ranks if a loss or gradient is not finite on any rank. No rank has updated: weights
-// and optimizer state are those before the step. what: names the loss or the gradient.
+// and optimizer state are those before the step.
 class NonFiniteError : public Error {
  public:
+  // what: "the loss", or "the gradient of " and the name of a parameter.
   NonFiniteError(int64_t step, const std::string& what);
-  int64_t step;
+  int64_t step;  // number of the failed step, from 1
 };
 
 class Engine {
  public:
-  // For a model that is a single stage. `context` must outlive the engine.
+  // Makes an engine for a model that is a single stage. `context` must outlive the engine.
   Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,
          const EngineConfig& config);
-  // For a model in as many stages as the context's strategy has. parameters: those of all stages,
-  // also of stages on other ranks.
+  // Makes an engine for a model with as many stages as the context's strategy has. parameters: the
+  // parameters of all stages, also of stages on other ranks. `context` must outlive the engine.
   Engine(nn::ParameterList parameters, StagedModel model, const ParallelContext& context,
          const EngineConfig& config);
 
+  // Callbacks of update(), both called on every rank.
   struct UpdateRequest {
-    // Called by update() before ranks agree. Returns whether this rank received a request to stop.
-    // StepResult::stop_requested is then true on all ranks.
+    // Returns whether this rank received a request to stop. Called once, before the control
+    // all-reduce. If any rank returns true, StepResult::stop_requested is true on all ranks.
     std::function<bool()> stop_requested = [] { return false; };
-    // Called once all ranks have agreed to update, before any weight changes. Not called if the
-    // step is skipped.
+    // Called after the control all-reduce, before any weight changes. Not called if the step is
+    // skipped or fails.
     std::function<void()> before_update = [] {};
   };
-  // step() is forward_backward() followed by update(). micro_batches: this replica's micro-batches
-  // of the global batch, in order; at least one, and the same number in all replicas. Micro-batches
-  // may differ in their numbers of sequences and in the lengths of these. Collective over all
-  // ranks. update() throws NonFiniteError. All three throw IoError, with the step's number, if a
-  // memory tier fails.
+  // forward_backward() computes and reduces the gradients of the next step; update() then clips
+  // them and updates the weights; step() does both. Collective over all ranks.
+  // micro_batches: this replica's micro-batches of the global batch, in order; at least one, and
+  // the same number in all replicas. Each is whole, not the result of local_batch(). Micro-batches
+  // may differ in their number of sequences and in the length of their sequences.
+  // update() and step() throw NonFiniteError. All three throw IoError if a memory tier fails, and
+  // CommError if a rank is lost; these messages begin with the step's number.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
@@ -112,36 +123,39 @@ class Engine {
     return step(micro_batches, UpdateRequest());
   }
 
-  // Sums over the micro-batches of all replicas.
+  // Results of evaluate(), over the micro-batches of all replicas.
   struct Evaluation {
-    double loss_sum = 0;
-    double count = 0;                            // labels that are not ignored
-    bool stop_requested = false;                 // on any rank
-    std::map<std::string, double> metrics = {};  // as in StepResult
+    double loss_sum = 0;                         // sum over the labels that are not ignored
+    double count = 0;                            // number of labels that are not ignored
+    bool stop_requested = false;                 // whether any rank received a request to stop
+    std::map<std::string, double> metrics = {};  // as in StepResult, without those of the routers
     double mean() const { return count > 0 ? loss_sum / count : 0; }
   };
-  // Computes losses without gradients and without an update. micro_batches: this replica's, the
-  // same number in all replicas; they may have no sequences. stop_requested: as in UpdateRequest.
-  // stages: a model with another head on the same weights; null: the trained model. Collective over
-  // all ranks.
+  // Computes losses without gradients and without an update. micro_batches: this replica's
+  // micro-batches, the same number in all replicas; a micro-batch may have no sequences.
+  // stop_requested: as in UpdateRequest. stages: a model with another head on the same weights;
+  // null: the trained model. Collective over all ranks.
   Evaluation evaluate(
       const std::vector<data::Batch>& micro_batches,
       const std::function<bool()>& stop_requested = [] { return false; },
       const StagedModel* stages = nullptr);
 
-  // From now on, training steps append the times of each action to `times`; null ends the
-  // recording.
+  // Makes training steps append a TimedAction to `times` for each computation, and for each wait
+  // for a message, of this rank. null ends the recording. `times` must live until then.
   void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
-  // From now on, `call` is called after each action of a training step.
+  // Makes training steps call `call` after each action of the pipeline schedule on this rank.
   void after_each_action(PipelineExecutor::AfterAction call) {
     executor_.after_each_action(std::move(call));
   }
-  // Returns the schedule of a training step with `num_micro_batches`.
+  // Returns the pipeline schedule of a training step with `num_micro_batches` micro-batches. Valid
+  // as long as the engine.
   const parallel::pipeline::Schedule& training_schedule(size_t num_micro_batches) {
     return executor_.training_schedule(num_micro_batches);
   }
 
-  int64_t steps_done() const { return steps_done_; }  // updates so far, also those resumed
+  // Number of updates so far; in a resumed run, with the updates before the checkpoint, which the
+  // caller sets by set_steps_done().
+  int64_t steps_done() const { return steps_done_; }
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
   memory::ChunkEngine& chunks() { return chunks_; }
   const memory::ChunkEngine& chunks() const { return chunks_; }
@@ -149,18 +163,23 @@ class Engine {
   const ParallelContext& context() const { return context_; }
 
  private:
-  // Runs `part` of the next step. If `part` throws IoError or CommError, adds the step's number to
-  // the message.
+  // Calls part(), a part of the next step, and returns its result. If it throws IoError or
+  // CommError, puts the step's number in front of the message.
   template <typename Part>
   auto in_step(const Part& part);
   StepResult run_update(const UpdateRequest& request);
-  double gradient_scale() const;  // factor of every loss in the backward pass
-  ControlMessage empty_message() const;
+  // Returns 1 / global_batch, the factor of every loss in the backward pass. update() corrects
+  // gradients for the number of labels, which is known only after the control all-reduce.
+  double gradient_scale() const;
+  ControlMessage empty_message() const;  // zeros, in vectors of the sizes that this model needs
   std::map<std::string, double> means_of_metrics(const ControlMessage& all) const;
   RowsOfExperts rows_of_experts(const ControlMessage& all) const;
   void add_router_metrics(const ControlMessage& all, std::map<std::string, double>& metrics) const;
-  // counts: ControlMessage::routers, summed over all ranks.
+  // Changes the correction biases by router_bias_rate. counts: ControlMessage::routers, summed over
+  // all ranks.
   void move_router_biases(const std::vector<double>& counts);
+  // Throws NonFiniteError with the same message on all ranks. control: this rank's numbers, not
+  // summed over ranks. Collective.
   void refuse_non_finite(const ControlMessage& control);
 
   const ParallelContext& context_;

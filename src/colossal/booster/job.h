@@ -1,5 +1,6 @@
-// A validated run, before anything is allocated. Settings that cannot work have been refused, and
-// settings left to the program are resolved, except those that need a dry run or all ranks.
+// A Job is the validated configuration of a training run, made from a run.toml by resolve_job()
+// before anything is allocated. Settings that cannot work have been refused. Settings left to the
+// program ("auto", or unset) are resolved, except those that need a dry run or all ranks.
 #pragma once
 
 #include <climits>
@@ -17,54 +18,61 @@
 namespace colossal {
 
 struct Job {
-  RunConfig config;
+  RunConfig config;  // as the user gave it; the fields below have the resolved values
   Strategy strategy;
   models::ModelSpecification model;
-  std::string tokenizer;  // "bytes", or the path of a tokenizer.json or its folder
-  int64_t sequence_length = 0;
-  int64_t share = 0;        // sequences of each replica in a step
-  int64_t micro_batch = 0;  // sequences in a forward pass of a replica
+  std::string tokenizer;        // "bytes", or the path of a tokenizer.json or its folder
+  int64_t sequence_length = 0;  // tokens
+  int64_t share = 0;            // sequences of each replica in a step
+  int64_t micro_batch = 0;      // sequences in a forward pass of a replica
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  // "auto" is resolved for this machine. train() replaces it on all ranks by the choice of rank 0,
-  // or of the checkpoint that the run resumes from.
+  // precision.* with "auto" resolved for this machine. If a key is "auto", train() replaces its
+  // value on all ranks by that of rank 0, or by that of the checkpoint from which the run resumes.
   Precision precision;
   memory::Recompute recompute;
   memory::Tiers tiers;
+  // Returns whether whole weights are on the device only around their uses, because they are
+  // sharded (ZeRO stage 3) or offloaded.
   bool weights_are_transient() const {
     return strategy.zero == 3 || !tiers.parameters.all_on_device();
   }
-  // True if memory.recompute = "auto": plan/fit_memory.h decides, and sets recompute_reason to a
-  // text with the decision, its saving and its cost.
+  // True if memory.recompute = "auto". plan::fit_memory() (plan/fit_memory.h) then sets
+  // `recompute`, and sets recompute_reason to a text for people with the choice, its saving and its
+  // cost.
   bool recompute_undecided = false;
   std::string recompute_reason;
-  // The kinds with memory.offload_* = "auto": plan/fit_memory.h decides, and sets tiers_reason.
+  // Kinds of tensors with memory.offload_* = "auto". plan::fit_memory() then sets their shares in
+  // `tiers`, and sets tiers_reason to a text for people.
   std::vector<memory::MemoryKind> undecided_tiers;
   std::string tiers_reason;
-  // Limits for a rank's tensors in bytes: for their peak on the device, for what is stored on the
-  // host, and for the sum of both. memory_budget is set if the device is a CPU and device_budget or
-  // host_budget was not given. 0: no limit.
+  // Limits in bytes for the tensors of a rank; 0: no limit. device_budget: peak on the device.
+  // host_budget: peak of what is stored on the host. memory_budget: peak of the sum of both; set if
+  // Machine::memory_bytes is known and the user did not give both other limits.
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
-  int threads = 1;                    // per rank
-  std::set<std::string> given_keys;   // the keys that the user set, for the report
-  std::vector<std::string> warnings;  // for people, such as settings that have no effect
+  int threads = 1;                    // threads per rank
+  std::set<std::string> given_keys;   // full names of the keys that the user has set
+  std::vector<std::string> warnings;  // lines to log at the start: settings that have no effect
 };
 
+// The ranks and hosts of a job.
 struct Machine {
-  int ranks = 1;                   // in the job
-  int local_ranks = 1;             // on this host
-  int cores = 1;                   // of this host
-  int max_threads = INT_MAX;       // limit for a rank, if train.threads is not set
-  int64_t memory_bytes = 0;        // memory of this host for the tensors of its ranks; 0: no limit
-  bool bf16_instructions = false;  // of the device that computes, CPU or GPU
+  int ranks = 1;                   // number of ranks in the job
+  int local_ranks = 1;             // number of ranks on this host
+  int cores = 1;                   // number of cores of this host
+  int max_threads = INT_MAX;       // most threads of a rank, if train.threads is not set
+  int64_t memory_bytes = 0;        // this host's memory for the processes of its ranks; 0: no limit
+  bool bf16_instructions = false;  // whether the device that computes, CPU or GPU, has them
 };
 
-// Makes a job from a configuration. given_keys: the keys that the user has set, if known. Throws
-// ConfigError if settings contradict each other; the message names them and the nearest settings
-// that work.
+// Makes a job from a configuration. given_keys: full names of the keys that the user has set, such
+// as "parallel.tp"; empty if unknown. Throws ConfigError if settings contradict each other, the
+// model or the machine. The message names them; if the layout is the cause, also the nearest
+// layouts that work.
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
 
-// Returns the configuration of the job's engine, without EngineConfig::order and ::metrics.
+// Returns the configuration of the job's engine. The caller sets EngineConfig::order and
+// EngineConfig::metrics.
 EngineConfig engine_config(const Job& job);
 // Returns how to construct the job's model for a dry run.
 ModelSource source_of(const Job& job);

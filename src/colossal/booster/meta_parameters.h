@@ -1,4 +1,5 @@
-// Parameters without memory, for dry runs.
+// Gives the parameters of a model tensors on device meta, which have no memory, for dry runs that
+// only need dtypes and shapes.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -7,8 +8,8 @@
 
 namespace colossal {
 
-// Gives each parameter a meta tensor of its stored shape, in the type in which it is stored if the
-// model computes in `compute`.
+// Sets Parameter::tensor of each parameter to a meta tensor of its stored_shape(), in the dtype
+// stored_type(compute). compute: dtype in which the model computes.
 void make_meta_tensors(const nn::ParameterList& parameters, at::ScalarType compute);
 
 }  // namespace colossal

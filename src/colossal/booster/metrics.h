@@ -1,4 +1,5 @@
-// Writes the metrics of each step to metrics.jsonl, one line per step, and as TensorBoard events.
+// Writes the metrics of each step of a run to metrics.jsonl, one JSON object per line, and as
+// TensorBoard events. RunMonitor uses this; report/metrics_log.h reads the file.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +15,19 @@ namespace colossal {
 
 class MetricsLog {
  public:
-  // Creates `directory` if it is missing. If it has a metrics.jsonl of an earlier run, appends to
-  // it; an unfinished last line is removed first. tensorboard: also writes TensorBoard events. If
-  // `directory` is empty, nothing is written. Throws IoError.
+  // Creates `directory` if it is missing, and opens its metrics.jsonl. If the file exists, its
+  // lines are kept, except an unfinished last line. tensorboard: whether to write TensorBoard
+  // events, too. An empty `directory`: write() does nothing. Throws IoError.
   MetricsLog(const std::filesystem::path& directory, bool tensorboard);
   ~MetricsLog();
 
-  // Writes the metrics of a step. The line is handed to the operating system before this returns.
-  // If that fails, for example because the disk is full, the line is lost; a warning is logged for
-  // the first lost line only, and the run goes on.
+  // Writes the metrics of a step; the line is handed to the operating system before this returns.
+  // If writing fails, for example because the disk is full, the line is lost, and a warning is
+  // logged for the first lost line only. write() then throws nothing, so that the run continues.
   void write(const report::StepMetrics& metrics);
 
  private:
-  bool complained_ = false;
+  bool complained_ = false;  // whether the warning was logged
   std::optional<report::OutputFile> file_;
   std::unique_ptr<report::TensorBoardWriter> events_;
 };

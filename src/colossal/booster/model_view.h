@@ -1,5 +1,6 @@
-// A second instance of the layers of a model in training, over the same weights. Another thread can
-// run it forward while a training pass runs.
+// ModelView: a second instance of the layers of a model in training, which shares the model's
+// weight tensors. Another thread can run forward passes of this instance while a training pass
+// runs: online alignment samples texts this way (tune/online_task.h).
 #pragma once
 
 #include <memory>
@@ -14,11 +15,11 @@ namespace colossal {
 
 class ModelView {
  public:
-  // job: that of the model in training. weights: its weights; they must stay on the device at all
-  // times (not ZeRO stage 3, not offloaded). They must not change while this exists, because
-  // layers may cache values derived from them. groups: a context with the run's strategy whose
-  // groups nothing else uses, because two threads must not use the same group. `groups` and
-  // `weights` must outlive this.
+  // Constructs the layers of job.model. job: the job of the model in training. weights: the weights
+  // of that model. They must stay on the device at all times: no ZeRO stage 3, no offloading. They
+  // must not change while this exists, because layers may cache values derived from weights.
+  // groups: a context with the run's strategy whose groups nothing else uses, because two threads
+  // must not use the same group. `groups` and `weights` must outlive this.
   ModelView(const Job& job, const ParallelContext& groups, const memory::ChunkEngine& weights);
   ~ModelView();
 

@@ -1,5 +1,5 @@
-// Finds layouts that work, near a layout that does not. Each candidate is tried by validating the
-// whole job with it.
+// Finds layouts that work and are similar to a layout that does not work, for the error message of
+// resolve_job(). Each candidate is tried by validating the whole job with it.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,14 @@
 
 namespace colossal {
 
-// Returns the strategy of `config` on `ranks` ranks. Throws LayoutError or another ConfigError if
-// the settings do not work.
+// A function that returns the strategy of `config` on `ranks` ranks, and throws LayoutError or
+// another ConfigError if the settings do not work.
 using Validate = std::function<Strategy(const RunConfig& config, int ranks)>;
 
-// Returns up to two changes of `asked` and `ranks` that work, as text: "parallel.tp = 3 (dp = 2),
-// or --ranks=8". Each changes as few settings as possible, at most three. Changes that keep the
-// number of ranks come first, and of these the smallest. Returns "" if no such change works.
+// Returns up to two alternatives to `asked` on `ranks` ranks that work, as text: "parallel.tp = 3
+// (dp = 2), or --ranks=8". An alternative changes one setting; if no change of one setting works,
+// two; if no change of two works, three. Alternatives that keep the number of ranks come first;
+// then those whose values differ least. Returns "" if no alternative works.
 std::string nearest_layouts(const RunConfig& asked, int ranks, const Validate& validate);
 
 }  // namespace colossal

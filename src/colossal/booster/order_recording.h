@@ -1,17 +1,20 @@
-// Records, before a job starts, the order in which its micro-batches use the weights.
+// Finds the order in which the forward and backward passes of a job use its weights, by a dry run.
+// ChunkEngine needs the order to gather sharded weights and fetch offloaded weights ahead of their
+// uses.
 #pragma once
 
 #include "colossal/booster/job.h"
 
 namespace colossal {
 
-// Runs micro-batches of rank `rank` as a dry run on meta tensors, and returns the order for each of
-// the rank's stages. Ranks with the same stages get the same result. loss: result of
-// TrainingTask::loss_to_record(), which says what an empty function means. Not collective.
+// Runs a training step of rank `rank` on meta tensors, and returns the order of uses for each of
+// the rank's stages. Ranks with the same stages get the same result. loss: a loss that uses the
+// head's weights in the order of the task's loss (TrainingTask::loss_to_record()). Empty: the
+// cross-entropy, followed, for a model with a value head, by that head. Not collective.
 memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss = {});
 
-// Returns engine_config(job), with EngineConfig::order set if the job's weights are sharded or
-// offloaded. rank, loss: as in record_order().
+// Returns engine_config(job). If the job's weights are sharded (ZeRO stage 3) or offloaded, also
+// sets EngineConfig::order to the result of record_order() for these arguments.
 EngineConfig ordered_engine_config(const Job& job, int rank, HeadLoss loss = {});
 
 }  // namespace colossal

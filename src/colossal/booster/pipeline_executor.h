@@ -1,8 +1,7 @@
-// Runs a pipeline schedule on one rank: the forward and backward passes of its stages over the
-// micro-batches of a step, and the messages between stages, which overlap with computation.
-//
-// A single rank with a single stage is a pipeline too: its schedule is a forward and a backward
-// pass for each micro-batch.
+// Runs a pipeline schedule on one rank: the forward and backward passes of the rank's stages over
+// the micro-batches of a step, and the messages to and from the stages of other ranks. Messages are
+// sent and received while the rank computes. Engine and FrozenModel use this for every model: a
+// model without pipeline parallelism is a pipeline of one stage.
 #pragma once
 
 #include <cstdint>
@@ -26,47 +25,51 @@ namespace colossal {
 
 class PipelineExecutor {
  public:
+  // The fields correspond to those of EngineConfig.
   struct Options {
-    // As EngineConfig::uses_parameter_handles. false: weights are fetched when operators receive
-    // them.
+    // Whether the model reads weights through parameter handles. false, for a user's own torch
+    // module: a sharded or offloaded weight is fetched when an operator receives it.
     bool uses_handles = true;
-    parallel::pipeline::Costs stage_costs;  // as EngineConfig::stage_costs
-    std::vector<std::string> metrics;       // as EngineConfig::metrics
+    parallel::pipeline::Costs stage_costs;
+    std::vector<std::string> metrics;
   };
-  // All arguments except `options` must outlive this.
+  // chunks: the weights of the model. activations: decides which saved activations are kept,
+  // offloaded or recomputed. All arguments except `options` must outlive this.
   PipelineExecutor(const ParallelContext& context, const StagedModel& model,
                    memory::ChunkEngine& chunks, memory::Activations& activations,
                    const Options& options);
 
-  // Key of the random numbers of a step (see StepContext).
+  // The numbers that select the random numbers of a step: StepContext::step and StepContext::seed.
   struct Step {
     int64_t steps_done = 0;
     uint64_t seed = 0;
   };
-  // Runs the forward and backward passes of a step. Accumulates the gradients of upstream * (sum of
-  // the losses) in the chunks. On ranks of the last stage, adds losses, counts and metrics to
-  // `control`; on each rank, adds the counts of its routers. Requires at least one micro-batch, and
-  // the same number on all ranks.
+  // Runs the forward and backward passes of a step over the whole micro-batches of this rank's
+  // replica. Accumulates the gradients of upstream * (sum of the losses of all micro-batches) in
+  // the chunks. On ranks of the last stage, adds losses, counts and metrics to `control`; on every
+  // rank, adds the row counts of its routers. The number of micro-batches must be at least 1, and
+  // the same on all ranks. Collective.
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
-  // Runs forward passes of `model`, without gradients. model: the stages of the constructor, or
-  // others over the same weights, e.g. with another head. On ranks of the last stage, adds losses,
-  // counts and metrics to `control`. A micro-batch may have no sequences; the number of
-  // micro-batches must be the same on all ranks.
+  // Runs forward passes of `model`, without gradients. model: the model of the constructor, or
+  // other stages over the same weights, for example with another head. On ranks of the last stage,
+  // adds losses, counts and metrics to `control`. A micro-batch may have no sequences; the number
+  // of micro-batches must be the same on all ranks. Collective.
   void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
                 const Step& step, ControlMessage& control);
 
   using Schedule = parallel::pipeline::Schedule;
+  // Returns the schedule of train() for `num_micro_batches` micro-batches. Valid as long as this.
   const Schedule& training_schedule(size_t num_micro_batches);
-  // From now on, train() appends to `times` when each computation and each wait for a message began
-  // and ended; null ends the recording.
+  // Makes train() append a TimedAction to `times` for each computation and each wait for a message.
+  // null ends the recording.
   void record(std::vector<TimedAction>* times) { times_ = times; }
-  // From now on, train() calls `call` after each action of its schedule, messages included.
+  // Makes train() call `call` after each action of its schedule, sends and receives included.
   using AfterAction = std::function<void(const parallel::pipeline::Action&)>;
   void after_each_action(AfterAction call) { after_action_ = std::move(call); }
 
  private:
-  class Run;
+  class Run;  // one call of train() or evaluate()
 
   const Schedule& evaluation_schedule(size_t num_micro_batches);
 

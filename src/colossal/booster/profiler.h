@@ -1,4 +1,5 @@
-// Measures where the time of some steps is spent: by operator, by layer, and as a timeline.
+// Profiles some steps of a run (log.profile): records all calls of operators and layers, and writes
+// tables of the time by layer and by operator, and a timeline.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -10,14 +11,15 @@
 
 namespace colossal {
 
-// Number of a run's steps before a profile begins. They touch memory for the first time and do
-// other work that is done only once.
+// Number of steps of a process that are not profiled before the profile begins. These steps touch
+// memory for the first time and do other work that is done only once.
 inline constexpr int64_t kStepsBeforeProfile = 2;
 
-// Records operators on all threads of the process from construction to stop(). Only one instance at
-// a time. Writes into `directory`, which must exist:
-//   trace-rank-N.json   each rank's timeline, for ui.perfetto.dev or chrome://tracing
-//   profile.txt         tables of rank 0
+// Records calls of operators, of their gradients, and of layers on all threads of the process, from
+// construction to stop(). A process may have only one instance at a time. stop() writes into
+// `directory`, which must exist:
+//   trace-rank-N.json   timeline of rank N, for ui.perfetto.dev or chrome://tracing
+//   profile.txt         the tables, written by rank 0
 class Profiler {
  public:
   Profiler(std::filesystem::path directory, int rank);
@@ -25,11 +27,12 @@ class Profiler {
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 
-  // Ends the recording, writes the files, and returns the tables as text. steps: how many steps
-  // were recorded, for figures per step. Throws IoError.
+  // Ends the recording, writes the files, and returns this rank's tables as text. Call it at most
+  // once. steps: number of steps that were recorded, at least 1; the tables have times per step.
+  // Throws IoError.
   std::string stop(int64_t steps);
 
-  struct Recording;
+  struct Recording;  // the recorded calls; defined in profiler.cpp
 
  private:
   std::filesystem::path directory_;

@@ -1,6 +1,7 @@
-// Losses that balance experts (nn/router.h). Each stage of a pipeline passes the records of its
-// routers, with their graph, to the next stage. The last stage computes the loss from the records
-// of all layers, so the loss does not depend on the cut into stages.
+// Computes the losses that balance the experts of a mixture-of-experts model (nn::RouterLosses)
+// over a pipeline. Each stage passes the records of its routers, with their autograd graph, to the
+// next stage. The last stage computes the loss from the records of all layers, so the loss does not
+// depend on how the model is cut into stages. Used by stages_of() in staged_model.h.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,24 +17,26 @@
 
 namespace colossal {
 
-// Returns `before`, the records of the earlier stages, followed by those of this stage's routers:
-// [layers, 2 * sequences * experts + 1]. A row has RouterRecord::probabilities, ::chosen and
-// ::squared_log_sums of a layer with experts. Returns an undefined tensor if no layer so far has
-// experts; `before` may be undefined, too.
+// Returns the records of all routers of a micro-batch up to this stage, one row for each layer with
+// experts: [layers, 2 * sequences * experts + 1], in the router's dtype. A row consists of
+// RouterRecord::probabilities, ::chosen and ::squared_log_sums, flattened. before: the result for
+// the stage before; undefined in the first stage, or if no layer before has experts. records: the
+// records of this stage's routers. Returns an undefined tensor if no layer so far has experts.
 at::Tensor join_records(const at::Tensor& before, const nn::RouterRecords& records);
 
-// Returns this rank's term of the losses of a micro-batch, a scalar with a graph. records: result
-// of join_records() for all layers. labels: number of labels on this rank that are not ignored. The
-// sum of the terms over ranks is the loss times the number of such labels in the micro-batch of all
-// replicas. Engine divides it by the labels of the step, as it divides the main loss. Collective
-// over the ranks of the last stage, counted as Reason::expert. Laws: an all-reduce of 16 B over dp
-// and sp.
-// For the balance loss in addition: with RouterLosses::Over::sequence, all-reduces of [layers,
-// sequences, experts] in the router's dtype over sp and over tp; otherwise one all-reduce of
-// [layers, experts] over dp, sp and tp.
+// A function that returns this rank's term of the balancing losses of a micro-batch, a scalar with
+// an autograd graph. records: result of join_records() for all layers. labels: number of labels on
+// this rank that are not ignored. The sum of the terms over the ranks of a stage is the loss times
+// the number of labels in this micro-batch of all replicas. Engine divides the sum over
+// micro-batches by the number of labels in the step, as for the main loss.
+// Collective over the ranks of the last stage, counted as Reason::expert. Law: an all-reduce of 16
+// bytes over dp and sp. With a balance loss in addition: if it is over
+// RouterLosses::Over::sequence, all-reduces of [layers, sequences, experts] in the router's dtype
+// over sp and over tp; otherwise one all-reduce of [layers, experts] over dp, sp and tp.
 using RouterLoss = std::function<at::Tensor(const at::Tensor& records, double labels,
                                             const nn::StepContext& context)>;
-// Returns the function for these losses; null if all are off. `context` must outlive the result.
+// Returns the function that computes `losses`; null if all are off. `context` must outlive the
+// result.
 RouterLoss make_router_loss(const nn::RouterLosses& losses, const ParallelContext& context);
 
 }  // namespace colossal

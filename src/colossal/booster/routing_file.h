@@ -1,5 +1,6 @@
-// The file routing.json in a run's log directory: how many rows were routed to each expert. With
-// experts.observed, later runs place experts by these numbers, and dry runs assume them.
+// Writes and reads routing.json, a file in a run's log.directory: the number of rows (tokens) that
+// were routed to each expert of a mixture-of-experts model. A later run whose key experts.observed
+// names the file places experts on ranks by these numbers; its dry runs assume these numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,16 @@
 
 namespace colossal {
 
-// [blocks][experts]; the entry of a block without experts is empty.
+// Number of rows of each expert, [blocks][experts]; the entry of a block without experts is empty.
 using RowsOfExperts = std::vector<std::vector<int64_t>>;
 
-// Writes {"steps": 100, "rows": [[12, 3, ..], ..]}. rows: summed over `steps` steps. Throws
-// IoError.
+// Writes the file as {"steps": 100, "rows": [[12, 3, ..], ..]}. rows: sums over `steps` steps.
+// Throws IoError.
 void write_routing(const std::filesystem::path& path, const RowsOfExperts& rows, int64_t steps);
 
-// Returns the rows in the file. Throws ConfigError if the file has other numbers of blocks or
-// experts than the model, or no rows; the message names the file and what it has. Throws IoError if
-// the file cannot be read.
+// Reads "rows" from the file. facts: the model that the numbers must fit. Throws ConfigError if the
+// file has no "rows", an invalid number, or other numbers of blocks or experts than the model; the
+// message names the file and what is wrong. Throws IoError if the file cannot be read.
 RowsOfExperts read_routing(const std::filesystem::path& path, const models::ModelFacts& facts);
 
 }  // namespace colossal

@@ -1,4 +1,7 @@
-// All keys of a run.toml, with their defaults. describe() has the help of each key.
+// The values of a run.toml, the configuration file of a training run: one struct for each section,
+// with one field for each key, as the user gives it. The initial values are the defaults;
+// describe() has the help text and the allowed values of each key. resolve_job() in job.h turns a
+// RunConfig into a validated Job.
 #pragma once
 
 #include <chrono>
@@ -21,97 +24,107 @@
 namespace colossal {
 
 struct DataConfig {
-  std::vector<std::string> train;
+  std::vector<std::string> train;  // files to train on: paths or patterns
   // How often each entry of `train` is drawn from, relative to the others. Empty: all files of
   // `train` are one source.
   std::vector<double> weights;
-  std::vector<std::string> validation;
+  std::vector<std::string> validation;  // files of the validation loss; empty: no evaluation
   data::FileFormat format = data::FileFormat::by_name;
-  std::string text_field = "text";
+  std::string text_field = "text";         // of a jsonl file: the field that holds the document
   std::optional<std::string> tokenizer;    // unset: the model's own if it has one, else "bytes"
   std::optional<int64_t> sequence_length;  // unset: the model's number of positions, at most 256
-  bool separate_documents = false;
-  int64_t seed = 0;
-  std::string cache;
+  bool separate_documents = false;         // true: attention does not cross documents of a sequence
+  int64_t seed = 0;                        // of the order of samples
+  std::string cache;                       // folder for tokenized files; empty: none
   data::InvalidFiles invalid = data::InvalidFiles::error;
 };
 
+// Fields without a comment are those of Strategy with the same names.
 struct ParallelConfig {
   std::optional<int64_t> dp;  // unset: ranks / (pp x sp x tp)
   int64_t pp = 1, sp = 1, tp = 1, ep = 1, expert_tp = 1;
   int64_t expert_copies = 0, expert_copy_rows = 64;
-  std::string tp_mode = "1d";
+  std::string tp_mode = "1d";       // "1d", "2d", "2.5d" or "3d"
   std::optional<int64_t> tp_depth;  // unset: for 2.5d, the smallest that fits tp
-  std::optional<bool> tp_sequence;  // unset: true if the mode supports it
-  std::string sp_mode = "ring";
-  std::optional<int64_t> zero;                            // unset: 1 if dp x sp > 1, else 0
-  std::variant<int64_t, std::string> zero_group = "all";  // or the number of ranks in a group
+  std::optional<bool> tp_sequence;  // unset: true if tp_mode is 1d
+  std::string sp_mode = "ring";     // "ring" or "ulysses"
+  // ZeRO stage; unset: in training 1 if dp x sp > 1, else 0; in an evaluation 0.
+  std::optional<int64_t> zero;
+  // "all", or the number of ranks in a shard group (Strategy::zero_group).
+  std::variant<int64_t, std::string> zero_group = "all";
+  // For ZeRO stages 2 and 3. "sharded": gradients are reduced after each micro-batch; "full": once
+  // per step.
   std::string accumulate = "sharded";
   std::optional<std::string> pp_schedule;         // unset: 1f1b
   std::optional<int64_t> pp_chunks;               // unset: the default of the schedule
-  std::optional<std::vector<int64_t>> pp_layers;  // unset: balanced by cost
-  std::string backend = "auto";
-  std::chrono::milliseconds timeout{300'000};
+  std::optional<std::vector<int64_t>> pp_layers;  // blocks of each stage; unset: balanced by cost
+  std::string backend = "auto";                   // "auto", "shm", "gloo" or "nccl"
+  std::chrono::milliseconds timeout{300'000};     // how long a rank waits for other ranks
 };
 
 struct MemoryConfig {
-  std::variant<int64_t, std::string> recompute = "none";  // or the number of layers to recompute
+  // "none", "selective", "full", "auto", or the number of layers to recompute whole.
+  std::variant<int64_t, std::string> recompute = "none";
   memory::Offload offload_parameters = "none", offload_gradients = "none",
                   offload_optimizer = "none", offload_activations = "none";
-  int64_t table_rows = 0;
-  std::string nvme_path;
-  std::optional<ByteSize> device_budget, host_budget;  // unset: see Job
+  int64_t table_rows = 0;                              // see Strategy::table_rows
+  std::string nvme_path;                               // folder of the tier NVMe; empty: none
+  std::optional<ByteSize> device_budget, host_budget;  // unset: see Job::device_budget
 };
 
 struct ExpertConfig {
+  // balance_loss: factor of the balance loss. balance_over: "sequence", "micro_batch" or "layers"
+  // (nn::RouterLosses::Over).
   std::optional<double> balance_loss;       // unset: that of the model
   std::optional<std::string> balance_over;  // unset: that of the model, else "micro_batch"
-  double z_loss = 0;
-  double bias_rate = 0;
-  double capacity_factor = 0;
-  std::string observed;  // path of a routing.json; empty: none
+  double z_loss = 0;                        // factor of the router z-loss; 0: off
+  double bias_rate = 0;        // change of the routers' correction biases by a step; 0: none
+  double capacity_factor = 0;  // capacity of an expert, as a multiple of the mean; 0: no limit
+  std::string observed;        // path of a routing.json; empty: none
 };
 
 struct AdapterConfig {
-  std::string kind = "none";
-  int64_t virtual_tokens = 20;
+  std::string kind = "none";    // "none", "lora" or "prefix"
+  int64_t virtual_tokens = 20;  // of a prefix; all other fields but `initial` are of LoRA
   int64_t rank = 16;
-  double alpha = 32;
+  double alpha = 32;  // the adapter's output is scaled by alpha / rank
   double dropout = 0.05;
   std::vector<std::string> targets, target_parameters;  // empty: see adapters::choose_products()
-  bool rslora = false;
-  std::string initial = "gaussian";
+  bool rslora = false;                                  // true: scaled by alpha / sqrt(rank)
+  std::string initial = "gaussian";                     // "gaussian", "pissa" or "zeros"
   bool dora = false;
   std::vector<std::string> rank_pattern, alpha_pattern;  // each entry: "MODULES=NUMBER"
-  std::vector<std::string> modules_to_save;
-  std::string base = "as_is";
-  std::string resume_from;
+  std::vector<std::string> modules_to_save;  // modules that are trained themselves, as in peft
+  std::string base = "as_is";  // frozen weights: "as_is", or quantized to "int8" or "nf4"
+  std::string resume_from;     // folder of the adapter to start with; empty: a new adapter
 };
 
 struct TrainConfig {
-  int64_t steps = 1000;
-  int64_t global_batch = 16;
-  std::optional<int64_t> micro_batch;  // unset: see default_micro_batch()
-  double gradient_clip = 1.0;
-  int64_t seed = 0;
-  std::optional<double> dropout;   // unset: that of the model
-  std::optional<int64_t> threads;  // unset: this rank's part of the host's cores (see Machine)
-  int64_t evaluate_every = 0;
+  int64_t steps = 1000;       // updates in all, also those before the run resumed
+  int64_t global_batch = 16;  // sequences per step, over all replicas
+  // Sequences per forward pass of a replica; unset: default_micro_batch().
+  std::optional<int64_t> micro_batch;
+  double gradient_clip = 1.0;     // maximum norm of the gradients; 0: no clipping
+  int64_t seed = 0;               // of initial weights and dropout
+  std::optional<double> dropout;  // unset: that of the model
+  // Threads per rank; unset: the host's cores divided by Machine::local_ranks.
+  std::optional<int64_t> threads;
+  int64_t evaluate_every = 0;  // steps between evaluations; 0: only at the end
 };
 
 struct CheckpointConfig {
-  std::string directory;
-  int64_t every = 0;
-  int64_t keep = 2;
-  std::string resume = "auto";
+  std::string directory;        // empty: no checkpoints are saved
+  int64_t every = 0;            // steps between checkpoints; 0: only at the end
+  int64_t keep = 2;             // number of checkpoints to keep; older checkpoints are removed
+  std::string resume = "auto";  // "auto": resume if there is a checkpoint; "never"; "must"
 };
 
 struct LogConfig {
-  std::string directory;
-  std::optional<int64_t> every;  // unset: at intervals of time (see ProgressLine)
-  bool tensorboard = false;
-  bool report = true;
-  int64_t profile = 0;
+  std::string directory;         // of metrics.jsonl, report.html and profiles; empty: none written
+  std::optional<int64_t> every;  // steps between progress lines; unset: by time, see ProgressLine
+  bool tensorboard = false;      // whether to write TensorBoard events
+  bool report = true;            // whether to write report.html
+  int64_t profile = 0;           // number of steps to profile; 0: none
 };
 
 struct RunConfig {
@@ -129,10 +142,12 @@ struct RunConfig {
   LogConfig log;
 };
 
-// Adds every key of run.toml to `schema`. The targets are in `config`, which must outlive `schema`.
+// Adds every key of run.toml to `schema`, with its help text and allowed values. Reading a file by
+// `schema` writes the values to `config`, which must outlive `schema`.
 void describe(ConfigSchema& schema, RunConfig& config);
 
-// Adds only the keys of [data] for reading files as text: format, text_field, cache, invalid.
+// Likewise adds the keys data.format, data.text_field, data.cache and data.invalid only, for
+// commands that read files as text but do not train.
 void describe_text(ConfigSchema& schema, DataConfig& data);
 
 }  // namespace colossal

@@ -1,5 +1,6 @@
-// Writes the output of a run for people: the progress line, metrics.jsonl, TensorBoard events, and
-// report.html.
+// Measures the steps of a training run, and writes what a user sees of them: the progress line,
+// metrics.jsonl, TensorBoard events, report.html, routing.json and profiles. The training loop
+// (trainer.cpp) calls RunMonitor around each step.
 #pragma once
 
 #include <chrono>
@@ -21,24 +22,34 @@
 
 namespace colossal {
 
-// Returns how many numbers of 8 bytes each rank sends to all other ranks after a step: memory in
-// total and by kind, bytes by tier, and bytes sent by axis. Unused tiers are included.
+// Returns the number of figures, of 8 bytes each, that each rank sends to all other ranks after a
+// step: memory in total and by kind, bytes stored in each tier and moved to and from it, and bytes
+// sent along each axis. Figures of unused tiers are included.
 int64_t num_rank_figures(const ParallelContext& context);
 
+// Call start() once; begin_step() before and end_step() after each step; finish() at the end. All
+// functions are collective over all ranks. Each rank writes its profile; rank 0 writes all other
+// files and the progress line.
 class RunMonitor {
  public:
-  // The constructor and all functions are collective over all ranks; only rank 0 writes.
-  // shown_metrics: the task's metrics for the progress line. All references must outlive this.
+  // shown_metrics: names of the task's metrics that the progress line shows. memory: the monitor
+  // calls its begin_step() and end_step(). All references must outlive this.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
              std::vector<std::string> shown_metrics, StepMemory& memory);
 
-  void start(int64_t steps_done);  // before the first step of this process
+  // Measures the rate of matrix products, and logs a description of the run. steps_done: updates
+  // before this process.
+  void start(int64_t steps_done);
+  // Starts the step's clock. Begins and ends the profile at the steps of log.profile.
   void begin_step();
-  // validation_loss: set if the model was evaluated after this step.
+  // Shows the step's result, and writes report.html at intervals. The step's line in metrics.jsonl
+  // is written by the next call of end_step(), prepare_checkpoint() or finish(), when the figures
+  // of all ranks have arrived. validation_loss: set if the model was evaluated after this step.
   void end_step(const StepResult& result, std::optional<double> validation_loss);
-  // Writes all metrics so far, so that no checkpoint is ahead of the metrics.
+  // Writes all metrics so far, and routing.json. Called before each save, so that no checkpoint is
+  // of a later step than the metrics.
   void prepare_checkpoint();
-  // Writes the last metrics and report.html. end_step() writes report.html, too, at intervals.
+  // Writes the last metrics, routing.json, the profile if it has not ended, and report.html.
   void finish();
 
  private:
@@ -47,19 +58,20 @@ class RunMonitor {
   void flush();  // waits for the figures of the pending step, and writes its metrics
   void measure_gemm_rate();
   void exchange();  // begins to gather the figures of all ranks
-  void profile();
+  void profile();   // begins or ends the profile, if it is time
   void end_profile(int64_t steps);
   std::vector<RankTimes> gather_timeline();
-  void keep_report();
+  void keep_report();  // writes report.html, if it is time
   void count_rows(const RowsOfExperts& of_step);
-  void keep_routing();
-  int64_t device_peak_bytes() const;  // 0 on a CPU
-  // Write this rank's figures of tiers from `figure` on, and take those of a rank into pending_.
-  // Return the place after them.
+  void keep_routing();                // writes routing.json
+  int64_t device_peak_bytes() const;  // peak of the GPU memory allocated; 0 on a CPU
+  // pack_tier_metrics() writes this rank's figures of tiers from *figure on. unpack_tier_metrics()
+  // reads such figures of one rank, and raises the maxima over ranks in pending_. Both return the
+  // pointer after the last figure.
   int64_t* pack_tier_metrics(int64_t* figure);
   const int64_t* unpack_tier_metrics(const int64_t* figure);
-  void show(const report::StepMetrics& metrics);
-  std::map<std::string, int64_t> sent_so_far() const;
+  void show(const report::StepMetrics& metrics);       // updates the progress line
+  std::map<std::string, int64_t> sent_so_far() const;  // bytes by axis, since the process began
 
   const Job& job_;
   const ParallelContext& context_;
@@ -67,8 +79,8 @@ class RunMonitor {
   std::vector<std::string> shown_metrics_;
   StepMemory& memory_;
   bool writes_ = false;  // rank 0
-  // Rate of matrix products in the compute dtype, in FLOP/s, of all ranks together. Measured at the
-  // start; raised if a step achieves more, because the machine may have been busy then.
+  // Rate of matrix products in the compute dtype, in FLOP/s, of all ranks together. Measured by
+  // start(); raised if a step achieves more, because the machine may have been busy in start().
   double gemm_flops_ = 0;
   int64_t steps_begun_ = 0;
   std::unique_ptr<Profiler> profiler_;
@@ -78,8 +90,8 @@ class RunMonitor {
   bool report_failed_ = false;   // set once, so that a failure is logged only once
   bool routing_failed_ = false;  // set once, so that a failure is logged only once
   Clock::time_point step_start_;
-  std::map<std::string, int64_t> sent_before_;  // bytes by axis, until the end of the last step
-  memory::TierPools::Traffic moved_before_;     // until the end of the last step
+  std::map<std::string, int64_t> sent_before_;  // sent_so_far() at the end of the last step
+  memory::TierPools::Traffic moved_before_;     // tier_traffic() at the end of the last step
   std::optional<report::StepMetrics> pending_;  // metrics of the last step, not written yet
   at::Tensor figures_;                          // [ranks, num_rank_figures()]
   comm::Work figures_gathered_;

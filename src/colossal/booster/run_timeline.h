@@ -1,5 +1,6 @@
-// Records when each rank computed and waited in some steps, and writes one file with the measured
-// timeline and a simulated one.
+// Records when each rank of a pipeline computed and waited in the profiled steps (log.profile), and
+// writes timeline.json, which has this measured timeline beside a simulated timeline. RunMonitor
+// uses RunTimeline and write_timeline().
 #pragma once
 
 #include <filesystem>
@@ -18,42 +19,46 @@ namespace colossal {
 
 // The recorded times of one rank.
 struct RankTimes {
-  int pipeline_rank = 0;  // coordinate along pp
-  std::vector<PassedBarrier> barriers;
-  std::vector<TimedAction> actions;  // in the order of their ends
+  int pipeline_rank = 0;                // coordinate along pp
+  std::vector<PassedBarrier> barriers;  // passed after the steps, to compare the ranks' clocks
+  std::vector<TimedAction> actions;     // in the order of their ends
 };
 
-// Returns the mean duration of each stage's computations for a micro-batch, in seconds, over ranks
-// and steps. If the schedule does not split backward passes, the whole backward pass counts as
-// input_gradient, and weight_gradient is 0.
+// Returns for each stage the mean durations of its computations for a micro-batch, in seconds, over
+// all ranks with the stage and all recorded steps. If the schedule does not split backward passes,
+// the whole backward pass counts as input_gradient, and weight_gradient is 0.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
-// Returns a better division of the model's blocks among stages: the number of blocks of each stage.
-// measured: the durations with the present division, stage_blocks. The duration of a block is taken
-// as the mean in the stages between the first and the last, or, if there are none, in the first
-// stage. Returns {} if the slowest stage would not become clearly faster.
+// Returns the number of blocks of each stage with which the slowest stage would be faster.
+// measured: the durations of the stages. stage_blocks: the number of blocks of each stage when they
+// were measured. The duration of a block is estimated as the mean over the stages between the first
+// and the last; if there are none, from the first stage. Returns {} if the slowest stage would not
+// become at least 3 % faster.
 std::vector<int> better_cut(const parallel::pipeline::Costs& measured,
                             const std::vector<int64_t>& stage_blocks);
 
 struct RunTimelineResult {
-  std::vector<report::TraceEvent> events;
-  parallel::pipeline::Costs costs;  // measured_costs()
-  int64_t steps = 0;
-  // Mean seconds of a step, from the begin of the first computation of any rank to the end of the
-  // last.
+  std::vector<report::TraceEvent> events;  // of both timelines
+  parallel::pipeline::Costs costs;         // measured_costs(), in seconds
+  int64_t steps = 0;                       // number of recorded steps
+  // measured: mean duration of a step in seconds, from the begin of the first computation of any
+  // rank to the end of the last computation of any rank. simulated: this duration in a simulation
+  // of the schedule with `costs`.
   double measured = 0;
-  double simulated = 0;     // `measured`, but in a simulation of the schedule with `costs`
-  double bubble_share = 0;  // in the simulation: the part of the ranks' time without computation
+  double simulated = 0;
+  double bubble_share = 0;  // in the simulation: fraction of the ranks' time without computation
   double uncertainty = 0;   // largest ClockOffset::uncertainty of a rank, in seconds
 };
 
-// Makes the events of the measured and of the simulated timeline. Times are converted to the clock
-// of rank 0 and counted from the first computation. Each rank has a row "measured" and a row
-// "simulated". Each simulated step begins when the first rank began the measured step.
+// Makes the events of the measured and of the simulated timeline. ranks: result of
+// RunTimeline::finish(). schedule: the schedule of the recorded steps. Times are converted to the
+// clock of rank 0 and counted from the first computation. Each rank has a row "measured" and a row
+// "simulated". A simulated step begins when the first rank began the measured step.
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
                                 const parallel::pipeline::Schedule& schedule);
 
-// Records the steps of an engine from construction to finish().
+// Records the actions of this rank in the training steps of an engine, from construction to
+// finish().
 class RunTimeline {
  public:
   // `engine` must outlive this.
@@ -62,7 +67,7 @@ class RunTimeline {
   RunTimeline(const RunTimeline&) = delete;
   RunTimeline& operator=(const RunTimeline&) = delete;
 
-  // Ends the recording and returns the times of all ranks. Collective.
+  // Ends the recording and returns the times of all ranks, by rank. Collective over all ranks.
   std::vector<RankTimes> finish();
 
  private:
@@ -70,8 +75,9 @@ class RunTimeline {
   std::vector<TimedAction> actions_;
 };
 
-// Writes timeline.json into `directory` and returns a summary for people. ranks: result of
-// RunTimeline::finish(). Throws IoError.
+// Writes timeline.json into `directory`, for ui.perfetto.dev or chrome://tracing, and returns a
+// summary as text. ranks: result of RunTimeline::finish(). engine: the engine that was recorded.
+// Not collective: rank 0 calls this. Throws IoError.
 std::string write_timeline(std::vector<RankTimes> ranks, Engine& engine,
                            const std::filesystem::path& directory);
 

@@ -1,5 +1,5 @@
-// Finds settings that have no effect because of other settings, so that no setting that the user
-// gave is ignored silently.
+// Finds settings of a run that cannot be fulfilled, or have no effect, because of other settings.
+// No setting that the user gave is ignored without a message. resolve_job() calls both functions.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace colossal {
 
-// Throws ConfigError for a setting that asks for the impossible: a profile of steps that will not
-// run, checkpoints without a folder, or a batch that is far too large. The message names the
-// setting, what contradicts it, and what would work.
+// Throws ConfigError for a setting that cannot be fulfilled: for example a profile of more steps
+// than the run has, checkpoints without a folder, or a batch that no machine could hold. The
+// message names the setting, the reason, and what would work.
 void refuse_impossible_settings(const Job& job);
 
-// Returns a line for each setting that has no effect but does no harm. The line names the setting
-// and the other setting that makes it ineffective.
+// Returns a line to log for each setting that has no effect but does no harm. The line names the
+// setting and the reason, such as the value of another setting.
 std::vector<std::string> settings_without_effect(const Job& job);
 
 }  // namespace colossal

@@ -1,4 +1,6 @@
-// A model in the form that Engine runs: as the stages of a pipeline, or as a single stage.
+// StagedModel: a model in the form that Engine runs, as the stages of a pipeline or as a single
+// stage; and the types of its losses. A task defines its loss as a HeadLoss, and stages_of() cuts a
+// language model with this loss into stages.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,27 +19,32 @@
 
 namespace colossal {
 
-// Loss of a micro-batch: the sum over the labels that are not ignored, and the number of these
-// labels. Training uses the gradient of the mean over the global batch, however it is divided among
-// micro-batches and ranks.
+// The loss of a micro-batch on this rank: the sum over the labels that are not ignored, and the
+// number of these labels. Engine computes the gradient of the mean: the sum of all these sums in a
+// step, divided by the sum of all counts. The mean does not depend on how the global batch is
+// divided among micro-batches and ranks.
 struct LossSum {
-  at::Tensor sum;     // scalar with a graph
-  int64_t count = 0;  // labels that are not ignored
-  // Number of ranks of a replica that compute this same loss. More than 1 if several ranks of sp
-  // compute the loss of the same whole sequences. The ranks of a tensor-parallel group count as
-  // one.
+  at::Tensor sum;     // scalar with an autograd graph
+  int64_t count = 0;  // number of labels that are not ignored
+  // Number of ranks of sp that compute this loss from the same sequences; 1 if each rank computes
+  // the loss of its own positions. Engine divides `sum` and `count` by this number. The ranks of
+  // tp, which always compute the same loss, are not counted.
   int copies = 1;
-  // A metric of the micro-batch. A step reports the mean over all its values; if is_maximum(), the
-  // maximum of `sum`.
+  // A metric of the micro-batch. A step reports the mean: the sum of all `sum`, divided by the sum
+  // of all `count`. If is_maximum() is true for the metric's name, a step reports the largest
+  // `sum`.
   struct Metric {
-    at::Tensor sum;    // a scalar
-    double count = 0;  // number of values summed
+    at::Tensor sum;    // scalar: sum of the metric's values, or their maximum
+    double count = 0;  // number of values; 0: there are none
   };
-  std::map<std::string, Metric> metrics = {};  // by name
-  // This rank's term of the losses that balance experts, as a value without a graph. Its gradient
-  // is already part of `sum`; the value is reported separately. Undefined: none.
+  std::map<std::string, Metric> metrics = {};  // by name; the names are in EngineConfig::metrics
+  // This rank's term of the losses that balance experts (router_loss.h), a value without an
+  // autograd graph. The gradient of the term is already part of that of `sum`, the value is not
+  // part of `sum`: it is reported separately. Undefined: there are no such losses.
   at::Tensor router_term = {};
 };
+// A function that runs a whole model on a micro-batch and returns the loss. The batch is the result
+// of local_batch().
 using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
 // What a stage passes on to the next stage: any number of tensors of any shapes. Gradients flow
@@ -50,36 +57,38 @@ struct StageResult {
 };
 
 struct StagedModel {
-  // Runs stage `stage` on a micro-batch. `state` is what the stage before passed on; empty for the
-  // first stage. batch: every stage gets all fields of the micro-batch, with this rank's positions
-  // of sp (local_batch()).
+  // Runs stage `stage` on a micro-batch. state: the StageState of the stage before; empty for the
+  // first stage. batch: result of local_batch(), for every stage.
   std::function<StageResult(int stage, const StageState& state, const data::Batch& batch,
                             const nn::StepContext& context)>
       run;
-  // Returns tensors on meta with the dtypes and shapes that `stage` would pass on for this whole
-  // batch, so that the next stage's rank knows what to receive. Required if there are several
-  // stages.
+  // Returns tensors with the dtypes and shapes of the StageState that `stage` returns, so that the
+  // rank of the next stage knows what to receive; best on device meta. batch: the whole
+  // micro-batch, before local_batch(). Required if there are several stages.
   std::function<StageState(int stage, const data::Batch& batch)> state_like;
 };
 
-// Makes a model of a single stage.
+// Makes a model of a single stage, which `loss` runs.
 StagedModel one_stage(LossFunction loss);
 
-// Computes the loss of a language model from x, the residual stream after the last block: [batch,
-// tokens, hidden]. batch: result of local_batch().
+// A function that computes the loss of a language model from x, the residual stream after the last
+// block: [batch, tokens, hidden], or this rank's shard of it (models/language_model.h). batch:
+// result of local_batch().
 using HeadLoss = std::function<LossSum(models::LanguageModel& model, const at::Tensor& x,
                                        const data::Batch& batch, const nn::StepContext& context)>;
-// The cross-entropy of the labels that are not ignored. cross_entropy_of_all() is for batches
-// without ignored labels, and skips the search for them.
+// HeadLoss functions that return the cross-entropy of next-token prediction over batch.labels.
+// cross_entropy() leaves out ignored labels. cross_entropy_of_all() is for batches without ignored
+// labels, and saves the time to count them.
 LossSum cross_entropy(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                       const nn::StepContext& context);
 LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
                              const data::Batch& batch, const nn::StepContext& context);
 
 // Cuts a language model into the stages of `strategy`. The first stage also has the embedding, the
-// last stage the head and the loss. `model` must outlive the result. The result has no state_like:
-// pipelined() in state_shapes.h sets it. router_loss: null if there is none; otherwise stages pass
-// on the records of routers together with the residual stream.
+// last stage the head and the loss. Stages pass on the residual stream. router_loss: the losses
+// that balance experts; stages then also pass on the records of routers. null: there are none.
+// `model` must outlive the result. The result has no state_like: call pipelined() in state_shapes.h
+// instead if there may be several stages.
 StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
                       HeadLoss loss = cross_entropy_of_all, RouterLoss router_loss = nullptr);
 

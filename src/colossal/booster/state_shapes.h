@@ -1,5 +1,5 @@
-// Finds the dtypes and shapes of the tensors that pipeline stages pass on, by running the stages on
-// meta.
+// Finds the dtypes and shapes of the tensors that the pipeline stages of a language model pass on,
+// by running the stages on device meta. pipelined() makes a StagedModel that knows these shapes.
 #pragma once
 
 #include <cstdint>
@@ -15,37 +15,38 @@
 
 namespace colossal {
 
-// How to construct a second instance of a model, for a dry run.
+// How to construct a second instance of a model, for a dry run. source_of() in job.h makes this.
 struct ModelSource {
-  parallel::Sharding sharding;
-  std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;
-  at::ScalarType compute = at::kFloat;  // dtype of computation
-  nn::RouterLosses router_losses = {};
+  parallel::Sharding sharding;  // how tensor parallelism shards the layers
+  std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;  // builds the model
+  at::ScalarType compute = at::kFloat;  // dtype in which the model computes
+  nn::RouterLosses router_losses = {};  // the losses that balance experts; default: none
 };
 
 class StateShapes {
  public:
-  // Constructs the model on meta, sharded as on this rank of `context`.
+  // Constructs the model on device meta, sharded as on this rank of `context`. Not collective.
   StateShapes(const ModelSource& source, const ParallelContext& context);
   ~StateShapes();
 
-  // Returns tensors on meta with the dtypes and shapes that `stage` passes on for this batch.
-  // batch: before local_batch(), i.e. not yet cut by sp. Runs the stages only once for each shape
-  // of inputs.
+  // Returns tensors on device meta with the dtypes and shapes that `stage` passes on to the next
+  // stage for `batch`. batch: the whole micro-batch, before local_batch(). Remembers the result for
+  // each shape of batch.inputs.
   StageState after(int stage, const data::Batch& batch);
 
  private:
   struct DryModel;
-  StageState run(int stage, const data::Batch& batch);
+  StageState run(int stage, const data::Batch& batch);  // after(), without remembered results
 
   std::unique_ptr<DryModel> model_;
   using Key = std::pair<int, std::vector<int64_t>>;  // stage, shape of the batch's inputs
-  std::map<Key, StageState> found_;
+  std::map<Key, StageState> found_;                  // remembered results of after()
 };
 
-// Returns the stages of `model` (stages_of() in staged_model.h), with `loss` and the router losses
-// of `source`. If there are several stages, sets StagedModel::state_like, which runs a second
-// instance of the model, made from `source`. `model` and `context` must outlive the result.
+// Returns the stages of `model` with `loss`, as stages_of() in staged_model.h does, and with the
+// losses source.router_losses. If there are several stages, also sets StagedModel::state_like,
+// which runs a second instance of the model on device meta, made from `source`. `model` and
+// `context` must outlive the result.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 

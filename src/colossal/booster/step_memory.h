@@ -1,4 +1,5 @@
-// Tracks the memory of a rank's tensors during training, step by step.
+// Tracks the memory of a rank's tensors during training: the peak of each step, and the course of
+// one step, for RunMonitor.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +21,24 @@ class StepMemory {
   // Resident bytes of the process at construction: the program, its libraries, a corpus in memory.
   int64_t base_bytes() const { return base_bytes_; }
 
+  // Call these around each training step of the process.
   void begin_step();
   void end_step();
-  // Returns the bytes by kind at the peak of the last step; nullopt if nothing is tracked.
+  // Returns the bytes by kind of tensor at the moment of the last step when their sum was largest;
+  // nullopt if nothing is tracked.
   const std::optional<memory::BytesByKind>& peak() const { return peak_; }
-  // Returns the bytes of each kind during the second step, for a stacked chart; x is in
-  // milliseconds since the begin of the step. Kinds without bytes are left out. The first step is
-  // not typical: memory is touched for the first time, and libraries allocate their caches.
+  // Returns one series for each kind of tensor, for a stacked chart: x in milliseconds since the
+  // begin of the second step, y in bytes. Kinds without bytes are left out. Empty until the second
+  // step has ended, or if nothing is tracked. The first step is not shown because it is not
+  // typical: memory is touched for the first time, and libraries allocate their caches.
   const std::vector<report::ChartSeries>& second_step() const { return second_step_; }
 
  private:
   int64_t base_bytes_;
-  std::optional<memory::MemoryCount> count_;
+  std::optional<memory::MemoryCount> count_;  // nullopt on a GPU
   int64_t steps_begun_ = 0;
-  memory::BytesByKind at_begin_;
-  std::chrono::steady_clock::time_point begin_;
+  memory::BytesByKind at_begin_;                 // bytes when the second step began
+  std::chrono::steady_clock::time_point begin_;  // when the second step began
   std::optional<memory::BytesByKind> peak_;
   std::vector<report::ChartSeries> second_step_;
 };

@@ -1,4 +1,5 @@
-// When a rank computed, or waited for a message, in its pipeline's schedule.
+// The begin and end of an action of a pipeline schedule: a computation of a rank, or its wait for a
+// message. PipelineExecutor records these, RunTimeline evaluates them.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 namespace colossal {
 
 struct TimedAction {
-  // If `waits` is false: the computation. If it is true: the send or receive that the rank waited
-  // for.
+  // If `waits` is false: the computation that ran. If `waits` is true: the send or receive that the
+  // rank waited for.
   parallel::pipeline::Action action;
   bool waits = false;
-  int64_t step = 0;  // counts from 1
-  // Seconds of the steady clock of the rank's host. On a GPU, these are the times when the work was
-  // issued, not when it ran.
+  int64_t step = 0;  // number of the training step, from 1
+  // Values of steady_seconds() on the rank's host, in seconds. With a GPU, the times when the work
+  // was issued, not when it ran.
   double begin = 0;
   double end = 0;
 

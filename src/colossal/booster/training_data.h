@@ -1,4 +1,5 @@
-// A run's tokenizer, its corpora, and the order in which samples are read.
+// The data of a run that predicts the next token of texts: its tokenizer, its corpora, and the
+// order in which samples are read. Other tasks use the free functions, too.
 #pragma once
 
 #include <cstdint>
@@ -20,30 +21,33 @@ namespace colossal {
 
 // Throws ConfigError if the tokenizer has more tokens than the model's vocabulary.
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
-// Opens the job's tokenizer, calls check_vocabulary(), and logs a description of the tokenizer.
+// Opens job.tokenizer, calls check_vocabulary(), and logs a description of the tokenizer. Throws
+// what text::make_tokenizer() throws.
 std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job);
 
 // Returns how the samples of a step are divided into micro-batches, for this rank's replica.
 data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
-// Returns the options of [data] for reading files as text.
+// Returns the keys of [data] for reading files as text (format, text_field, cache, invalid) as
+// options for open_corpus(). The other options have their defaults.
 data::CorpusOptions corpus_options(const DataConfig& config);
-// Calls Corpus::open(), and logs how much was read and how much was skipped.
+// Calls data::Corpus::open() with these arguments, and logs how much was read and how much was
+// skipped. files: paths or patterns.
 data::Corpus open_corpus(const std::vector<std::string>& files, const text::Tokenizer& tokenizer,
                          const data::CorpusOptions& options);
 
-// Compares the tokenizer and training corpus in two results of TrainingData::state(). saved: from a
-// checkpoint; here: of this run. Returns a sentence that describes the difference. Returns "" if
-// there is none, or if `saved` lacks the fields to show one.
+// Compares the tokenizer and the training corpus in two results of TrainingData::state(). saved:
+// the result in a checkpoint; here: the result of this run. Returns a sentence that describes the
+// difference. Returns "" if they are equal, or if `saved` lacks the fields to compare.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
 // The task of predicting the next token of a text.
 class TrainingData final : public TrainingTask {
  public:
-  // Opens the corpora and tokenizes them if needed; meanwhile calls `tokenizing` repeatedly. Throws
-  // ConfigError on all ranks if a rank's tokenizer or corpora differ from those of rank 0. Also
-  // throws what `tokenizing`, check_vocabulary() and Corpus::open() throw. Collective. `job` and
-  // `context` must outlive this.
+  // Opens the corpora data.train and data.validation, and tokenizes them if needed; meanwhile calls
+  // `tokenizing` repeatedly. Throws ConfigError on all ranks if a rank's tokenizer or corpora
+  // differ from those of rank 0. Also throws what `tokenizing`, open_tokenizer() and
+  // data::Corpus::open() throw. Collective over all ranks. `job` and `context` must outlive this.
   TrainingData(const Job& job, const ParallelContext& context,
                const std::function<void()>& tokenizing);
 

@@ -1,6 +1,7 @@
-// What a run learns: how samples become batches, the loss of a batch, and the metrics of a step.
-// The training loop (trainer.h) is the same for all tasks. Each rank has a task of its own; a run
-// calls the functions of all ranks' tasks in the same order.
+// TrainingTask: the interface between the training loop (trainer.h) and what a run learns, such as
+// next-token prediction, fine-tuning or an alignment method. A task defines how samples become
+// batches, the loss of a batch, and the metrics of a step. Each rank has a task of its own. The
+// training loop calls the functions of all ranks' tasks in the same order.
 #pragma once
 
 #include <cstdint>
@@ -26,49 +27,55 @@ class TrainingTask {
   virtual const text::Tokenizer& tokenizer() const = 0;
   virtual bool has_validation() const = 0;
 
-  // Returns a loader of this replica's micro-batches, for the steps after the first `steps_done`.
+  // Returns a loader of this replica's micro-batches, for the training steps from number
+  // steps_done + 1 to the last.
   virtual data::BatchLoader training_loader(int64_t steps_done) const = 0;
-  // Only if has_validation(): a loader for one evaluation, and the number of its steps.
+  // Called only if has_validation() is true. Return a loader of this replica's micro-batches for
+  // one evaluation, and the number of steps of that evaluation.
   virtual data::BatchLoader validation_loader() const = 0;
   virtual int64_t num_validation_steps() const = 0;
 
-  // Returns, for a checkpoint, everything that the run's samples depend on.
+  // Returns everything on which the run's samples depend, to be stored in a checkpoint.
   virtual nlohmann::json state() const = 0;
-  // Called when a run resumes. Compares `state`, that of the checkpoint, with state(); rank 0 logs
-  // a warning for each difference. A run may resume with new data, so a difference is not an error.
+  // Compares `state`, the state() in the checkpoint from which the run resumes, with state(). Logs
+  // a warning on rank 0 for each difference. A difference is not an error, because a run may resume
+  // with new data.
   virtual void check_resumed(const nlohmann::json& state) const = 0;
-  // Restores the task from the state of a checkpoint. Called on all ranks, after check_resumed().
+  // Restores the task from the state() in a checkpoint. Called on all ranks of a resumed run, after
+  // check_resumed() and before begin().
   virtual void restore(const nlohmann::json&) {}
 
+  // Returns the loss of the trained model.
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
-  // Returns a loss for record_order(): it uses the head's weights in the same order as loss(), but
-  // needs only the tokens and labels of a batch. Empty: the order is that of the cross-entropy,
-  // followed, for a model with a value head, by that head.
+  // Returns a loss for record_order(), which uses the head's weights in the order of loss(), but
+  // needs only the inputs and labels of a batch. Empty: the cross-entropy, followed, for a model
+  // with a value head, by that head.
   virtual HeadLoss loss_to_record() const { return {}; }
-  // metrics() returns the names of all metrics of loss(). shown_metrics() returns the names of the
-  // metrics that the progress line shows.
+  // metrics() returns the names of all metrics that loss() may return. shown_metrics() returns the
+  // names of the metrics of a step that the progress line shows.
   virtual std::vector<std::string> metrics() const { return {}; }
   virtual std::vector<std::string> shown_metrics() const { return {}; }
 
-  // Called once, when the trained model has its weights. Both arguments outlive the task's other
-  // calls. Collective.
+  // Called once, when the trained model has its weights, before the first step. Both arguments
+  // remain valid during all later calls. Collective over all ranks.
   virtual void begin(models::LanguageModel&, Engine&) {}
-  // Work in another thread that reads the weights while the step's forward and backward passes run.
-  // The step's update waits for its end.
+  // Work in another thread that reads the weights while the forward and backward passes of a step
+  // run. The training loop waits for the end of the work before it updates the weights.
   struct ConcurrentWork {
-    std::string name = {};             // prefix of its metrics: NAME/seconds
-    std::future<double> seconds = {};  // the work's duration, at its end; invalid: there is no work
+    std::string name = {};  // prefix NAME of the metric NAME/seconds, the duration of the work
+    // The duration in seconds; becomes ready when the work ends. Invalid: there is no work.
+    std::future<double> seconds = {};
   };
-  // Called when a training step begins. Collective.
+  // Called when a training step begins. Collective over all ranks.
   virtual ConcurrentWork begin_step(Engine&) { return {}; }
   // Called with the micro-batches of a training or evaluation step before the engine receives them.
-  // Fills in fields that need a forward pass of a model, such as the log-probabilities of a
-  // reference model. Collective.
+  // Adds Batch::fields that need a forward pass of a model, such as the log-probabilities of a
+  // reference model. Collective over all ranks.
   virtual void complete(std::vector<data::Batch>&, Engine&) {}
 };
 
-// Makes a rank's task. Meanwhile it calls `preparing` repeatedly, which may throw to end the run.
-// `job` and `context` outlive the task.
+// A function that makes a rank's task. While it works, it calls `preparing` repeatedly, which may
+// throw to end the run. `job` and `context` outlive the task. Collective over all ranks.
 using MakeTask = std::function<std::unique_ptr<TrainingTask>(
     const Job& job, const ParallelContext& context, const std::function<void()>& preparing)>;
 

@@ -1,4 +1,5 @@
-// Stores activations off the device between the forward and the backward pass.
+// ActivationStore: stores saved activations in host memory or on NVMe between the forward and the
+// backward pass (memory.offload_activations). Activations (activations.h) uses this.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,35 +14,41 @@
 
 namespace colossal::memory {
 
+// Not thread-safe: all saved tensors of a store are made and restored on one thread.
 class ActivationStore {
  public:
-  // shares: the fraction of a forward pass's activation bytes that is stored in each tier, as
-  // closely as whole tensors allow. `pools` must outlive this and all saved tensors.
+  // shares: the fraction of the activation bytes of each forward pass that is stored in each tier.
+  // Whole tensors are stored, so the fractions are met only approximately. `pools` must outlive
+  // this and all saved tensors.
   ActivationStore(TierPools& pools, const TierShares& shares);
   ~ActivationStore();
 
-  // Keeps a floating-point tensor on the device or copies its memory to a tier, as `shares`
-  // demands; keeps any other tensor on the device. Tensors that share memory and have one dtype are
-  // stored once. The traffic counts as MemoryKind::activations. SavedTensor::restore() throws
-  // IoError if the disk fails.
+  // Returns a saved tensor that is kept on the device, or whose whole storage is copied to a tier,
+  // so that the fractions of the tiers approach `shares`. Tensors that are not floating-point are
+  // always kept on the device. Several tensors with one storage and one dtype are copied once. The
+  // traffic counts as MemoryKind::activations. SavedTensor::restore() throws IoError if the disk
+  // fails.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
-  // Called before each forward pass. Activations of earlier forward passes are kept until their
-  // backward passes.
+  // Call this before each forward pass: the fractions are counted anew. Activations of earlier
+  // forward passes are kept until their backward passes.
   void begin_forward();
 
  private:
   class Stored;
   class StoredView;
   // The activations of a forward pass that are on NVMe, in the order in which they were saved. The
-  // backward pass needs the last one first.
+  // backward pass needs them in reverse order.
   using OnDisk = std::vector<std::weak_ptr<Stored>>;
 
+  // Returns the tier for the next activation of the forward pass, of `bytes` bytes.
   Tier choose(int64_t bytes);
+  // Begins to read the activations that the backward pass needs after `stored`.
   static void load_before(OnDisk& on_disk, const Stored* stored);
 
   TierPools& pools_;
   TierShares shares_;
-  double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;  // of this forward pass
+  // Bytes of this forward pass that were saved, off the device, and on NVMe.
+  double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;
   // By original storage; an entry is valid only while that storage still exists.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;
   std::shared_ptr<OnDisk> on_disk_ = std::make_shared<OnDisk>();  // of this forward pass

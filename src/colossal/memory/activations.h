@@ -1,5 +1,6 @@
-// Decides for each activation that autograd saves: keep it on the device, offload it, or recompute
-// it in the backward pass.
+// Decides what happens to each activation that autograd saves for the backward pass: the activation
+// is kept on the device, offloaded, or recomputed (memory.recompute, memory.offload_activations).
+// PipelineExecutor runs each forward pass of a training step in an Activations::Scope.
 #pragma once
 
 #include <memory>
@@ -17,30 +18,32 @@ namespace colossal::memory {
 // Which activations are recomputed. The results, including dropout, are bitwise equal to those
 // without recomputation.
 struct Recompute {
-  // In the blocks that full_blocks does not cover, recompute the results of norms and activation
-  // functions from their inputs.
+  // Whether the results of norms and activation functions are recomputed from their inputs, in the
+  // blocks that full_blocks does not include.
   bool selective = false;
-  // Of the first full_blocks blocks of each pipeline stage, keep only the input; in the backward
-  // pass, run the block's forward pass again (T. Chen et al. 2016).
+  // Number of blocks of each pipeline stage, from its first on, of which only the input is kept.
+  // The backward pass runs the forward pass of such a block again (T. Chen et al. 2016).
   int64_t full_blocks = 0;
 
-  static constexpr int64_t kAllBlocks = int64_t{1} << 40;
+  static constexpr int64_t kAllBlocks = int64_t{1} << 40;  // full_blocks for all blocks
   bool operator==(const Recompute&) const = default;
 };
 
 // The policy for the tensors that autograd saves on a rank. A saved weight is never copied: if
-// `chunks` releases it between uses, it is fetched again for the backward pass. A recomputed block
-// runs in the thread of the backward pass.
+// `chunks` releases the weight between uses, the weight is fetched again for the backward pass. A
+// recomputed block runs in the thread of the backward pass. Not thread-safe.
 class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::RecomputableResultListener {
  public:
-  // `chunks` must outlive this. This must outlive the autograd graphs made within its scopes.
-  // offload: the tiers of the activations that are not recomputed.
+  // chunks: the model's weights; must outlive this. offload: the fraction of the activations, those
+  // that are recomputed left out, that is stored in each tier. This must outlive the autograd
+  // graphs made within its scopes.
   Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
-  // A scope around a forward pass of a stage, on the thread that runs it. first_block: index in the
-  // model of the stage's first block.
+  // While a Scope exists, `activations` decides about the tensors that this thread's forward pass
+  // saves. Construct a Scope around each forward pass of a stage. first_block: index in the model
+  // of the stage's first block.
   class Scope {
    public:
     explicit Scope(Activations& activations, int64_t first_block = 0)
@@ -55,8 +58,8 @@ class Activations final : public nn::BlockRunner,
     ops::RecomputableResultScope recomputable_;
   };
 
-  // Runs a block's forward pass on x, the block's input. index: number of the block in the model.
-  // The model calls this through StepContext.
+  // Runs the forward pass of a block on its input x, and returns the output. index: index of the
+  // block in the model. The model calls this if it is StepContext::block_runner.
   at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
                  const nn::StepContext& context) override;
 
@@ -66,24 +69,27 @@ class Activations final : public nn::BlockRunner,
   class ReplayedTensor;
   class RecomputableTensor;
 
-  // How to recompute a result: `result` is its storage.
+  // How to recompute a tensor, the result of a norm or an activation function.
   struct Recipe {
-    c10::weak_intrusive_ptr<c10::StorageImpl> result;
+    c10::weak_intrusive_ptr<c10::StorageImpl> result;  // the tensor's storage
     std::vector<at::Tensor> inputs;
     ops::ComputeAgain compute;
   };
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override;
+  // Called by operators whose result can be recomputed, in a scope with Recompute::selective.
   void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
             ops::ComputeAgain compute) override;
+  // Saves the inputs of `tensor` instead, if there is a recipe; else returns null.
   std::unique_ptr<SavedTensor> save_recomputable(const at::Tensor& tensor);
 
   ChunkEngine& chunks_;
   Recompute recompute_;
   ActivationStore store_;
   int64_t first_block_ = 0;
-  std::shared_ptr<Replay> replay_;  // of the block that runs or is recomputed
-  std::unordered_map<const c10::StorageImpl*, Recipe> recipes_;
+  // Of the block that runs or is recomputed, if Recompute::full_blocks includes it; else null.
+  std::shared_ptr<Replay> replay_;
+  std::unordered_map<const c10::StorageImpl*, Recipe> recipes_;  // by storage of the result
 };
 
 }  // namespace colossal::memory

@@ -1,6 +1,8 @@
-// A chunk: a flat buffer of whole parameters, with the gradients and optimizer state that this rank
-// holds of them. What ZeRO shards is divided evenly over the ranks of a shard group. Weights and
-// gradients that are sharded or offloaded are whole on the device only temporarily.
+// Chunk: a flat buffer of about 16 MiB of whole parameters, with the masters, gradients and
+// optimizer state that this rank holds of them. ZeRO divides each of these evenly over the ranks of
+// a shard group, from the stage on at which it is sharded. Weights and gradients that are sharded
+// or offloaded are whole on the device only temporarily ("transient"). ChunkEngine owns the chunks
+// of a rank and calls their functions; Chunk itself does not decide when to communicate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,188 +21,224 @@
 
 namespace colossal::memory {
 
+// Options of all chunks of a rank.
 struct ChunkOptions {
   at::ScalarType working = at::kFloat;   // dtype in which the model computes
   at::ScalarType master = at::kFloat;    // dtype of masters; equal to `working`: one copy of both
-  at::ScalarType gradient = at::kFloat;  // dtype of accumulation and communication
-  int64_t chunk_bytes = int64_t{16} << 20;  // of a chunk's weights on a rank: see plan_chunks()
+  at::ScalarType gradient = at::kFloat;  // dtype in which gradients are accumulated and reduced
+  // Largest size of a chunk's weights on a rank, on average over the tensor-parallel ranks, in
+  // bytes. A larger parameter has a chunk of its own.
+  int64_t chunk_bytes = int64_t{16} << 20;
   // For ZeRO stages 2 and 3 with several micro-batches per step. false: gradients are reduced after
   // each micro-batch and accumulated in the shards. true: gradients are accumulated whole and
   // reduced once, after the last micro-batch, with less traffic and more memory.
   bool reduce_once_per_step = false;
-  // Limit on the bytes of transient weights on the device at once: the chunk in use and the chunks
-  // fetched ahead. The next chunk is fetched ahead even if it exceeds the limit. If weights are on
-  // NVMe, about half as many further bytes are being read into host memory.
+  // Largest number of bytes of transient weights on the device at once: the chunk in use and the
+  // chunks fetched ahead. The next chunk is fetched ahead even if it exceeds this. If weights are
+  // on NVMe, up to about half as many further bytes are being read into host memory.
   int64_t window_bytes = int64_t{48} << 20;
-  // true if the model reads weights through parameter handles: ChunkEngine::update() may return
-  // while updated weights are still being gathered, and the next forward pass waits for each chunk
-  // at its first use. false for a user's own torch module: update() waits until all weights are
-  // gathered.
+  // Whether the model reads weights through parameter handles. true: ChunkEngine::update() may
+  // return while updated weights are still being gathered, and the next forward pass waits for each
+  // chunk at its first use. false, for a user's own torch module: update() waits until all weights
+  // are gathered.
   bool uses_parameter_handles = true;
   Tiers tiers;
 };
 
-// The tiers in which a chunk's tensors are stored.
+// The tiers in which a chunk's tensors are stored between uses.
 struct ChunkTiers {
   Tier parameters = Tier::device;
   Tier gradients = Tier::device;
-  Tier optimizer = Tier::device;
+  Tier optimizer = Tier::device;  // masters and optimizer states
 };
 
-// The ranks over which a chunk's gradients are summed.
+// The ranks over which a chunk's gradients are summed. The groups must outlive the chunk.
 struct ChunkRanks {
-  const comm::Group& shards;    // the shard group: ranks that divide what is sharded
-  const comm::Group& replicas;  // ranks with the same shard in other shard groups
+  const comm::Group& shards;    // the shard group: the ranks over which ZeRO divides the chunk
+  const comm::Group& replicas;  // the ranks with the same shard in other shard groups
   // If the chunk belongs to a table that the pipeline's first and last stage both use (tied
-  // embedding and head): the ranks with its two copies; else this rank alone. The table's gradients
-  // are summed over these ranks after the step's last micro-batch.
+  // embedding and head), and these stages are on two ranks: these two ranks; else this rank alone.
+  // The table's gradients are summed over these ranks after the step's last micro-batch.
   const comm::Group& ends;
 };
 
-// Shared by all chunks of a rank.
+// Memory off the device, and writes in progress, of all chunks of a rank.
 struct ChunkMemory {
   ChunkMemory(at::Device device, const std::string& nvme_path);
 
   TierPools pools;
-  WritesUnderWay gradient_writes;
+  WritesUnderWay gradient_writes;  // of gradients to NVMe
 };
 
 class Chunk {
  public:
-  // stage: see the member. zero: the ZeRO stage. num_states: number of the optimizer's state
-  // tensors (Optimizer::state_names()).
+  // made: becomes `plan`. zero: the ZeRO stage. num_states: number of the optimizer's state tensors
+  // (Optimizer::state_names()). memory: must outlive this.
   Chunk(ChunkPlan made, int stage, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
         const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
 
+  // Ranges are elements of the chunk's buffer.
   const ChunkPlan plan;
   const ChunkRanks ranks;
-  const Partition partition;  // of the buffer over ranks.shards
+  const Partition partition;  // division of the buffer over ranks.shards
   const Range shard;          // this rank's shard of the buffer
-  const Range held;  // elements whose masters, state and reduced gradients this rank holds: the
-                     // shard; with ZeRO stage 0 the whole buffer
-  const int stage;   // pipeline stage whose backward passes complete the gradients
-  const Range part;  // this rank's part of the shard, divided over ranks.replicas: written to
-                     // checkpoints and counted in norms by this rank
+  // Elements whose masters, state and reduced gradients this rank holds: the shard; with ZeRO stage
+  // 0 the whole buffer.
+  const Range held;
+  const int stage;  // pipeline stage on this rank whose backward passes complete the gradients
+  // This rank's part of the shard: the shard divided over ranks.replicas. This rank writes these
+  // elements to checkpoints and counts them in norms.
+  const Range part;
 
+  // The gradients of a slot in a step.
   struct SlotState {
-    bool written = false;  // has had a gradient on this rank in this step
-    bool summed = false;   // ... that whole_gradients() has, not yet reduced
+    bool written = false;  // whether this rank has computed a gradient in this step
+    bool summed = false;   // whether whole_gradients() has a gradient that is not reduced yet
     // Whether the running backward pass has yet to produce the gradient of the layer that owns the
-    // parameter (pending), and that of the second layer that uses a tied table (pending_tied).
+    // parameter (pending), and the gradient of the second layer that uses a tied table
+    // (pending_tied).
     bool pending = false, pending_tied = false;
   };
   std::vector<SlotState> slots;
-  // Number of gradients that the running backward pass has yet to produce: of both kinds, and of
-  // tied layers only.
+  // pending: number of gradients that the running backward pass has yet to produce, counting both
+  // SlotState::pending and pending_tied. pending_tied: number of the latter only.
   size_t pending = 0, pending_tied = 0;
 
   int64_t numel() const { return plan.numel; }
+  // Returns the elements of a slot, the slot with index `slot` in plan.slots.
   Range range_of(size_t slot) const {
     return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
   }
-  // Whether whole weights are on the device only during uses, because they are sharded or
-  // offloaded. Likewise for whole gradients.
+  // Whether the whole weights, or the whole gradients, are on the device only temporarily, because
+  // they are sharded or offloaded.
   bool weights_are_transient() const { return whole_weights_ != nullptr; }
   bool gradients_are_transient() const {
     return gradients_sharded_ || tiers_.gradients != Tier::device;
   }
   const ChunkTiers& tiers() const { return tiers_; }
 
-  // [numel]. Transient weights have memory only while they are whole on the device. Gradients have
-  // no memory before a step's first gradient, so that they take none while activations grow.
-  // Transient gradients are released after their reduction, others when the next step begins.
+  // The buffers of whole weights and whole gradients on the device, [numel]. Transient weights have
+  // memory only while they are whole on the device. Gradients have no memory before the step's
+  // first gradient, so that they take none while activations grow. Transient gradients are released
+  // after their reduction, other gradients when the next step begins.
   const at::Tensor& whole_weights() const { return weights_here_; }
   const at::Tensor& whole_gradients() const { return gradients_here_; }
 
-  // What is stored between uses: covers the shard if it is sharded, else the whole buffer. master()
-  // is the tensor weights() unless has_own_masters(). Frozen chunks have no masters, gradients or
-  // state.
+  // The tensors that are stored between uses. weights() covers the shard if weights are sharded,
+  // else the whole buffer; the others cover `held`. master() is the tensor weights() unless
+  // has_own_masters(). state(): by index of Optimizer::state_names(). Frozen chunks have weights()
+  // only.
   StoredTensor& weights() const { return *weights_; }
   StoredTensor& master() const { return *master_; }
   StoredTensor& gradients() const { return *gradients_; }
   const std::vector<std::unique_ptr<StoredTensor>>& state() const { return state_; }
   bool has_own_masters() const { return own_master_ != nullptr; }
 
-  // Writes values, [n], to elements [offset, offset + n) of weights and masters, as far as this
-  // rank holds them. Any floating-point dtype.
+  // Writes `values`, [n] of any floating-point dtype, to elements [offset, offset + n) of weights
+  // and masters, as far as this rank stores them.
   void store(int64_t offset, const at::Tensor& values);
-  // Call after every rank of the shard group has stored its shard: gathers the other ranks' shards
-  // into the tensors that this rank holds whole. Collective over ranks.shards.
+  // Gathers the shards that store() has written on the other ranks into the tensors that this rank
+  // holds whole. Call this when every rank of the shard group has stored its shard. Collective over
+  // ranks.shards.
   void gather_stored();
 
-  // For transient weights. fetch() begins to fetch the whole weights and wait_for_weights() waits
-  // for them; release_weights() takes effect when the last use ends. If weights are sharded,
-  // fetch() is collective over ranks.shards. Weights on NVMe are first read to the host span by
-  // span: begin_load() begins to read the next span and returns its bytes, or 0 if none is left or
-  // weights are not on NVMe. fetch() waits for all spans, begins those that were not begun, and
-  // calls `arrived` after each span, so that the caller can begin further loads.
+  // The following functions are for transient weights.
+
+  // Begins to read the next span of weights on NVMe into host memory, for the next fetch(). Returns
+  // the bytes of the span; 0 if no span is left or the weights are not on NVMe.
   int64_t begin_load();
-  int64_t loading_bytes() const;  // of the spans begun that fetch() has not consumed yet
+  // Returns the bytes of the spans that begin_load() has begun and fetch() has not used yet.
+  int64_t loading_bytes() const;
+  // Begins to fetch the whole weights to the device. For weights on NVMe, begins to read the spans
+  // that were not begun, waits for all spans, and calls `arrived` after each span, so that the
+  // caller can begin to load other chunks. If weights are sharded, begins to all-gather them;
+  // collective over ranks.shards then.
   void fetch(const std::function<void()>& arrived);
+  // Waits until the weights that fetch() or begin_weight_gather() gathers are whole.
   void wait_for_weights() { gather_.wait(); }
-  // can_fetch_experts(): whether the chunk has only stacks of unpacked experts, and is offloaded
-  // but not sharded. Then fetch_when_used() may replace fetch(). It only allocates the weights;
-  // fetch_experts() then fetches those experts e of a slot that have counts[e] > 0 (rows routed to
-  // e) and are not on the device yet, and fetch_all() fetches all missing experts. Both wait for
-  // the copy. After a fetch(), both do nothing.
+  // Returns whether fetch_when_used() may replace fetch(): whether the chunk has only stacks of
+  // unpacked experts, and is offloaded but not sharded.
   bool can_fetch_experts() const;
+  // Allocates the whole weights, but fetches none. fetch_experts() then fetches the experts e of a
+  // slot with counts[e] > 0 that are not on the device yet; counts[e]: number of rows routed to
+  // expert e. fetch_all() fetches all experts that are not on the device yet. Both wait for the
+  // copies. After a fetch(), both do nothing.
   void fetch_when_used();
   void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
   void fetch_all();
   // Allocates memory for the whole weights, with arbitrary contents, until release_weights().
   void take_weights();
+  // Releases the whole weights, as soon as no use is in progress.
   void release_weights();
+  // Called around each use of the weights; uses may overlap.
   void begin_use() { ++uses_; }
   void end_use();
-  bool wanted() const { return wanted_; }  // fetched, and not released since
+  // Returns whether the weights were fetched, and not released since.
+  bool wanted() const { return wanted_; }
 
-  // take_gradients() allocates the whole gradients, with arbitrary contents. begin_reduction()
-  // writes zeros into gaps, and into slots without a gradient on this rank, because another rank
-  // may have one; then it begins to sum over ranks.shards. continue_reduction() waits for that sum
-  // and begins the sum over ranks.replicas. After finish_reduction(), gradients() has the sums over
-  // ranks and over the micro-batches so far. last: no further reduction follows in this step.
-  // begin_reduction() and continue_reduction() are collective.
+  // The following functions are for gradients.
+
+  // Allocates the whole gradients, with arbitrary contents; does nothing if they are allocated.
   void take_gradients();
-  // Takes over the memory of `gradient`, which its owner is about to release, and returns true.
-  // Returns false if the caller must copy the gradient instead: it is not the gradient of the
-  // entire chunk in the dtype of gradients, shares its memory, or the whole gradients are allocated
-  // already.
+  // Makes the memory of `gradient` that of the whole gradients, and returns true. The owner of
+  // `gradient` must be about to release it. Returns false if the caller must copy the gradient
+  // instead: if it is not the gradient of the entire chunk in the dtype of gradients, if others use
+  // its memory, or if the whole gradients are allocated already.
   bool adopt_gradient(const at::Tensor& gradient);
+  // Reduces the whole gradients. begin_reduction() writes zeros into gaps, and into slots without a
+  // gradient on this rank, because another rank may have one; then it begins to sum over
+  // ranks.shards. continue_reduction() waits for this sum and begins to sum over ranks.replicas.
+  // finish_reduction() waits for all sums; gradients() then has the sums over ranks and over the
+  // micro-batches so far. last: whether this is the last reduction of the step. begin_reduction()
+  // and continue_reduction() are collective over these ranks.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
-  // Call after the step's last reduction: sums gradients() over ranks.ends. Collective over them.
+  // Sums gradients() over ranks.ends. Call this after the step's last reduction. Collective over
+  // ranks.ends.
   void sum_over_ends();
+  // Returns whether gradients are sharded (ZeRO stages 2 and 3), so that they are reduced after
+  // each micro-batch by default.
   bool reduces_each_micro_batch() const { return gradients_sharded_; }
-  // Whether a tied table's gradients from the head are reduced before those from the embedding, so
-  // that they need not be kept whole until the backward pass reaches the embedding. True if the
-  // chunk has row blocks of such a table and its gradients are transient.
+  // Returns whether a tied table's gradients from the head are reduced before its gradients from
+  // the embedding, so that the former need not be kept whole until the backward pass reaches the
+  // embedding. True if the chunk has row blocks of such a table, both layers are on one stage, and
+  // gradients are transient.
   bool reduces_tied_apart() const;
-  void forget_gradients();  // at the beginning of a step
+  void forget_gradients();  // releases all gradients; called when a step begins
   // Returns the sum of squares of the gradients in `part`. Valid after the step's last reduction.
   double squared_gradient_norm() const;
 
-  // Whether updated shards must be all-gathered after an update: at ZeRO stages 1 and 2 with more
-  // than one rank.
+  // The following functions are for updates.
+
+  // Returns whether the shards that ranks have updated must be all-gathered: at ZeRO stages 1 and 2
+  // with more than one rank in the shard group.
   bool gathers_updates() const {
     return !weights_sharded_ && ranks.shards.size() > 1 && state_sharded_;
   }
-  // The tensor to which an update writes the working weights. It covers at least the elements
-  // `held`. If they are gathered and offloaded, this is a whole copy on the device, which
-  // finish_weight_gather() moves to the weights' tier.
+  // Returns the tensor to which an update writes the working weights; it covers at least the
+  // elements `held`. If updates are gathered and weights are offloaded, this is a whole copy on the
+  // device, which finish_weight_gather() moves to the weights' tier.
   StoredTensor& updated_weights();
-  void begin_weight_gather();  // collective over ranks.shards; at stage 3 part of fetch()
+  // Begins to all-gather the updated shards. Collective over ranks.shards.
+  void begin_weight_gather();
+  // If weights are offloaded, waits for the gather and moves the weights to their tier; else does
+  // nothing, and wait_for_weights() waits for the gather.
   void finish_weight_gather();
 
-  void wait_for_collectives();
+  void wait_for_collectives();  // waits for all reductions and gathers in progress
 
  private:
-  void bring(const Range& elements);  // copies weights from their tier to whole_weights()
+  // Copies weights from their tier to whole_weights().
+  void bring(const Range& elements);
   at::Tensor shard_of_gradients() const {
     return gradients_here_.narrow(0, shard.begin, shard.size());
   }
+  // Writes zeros into gaps and into slots without a gradient.
   void zero_missing_gradients();
+  // Counts the traffic of keep_sums() to and from the tier of gradients.
   void count_kept_sums();
+  // Adds the reduced gradients of a micro-batch to gradients().
   void keep_sums(bool last);
   // Returns the sum of squares of the elements of a span that are in `part`. sums: [span].
   double counted_squares(const Range& span, const at::Tensor& sums) const;
@@ -209,28 +247,30 @@ class Chunk {
   ChunkMemory& memory_;
   ChunkTiers tiers_;
   bool state_sharded_, gradients_sharded_, weights_sharded_;
-  at::Tensor weights_here_, gradients_here_;        // [numel]
-  std::unique_ptr<TransientTensor> whole_weights_;  // set if weights are transient
-  std::unique_ptr<TransientTensor> whole_gradients_;
-  std::unique_ptr<TransientTensor>
-      kept_gradients_;  // reduced gradients, if they are transient and stored on the device
+  at::Tensor weights_here_, gradients_here_;          // whole_weights(), whole_gradients()
+  std::unique_ptr<TransientTensor> whole_weights_;    // null if weights are not transient
+  std::unique_ptr<TransientTensor> whole_gradients_;  // null if the chunk is frozen
+  // The reduced gradients, if they are sharded and stored on the device; else null.
+  std::unique_ptr<TransientTensor> kept_gradients_;
   std::unique_ptr<StoredTensor> weights_, own_master_, gradients_;
   std::unique_ptr<StoredTensor> weights_on_device_;  // whole_weights(), while updates are gathered
   StoredTensor* master_ = nullptr;
   std::vector<std::unique_ptr<StoredTensor>> state_;
 
-  std::deque<TierTransfer> loads_;  // of the next or current fetch, in order
-  int64_t load_begun_ = 0;  // number of elements of weights() whose reading began for that fetch
-  // After fetch_when_used(): for each slot, which experts are on the device. Empty after a fetch().
+  std::deque<TierTransfer> loads_;  // spans that are read for the next or current fetch, in order
+  int64_t load_begun_ = 0;  // number of elements of weights() whose reading began for this fetch
+  // After fetch_when_used(): whether each expert of each slot is on the device, [slots][experts].
+  // Empty after a fetch().
   std::vector<std::vector<bool>> experts_on_device_;
-  comm::Work gather_;  // of weights
-  int uses_ = 0;       // number of current uses
+  comm::Work gather_;  // all-gather of weights in progress
+  int uses_ = 0;       // number of uses in progress
   bool wanted_ = false;
 
-  comm::Work reduction_;
-  bool sums_shards_ = false;            // reduction_ is still over the shard group
-  bool reduced_ = false;                // gradients() has sums of this step
-  std::optional<double> squared_norm_;  // of `part`, computed in the reduction; only if transient
+  comm::Work reduction_;      // reduction of gradients in progress
+  bool sums_shards_ = false;  // whether reduction_ is over ranks.shards, and ranks.replicas follow
+  bool reduced_ = false;      // whether gradients() has sums of this step
+  // For transient gradients: squared_gradient_norm(), computed by the last reduction.
+  std::optional<double> squared_norm_;
 };
 
 }  // namespace colossal::memory

@@ -1,5 +1,6 @@
-// Fetches weights for modules that do not use parameter handles. LibTorch's dispatcher shows which
-// operator receives which tensors.
+// FetchOnDispatch: fetches sharded or offloaded weights for a user's own torch module, which does
+// not say when it uses a weight. Intercepts every operator at LibTorch's dispatcher, and fetches
+// the weights among the operator's arguments.
 #pragma once
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -8,9 +9,10 @@
 
 namespace colossal::memory {
 
-// While this exists, the transient weights among the arguments of each operator that this thread
-// calls are whole on the device until the operator returns. Code that reads a weight's memory
-// without an operator is not detected. At most one instance per thread. `chunks` must outlive this.
+// While this exists, each operator that this thread calls finds the weights among its arguments
+// whole on the device, and keeps them there until it returns. Code that reads a weight's memory
+// without an operator is not detected. Construct this around the module's forward pass. At most one
+// instance per thread. `chunks` must outlive this.
 class FetchOnDispatch {
  public:
   explicit FetchOnDispatch(ChunkEngine& chunks);

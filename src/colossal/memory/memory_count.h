@@ -1,6 +1,5 @@
-// Counts the memory of the tensors that this thread allocates while a MemoryCount exists, by kind.
-// Tensors that autograd keeps for the backward pass count as activations, buffers of communication
-// calls as communication, unless they already count as another kind (MemoryLedger::mark()).
+// MemoryCount: counts the memory of all tensors that a thread allocates, by kind. Used in training
+// for the memory chart (StepMemory), and in dry runs to predict the memory of a rank.
 #pragma once
 
 #include <utility>
@@ -12,12 +11,17 @@
 
 namespace colossal::memory {
 
+// While this exists, the tensors that the constructing thread allocates are counted in ledger().
+// Tensors that autograd saves for the backward pass count as MemoryKind::activations, buffers of
+// communication calls as MemoryKind::communication, unless they already count as a kind other than
+// MemoryKind::other (see MemoryLedger::mark()).
 class MemoryCount final : private comm::CallListener {
  public:
-  // calls: the ledger of the rank's world, whose only listener this becomes; must outlive this.
-  // device: the device type whose memory is counted, CPU or meta. next: a listener whose issued()
-  // is called after this one's; may be null. Calls install_allocators(). Destroy on the
-  // constructing thread.
+  // calls: the ledger of the rank's communication calls, which reports each call to this; must
+  // outlive this. A comm::Ledger has one listener: this replaces it. next: a listener whose
+  // issued() is called after this has counted a call; may be null. device: the device type whose
+  // memory is counted, CPU or meta. Calls install_allocators(). Destroy this on the constructing
+  // thread.
   MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::CallListener* next = nullptr);
   ~MemoryCount() override;
   MemoryCount(const MemoryCount&) = delete;

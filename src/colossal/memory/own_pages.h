@@ -1,6 +1,7 @@
-// Allocates large blocks of memory directly from the operating system, in pages of their own. In
-// the heap, a large block that is freed leaves a hole that smaller blocks soon occupy, so that the
-// next large block does not fit.
+// Allocates large blocks of memory directly from the operating system, in pages of their own
+// instead of in the heap. In the heap, a large block that is freed leaves a hole that smaller
+// blocks soon occupy, so that the next large block does not fit. LibTorch's CPU tensors use this
+// through install_allocators() in memory_ledger.h.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +11,17 @@ namespace colossal::memory {
 // Bytes from which a block counts as large.
 inline constexpr size_t kLargeBlock = size_t{4} << 20;
 
-// Returns page-aligned memory with arbitrary contents; release it with free_pages(). A step
-// allocates blocks of the same sizes again and again, and the first touch of a page costs more than
-// the arithmetic that fills it. So freed blocks are kept for the next allocation of their size.
-// Used and kept blocks together do not exceed the largest total of used blocks so far: to prevent
-// that, a new block takes over pages of the oldest kept blocks. (Huge pages are not requested: they
-// made training slower on some virtual machines, which clear them slowly, and no faster on others.)
-// Throws std::bad_alloc. Thread-safe.
+// Returns page-aligned memory of at least `bytes` bytes, with arbitrary contents. Release it by
+// free_pages(). Throws std::bad_alloc. Thread-safe.
+//
+// Freed blocks are kept for the next allocation of their size, because a training step allocates
+// blocks of the same sizes again and again, and the first touch of a page costs more than the
+// arithmetic that fills the page. Used and kept blocks together never have more bytes than the used
+// blocks had at their peak: a new block that would exceed this takes over pages of the oldest kept
+// blocks. Huge pages are not requested: they made training slower on some virtual machines, and no
+// faster on others.
 void* allocate_pages(size_t bytes);
+// Releases the block that begins at `block`, a result of allocate_pages(). Thread-safe.
 void free_pages(void* block);
 
 }  // namespace colossal::memory

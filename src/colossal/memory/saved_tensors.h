@@ -1,5 +1,6 @@
-// Controls how autograd keeps the tensors that operators, ours included, save for the backward
-// pass.
+// Controls how autograd keeps the tensors that operators save for the backward pass: a
+// SavedTensorPolicy may keep, move or recompute each tensor. The operators of this project (ops/)
+// save tensors in the same way as those of LibTorch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,18 +16,19 @@ namespace colossal::memory {
 class SavedTensor {
  public:
   virtual ~SavedTensor() = default;
-  // Returns a tensor with the saved values and shape. May throw IoError.
+  // Returns a tensor with the saved values and shape. Autograd calls this in the backward pass. May
+  // throw IoError.
   virtual at::Tensor restore() = 0;
 };
 
-// Sizes, strides and offset of a view, to make an equal view of a copy of the view's storage.
+// The sizes, strides and offset of a view. in() makes the same view of another storage.
 class ViewGeometry {
  public:
   explicit ViewGeometry(const at::Tensor& view)
       : sizes_(view.sizes().vec()),
         strides_(view.strides().vec()),
         offset_(view.storage_offset()) {}
-  // Returns the equal view of `memory`, a copy of the storage.
+  // Returns the view of `memory`, a copy of the original view's whole storage.
   at::Tensor in(const at::Tensor& memory) const {
     return memory.as_strided(sizes_, strides_, offset_);
   }
@@ -36,21 +38,24 @@ class ViewGeometry {
   int64_t offset_;
 };
 
-// Keeps the tensor as it is, on the device, without its autograd graph. Notifies the observer.
+// Returns a saved tensor that keeps `tensor` on the device, without its autograd graph. Notifies
+// the thread's SavedTensorObserver.
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 
 class SavedTensorPolicy {
  public:
   virtual ~SavedTensorPolicy() = default;
-  // Called with each tensor when autograd saves it. Returns what restores it.
+  // Called with each tensor when autograd saves it. Returns an object that restores the tensor.
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 
-// While this exists, `policy` decides how the tensors that this thread's forward passes save are
-// kept. If scopes are nested, the innermost one decides. The policy must outlive the autograd
-// graphs made meanwhile. Destroy on the constructing thread. LibTorch asks its autograd engine for
-// default hooks. The first scope or observer therefore installs, for the whole process, an engine
-// that asks the calling thread's scope and otherwise behaves as LibTorch's own.
+// While this exists, `policy` decides how the tensors are kept that forward passes on the
+// constructing thread save. If scopes are nested, the innermost scope decides. The policy must
+// outlive the autograd graphs made meanwhile. Destroy this on the constructing thread.
+//
+// LibTorch asks its autograd engine for hooks of saved tensors. Therefore the first scope or
+// observer of the process installs an engine that returns hooks to the calling thread's scope, and
+// otherwise behaves as LibTorch's own engine.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);
@@ -62,9 +67,11 @@ class SavedTensorScope {
   SavedTensorPolicy* before_;
 };
 
-// While this exists, `see` is called with each tensor that this thread keeps on the device for the
-// backward pass: each that autograd saves, or, within a SavedTensorScope, each for which the policy
-// calls keep() or note_saved_tensor(). If observers are nested, only the innermost one is called.
+// While this exists, `see` is called with each tensor that the constructing thread keeps on the
+// device for the backward pass. Without a SavedTensorScope, these are all tensors that autograd
+// saves. Within a SavedTensorScope, these are the tensors for which the policy calls keep() or
+// note_saved_tensor(). If observers are nested, only the innermost observer is called. Destroy this
+// on the constructing thread.
 class SavedTensorObserver {
  public:
   using See = std::function<void(const at::Tensor&)>;
@@ -78,7 +85,7 @@ class SavedTensorObserver {
   const See* before_;
 };
 
-// Notifies the observer of a tensor that is kept by other means than keep().
+// Notifies the thread's SavedTensorObserver of a tensor that is kept by other means than keep().
 void note_saved_tensor(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

@@ -1,4 +1,6 @@
-// A flat tensor that is stored in a tier, and transfers of its elements to where they are used.
+// StoredTensor: a flat tensor that is stored in a tier (device, host or NVMe). TierTransfer: moves
+// some of its elements to the device or the host, where they are used, and back. Chunks store
+// weights, masters, gradients and optimizer states in StoredTensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,19 +16,21 @@
 
 namespace colossal::memory {
 
-// Length in elements of a span, the unit of transfers (4 MiB in fp32). A tensor's elements are
-// divided into spans of this length; only the last span may be shorter.
+// Length in elements of a span, the unit of transfers (4 MiB in fp32). The elements of a
+// StoredTensor are divided into spans of this length, from its first element on; only the last span
+// may be shorter.
 inline constexpr int64_t kSpan = int64_t{1} << 20;
 
-// Holds the range covers() of the elements of its owner, such as a chunk. All element indices count
-// in the owner. `pools` must outlive this. Not thread-safe.
+// Stores the elements covers() of a longer flat tensor, such as the buffer of a chunk. All
+// functions name an element by its index in that longer tensor. `pools` must outlive this. Not
+// thread-safe.
 class StoredTensor {
  public:
-  // Allocates memory of the device or the host, filled with zeros, or reserves a region of the NVMe
-  // file of `pools`, which reads as zeros until written. Call before TierPools::open_swap() for
-  // NVMe.
+  // Allocates memory on the device or the host, filled with zeros, or reserves a region of the NVMe
+  // file of `pools`, which reads as zeros until it is written. With Tier::nvme, call this before
+  // TierPools::open_swap(). kind: the kind as which memory and traffic count.
   StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind, TierPools& pools);
-  // Uses `memory`, [covers], which is on the device.
+  // Stores the elements in `memory`, [covers.size()], which is on the device.
   StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind, TierPools& pools);
   ~StoredTensor();
   StoredTensor(const StoredTensor&) = delete;
@@ -40,46 +44,52 @@ class StoredTensor {
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type_)); }
   int64_t bytes() const { return covers_.size() * element_bytes(); }
 
-  // Returns a view of the elements `range`, where they are stored. Not for tensors on NVMe.
+  // Returns a view of the elements `range` where they are stored, on the device or the host. Throws
+  // InternalError if the tensor is on NVMe.
   at::Tensor memory(Range range) const;
 
-  // Read and write elements, waiting for the disk. For initial values, checkpoints and error
-  // messages. read() returns a view if the tensor is in memory, else a copy on the device. write()
-  // converts to the tensor's dtype. The traffic is not counted. Throw IoError.
+  // Read and write elements, and wait for the disk. Used for initial values, checkpoints and error
+  // messages: the traffic is not counted. read() returns the elements `range`: a view if the tensor
+  // is in memory, a copy on the device if it is on NVMe. write() converts `values`, [n], to the
+  // tensor's dtype, and stores them from element `begin` on. Throw IoError.
   at::Tensor read(Range range) const;
   void write(int64_t begin, const at::Tensor& values);
 
  private:
   friend class TierTransfer;
-  int64_t file_offset(int64_t element) const {
+  int64_t file_offset(int64_t element) const {  // in bytes
     return offset_ + (element - covers_.begin) * element_bytes();
   }
-  Range span_of(int64_t element) const;
+  Range span_of(int64_t element) const;  // the whole span that has `element`
 
   Tier tier_;
   Range covers_;
   at::ScalarType type_;
   MemoryKind kind_;
   TierPools& pools_;
-  at::Tensor memory_;  // [covers]; undefined if on NVMe
-  int64_t offset_ = 0;
-  std::vector<bool> written_;  // for NVMe: whether each span was written
+  at::Tensor memory_;          // [covers_.size()]; undefined if on NVMe
+  int64_t offset_ = 0;         // if on NVMe: where the region begins in the file, in bytes
+  std::vector<bool> written_;  // if on NVMe: whether each span was written
 };
 
-// Divides `range` at the span borders of a tensor whose covers() begin at `origin`.
+// Divides `range` at the borders of the spans of a StoredTensor whose covers() begin at `origin`.
+// Returns the parts in ascending order.
 std::vector<Range> spans_of(Range range, int64_t origin);
 
-// A transfer of the elements `range` of a tensor to `place`, the device or the host, and back.
-// tensor() is a view if the tensor is stored at `place`, else a copy. For tensors on NVMe, `range`
-// must consist of whole spans. The tensor must outlive this.
+// A transfer of the elements `range` of a StoredTensor to `place`, the device or the host, and
+// back. Use: construct; use tensor(); leave(); finish(). If the StoredTensor is stored at `place`,
+// nothing is copied. For tensors on NVMe, `range` must consist of whole spans. The StoredTensor
+// must outlive this.
 class TierTransfer {
  public:
-  // read: never moved back. write: not read first, so tensor() begins with arbitrary contents.
-  // update: read, then moved back.
-  enum class Access { read, write, update };
+  enum class Access {
+    read,   // the elements are read, and not moved back
+    write,  // the elements are not read, so tensor() begins with arbitrary contents; moved back
+    update  // the elements are read, and moved back
+  };
   // Whether this counts its bytes in TierPools::traffic(). no: the caller counts them, if at all.
   enum class Counted { yes, no };
-  // Begins the transfer.
+  // Begins to read the elements, unless `access` is write. Reads from NVMe are asynchronous.
   TierTransfer(StoredTensor& tensor, Range range, Tier place, Access access, Counted counted);
   ~TierTransfer();
   TierTransfer(TierTransfer&&) = default;
@@ -87,19 +97,22 @@ class TierTransfer {
   TierTransfer& operator=(const TierTransfer&) = delete;
 
   Range range() const { return range_; }
-  // Waits for the elements and returns them, [range]. Throws IoError if the disk fails or returns
-  // other bytes than were written.
+  // Waits for the elements and returns them at `place`, [range.size()]: a view if the StoredTensor
+  // is stored there, else a copy. Throws IoError if the disk fails or returns other bytes than were
+  // written.
   const at::Tensor& tensor();
-  // Begins to move the elements back, unless they were only read. tensor() must not be used
-  // afterwards.
+  // Begins to move the elements back, unless Access is read. tensor() must not be used afterwards.
   void leave();
-  // Waits for what is in progress in either direction. Throws IoError. The destructor waits too,
-  // but ignores errors.
+  // Waits for reads or writes in progress. Throws IoError. The destructor waits, too, but ignores
+  // errors.
   void finish();
 
  private:
-  void bring();
-  void count(bool to) const;  // counts the traffic to the tensor's tier, or else from it
+  void bring();  // begins to read the elements
+  // Counts the traffic. to: from `place` to the StoredTensor; false: from it to `place`.
+  void count(bool to) const;
+  // Calls visit() for each span of the range: its index, its offset in the file, its bytes in
+  // staging_.
   void for_each_span(const std::function<void(size_t index, int64_t offset,
                                               std::span<std::byte> bytes)>& visit) const;
 
@@ -108,20 +121,20 @@ class TierTransfer {
   Tier place_;
   Access access_;
   Counted counted_;
-  at::Tensor here_;
-  at::Tensor staging_;  // on the host, if the tensor is on NVMe
+  at::Tensor here_;     // what tensor() returns
+  at::Tensor staging_;  // the elements on the host, if the StoredTensor is on NVMe
   bool arrived_ = true;
-  std::vector<io::SwapFile::Transfer> transfers_;
+  std::vector<io::SwapFile::Transfer> transfers_;  // reads or writes of the file in progress
 };
 
-// Writes to NVMe in progress that the caller does not wait for. At most 8 transfers, because each
-// keeps its elements in memory until it is finished.
+// Writes to NVMe in progress for which the caller does not wait. Holds at most 8 transfers, because
+// each keeps its elements in memory until it is finished.
 class WritesUnderWay {
  public:
-  // Adds a transfer after its leave(). If there are then more than 8, waits for the oldest; throws
-  // IoError if that one failed.
+  // Adds a transfer after its leave(). If there are then more than 8 transfers, waits for the
+  // oldest. Throws IoError if the oldest failed.
   void add(TierTransfer write);
-  void finish();  // waits for all; throws IoError
+  void finish();  // waits for all transfers; throws IoError if one failed
 
  private:
   std::deque<TierTransfer> writes_;

@@ -1,5 +1,5 @@
-// The keys of [memory] that training and generation share: memory.offload_*, memory.nvme_path and
-// memory.table_rows.
+// Declares and resolves the keys of [memory] that training, generation and serving share:
+// memory.offload_*, memory.nvme_path and memory.table_rows.
 #pragma once
 
 #include <map>
@@ -11,22 +11,26 @@
 
 namespace colossal::memory {
 
-// "none" (the device), "host", "nvme", "auto", or the fraction of bytes in each tier: {host = 0.5,
-// nvme = 0.25}.
+// The value of a key memory.offload_*: "none" (all on the device), "host", "nvme", "auto", or the
+// fraction of the bytes in each tier, such as {host = 0.5, nvme = 0.25}; the rest is on the device.
 using Offload = std::variant<std::map<std::string, double>, std::string>;
 
-// Add keys whose values are written to *target when a configuration is read. kind: "parameters" for
-// the key memory.offload_parameters. what: the tensors that are offloaded, for the help text.
-// or_auto: "auto" is allowed; the caller must resolve it.
+// Adds the key memory.offload_KIND, where KIND is `kind`, such as "parameters". The value is
+// written to *target when a configuration is read; `target` must outlive `schema`. what: the
+// tensors that are offloaded, for the help text. or_auto: whether "auto" is allowed; the caller
+// must then replace "auto" by fractions.
 void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* target,
                      const std::string& what, bool or_auto);
+// Adds the key memory.nvme_path. Its value is written to *target.
 void add_nvme_path_key(ConfigSchema& schema, std::string* target);
+// Adds the key memory.table_rows (Strategy::table_rows). Its value is written to *target.
 void add_table_rows_key(ConfigSchema& schema, int64_t* target);
 
-// Returns the fractions that `offload` means; for "auto", as for "none". kind: for messages. Throws
-// ConfigError if a table names an unknown tier or its fractions add up to more than 1.
+// Returns the fractions for `offload`; "auto" gives the fractions of "none". kind: last part of the
+// key's name, such as "parameters", for messages. Throws ConfigError if `offload` names an unknown
+// tier, or if its fractions add up to more than 1.
 TierShares resolve_shares(const std::string& kind, const Offload& offload);
-// Throws ConfigError if any fraction is stored on NVMe and nvme_path is empty.
+// Throws ConfigError if any fraction in `tiers` is stored on NVMe and tiers.nvme_path is empty.
 void require_nvme_path(const Tiers& tiers);
 
 }  // namespace colossal::memory

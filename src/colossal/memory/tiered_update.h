@@ -1,6 +1,7 @@
-// An optimizer update of a range of a chunk's elements. It runs on the device if the optimizer
-// state is stored there; if the state is on the host or on NVMe, it runs on the host's CPU (J. Ren
-// et al. 2021, "ZeRO-Offload").
+// TieredUpdate: the optimizer update of a range of a chunk's elements, with transfers of what is
+// offloaded. The update runs on the device if the optimizer state is stored there. If the state is
+// on the host or on NVMe, the update runs on the host's CPU (J. Ren et al. 2021, "ZeRO-Offload").
+// ChunkEngine::update() overlaps the transfers of several TieredUpdates.
 #pragma once
 
 #include <functional>
@@ -15,11 +16,12 @@ namespace colossal::memory {
 class TieredUpdate {
  public:
   // Begins to transfer the masters, gradients and optimizer state to where the update runs.
-  // elements: one of update_spans(). `chunk` must outlive this.
+  // elements: one of update_spans(chunk). `chunk` must outlive this.
   TieredUpdate(Chunk& chunk, Range elements);
 
-  // Waits for these transfers, updates, and begins to transfer the results back. scalars_of:
-  // returns the scalars for a slot; nullopt: the slot is not updated. Throws IoError.
+  // Waits for the transfers of the constructor, updates masters, state and working weights, and
+  // begins to transfer the results back. scalars_of: returns the learning rate and other scalars
+  // with which a slot of the chunk is updated; nullopt: the slot is not updated. Throws IoError.
   using ScalarsOf = std::function<std::optional<optim::UpdateScalars>(size_t slot)>;
   void run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of);
 
@@ -27,21 +29,23 @@ class TieredUpdate {
   void finish();
 
  private:
+  // Updates the elements `range`, neighbouring slots with the same scalars. nullopt: only copies
+  // masters to working weights.
   void run_slots(const optim::Optimizer& optimizer, Range range,
                  const std::optional<optim::UpdateScalars>& scalars);
 
   Chunk& chunk_;
   Range elements_;
-  Tier place_;
+  Tier place_;  // where the update runs: device or host
   TierTransfer master_, gradient_;
-  std::optional<TierTransfer> working_;
-  std::vector<TierTransfer> state_;
+  std::optional<TierTransfer> working_;  // nullopt if masters are the working weights
+  std::vector<TierTransfer> state_;      // by index of Optimizer::state_names()
 };
 
-// Returns the ranges of Chunk::held to update one after the other: one range if nothing of the
-// chunk is offloaded, else its spans (kSpan). Always returns at least one range, because the caller
-// begins the gather of updated weights after the last one; the range is empty if this rank holds
-// nothing.
+// Returns the ranges of elements of `chunk` to update one after the other: the whole range
+// Chunk::held if nothing of the chunk is offloaded, else the spans of that range (kSpan). Returns
+// at least one range, which is empty if this rank holds nothing: the caller begins the gather of
+// updated weights after the last range.
 std::vector<Range> update_spans(const Chunk& chunk);
 
 }  // namespace colossal::memory

@@ -1,6 +1,7 @@
 // The tiers in which tensors are stored between uses: the device, the host's memory, or NVMe (S.
-// Rajbhandari et al. 2021, "ZeRO-Infinity"). On a CPU, device and host are two pools of the same
-// memory; bytes that move between them are still copied and counted.
+// Rajbhandari et al. 2021, "ZeRO-Infinity"). TierPools holds a rank's memory in the host and NVMe
+// tiers. If the device is a CPU, device and host are two pools of one memory; bytes that move
+// between them are still copied and counted.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,25 +20,27 @@
 namespace colossal::memory {
 
 enum class Tier : uint8_t { device, host, nvme };
-const char* tier_name(Tier tier);
+const char* tier_name(Tier tier);  // name of the enumerator, "host"
 
-// The fraction of the bytes of one kind of tensors that is stored in each tier; the rest is on the
-// device.
+// The fractions, from 0 to 1, of the bytes of one kind of tensors that are stored on the host and
+// on NVMe. The rest is on the device.
 struct TierShares {
   double host = 0;
   double nvme = 0;
 
   bool all_on_device() const { return host == 0 && nvme == 0; }
-  // Returns the one tier that stores bytes [begin, end) of a kind with `total` bytes: that of the
-  // middle of the range. The first bytes of a kind are on the device, the next on the host, the
-  // last on NVMe.
+  // Returns the tier that stores bytes [begin, end) of `total` bytes of a kind. The first bytes of
+  // a kind are on the device, the next on the host, the last on NVMe. A range is stored in one
+  // tier: that of its middle byte.
   Tier tier_of(int64_t begin, int64_t end, int64_t total) const;
 };
 
+// Where a rank stores its tensors, by kind.
 struct Tiers {
   TierShares parameters, gradients, optimizer, activations;
-  std::string nvme_path;  // a folder
+  std::string nvme_path;  // folder for the files on NVMe; empty if NVMe is not used
 
+  // Returns whether any kind has a share in `tier`, host or NVMe.
   bool uses(Tier tier) const;
   // Returns the shares of a kind, which must be in kTieredKinds.
   TierShares& of(MemoryKind kind);
@@ -50,17 +53,19 @@ inline constexpr MemoryKind kTieredKinds[] = {MemoryKind::parameters, MemoryKind
 // The tiers other than the device.
 inline constexpr Tier kTiersOffDevice[] = {Tier::host, Tier::nvme};
 
-// Bytes moved into (to) and out of (from) a tier other than the device.
+// Traffic of a tier other than the device.
 struct TierTraffic {
-  int64_t to = 0;
-  int64_t from = 0;
+  int64_t to = 0;    // bytes moved into the tier
+  int64_t from = 0;  // bytes moved out of the tier
   bool operator==(const TierTraffic&) const = default;
 };
 
-// A rank's memory off the device. Not thread-safe, except that host tensors may be released on any
-// thread, even after this is destroyed.
+// A rank's memory in the tiers other than the device, and the counts of the bytes there. Not
+// thread-safe, except that host tensors may be released on any thread, even after this is
+// destroyed.
 class TierPools {
  public:
+  // device: the rank's device; meta for a dry run. nvme_path: folder for the files on NVMe.
   TierPools(at::Device device, std::string nvme_path);
 
   at::Device device() const { return device_; }
@@ -69,43 +74,49 @@ class TierPools {
   // its memory are multiples of io::kSwapBlock. Returns a meta tensor if the device is meta. Throws
   // IoError if the memory cannot be allocated.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
-  // Peak of the host memory taken, including released memory that is kept for reuse.
+  // Peak of the bytes of host memory that were allocated, including released memory that is kept
+  // for reuse.
   int64_t host_peak_bytes() const;
 
-  // Reserves a region of the NVMe file and returns its offset in bytes. All regions must be
-  // reserved before open_swap(), which creates the file if any is (none if the device is meta).
+  // Reserves a region of the NVMe file, and returns the region's offset in bytes. Reserve all
+  // regions before open_swap().
   int64_t reserve_swap(int64_t bytes);
+  // Creates the NVMe file, if any region is reserved and the device is not meta. Throws IoError.
   void open_swap();
+  // The NVMe file. Only after open_swap() has created it.
   io::SwapFile& swap() { return *swap_; }
-  // For regions whose sizes are not known before open_swap(); in files of its own.
+  // Files on NVMe for regions whose sizes are not known before open_swap().
   io::SwapSpace& swap_space() { return swap_space_; }
 
+  // Traffic since construction, by tier and kind; an entry that is missing is 0.
   using Traffic = std::map<std::pair<Tier, MemoryKind>, TierTraffic>;
+  // Add `bytes` to the counts of traffic(). Whoever moves bytes calls these.
   void count_to(Tier tier, MemoryKind kind, int64_t bytes) { traffic_[{tier, kind}].to += bytes; }
   void count_from(Tier tier, MemoryKind kind, int64_t bytes) {
     traffic_[{tier, kind}].from += bytes;
   }
   const Traffic& traffic() const { return traffic_; }
 
-  // Adds to the count of bytes stored in a tier off the device; bytes < 0: they are no longer
-  // stored there. Not for temporary copies on the host, during a transfer or an update.
+  // Adds `bytes` to the count of bytes stored in a tier other than the device; negative if they are
+  // no longer stored there. Not called for temporary copies on the host, during a transfer or an
+  // update.
   void count_at_rest(Tier tier, MemoryKind kind, int64_t bytes);
-  // Bytes stored in a tier off the device when their total was largest since the last
-  // reset_peaks().
+  // Returns the bytes by kind stored in a tier other than the device, at the moment since the last
+  // reset_peaks() when their sum was largest.
   const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }
   void reset_peaks();
 
  private:
-  struct HostBooks;
+  struct HostBooks;  // the blocks of host memory, shared with the tensors that use them
   struct Resting {
-    BytesByKind live, at_peak;
+    BytesByKind live, at_peak;  // stored now; stored at the peak
   };
 
   at::Device device_;
   std::string nvme_path_;
   std::shared_ptr<HostBooks> host_;
-  int64_t swap_bytes_ = 0;
-  std::unique_ptr<io::SwapFile> swap_;
+  int64_t swap_bytes_ = 0;              // sum of the reserved regions
+  std::unique_ptr<io::SwapFile> swap_;  // null before open_swap(), or if nothing is reserved
   io::SwapSpace swap_space_;
   Traffic traffic_;
   std::map<Tier, Resting> resting_{{Tier::host, {}}, {Tier::nvme, {}}};

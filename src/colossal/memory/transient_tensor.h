@@ -1,4 +1,6 @@
-// Memory of whole weights and whole gradients, which is allocated and released chunk by chunk.
+// TransientTensor: a tensor whose memory is released and allocated again many times, while views of
+// the tensor remain valid objects. Chunks use this for whole weights and whole gradients that are
+// on the device only temporarily.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,24 +11,27 @@
 
 namespace colossal::memory {
 
-// A tensor that has memory only between take() and give(); so have views of its storage. On the
-// CPU, large blocks are kept for the next take() (own_pages.h).
+// A tensor that has memory only between take() and give(), like all views of its storage. On the
+// CPU, memory of large tensors that give() releases is kept for the next take() (own_pages.h).
 class TransientTensor {
  public:
-  // Constructed without memory; views can already be made.
+  // Constructs the tensor, [numel], without memory; views can already be made. kind: the kind as
+  // which the memory counts.
   TransientTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
 
   const at::Tensor& tensor() const { return tensor_; }
-  bool here() const { return here_; }
-  void take();  // allocates, with arbitrary contents; no effect if this has memory
-  // Moves the memory of `storage`, with its contents, into this tensor. `storage`, whose owner is
-  // about to release it, becomes empty. Returns false and does nothing if this tensor has memory
-  // already or the sizes differ.
+  bool here() const { return here_; }  // whether the tensor has memory
+  // Allocates the memory, with arbitrary contents. Does nothing if the tensor has memory.
+  void take();
+  // Moves the memory of `storage`, with its contents, into this tensor; `storage` then has no
+  // memory. Its owner must be about to release it. Returns false and does nothing if this tensor
+  // has memory already, or if the sizes differ.
   bool take_from(const c10::Storage& storage);
-  void give();  // releases the memory; no effect if this has none
+  // Releases the memory. Does nothing if the tensor has none.
+  void give();
 
  private:
-  void hold(c10::DataPtr memory);
+  void hold(c10::DataPtr memory);  // makes `memory` the memory of the tensor
 
   MemoryKind kind_;
   at::Tensor tensor_;  // [numel]

@@ -1,6 +1,8 @@
-// Ranks as a grid of named axes. A job has the axes pp, dp, sp and tp; tp is the innermost. An axis
-// may be split into factors, each an axis of the grid whose name begins with that of the split
-// axis: 2d tensor parallelism over q x q ranks has tp.row and tp.column.
+// RankGrid: the global ranks 0, 1, ... of a job as a grid with named axes, for computing
+// coordinates and the members of groups. The grid of a job has the axes pp, dp, sp and tp; tp is
+// the innermost. An axis may be split into factors, which are then the axes of the grid. Their
+// names begin with the name of the split axis: 2d tensor parallelism over tp = q x q ranks has
+// tp.row and tp.column.
 #pragma once
 
 #include <string>
@@ -13,49 +15,55 @@ namespace colossal {
 
 struct GridAxis {
   std::string name;
-  int size = 1;
+  int size = 1;  // number of ranks along the axis
   bool operator==(const GridAxis&) const = default;
 };
 
-// Indices of axes, ascending.
+// Indices of axes in RankGrid::axes(), ascending.
 using AxisSet = std::vector<int>;
 
 class RankGrid {
  public:
   // axes: from the outermost to the innermost; ranks r and r + 1 are neighbours along the last
-  // axis.
+  // axis. The number of ranks is the product of the sizes.
   explicit RankGrid(std::vector<GridAxis> axes);
-  // Makes the grid of a job: pp, then strategy.data_axes() and strategy.tensor_axes().
+  // Makes the grid of a job with the axes pp, strategy.data_axes() and strategy.tensor_axes(), in
+  // this order.
   explicit RankGrid(const Strategy& strategy);
 
   const std::vector<GridAxis>& axes() const { return axes_; }
   int num_axes() const { return static_cast<int>(axes_.size()); }
   int num_ranks() const { return num_ranks_; }
   int size(int axis) const { return axes_[axis].size; }
-  int axis(std::string_view name) const;  // index of an axis; throws InternalError if there is none
+  // Returns the index of the axis with this name. Throws InternalError if there is none.
+  int axis(std::string_view name) const;
   // Returns the axes with these names; for the name of a split axis, all its factors. Throws
   // InternalError for an unknown name.
   AxisSet axes_of(const std::vector<std::string_view>& names) const;
 
+  // Returns the coordinate of `rank` along an axis, from 0.
   int coordinate(int rank, int axis) const { return rank / strides_[axis] % size(axis); }
-  // Returns the combined coordinate of `rank` along `axes`; the last of them varies fastest.
+  // Returns the combined coordinate of `rank` along `axes`: its index among the ranks_along() these
+  // axes.
   int coordinate(int rank, const AxisSet& axes) const;
-  // Returns the difference in rank between neighbours along an axis.
+  // Returns the difference between the ranks of neighbours along an axis.
   int stride(int axis) const { return strides_[axis]; }
-  // Returns the ranks that differ from `rank` only along `axes`, ascending.
+  // Returns `rank` and the ranks that differ from it only along `axes`, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
-  // Returns the name that the ledger uses: the names of the axes with more than one rank, joined
-  // ("dp+sp"). If all factors of an axis are included, its name replaces theirs ("tp"). If all axes
-  // have one rank, returns the name of the first.
+  // Returns a name for `axes`, which the ledger uses: the names of those axes that have more than
+  // one rank, joined by "+" ("dp+sp"). If all factors of a split axis are included, its name
+  // replaces theirs ("tp"). If all axes have one rank, returns the name of the first.
   std::string joined_name(const AxisSet& axes) const;
 
-  // Returns a grid of the same ranks in which `axis` is replaced by `factors`, outermost first.
+  // Returns a grid of the same ranks in which the axis named `axis` is replaced by `factors`,
+  // outermost first. Throws InternalError unless the product of their sizes is the size of the
+  // axis.
   RankGrid split(std::string_view axis, const std::vector<GridAxis>& factors) const;
 
   bool operator==(const RankGrid&) const = default;
 
  private:
-  // Returns the first `depth` parts of an axis's name: "tp" for "tp.column.kv" and depth 1.
+  // Returns the first `depth` parts of an axis's name: "tp.column" for "tp.column.kv" and depth 2.
   std::string_view ancestor(int axis, size_t depth) const;
 
   std::vector<GridAxis> axes_;

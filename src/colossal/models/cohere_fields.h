@@ -1,12 +1,14 @@
-// Reads the fields that all generations of Command share.
+// Reads the fields of config.json that all generations of Cohere's Command models share. The
+// families cohere and cohere2 use this.
 #pragma once
 
 #include "colossal/models/llama_fields.h"
 
 namespace colossal::models {
 
-// Reads the Llama fields, attention_bias and logit_scale, and sets parallel branches after one
-// shared layer norm without bias. Throws FieldError.
+// Reads the fields of read_llama_fields(), attention_bias and logit_scale. Sets a layer norm
+// without bias, and blocks whose attention and MLP are parallel branches after one shared norm.
+// Throws FieldError.
 DecoderConfig read_cohere_fields(ConfigFields& fields);
 
 }  // namespace colossal::models

@@ -1,5 +1,6 @@
-// Reads and validates fields of a config.json, and records the fields that were read and their
-// values.
+// Reads and validates fields of a Hugging Face config.json. ConfigFields also records which fields
+// were read, so that fields that nobody reads can be reported. Model families use this to make a
+// DecoderConfig.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,19 @@
 
 namespace colossal::models {
 
-// Upper limits of sizes: a config.json with larger ones is broken or malicious.
-inline constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;
-inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;
-inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;
+// Upper limits of the sizes in a config.json. A file with a larger size is broken or malicious.
+inline constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;  // tokens
+inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;   // sequence length in tokens
+inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;       // features of a layer
 inline constexpr int64_t kMaximumLayers = 4096;
 
-// An invalid field, or an invalid combination of fields. what() names config.json; if a run
-// overrides the field, models::resolve_model names the override instead.
+// Thrown for an invalid field, or an invalid combination of fields. what() is "config.json: GIVEN:
+// WHY". If a run overrides one of the fields, models::resolve_model() throws a ConfigError that
+// names the override instead.
 class FieldError : public ConfigError {
  public:
-  // given: for a single field, its name and value, "n_layer = 0"; else empty. why: what would be
-  // valid, or which values are inconsistent.
+  // fields: names of the fields concerned. given: for a single field, its name and value, "n_layer
+  // = 0"; else empty. why: what would be valid, or which values are inconsistent.
   FieldError(std::vector<std::string> fields, const std::string& given, const std::string& why);
 
   const std::vector<std::string>& fields() const { return fields_; }
@@ -34,55 +36,63 @@ class FieldError : public ConfigError {
   std::string why_;
 };
 
-// Reading functions throw FieldError naming the field, its value and what would be valid. For a
-// missing or null field they return `fallback`.
+// The reading functions return the value of the field `name`, and record the value in resolved().
+// If the field is missing or null, they return `fallback`; functions without this parameter say
+// what they return then. They throw FieldError, with the field, its value and what would be valid,
+// if the value has another type, or is out of range.
 class ConfigFields {
  public:
+  // json: an object, which must outlive this.
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
-  // Returns true if present and not null.
+  // Returns whether the field is present and not null.
   bool has(const std::string& name) const { return find(name) != nullptr; }
   // Read an integer from 1 to `maximum`. required_size() throws FieldError if the field is missing.
   int64_t required_size(const std::string& name, int64_t maximum);
   int64_t size(const std::string& name, int64_t fallback, int64_t maximum);
   // Reads an integer from 0 to `maximum`.
   int64_t count(const std::string& name, int64_t fallback, int64_t maximum);
-  // Like size(); 0 if missing or null.
+  // Reads an integer from 1 to `maximum`; returns 0 if the field is missing or null.
   int64_t size_or_none(const std::string& name, int64_t maximum);
+  // Reads a number from `minimum` to `maximum`.
   double number(const std::string& name, double fallback, double minimum, double maximum);
-  // Like number(); 0 if missing or null.
+  // Like number(), but returns 0 if the field is missing or null.
   double number_or_none(const std::string& name, double minimum, double maximum);
-  // Reads a dropout probability. Its field is listed in dropouts(), so that train.dropout of a run
-  // can override it.
+  // Reads a dropout probability, from 0 to 0.999, and adds the field's name to dropouts().
   double dropout(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);
-  // Reads a list with one string per layer; empty if missing or null. Throws FieldError if the
-  // length is not `layers` or a string is not in `allowed`.
+  // Reads a list of strings, one for each layer; returns an empty list if the field is missing or
+  // null. Throws FieldError if the length is not `layers` or a string is not in `allowed`.
   std::vector<std::string> text_of_layers(const std::string& name, int64_t layers,
                                           const std::vector<std::string>& allowed);
-  // Reads a list of `count` numbers; the field is required.
+  // Reads a list of `count` numbers from `minimum` to `maximum`. Throws FieldError if the field is
+  // missing.
   std::vector<double> numbers(const std::string& name, int64_t count, double minimum,
                               double maximum);
-  // Returns an object unchanged; JSON null if missing or null.
+  // Reads a JSON object; returns JSON null if the field is missing or null.
   nlohmann::json object(const std::string& name);
-  // Returns a JSON array unchanged; empty if missing or null.
+  // Reads a JSON array; returns an empty array if the field is missing or null.
   nlohmann::json list(const std::string& name);
-  // Throws FieldError if the field is present with a value other than `supported`.
+  // Throws FieldError if the field has a value other than `supported`. A missing or null field is
+  // allowed.
   void require(const std::string& name, const nlohmann::json& supported);
-  // Declares that the field does not affect the computation; take_others() returns it.
+  // Declares that the field does not affect the computation, so that take_others() accepts it.
   void ignore(const std::string& name) { ignored_.insert(name); }
 
+  // The object from which the fields are read.
   const nlohmann::json& json() const { return json_; }
   // All fields that were read, with their values or fallbacks.
   const nlohmann::json& resolved() const { return resolved_; }
+  // Names of the fields that dropout() has read: train.dropout of a run overrides these.
   const std::vector<std::string>& dropouts() const { return dropouts_; }
-  // Returns the fields that were not read: settings of training, of generation, or of the library
-  // that wrote the file. Call it after all reads. Throws FieldError naming a field that was not
-  // read and that may affect the computation.
+  // Returns the fields that were not read and do not affect the computation: settings of training,
+  // of generation, or of the library that wrote the file. Call this after all reads. Throws
+  // FieldError for a field that was not read, is not ignored, and may affect the computation.
   nlohmann::json take_others() const;
 
  private:
+  // Returns the field's value; null if it is missing or JSON null.
   const nlohmann::json* find(const std::string& name) const;
   void note(const std::string& name, const nlohmann::json& value) { resolved_[name] = value; }
 

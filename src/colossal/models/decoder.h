@@ -1,6 +1,7 @@
-// The decoder that all families share: token embeddings, blocks on one residual stream, a final
-// norm and a head. Contains no parallelism: the nn::Builder decides how layers run on several
-// ranks.
+// Decoder: the implementation of LanguageModel for all families: token embedding, blocks on one
+// residual stream, final norm and head, as a DecoderConfig says. The code contains no parallelism:
+// the nn::Builder makes layers that run on several ranks. build_model() in families.h makes a
+// Decoder.
 #pragma once
 
 #include <memory>
@@ -37,12 +38,13 @@ class Decoder : public LanguageModel {
                              const at::Tensor& wanted) override;
 
  private:
+  // Freezes the token embedding and the head of a draft model: they are those of the target model.
   static void freeze_tables(const nn::Builder& build);
-  // Returns the context with positions shifted by the adapter's virtual tokens; unchanged if there
-  // are none, or if context.adapted is false.
+  // Returns the context with positions and lengths increased by the number of the adapter's virtual
+  // tokens; unchanged if there are none, or if context.adapted is false.
   nn::StepContext behind_virtual_tokens(const nn::StepContext& context) const;
 
-  int64_t virtual_tokens_;
+  int64_t virtual_tokens_;  // number of virtual tokens of the prefix; 0: the model has no prefix
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null if the family has none

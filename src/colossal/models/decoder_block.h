@@ -1,4 +1,5 @@
-// A decoder block: attention and an MLP (or experts) on the residual stream.
+// Makes the blocks of a Decoder: attention and an MLP, or experts, on the residual stream, in the
+// arrangement that DecoderConfig describes.
 #pragma once
 
 #include <memory>
@@ -9,10 +10,11 @@
 
 namespace colossal::models {
 
-// Makes block number `layer`, with all its layers in the scope "blocks.{layer}".
+// Makes block number `layer`, from 0. The names of its layers begin with "blocks.LAYER.".
 std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
                                               int64_t layer);
 
+// Makes a norm over config.hidden features of the kind config.norm, named `name`.
 std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
                                     const DecoderConfig& config);
 

@@ -1,4 +1,4 @@
-// Reads fields of config.json that several families share.
+// Reads fields of config.json that several model families share, into a DecoderConfig.
 #pragma once
 
 #include <cstdint>
@@ -10,41 +10,44 @@
 
 namespace colossal::models {
 
-// Reads the name of an activation. Throws FieldError if it is unknown.
+// Reads the name of an activation from the field `name`. fallback: the activation if the field is
+// missing. Throws FieldError if the activation is unknown.
 ops::Activation read_activation(ConfigFields& fields, const char* name, const char* fallback);
 
 // Names of the fields of sizes, which differ between older families.
 struct SizeFields {
-  const char* hidden;
+  const char* hidden;  // such as "n_embd"
   const char* layers;
   const char* heads;
 };
-// Reads the sizes of an older decoder, which has layer norms and an MLP without a gate: vocab_size,
-// and the fields in `names`. Throws FieldError.
+// Reads the sizes of an older decoder, in the way of GPT-2: vocab_size, and the fields in `names`.
+// Sets layer norms, an MLP without a gate, and head_size = hidden / heads. Throws FieldError.
 DecoderConfig read_plain_decoder(ConfigFields& fields, const SizeFields& names);
 
-// Reads the MLP's intermediate size from the field `name`; 4 * hidden if missing.
+// Reads the MLP's intermediate size from the field `name`; returns 4 * config.hidden if the field
+// is missing or null.
 int64_t read_inner(ConfigFields& fields, const char* name, const DecoderConfig& config);
 
-// Ignores the fields of the classification head in GPT-2 and related families.
+// Calls fields.ignore() for the fields of the classification head in GPT-2 and related families.
 void ignore_classifier(ConfigFields& fields);
 
-// Sets head_size = hidden / heads. Throws FieldError naming the fields if `heads` does not divide
-// the hidden size.
+// Sets config.head_size = config.hidden / config.heads. hidden_field, heads_field: names of the
+// fields with these sizes, for the message. Throws FieldError if the division has a remainder.
 void divide_among_heads(DecoderConfig& config, const char* hidden_field, const char* heads_field);
 
-// Returns, for each layer, whether it has sliding-window attention: from layer_types in config.json
-// or, if that is missing, from `slides`.
+// Returns for each layer whether it has sliding-window attention: from layer_types in config.json
+// or, if that field is missing, from slides(layer).
 std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig& config,
                                       const std::function<bool(int64_t layer)>& slides);
 
-// Sets a sliding window for all layers except every `pattern`-th one. In config.json,
-// sliding_window_pattern overrides `pattern`, and layer_types overrides both. Returns, for each
-// layer, whether it has a window.
+// Sets the sliding window of all layers except layers pattern - 1, 2 * pattern - 1, ..., to the
+// field sliding_window. The field sliding_window_pattern overrides `pattern`, and layer_types
+// overrides both. Returns for each layer whether it has a window. config.attention must have a
+// single entry before the call.
 std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& config, int64_t pattern);
 
-// Sets the window of the layers whose entry in `sliding` is true. Before the call, config.attention
-// must have a single entry.
+// Sets the window, in tokens, of the layers whose entry in `sliding` is true. config.attention must
+// have a single entry before the call; afterwards it has one entry per layer.
 void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_t window);
 
 }  // namespace colossal::models

@@ -1,4 +1,4 @@
-// How tensor parallelism shards a decoder's linear layers.
+// Says how tensor parallelism shards the linear layers of a Decoder.
 #pragma once
 
 #include "colossal/models/decoder_config.h"
@@ -6,6 +6,8 @@
 
 namespace colossal::models {
 
+// Returns, for parallel::make_builder(), which dimension of each linear layer is divided among the
+// ranks of tp: outputs or inputs, by heads or evenly.
 parallel::Sharding sharding(const DecoderConfig& config);
 
 }  // namespace colossal::models

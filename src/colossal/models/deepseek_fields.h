@@ -1,4 +1,5 @@
-// Config fields and weight names that the DeepSeek decoders with latent attention share.
+// Reads the fields of config.json, and has the weight names, that DeepSeek-V2 and DeepSeek-V3
+// share: decoders with multi-head latent attention and experts.
 #pragma once
 
 #include "colossal/models/config_fields.h"
@@ -8,7 +9,8 @@
 
 namespace colossal::models {
 
-// Defaults, in the Hugging Face library `transformers`, that differ between DeepSeek-V2 and V3.
+// Defaults of fields, as in Hugging Face transformers, that differ between DeepSeek-V2 and V3. A
+// comment names the field where the name differs.
 struct DeepseekDefaults {
   int64_t positions = 4096;
   int64_t first_dense_layers = 0;  // first_k_dense_replace
@@ -19,20 +21,23 @@ struct DeepseekDefaults {
   double expert_scale = 1;         // routed_scaling_factor
 };
 
-// Reads the fields that V2 and V3 share, except those of the functions below. The caller also reads
+// Reads the fields that V2 and V3 share. The caller must also call the next two functions, and read
 // topk_method, scoring_func and norm_topk_prob. Throws FieldError.
 DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults);
 
-// Reads the rotary embedding of the rotary channels of each head, and sets the scale of the
-// attention scores if YaRN's mscale_all_dim increases it. interleaved: neighbouring channels form
-// the rotated pairs. Throws FieldError.
+// Reads the rotary embedding of the first qk_rope_head_dim channels of each head. Also sets the
+// scale of the attention scores, if YaRN's mscale_all_dim changes it. interleaved: whether pairs of
+// neighbouring channels are rotated (RotaryOptions::interleaved). Call this after
+// read_deepseek_fields(). Throws FieldError.
 void read_latent_rotary(ConfigFields& fields, bool interleaved, DecoderConfig& config);
 
-// Reads n_group and topk_group, whose defaults are `groups` and `chosen_groups`. router.experts,
-// router.chosen and router.best_of_group (see nn/router.h) must be set before. Throws FieldError.
+// Reads n_group and topk_group into config.router. groups, chosen_groups: the defaults of these
+// fields. config.router.experts, chosen and best_of_group (nn/router.h) must be set before. Throws
+// FieldError.
 void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_groups,
                         DecoderConfig& config);
 
+// Returns the names of the weights in the files of both families.
 WeightNames deepseek_weight_names(const DecoderConfig& config);
 
 }  // namespace colossal::models

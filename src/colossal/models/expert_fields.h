@@ -1,4 +1,4 @@
-// Config fields and weight names that families with experts share.
+// Reads the fields of config.json, and has the weight names, that families with experts share.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,25 @@
 namespace colossal::models {
 
 struct RouterDefaults {
-  const char* experts_field;
-  int64_t experts;
-  int64_t chosen;  // default of num_experts_per_tok
+  const char* experts_field;  // name of the field with the number of experts
+  int64_t experts;            // default of that field
+  int64_t chosen;             // default of num_experts_per_tok
 };
-// Reads the number of experts from defaults.experts_field, and num_experts_per_tok. Throws
-// FieldError.
+// Returns a router with the number of experts from the field defaults.experts_field, and the number
+// of experts per token from num_experts_per_tok. Throws FieldError.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
 
-// Returns the load-balancing loss, which transformers adds if output_router_logits is true; else
-// none. coefficient: default of router_aux_loss_coef. Throws FieldError.
+// Returns the load-balancing loss of transformers if output_router_logits is true, else no loss.
+// coefficient: default of router_aux_loss_coef. Throws FieldError.
 nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient);
 
-// Reads which layers have experts: every decoder_sparse_step-th layer that is not in
-// mlp_only_layers. Throws FieldError.
+// Sets config.layers_with_experts from decoder_sparse_step and mlp_only_layers: layer i, from 0,
+// has experts if decoder_sparse_step divides i + 1 and i is not in mlp_only_layers. config.layers
+// must be set before. Throws FieldError.
 void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
 
-// Names of layers in files, relative to the block; "{}" stands for the expert's number.
+// Names of a block's router and experts in files, without the block's name. In gate, up and down,
+// "{}" stands for the expert's number.
 struct ExpertNames {
   std::string_view router, gate, up, down;
 };
@@ -36,6 +38,7 @@ inline constexpr ExpertNames kMlpExperts{.router = "mlp.gate",
                                          .gate = "mlp.experts.{}.gate_proj",
                                          .up = "mlp.experts.{}.up_proj",
                                          .down = "mlp.experts.{}.down_proj"};
+// Adds the entries of the router and of the experts to `names`.
 void name_experts(WeightNames& names, const DecoderConfig& config, const ExpertNames& experts);
 
 }  // namespace colossal::models

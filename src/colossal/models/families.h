@@ -1,4 +1,6 @@
-// Resolves the model that a run asks for, and builds it.
+// The entry point to models: resolve_model() reads the config.json of a folder, or a preset, and
+// checks it; build_model() constructs the layers. Also says how parameters are named in Hugging
+// Face and peft files, and adds adapters.
 #pragma once
 
 #include <filesystem>
@@ -19,21 +21,23 @@
 
 namespace colossal::models {
 
-// An adapter: low-rank weights for some layers (LoRA), or a prefix. The model's own parameters are
-// frozen, except those in `trained`.
+// The adapter of a model: low-rank weights for some layers (LoRA), or a prefix. The model's own
+// parameters are frozen, except those in `trained`.
 struct ModelAdapter {
   adapters::LoraSettings settings;
   std::vector<adapters::Product> products;  // the linear layers and tables that have an adapter
-  std::vector<std::string> trained = {};    // parameters of the model that are not frozen
-  // If set, the adapter is this prefix, and the fields above are empty.
+  std::vector<std::string> trained = {};    // names of the model's parameters that are not frozen
+  // If set, the adapter is this prefix, and the fields above are not used.
   std::optional<adapters::PrefixSettings> prefix = std::nullopt;
-  // Type to which the frozen linear weights of the model are quantized; nullopt: not quantized. Not
-  // stored in an adapter's folder.
+  // Type to which the frozen linear weights of the model's blocks are quantized; nullopt: they are
+  // not quantized. Not stored in an adapter's folder.
   std::optional<ops::PackedType> base = std::nullopt;
-  std::filesystem::path weights;  // a peft folder; empty: the adapter is newly initialized
+  // peft folder with the adapter's weights; empty: the adapter is newly initialized.
+  std::filesystem::path weights;
 
-  // Whether a run that starts with this adapter can use the model without the adapter as its
-  // reference model.
+  // Returns whether a run that starts with this adapter can use the model without the adapter as
+  // its reference model, so that no second copy of the weights is needed. True if the adapter is
+  // newly initialized, and the run changes no weights of the model itself.
   bool base_is_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
 };
 
@@ -45,83 +49,97 @@ struct ModelSpecification {
   // The other fields of the given config.json, which are copied to checkpoints.
   nlohmann::json other_fields;
   DecoderConfig decoder;
-  ModelFacts facts;
-  std::filesystem::path weights;  // folder of the weights; empty: random weights
-  // Parameters that are not in the folder and are newly initialized, such as a new head.
+  ModelFacts facts;  // of the model with its adapter
+  // Folder of the model's weights; empty: the weights are newly initialized.
+  std::filesystem::path weights;
+  // If `weights` is set: names of the parameters that are not in the folder and are newly
+  // initialized, such as those of a new head.
   std::vector<std::string> newly_initialized = {};
   std::optional<ModelAdapter> adapter = std::nullopt;
 };
 
+// The model that a user asks for; section [model] of a run.toml.
 struct ModelRequest {
   // One of preset_names(); empty if `path` is set.
   std::string preset;
   // A folder with config.json; empty if `preset` is set.
   std::string path;
-  nlohmann::json overrides = nlohmann::json::object();  // fields of config.json
+  nlohmann::json overrides = nlohmann::json::object();  // fields that replace those of config.json
   // For each overridden field, how error messages about it begin: "run.toml:3: model.n_layer = 0".
   std::map<std::string, std::string> override_places = {};
-  double dropout = -1;  // if >= 0: replaces all dropout probabilities of the model
-  // Build a reward model. The head is new if the folder's model predicts tokens.
+  double dropout = -1;  // replaces all dropout probabilities of the model; -1: keeps them
+  // Whether to build a reward model (DecoderConfig::score_head). The head is newly initialized if
+  // the folder's model predicts tokens.
   bool score_head = false;
-  // Add a value head. The head is new if the folder has none.
+  // Whether to add a value head (DecoderConfig::value_head). The head is newly initialized if the
+  // folder has none.
   bool value_head = false;
-  // Build an EAGLE draft model (DecoderConfig::is_draft_head). If the folder holds a target model
-  // instead of a draft model, the draft model gets the target's embedding, final norm and head, and
-  // one new block like the target's first.
+  // Whether to build an EAGLE draft model (DecoderConfig::is_draft_head). If the folder holds a
+  // target model instead of a draft model, the draft model gets the target's embedding, final norm
+  // and head, and one newly initialized block with the settings of the target's first block.
   bool draft_head = false;
 };
 
+// Returns the names of all presets: published models whose config.json is built in.
 std::vector<std::string> preset_names();
 
-// Throws ConfigError: if both or neither of preset and path are given; for an unknown preset
-// (naming the nearest one), a missing config.json, and an unknown family; for a missing, invalid or
-// unknown field, and an override of an unknown field; for weights in an unsupported format; and for
-// a draft model's folder without draft_head.
+// Reads and checks the config.json of the model. Reads no weights. Throws ConfigError: if both or
+// neither of preset and path are given; for an unknown preset (naming the nearest one), a missing
+// config.json, or an unknown family; for a missing, invalid or unknown field, or an override of an
+// unknown field; for weights in an unsupported format; and for a draft model's folder without
+// draft_head.
 ModelSpecification resolve_model(const ModelRequest& request);
 
-// Returns how a folder's weights are quantized; not quantized if there is no config.json.
+// Returns how the weights in a folder are quantized, from its config.json. Without a config.json,
+// they are not quantized. Throws ConfigError if the quantization is not supported.
 StoredForm stored_form_of(const std::filesystem::path& folder);
 
+// Constructs the model's layers, with its adapter, by `build`. The parameters are in
+// build.parameters().
 std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specification,
                                            nn::Builder& build);
 
-// Returns everything that can have an adapter: the token embedding, the linear layers of the
-// blocks, and the heads.
+// Returns everything that can have an adapter: the token embedding, the linear layers and stacks of
+// experts of the blocks, and the heads.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
-// Returns the parameters of `modules`, which are named as in the model's files. adapted: what has
-// an adapter. Throws ConfigError naming `key` if a name matches no module, if a module has an
-// adapter, or if its weights are tied to the head.
+// Returns the names of the parameters of `modules`. modules: names as in the model's files, such as
+// "lm_head". adapted: the products that have an adapter. key: the configuration key that lists
+// `modules`, with which messages begin. Throws ConfigError if a name matches no module, if a module
+// has an adapter, or if the token embedding and the head share its weights.
 std::vector<std::string> list_trained(const ModelSpecification& specification,
                                       const std::vector<std::string>& modules,
                                       const std::vector<adapters::Product>& adapted,
                                       const std::string& key);
 
-// Returns the attention sizes that a prefix must match.
+// Returns the model's sizes that a prefix must match: layers, heads of keys, and features of a
+// head.
 adapters::PrefixedModel prefixed_model(const ModelSpecification& specification);
 
-// Sets or removes the adapter, and updates the facts that depend on it. Throws ConfigError for a
-// prefix that the model does not support.
+// Sets specification.adapter (nullopt: removes it), and updates specification.facts and
+// newly_initialized accordingly. Throws ConfigError for a prefix that the model does not support.
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter);
 
-// Adds the adapter of a peft folder. Throws ConfigError if the adapter is not supported or belongs
-// to another model.
+// Returns `specification` with the adapter of a peft folder. Throws ConfigError if the adapter is
+// not supported or belongs to another model.
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder);
 
 // Returns how tensor parallelism shards the model's layers.
 parallel::Sharding sharding(const ModelSpecification& specification);
 
-// Returns where a parameter is stored in Hugging Face files. Parameters of an adapter, and
-// parameters that are trained with it, are stored in peft files.
+// Returns where a run that trains this model stores a parameter: in the model's own files or, for
+// parameters of an adapter and for ModelAdapter::trained, in peft files. parameter: its name in the
+// model, such as "blocks.3.query.weight".
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
-// Like slice_in_files(), but returns the place in the model's own files for parameters that are
-// trained with an adapter.
+// Returns where the folder specification.weights stores a parameter: also for ModelAdapter::trained
+// in the model's own files. For parameters of an adapter, returns slice_in_files().
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter);
 
-// For a tensor of a Hugging Face file to which no parameter maps: returns "" if the model ignores
-// the tensor or computes its values itself; the name of the original if the tensor is a copy (the
-// head of a model with tied embeddings); and nullopt if the tensor is unknown.
+// Explains the tensor `name` of a Hugging Face file to which no parameter maps. Returns "" if the
+// model ignores the tensor or computes its values itself. Returns the name of another tensor if
+// this tensor is a copy of it (the head of a model with tied embeddings). Returns nullopt if the
+// tensor is unknown.
 std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& specification,
                                                    const std::string& name);
 

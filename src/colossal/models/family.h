@@ -1,5 +1,6 @@
-// A model family as data: how its config.json is read, how its weights are named in files, and its
-// published sizes. docs/extending.md explains how to add a family.
+// A model family (models with one model_type, such as "llama") as data: how its config.json is
+// read, how its weights are named in files, and its published sizes. docs/extending.md explains how
+// to add a family.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,9 +13,10 @@
 
 namespace colossal::models {
 
+// A published size of a family.
 struct Preset {
-  std::string name;
-  nlohmann::json fields;  // fields of config.json
+  std::string name;       // such as "llama3.1-8b"
+  nlohmann::json fields;  // fields of its config.json, without model_type
 };
 
 struct Family {
@@ -25,14 +27,15 @@ struct Family {
   void (*simplify)(nlohmann::json& config) = nullptr;
   // Reads all fields that affect the computation. Throws FieldError.
   DecoderConfig (*read)(ConfigFields& fields) = nullptr;
+  // Returns the names of the weights in files.
   WeightNames (*weights)(const DecoderConfig& config) = nullptr;
   std::vector<Preset> presets;
-  // model_type of the multimodal models whose text_config describes a model of this family; of
-  // these models' folders only the text model is read. Null: there are none.
+  // model_type of multimodal models whose text_config describes a model of this family. Only the
+  // text model of such a folder is read. Null: there are no such models.
   const char* multimodal_model_type = nullptr;
 };
 
-// All supported families.
+// Returns all supported families.
 const std::vector<Family>& families();
 
 }  // namespace colossal::models

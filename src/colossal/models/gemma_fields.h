@@ -1,18 +1,19 @@
-// Reads the fields that all generations of Gemma share.
+// Reads the fields of config.json, and has the weight names, that the generations of Gemma share.
 #pragma once
 
 #include "colossal/models/llama_fields.h"
 
 namespace colossal::models {
 
-// Reads the Llama fields and attention_bias, and sets norms that multiply by 1 + weight and
-// embeddings scaled by sqrt(hidden). Throws FieldError.
+// Reads the fields of read_llama_fields(), and attention_bias. Sets norms that multiply by 1 +
+// weight, and embeddings that are multiplied by sqrt(hidden). Throws FieldError.
 DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
-// Like read_gemma_fields(), for Gemma 2 and later: norms before and after each branch, a scale of
-// the attention scores, and an optional soft cap of the logits. positions: default of
-// max_position_embeddings.
+// For Gemma 2 and later: reads the fields of read_gemma_fields(), query_pre_attn_scalar (the scale
+// of the attention scores) and final_logit_softcapping. Sets norms before and after each branch.
+// positions: default of max_position_embeddings. Throws FieldError.
 DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions);
+// Returns the names of the weights of Gemma 2 and later in files.
 WeightNames gemma2_weight_names(const DecoderConfig& config);
 
 }  // namespace colossal::models

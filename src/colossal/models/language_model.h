@@ -1,4 +1,5 @@
-// The interface of a model of any family to training and generation.
+// LanguageModel: the interface of a model of any family, which training, evaluation and generation
+// call. ModelFacts: the sizes of a model. build_model() in families.h makes a model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,8 +14,10 @@
 namespace colossal::models {
 
 // A model in three parts, which pipeline stages can run separately: the embedding, blocks on one
-// residual stream, and the head. Tokens and labels are [batch, sequence] int64. Activations x are
-// [batch, sequence, hidden], or this rank's shard of them.
+// residual stream, and the head. batch, sequence: the sequences of this rank's micro-batch and the
+// positions of each on this rank (StepContext). Tokens and labels are [batch, sequence] int64.
+// Activations are [batch, sequence, hidden], or this rank's shard of them. The functions are
+// collective: all ranks that hold the same part of the model call them in the same order.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -22,45 +25,54 @@ class LanguageModel {
   // Returns the residual stream before the first block.
   virtual at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
   virtual int64_t num_blocks() const = 0;
-  // Runs `blocks`. x: the residual stream before them; returns the residual stream after them.
+  // Runs the blocks with the indices `blocks`. x: the residual stream before these blocks. Returns
+  // the residual stream after them.
   virtual at::Tensor run_blocks(Range blocks, const at::Tensor& x,
                                 const nn::StepContext& context) = 0;
-  // The head. In all following functions, x is the residual stream after the last block.
-  //
-  // Returns the sum of the cross-entropies of `labels` (-100: ignored), a scalar. labels: [batch,
-  // sequence], the token to predict at each position.
+
+  // The following functions compute the head. x: the residual stream after the last block. labels:
+  // [batch, sequence], the token to predict at each position; -100: ignored.
+
+  // Returns the sum of the cross-entropies of all labels that are not ignored, a scalar in fp32
+  // (fp64 in an fp64 model).
   virtual at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                    const nn::StepContext& context) = 0;
   // Returns the log-probability of each label, [batch, sequence]; 0 for ignored labels.
   virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                             const nn::StepContext& context) = 0;
-  // For distillation; see nn::VocabularyHead for shapes and `beta`. local_logits() returns this
-  // rank's shard of the logits. head_divergences() returns, for each token, the divergence from a
-  // teacher's distribution, [batch, sequence]; teacher: local_logits() of the teacher.
+  // For distillation. local_logits() returns this rank's part of the logits, [tokens on this rank,
+  // vocabulary rows on this rank], divided by context.temperature. head_divergences() returns for
+  // each token the divergence of the model's distribution from a teacher's, [batch, sequence], as
+  // ops::divergence() defines it with `beta`. teacher: local_logits() of the teacher, which has
+  // this model's vocabulary and layout.
   virtual at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                       const nn::StepContext& context) = 0;
-  // For reward models: returns a score for each position, [batch, sequence], which depends on the
-  // tokens up to this position.
+  // Returns the scores of a reward model, [batch, sequence]. The score at a position depends on the
+  // tokens up to this position. The model must have DecoderConfig::score_head.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
-  // Returns the outputs of the value head, [batch, sequence], for models that have one.
+  // Returns the outputs of the value head, [batch, sequence]. The model must have
+  // DecoderConfig::value_head.
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
-  // Returns logits [batch, sequence, vocabulary]; or, if `wanted` [n] is defined, only those of the
-  // tokens with these indices, [n, vocabulary]. See nn::VocabularyHead::logits().
+  // Returns logits [batch, sequence, vocabulary], or [n, vocabulary] for the tokens `wanted` only.
+  // wanted: [n] int64 on the host, ascending indices into the flattened tokens [batch * sequence];
+  // undefined: all tokens. All ranks that share the tokens get all of the result.
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  const at::Tensor& wanted) = 0;
-  // head_logits() in two parts: final_states() returns the input of the output projection, [batch,
-  // sequence, hidden] or this rank's shard of it; logits_of_states() applies the output projection.
+  // head_logits() in two parts. final_states() applies the final norm: it returns the input of the
+  // output projection, [batch, sequence, hidden] or this rank's shard of it. logits_of_states()
+  // applies the output projection to `states`, the result of final_states().
   virtual at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                                       const at::Tensor& wanted) = 0;
-  // Returns the final states of the tokens `wanted`, [n, hidden], whole on every rank. states: from
-  // final_states(), maybe sharded.
+  // Returns the states of the tokens `wanted`, which must be defined, as for head_logits(): [n,
+  // hidden], whole on all ranks that share the tokens. states: result of final_states().
   virtual at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
                                      const at::Tensor& wanted) = 0;
 
-  // The following run the embedding, all blocks and the head. For a model that is not divided into
-  // pipeline stages.
+  // The following functions run the embedding, all blocks and the head, and return the result of
+  // the function head_...() of the same name. Only for a model that is not divided into pipeline
+  // stages.
   at::Tensor loss_sum(const at::Tensor& tokens, const at::Tensor& labels,
                       const nn::StepContext& context) {
     return head_loss_sum(hidden(tokens, context), labels, context);
@@ -82,31 +94,33 @@ class LanguageModel {
 
 // Sizes of a model, for validation and estimates before anything is allocated.
 struct ModelFacts {
-  std::string family;
-  int64_t layers = 0;
-  int64_t hidden = 0;
-  int64_t heads = 0;
-  int64_t kv_heads = 0;
+  std::string family;      // model_type in config.json
+  int64_t layers = 0;      // number of blocks
+  int64_t hidden = 0;      // features of the residual stream
+  int64_t heads = 0;       // query heads
+  int64_t kv_heads = 0;    // heads of keys and of values
   int64_t head_size = 0;   // features per query or key head
   int64_t value_size = 0;  // features per value head
-  // KV cache per token and layer: number of key heads (= value heads), and features of all keys and
-  // values together.
+  // KV cache per token and layer: number of key heads, which is that of value heads, and features
+  // of all keys and values together.
   int64_t key_value_cache_heads = 0;
   int64_t key_value_cache_features = 0;
-  int64_t vocabulary = 0;
-  int64_t positions = 0;     // maximum sequence length
-  int64_t experts = 0;       // routed experts per layer that has any; 0: none
+  int64_t vocabulary = 0;    // number of rows of the token embedding
+  int64_t positions = 0;     // maximum sequence length, without the virtual tokens of a prefix
+  int64_t experts = 0;       // routed experts of each layer that has experts; 0: no layer has any
   int64_t expert_inner = 0;  // intermediate size of an expert
-  // In sequences longer than this, rotary frequencies depend on the sequence length; 0: they never
-  // do.
+  // In sequences of more tokens than this, the rotary frequencies depend on the sequence length. 0:
+  // they never depend on it.
   int64_t fixed_rotary_length = 0;
-  int64_t parameters = 0;
-  std::vector<int64_t> windows;  // sliding window of each layer; 0: none
-  // FLOPs per token of a forward and a backward pass: 6 * product_weights, plus 6 H T per layer for
-  // attention, not halved for the causal mask. H: heads * (head_size + value_size). T: the smaller
-  // of `sequence` and the layer's window.
+  int64_t parameters = 0;        // number of the model's parameters, without an adapter's
+  std::vector<int64_t> windows;  // sliding window of each layer in tokens; 0: none
+  // Returns the FLOPs per token of a forward and a backward pass over sequences of `sequence`
+  // tokens: 6 * product_weights, plus 6 * heads * (head_size + value_size) * T for the attention of
+  // each layer, where T is the smaller of `sequence` and the layer's window. The causal mask is not
+  // taken into account.
   double flops_per_token(int64_t sequence) const;
-  // Number of weights that multiply each token: with the head; of experts, only the chosen ones.
+  // Number of weights that multiply each token, the head's included; of experts, only the weights
+  // of the experts to which a token is routed.
   int64_t product_weights = 0;
 };
 

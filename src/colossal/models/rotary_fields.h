@@ -1,4 +1,4 @@
-// Reads the rotary embedding settings of config.json.
+// Reads the settings of rotary position embeddings in config.json, for all families that have them.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,31 @@
 
 namespace colossal::models {
 
-// Rewrites the rotary fields of transformers 5 to the form of older versions, which both read and
-// whose fields a run can override one by one. transformers 5 has one object, rope_parameters; older
-// versions have rope_theta (the base), partial_rotary_factor (the rotated fraction of a head), and
-// rope_scaling (the rest).
+// Rewrites the rotary fields of transformers 5 to the form of older versions, which all versions
+// read. transformers 5 has one object, rope_parameters. Older versions have rope_theta (the base),
+// partial_rotary_factor (the rotated fraction of a head), and rope_scaling (the other settings), so
+// that a run can override the fields one by one. Call this before read_rotary().
 void use_older_rotary_fields(nlohmann::json& config);
 
-// The defaults of a family.
+// What differs between families: the defaults of missing fields, and some names of fields.
 struct RotaryDefaults {
-  double base = 10000;
-  double partial = 1;              // fraction of a head's channels that is rotated
-  bool interleaved = false;        // pairs of channels: (2i, 2i + 1), not (i, i + half)
-  int64_t original_positions = 0;  // from a field outside of rope_scaling; 0: none
+  double base = 10000;       // theta
+  double partial = 1;        // fraction of a head's channels that is rotated
+  bool interleaved = false;  // whether pairs are neighbouring channels: RotaryOptions::interleaved
+  // RotaryOptions::original_positions, if the family reads them from a field outside of
+  // rope_scaling; 0: from rope_scaling.
+  int64_t original_positions = 0;
   const char* base_field = "rope_theta";
   const char* partial_field = "partial_rotary_factor";
 };
 
-// Reads the older form. config.head_size and config.positions must be set before. Throws
-// FieldError.
+// Reads the base, the rotated fraction and rope_scaling, in the older form. config.head_size and
+// config.positions must be set before. Throws FieldError.
 ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
                                const RotaryDefaults& defaults);
 
-// Reads a rope_scaling object, which may be null, and takes the base from `defaults`. Throws
+// Reads a rope_scaling object, which may be null (no scaling). Takes the base and the rotated
+// fraction from `defaults`. config.head_size and config.positions must be set before. Throws
 // FieldError.
 ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const DecoderConfig& config,
                                        const RotaryDefaults& defaults);

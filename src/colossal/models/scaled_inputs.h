@@ -1,5 +1,7 @@
-// Linear layers whose input features can be rescaled without changing the model's output: y = W x =
-// (W diag(s)) (diag(s)^-1 x). Used by AWQ (ops/awq.h).
+// Finds the linear layers of a model whose input features can be rescaled without changing the
+// model's output: y = W x = (W diag(s)) (diag(s)^-1 x), where s has one factor per input feature x.
+// AWQ, a method of weight quantization, chooses s so that quantizing W diag(s) loses little
+// (ops/awq.h).
 #pragma once
 
 #include <string>
@@ -10,18 +12,20 @@
 namespace colossal::models {
 
 // A group of linear layers of one block that read the same input, and the layer that produces this
-// input. That layer's parameters can absorb a division by a factor per feature: a norm's weight, or
-// the rows of another linear layer's weight. Names are relative to the block: "attention_norm".
+// input. The division of each feature by its factor can be moved into the producer's parameters: a
+// norm's weight (and bias), or the rows of another linear layer's weight. Names are relative to the
+// block: "attention_norm".
 struct ScaledInputs {
-  std::vector<std::string> products;
-  std::string producer;
-  bool producer_is_norm = false;
-  bool of_experts = false;  // each expert has its own input and factors
+  std::vector<std::string> products;  // the linear layers that read the input
+  std::string producer;               // the layer that produces the input
+  bool producer_is_norm = false;      // false: the producer is a linear layer
+  bool of_experts = false;            // true: each expert has its own input and factors
 };
 
-// Returns the groups of block `layer` whose input nothing else reads, those after a norm first.
-// Leaves out norms without weights, norms whose output continues the residual stream, norms before
-// experts, and latent attention. Empty if config.stored_in_out.
+// Returns the groups of block number `layer`, groups after a norm first. A group has all layers
+// that read its input. Leaves out inputs whose producer cannot absorb the factors, or that other
+// computations read: after norms without weights, after norms whose output continues the residual
+// stream, after norms before experts, and in latent attention. Returns {} if config.stored_in_out.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

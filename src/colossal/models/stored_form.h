@@ -1,4 +1,5 @@
-// How the weights in a model folder are quantized.
+// StoredForm: how the weights in a Hugging Face folder are quantized, from its config.json.
+// stored_form_of() in families.h returns it for a folder.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +8,22 @@
 
 namespace colossal::models {
 
-// What quantization_config in config.json says that the names and shapes of the tensors do not
-// show.
+// The settings of a quantization that the names and shapes of the tensors do not show.
 struct StoredForm {
-  std::string method;           // quant_method; empty: not quantized
-  int64_t bits = 0;             // gptq and awq only
+  // quant_method: "gptq", "awq", "compressed-tensors", "fp8" or "mxfp4"; empty: not quantized.
+  std::string method;
+  int64_t bits = 0;             // gptq and awq only: bits of a weight
   int64_t group = 0;            // gptq and awq only: inputs per scale; 0: one scale per output
-  bool zeros_less_one = false;  // gptq only: files store zero point - 1
-  int64_t block_rows = 128, block_columns = 128;  // if each block has a scale: block size
-  bool in_out = false;  // files store linear weights that are not quantized as [in, out]
+  bool zeros_less_one = false;  // gptq only: whether files store zero point - 1
+  // Size of a block with one scale, for tensors with a scale for each block of the matrix (fp8,
+  // compressed-tensors).
+  int64_t block_rows = 128, block_columns = 128;
+  bool in_out = false;  // whether linear weights that are not quantized are stored as [in, out]
 };
 
-// Reads a quantization_config; null: not quantized. Leaves in_out false. Throws ConfigError naming
-// the field and the supported values if the quantization is not supported.
+// Converts the object quantization_config of a config.json; null: the weights are not quantized.
+// Leaves in_out false: stored_form_of() sets it. Throws ConfigError, with the field and the
+// supported values, if the quantization is not supported.
 StoredForm read_stored_form(const nlohmann::json& quantization_config);
 
 }  // namespace colossal::models

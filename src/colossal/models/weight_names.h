@@ -1,4 +1,5 @@
-// Maps a decoder's parameters to the tensors of Hugging Face files ("ours" to "theirs").
+// Maps the names of a Decoder's parameters to the tensors of Hugging Face files. Each family has a
+// WeightNames; ours: a name in the Decoder, theirs: a name in the files.
 #pragma once
 
 #include <string>
@@ -10,57 +11,61 @@
 
 namespace colossal::models {
 
-// Maps one layer of the model to the layer of the file that holds it. The last component of a
-// parameter's name ("weight", "bias") is the same in both. A parameter for which it is not has an
-// entry with its full name, before the entry of its layer.
+// Maps one layer of the Decoder to the layer of the files that holds its parameters. The last
+// component of a parameter's name ("weight", "bias") is the same for both. A parameter whose last
+// component differs has an entry with its full name.
 struct LayerMapping {
-  // The rows of the file's layer that belong to the model's layer.
+  // Rows of a layer in the files that belong to the layer of the Decoder: indices of the first dim
+  // of its weight and bias.
   struct Rows {
-    std::vector<Range> runs;
-    int64_t total = 0;  // rows of the file's layer
+    std::vector<Range> runs;  // in the Decoder's order
+    int64_t total = 0;        // number of rows of the layer in the files
   };
 
-  std::string_view ours, theirs;
-  Rows rows{};  // total = 0: all rows
-  // The columns of the file's layer that belong to the model's layer, and their total; total 0: all
-  // columns.
+  std::string_view ours, theirs;  // names of the layer: "query", "self_attn.q_proj"
+  Rows rows{};                    // total = 0: all rows belong to the Decoder's layer
+  // The columns of the weight in the files that belong to the Decoder's layer. num_columns: number
+  // of columns of the weight in the files; 0: all belong to the Decoder's layer.
   Range columns{};
   int64_t num_columns = 0;
-  // Number of layers in files that together form the model's layer, each with one index of its
-  // first dim (an expert); "{}" in `theirs` stands for the index. 0: one layer in files has all.
+  // If not 0: the files have `stacked` layers (experts), which form the Decoder's layer along its
+  // first dim; "{}" in `theirs` stands for the index of a layer. 0: the files have a single layer.
   int64_t stacked = 0;
 };
 
+// The names of all weights of a family.
 struct WeightNames {
-  std::string_view blocks;  // what precedes a block's number in files: "transformer.h."
-  std::vector<LayerMapping> of_a_block;  // layers of a block, named relative to it
-  std::vector<LayerMapping> others;      // all other layers
-  // Suffixes of tensors in older files that the model does not read because it computes them.
+  std::string_view blocks;  // what precedes a block's number in the files: "transformer.h."
+  std::vector<LayerMapping> of_a_block;  // layers of a block, without the names of the block
+  std::vector<LayerMapping> others;      // all other layers, with their full names
+  // Suffixes of tensors in older files that the Decoder does not read because it computes them.
   std::vector<std::string_view> computed = {};
-  // Prefixes of other tensors in files that the model does not use.
+  // Prefixes of other tensors in the files that the Decoder does not use.
   std::vector<std::string> unused = {};
 
   // Adds or replaces the entry of the layer `ours` in of_a_block.
   void set(std::string_view ours, std::string_view theirs, LayerMapping::Rows rows = {});
 };
 
-// Returns where a parameter is stored. Throws InternalError if `names` has no entry for it.
+// Returns where the files store the Decoder's parameter `parameter`, such as
+// "blocks.3.query.weight". Throws InternalError if `names` has no entry for it.
 TensorSlice slice_of(const WeightNames& names, const std::string& parameter);
 
-// The rows of queries, keys and values in a fused layer with all queries, then all keys, then all
-// values.
+// Return the rows of the queries, keys or values in a fused layer that has all queries, then all
+// keys, then all values.
 LayerMapping::Rows stacked_queries(const DecoderConfig& config);
 LayerMapping::Rows stacked_keys(const DecoderConfig& config);
 LayerMapping::Rows stacked_values(const DecoderConfig& config);
-// The same in a fused layer that is grouped by key head: query heads of the first group, its key
-// head, its value head, then the next group.
+// Return the rows of the queries, keys or values in a fused layer that has a group for each key
+// head: the query heads that use the key head, the key head, and its value head.
 LayerMapping::Rows grouped_queries(const DecoderConfig& config);
 LayerMapping::Rows grouped_keys(const DecoderConfig& config);
 LayerMapping::Rows grouped_values(const DecoderConfig& config);
-// The rows in files of latent attention's queries, in the model's order: the rotary features of
-// each head are the last in files and the first in the model.
+// Returns the rows of latent attention's queries in the files, in the Decoder's order: the rotary
+// features of each head are its last in the files and its first in the Decoder.
 LayerMapping::Rows latent_queries(const DecoderConfig& config);
-// The rows of the gate and the up projection in a fused layer with all of gate, then all of up.
+// Return the rows of the gate or the up projection in a fused layer that has all rows of the gate,
+// then all rows of up.
 LayerMapping::Rows stacked_gate(const DecoderConfig& config);
 LayerMapping::Rows stacked_up(const DecoderConfig& config);
 

@@ -1,4 +1,5 @@
-// The families, each defined in a file of its own.
+// Declares the functions that return the supported model families (family.h). Each is defined in
+// the file of its namespace: bloom::family() in bloom.cpp. models::families() calls them all.
 #pragma once
 
 #include "colossal/models/family.h"

@@ -6,7 +6,10 @@
 #include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
+#include <vector>
 
 #include "colossal/ops/few_rows.h"
 
@@ -47,6 +50,23 @@ TEST(ParallelFor, InAPartStaysOnItsThread) {
   EXPECT_EQ(at::get_num_threads(), 2);
   parallel_for(0, 1, 1, [&](int64_t, int64_t) { ++visits; });
   EXPECT_EQ(visits, 1);
+}
+
+TEST(ParallelFor, AThreadThatIsHeldUpLosesTheRestOfItsPart) {
+  const Threads threads(2);
+  const AwakeThreads awake;
+  std::atomic<int> visited = 0;
+  bool rest_was_visited = false;
+  parallel_for(0, 80, 1, [&](int64_t first, int64_t last) {
+    if (first == 0) {  // the rest is done before this piece ends
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (visited < 70 && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+      rest_was_visited = visited >= 70;
+    }
+    visited += static_cast<int>(last - first);
+  });
+  EXPECT_TRUE(rest_was_visited);
+  EXPECT_EQ(visited, 80);
 }
 
 TEST(ParallelFor, OfAwakeThreadsMakesTheSameNumbers) {

@@ -34,9 +34,12 @@ namespace detail {
 // Returns the team of the calling thread's AwakeThreads; null if the thread has none. Within
 // run_on(), returns a team of one thread, so that a nested loop stays on its thread.
 ThreadTeam* awake_team();
-// Calls part(0), ..., part(parts - 1), each on its own thread of the team. parts: at most
-// team.size().
-void run_on(ThreadTeam& team, int64_t parts, const std::function<void(int64_t)>& part);
+// Divides [begin, end) evenly among `threads` threads of the team, at most team.size(). Each thread
+// visits its part from the front to the back, in pieces of at least `grain` elements. A thread that
+// has ended its part visits pieces that other threads have not begun: a thread whose CPU also runs
+// other programs does not hold up the loop.
+void run_on(ThreadTeam& team, int64_t begin, int64_t end, int64_t grain, int64_t threads,
+            const std::function<void(int64_t first, int64_t last)>& visit);
 
 }  // namespace detail
 
@@ -49,16 +52,10 @@ void parallel_for(int64_t begin, int64_t end, int64_t grain, const Visit& visit)
   ThreadTeam* team = detail::awake_team();
   if (!team) return at::parallel_for(begin, end, grain, visit);
   if (begin >= end) return;
-  const int64_t size = end - begin;
-  const int64_t most = std::max<int64_t>(1, size / std::max<int64_t>(1, grain));
-  const int64_t parts = std::min<int64_t>(team->size(), most);
-  if (parts == 1) return visit(begin, end);
-  const int64_t part_size = (size + parts - 1) / parts;
-  const auto visit_part = [&](int64_t part) {
-    const int64_t first = begin + part * part_size, last = std::min(end, first + part_size);
-    if (first < last) visit(first, last);
-  };
-  detail::run_on(*team, parts, std::ref(visit_part));
+  grain = std::max<int64_t>(1, grain);
+  const int64_t threads = std::min<int64_t>(team->size(), (end - begin) / grain);
+  if (threads <= 1) return visit(begin, end);
+  detail::run_on(*team, begin, end, grain, threads, std::ref(visit));
 }
 
 }  // namespace colossal::ops

@@ -22,7 +22,8 @@ using parallel::pipeline::Simulation;
 using parallel::pipeline::Span;
 
 constexpr double kMicroseconds = 1e6;
-// Of what the dearest stage takes: less is noise.
+// Another cut is reported only if it reduces the time of the slowest stage to this share: less is
+// noise.
 constexpr double kWorthTelling = 0.97;
 
 std::string to_text(const RankTimes& rank) {
@@ -62,7 +63,7 @@ struct Mean {
   double value() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
 };
 
-// From the first begin to the last end of a step, over all ranks.
+// Maps each step to the time from its first begin to its last end, over all ranks.
 using StepSpans = std::map<int64_t, Span>;
 
 StepSpans spans_of_steps(std::span<const RankTimes> ranks) {

@@ -65,6 +65,7 @@ struct Cube {
       begin += bytes.sizes[piece];
     }
     std::vector<at::Tensor> blocks;
+    // A piece has a part of the stored rows, which are inputs if the weight is stored [in, out].
     for (const auto& cut : of_weights) blocks.push_back(at::cat(cut, in_out ? 1 : 0));
     return blocks;
   }

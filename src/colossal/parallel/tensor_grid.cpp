@@ -421,6 +421,7 @@ class GridHead : public nn::VocabularyHead {
         begin += run.size();
       }
     });
+    // The blocks take rows from all pieces in turn; logits are in the order of the vocabulary.
     std::stable_sort(runs.begin(), runs.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<at::Tensor> parts;

@@ -309,6 +309,7 @@ nn::Placement ExpertBuilder::of_expert_adapter(const ExpertFactor& factor) const
   nn::Placement placement{.reduction = is_cut ? &context_.same_experts_group()
                                               : &context_.same_experts_and_parts_group()};
   const Runs experts = experts_here(factor.layer, factor.experts);
+  // A down factor has rows [expert][rank], an up factor columns [rank][expert].
   std::vector<Range> of_experts, of_features;
   if (factor.is_down) {
     for (const Range& run : experts) {

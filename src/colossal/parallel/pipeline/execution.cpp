@@ -108,6 +108,7 @@ class Executor {
     Channel& channel = channels_[channel_of(schedule_, action)];
     const double start = rank.clock;
     if (is_send(action.kind)) {
+      // At most `buffers` sends may be ahead of the receives.
       const size_t number = channel.sent.size(), buffers = schedule_.buffers;
       if (number >= channel.asked.size() + buffers) return false;
       if (number >= buffers) rank.clock = std::max(rank.clock, channel.asked[number - buffers]);

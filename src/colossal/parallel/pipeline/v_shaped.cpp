@@ -1,11 +1,11 @@
 // zb-v, v-half, v-min: two chunks per rank, placed as a V; backward is split.
 //
 // Each schedule repeats a building block, which contains the computations of one micro-batch on all
-// ranks. The period is six units of time, because a rank computes six units per micro-batch. The
-// building block determines how long a rank holds a micro-batch, and so how many are in flight.
-// Weight gradients fill the units in which a rank is free. Then the list scheduler closes gaps,
-// mainly at the beginning and at the end, with the real costs; it keeps the maximum number in
-// flight.
+// ranks. The period is six units of time: per micro-batch a rank computes a forward, an input
+// gradient and a weight gradient of two stages. The building block determines how long a rank holds
+// a micro-batch, and so how many are in flight. Weight gradients fill the units in which a rank is
+// free. Then the list scheduler closes gaps, mainly at the beginning and at the end, with the real
+// costs; it keeps the maximum number in flight.
 #include <algorithm>
 
 #include "colossal/parallel/pipeline/in_flight.h"

@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 // the all-to-all.
 struct Exchange {
   const comm::Group* group = nullptr;
-  // by rank; several ranks may need the same keys, or no rank may
+  // by rank; several ranks may need the same keys, and some keys no rank
   std::vector<std::vector<Range>> features;
   int64_t num_features = 0;  // of all ranks
   int64_t positions = 0;     // of all ranks

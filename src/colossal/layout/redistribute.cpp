@@ -170,6 +170,8 @@ class Mover {
   at::Tensor spread(const at::Tensor& x) const {
     at::Tensor y = at::zeros(shape_after(), x.options());
     const AxisSet replicated = before_.replicated_axes();
+    // One replica keeps the values and the others get zeros, so that the sum over the ranks is
+    // right.
     const bool is_first = std::all_of(step_.axes.begin(), step_.axes.end(), [&](int axis) {
       return groups_.grid().coordinate(rank(), axis) == 0 ||
              !std::binary_search(replicated.begin(), replicated.end(), axis);

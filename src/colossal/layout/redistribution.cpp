@@ -185,6 +185,7 @@ class Between {
   }
 
  private:
+  // Tries all uses of `axis`, each with all uses of the axes after it.
   void add_axes_from(int axis) {
     if (axis == from_.grid().num_axes()) {
       found_.emplace_back(from_.grid(), dims_, partial_);

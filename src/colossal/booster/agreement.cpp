@@ -12,8 +12,8 @@
 namespace colossal {
 namespace {
 
-// Returns the config with the values that the program has chosen: the same whether a rank's value
-// was given or chosen.
+// Returns the config with values for the keys that were left to the program: the same whether a
+// rank's value was given or chosen.
 RunConfig resolved_config(const Job& job) {
   RunConfig config = job.config;
   config.data.sequence_length = job.sequence_length;

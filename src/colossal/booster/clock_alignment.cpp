@@ -8,8 +8,8 @@ namespace colossal {
 
 namespace {
 
-// Each barrier bounds the offset between two clocks. The tightest bounds decide: from barriers that
-// all ranks entered and left at nearly the same time.
+// Each barrier bounds the offset between two clocks. The tightest bounds come from barriers that
+// all ranks enter and leave at nearly the same time.
 constexpr int kBarriers = 16;
 
 ClockOffset offset_between(const std::vector<PassedBarrier>& first,

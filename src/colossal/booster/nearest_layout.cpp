@@ -88,7 +88,8 @@ Setting left_out(const std::string& key, bool given, const std::function<void(As
   return setting;
 }
 
-// Returns numbers of ranks: whole replicas of the requested size, and as many as divide the batch.
+// Returns numbers of ranks to try: whole replicas of the requested size, and the divisors of the
+// global batch.
 std::set<int64_t> ranks_near(const RunConfig& config, int ranks) {
   constexpr int64_t kMost = 1 << 20;
   const ParallelConfig& parallel = config.parallel;

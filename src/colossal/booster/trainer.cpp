@@ -108,7 +108,7 @@ class Trainer {
                 context_, config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     const auto start = folders.start();
-    // checkpoints do not contain frozen weights
+    // checkpoints of adapters do not contain the frozen weights
     if (!start || job_.model.adapter) make_weights(start);
     if (start) resume(*start);
     task_->begin(*model_, engine_);

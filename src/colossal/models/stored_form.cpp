@@ -98,7 +98,7 @@ StoredForm read_fp8(const json& given) {
 }
 
 // Reads one group of modules of compressed-tensors: how their weights are stored. Ignores how
-// inputs are rounded: they are multiplied in full precision.
+// inputs would be quantized: they are multiplied as they are.
 void read_config_group(StoredForm& form, const json& weights) {
   const json type = field_of(weights, "type"), bits = field_of(weights, "num_bits");
   const bool of_integers = (type.is_null() || type == "int") && (bits == 4 || bits == 8);

@@ -8,8 +8,8 @@ namespace colossal::models::gemma {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  // Older files have hidden_act = "gelu" but mean its tanh approximation; hidden_activation is
-  // exact.
+  // Older files have hidden_act = "gelu" but mean its tanh approximation, which newer files name in
+  // hidden_activation.
   const char* field = fields.has("hidden_activation") ? "hidden_activation" : "hidden_act";
   DecoderConfig config = read_gemma_fields(fields, {.positions = 8192,
                                                     .kv_heads = 16,

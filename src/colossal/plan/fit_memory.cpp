@@ -38,7 +38,7 @@ Job with_micro_batch(Job job, int64_t micro_batch) {
   return job;
 }
 
-// A setting that takes less memory than the job's.
+// A change of a setting that usually saves memory.
 struct Change {
   std::string text;  // "parallel.zero = 3"
   std::function<Job(Job)> apply;

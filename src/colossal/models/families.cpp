@@ -360,8 +360,8 @@ namespace {
 
 constexpr std::string_view kExperts = ".experts.";
 
-// Returns the name of transformers' layer for all experts of a layer. Files store each expert in
-// tensors of its own.
+// Returns the name of transformers' layer for all experts of a layer, although files may store each
+// expert separately.
 std::string layer_of_experts(const WeightNames& names, const std::string& product) {
   constexpr std::string_view kBlocks = "blocks.";
   return fmt::format("{}{}.mlp.experts", names.blocks,

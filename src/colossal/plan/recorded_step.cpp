@@ -130,8 +130,8 @@ RecordedStep record_step(const Job& job, int rank) {
     unrecorded_tokens = meta_tokens(tensors * unrecorded * job.micro_batch, job);
     return recorded_batches(job, recorded);
   });
-  // Without a pipeline the second micro-batch repeats: it is the first in which the gradients of an
-  // earlier micro-batch are stored.
+  // Without a pipeline the second micro-batch repeats. The first differs, because it writes the
+  // gradients instead of adding to them.
   step.middle = job.strategy.pp > 1 ? recorded / 2 : 1;
   step.middle_repeats = 1 + unrecorded;
   return step;

@@ -13,7 +13,7 @@
 namespace colossal::adapters {
 namespace {
 
-// "q_proj" of "model.layers.3.self_attn.q_proj".
+// Returns "q_proj" for "model.layers.3.self_attn.q_proj".
 std::string last_name(const std::string& module) {
   return module.substr(module.rfind('.') + 1);
 }

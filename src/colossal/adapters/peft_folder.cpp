@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What peft takes for the modules: the ends of their names where these name no others, as
-// "q_proj", else whole names.
+// Returns peft's target_modules: the last part of a module's name ("q_proj"), or its whole name if
+// a module without an adapter has the same last part.
 std::vector<std::string> target_modules(const std::vector<Product>& products,
                                         const std::vector<Product>& adapted) {
   const auto end_of = [](const std::string& module) {
@@ -35,7 +35,7 @@ std::vector<std::string> target_modules(const std::vector<Product>& products,
   return {targets.begin(), targets.end()};
 }
 
-// The same of stacks of experts.
+// Returns peft's target_parameters: the stacks of experts that have adapters.
 nlohmann::json target_parameters(const std::vector<Product>& adapted) {
   std::set<std::string> targets;
   for (const Product& product : adapted) {
@@ -44,8 +44,8 @@ nlohmann::json target_parameters(const std::vector<Product>& adapted) {
   return targets.empty() ? nlohmann::json() : nlohmann::json(targets);
 }
 
-// Of the modules for which it is another value, by their whole names: in any order they say the
-// same.
+// Returns the values of modules that differ from `otherwise`, by whole name, so that the order of
+// the patterns has no effect.
 template <typename ValueOf, typename Value>
 nlohmann::json pattern_of(const std::vector<Product>& adapted, const ValueOf& value_of,
                           Value otherwise) {
@@ -57,7 +57,8 @@ nlohmann::json pattern_of(const std::vector<Product>& adapted, const ValueOf& va
   return object;
 }
 
-// Whatever has taken a part out of the model's weights fits these no more.
+// Throws if the adapter was initialized with a method that changes the model's weights: the adapter
+// does not fit the original weights.
 void require_whole_weights(const PeftConfigReader& config) {
   constexpr const char* kField = "init_lora_weights";
   if (config.flag(kField) || config.is_false(kField)) return;
@@ -90,8 +91,8 @@ LoraSettings read_lora_config(const PeftConfigReader& config) {
 constexpr std::string_view kExperts = ".experts";
 constexpr std::string_view kInside = ".base_layer";
 
-// peft wraps a layer of experts once for each of its parameters that have adapters; gate_up_proj is
-// inside.
+// Replaces the names of layers of experts by the names of their parameters. peft wraps such a layer
+// once for each parameter with an adapter; the inner wrapper is gate_up_proj.
 std::set<std::string> with_parameters_of_experts(const std::set<std::string>& modules,
                                                  const std::vector<std::string>& targets) {
   std::set<std::string> named;

@@ -12,10 +12,10 @@ constexpr std::string_view kWeight = ".weight";
 constexpr std::string_view kPrefix = "base_model.model.";
 constexpr std::string_view kStart = "_start";
 constexpr std::string_view kMagnitudes = "lora_magnitude_vector";
-// Of what is looked up by token.
+// Factors of embeddings.
 constexpr std::string_view kLookedUp = "lora_embedding_A", kLookedUpTo = "lora_embedding_B";
 
-// Files leave ".weight" out.
+// Names in files have no ".weight" after these.
 bool is_bare(std::string_view name) {
   return name == kMagnitudes || name == kLookedUp || name == kLookedUpTo;
 }

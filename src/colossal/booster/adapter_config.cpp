@@ -15,7 +15,7 @@ std::optional<ops::PackedType> packed_type(const std::string& base) {
   return std::nullopt;
 }
 
-// Of entries "MODULES=NUMBER".
+// Reads entries "MODULES=NUMBER".
 template <typename Number>
 std::vector<std::pair<std::string, Number>> read_pattern(const char* key,
                                                          const std::vector<std::string>& entries) {
@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, Number>> read_pattern(const char* key,
   return pattern;
 }
 
-// An entry that names nothing would be left out without a word.
+// Throws ConfigError if an entry names no adapted module, because the entry would have no effect.
 template <typename Number>
 void check_names_adapted(const char* key,
                          const std::vector<std::pair<std::string, Number>>& pattern,
@@ -43,7 +43,7 @@ void check_names_adapted(const char* key,
   for (const auto& [modules, number] : pattern) adapters::require_adapted(key, modules, adapted);
 }
 
-// Experts' inputs are dropped nowhere in peft, which refuses a folder that says so.
+// peft drops no inputs of experts, and refuses a folder that says so.
 double dropout_of(const AdapterConfig& config, const std::set<std::string>& given_keys,
                   const std::vector<adapters::Product>& adapted) {
   const bool has_experts = std::ranges::any_of(adapted, &adapters::Product::is_of_experts);
@@ -55,7 +55,8 @@ double dropout_of(const AdapterConfig& config, const std::set<std::string>& give
                   config.dropout));
 }
 
-// Where a run goes on with an adapter, this says what it is.
+// Returns the adapter in adapter.resume_from. Throws ConfigError if keys that are given differ from
+// it.
 models::ModelAdapter resumed_adapter(const AdapterConfig& config,
                                      const models::ModelSpecification& model,
                                      const std::set<std::string>& given_keys) {
@@ -103,7 +104,7 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
   return adapter;
 }
 
-// What a folder lacks must be trained, or it would keep its random initial values.
+// Throws ConfigError if weights that the folder lacks would stay frozen at random initial values.
 void require_trained(const models::ModelSpecification& model, const models::ModelAdapter& adapter) {
   std::vector<std::string> random;
   for (const std::string& parameter : model.newly_initialized) {
@@ -118,7 +119,7 @@ void require_trained(const models::ModelSpecification& model, const models::Mode
       adapter.prefix ? "" : "train it too (adapter.modules_to_save), or "));
 }
 
-// Products of one input are made together, all of packed weights or all of numbers.
+// Linear layers with one input are fused, and a fused layer is either all packed or all not packed.
 void refuse_trained_beside_packed(const models::ModelSpecification& model,
                                   const models::ModelAdapter& adapter, const std::string& base) {
   if (!adapter.base) return;
@@ -133,7 +134,8 @@ void refuse_trained_beside_packed(const models::ModelSpecification& model,
   }
 }
 
-// Magnitudes and singular values would be those of every row of the vocabulary, or of every expert.
+// Refuses DoRA and PiSSA for vocabulary tables and experts: magnitudes and singular values would be
+// those of every row of the vocabulary, or of every expert.
 void refuse_special_products(const AdapterConfig& config,
                              const std::vector<adapters::Product>& adapted) {
   const auto found = std::ranges::find_if(adapted, [](const adapters::Product& product) {
@@ -179,7 +181,7 @@ models::ModelAdapter new_adapter(const AdapterConfig& config,
   return adapter;
 }
 
-// Keys that say nothing about an adapter of this kind.
+// Throws ConfigError for keys that have no meaning for this kind of adapter.
 void refuse_keys_of_other_kind(const AdapterConfig& config,
                                const std::set<std::string>& given_keys) {
   const bool prefix = config.kind == "prefix";

@@ -13,7 +13,7 @@
 namespace colossal {
 namespace {
 
-// Each once, in the order of their first products.
+// Returns each module once, in the order of the adapter's products.
 std::vector<std::string> modules_of(const models::ModelAdapter& adapter) {
   std::vector<std::string> modules;
   for (const adapters::Product& product : adapter.products) {
@@ -45,7 +45,8 @@ void check_rank(const std::string& module, int64_t rank, int64_t most) {
                   module, rank, most));
 }
 
-// A, then B, flat. weight: [out, in].
+// Returns A and B, flattened, one after the other: scale * B A is the best approximation of
+// `weight` ([out, in]) with this rank.
 at::Tensor largest_singular_values(const at::Tensor& weight, int64_t rank, double scale) {
   const auto [left, values, right] = at::linalg_svd(weight, /*full_matrices=*/false);
   const at::Tensor roots = (values.narrow(0, 0, rank) / scale).sqrt();

@@ -12,7 +12,8 @@
 namespace colossal {
 namespace {
 
-// What was left to the program, as it has resolved it: the same whether a rank was told or not.
+// Returns the config with values for the keys that were left to the program: the same whether a
+// rank's value was given or chosen.
 RunConfig resolved_config(const Job& job) {
   RunConfig config = job.config;
   config.data.sequence_length = job.sequence_length;
@@ -30,8 +31,8 @@ std::vector<ConfigSchema::Value> values_of(RunConfig config) {
   return schema.values();
 }
 
-// Their bytes would take as long to compare as to load: a copy that is not whole shows in the
-// sizes.
+// Compares sizes only, because comparing bytes would take as long as loading them. The sizes show
+// an incomplete copy.
 std::string describe_weights(const std::filesystem::path& folder) {
   if (folder.empty()) return "none";
   int64_t files = 0, bytes = 0;
@@ -46,7 +47,8 @@ std::string describe_weights(const std::filesystem::path& folder) {
 
 }  // namespace
 
-// What a rank was given comes before what follows from it: of two that differ, that is the cause.
+// Given values come before the values that follow from them: if both differ between two ranks, the
+// given value is the cause.
 comm::Settings common_settings(const Job& job) {
   comm::Settings settings{{"build", build_id()}}, derived;
   const std::vector<ConfigSchema::Value> given = values_of(job.config);

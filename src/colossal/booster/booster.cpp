@@ -22,7 +22,7 @@ void refuse_axes(const Strategy& strategy, bool in_parts) {
       strategy.pp, strategy.sp, strategy.tp, strategy.world_size() / (in_parts ? strategy.pp : 1)));
 }
 
-// Of one module after another, in their order.
+// Collects the parameters of modules, in the order in which the modules are added.
 class ForeignParameters {
  public:
   explicit ForeignParameters(const ParallelContext& context) : context_(context) {}
@@ -56,7 +56,8 @@ class ForeignParameters {
     int stage;
   };
 
-  // A parameter that two modules share is one, and both must be where it is.
+  // Returns whether another module has added this tensor. Throws ConfigError if the two modules are
+  // in different stages.
   bool is_known(const std::string& name, const at::Tensor& tensor, int stage) {
     const auto [found, is_new] =
         places_.try_emplace(tensor.unsafeGetTensorImpl(), Place{name, stage});
@@ -67,7 +68,7 @@ class ForeignParameters {
                     found->second.name, name, found->second.stage, stage));
   }
 
-  // Its values are those of the first replica.
+  // Gives all replicas the values of the first replica.
   void take_over(nn::Parameter& parameter) const {
     at::Tensor values = parameter.tensor.detach().contiguous().view(-1);
     comm::broadcast(values, 0, context_.data_group(), comm::Reason::parameter);

@@ -8,7 +8,8 @@ namespace colossal {
 
 namespace {
 
-// The best of them decides: one in which all ranks came and went at nearly the same time.
+// Each barrier bounds the offset between two clocks. The tightest bounds come from barriers that
+// all ranks enter and leave at nearly the same time.
 constexpr int kBarriers = 16;
 
 ClockOffset offset_between(const std::vector<PassedBarrier>& first,

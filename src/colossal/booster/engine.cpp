@@ -27,8 +27,8 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .tiers = config.tiers};
 }
 
-// The ranks of a tensor-parallel group see the same labels and have the same loss; those of a
-// replica the same inputs.
+// The ranks of a tensor-parallel group all report the same labels and loss, and the ranks of a
+// replica all report the same inputs: divides the sums by the number of these ranks.
 ControlMessage reduce(const ControlMessage& mine, const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
   ControlMessage all = reduce_control(mine, context.world_group());
@@ -100,7 +100,8 @@ RowsOfExperts Engine::rows_of_experts(const ControlMessage& all) const {
   return rows;
 }
 
-// The rows of the busiest expert of any layer, over those that it would have if all had as many.
+// Adds router_load, the rows of the busiest expert of any layer divided by the mean of the layer's
+// experts, and the other metrics of routers.
 void Engine::add_router_metrics(const ControlMessage& all,
                                 std::map<std::string, double>& metrics) const {
   double load = 0, all_rows = 0;
@@ -118,7 +119,7 @@ void Engine::add_router_metrics(const ControlMessage& all,
     metrics["router_dropped"] = dropped / (all_rows + dropped);
   }
   if (context_.strategy().expert_copies > 0) {
-    // Each layer's are counted by the ranks of its stage.
+    // All ranks of a stage count the copies of its layers.
     metrics["expert_copies"] = router_sum(all, kCopies) / context_.stage_group().size();
   }
   if (const double term = router_sum(all, kRouterTerm); term != 0) {
@@ -155,7 +156,7 @@ void Engine::forward_backward(const std::vector<data::Batch>& micro_batches) {
   for (const data::Batch& batch : micro_batches) {
     control_.input_count += static_cast<double>(batch.inputs.numel() - batch.padding);
   }
-  // The last stage, which counts labels, may be at a rank that a dry run does not have.
+  // A dry run may lack the rank with the last stage, which counts labels.
   if (context_.device().is_meta() && control_.token_count == 0) {
     control_.token_count = control_.input_count;
   }
@@ -165,8 +166,8 @@ StepResult Engine::update(const UpdateRequest& request) {
   return in_step([&] { return run_update(request); });
 }
 
-// Of every loss, before backward: known before any label is seen, and equal on all ranks whatever
-// their batches. The update corrects it by the count of labels.
+// Returns the factor of every loss, before backward. It must be known before labels are counted and
+// equal on all ranks; run_update() corrects the gradients by the number of labels.
 double Engine::gradient_scale() const {
   return 1.0 / static_cast<double>(config_.global_batch);
 }
@@ -176,7 +177,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   mine.squared_norm = chunks_.squared_gradient_norm();
   mine.non_finite = std::isfinite(mine.squared_norm) && std::isfinite(mine.loss_sum) ? 0 : 1;
   mine.used = chunks_.used();
-  // As late as can be: this step is the last then.
+  // Asked as late as possible: if the answer is yes, this step is the last.
   mine.stop_requested = request.stop_requested() ? 1 : 0;
   const ControlMessage all = reduce(mine, context_);
   if (all.non_finite > 0) refuse_non_finite(mine);
@@ -198,7 +199,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   const double correction = 1 / (gradient_scale() * all.token_count);
   result.loss = all.loss_sum / all.token_count;
   result.grad_norm = std::sqrt(all.squared_norm) * correction;
-  // torch.nn.utils.clip_grad_norm_'s coefficient.
+  // The coefficient of torch.nn.utils.clip_grad_norm_.
   const double clip = config_.gradient_clip > 0
                           ? std::min(1.0, config_.gradient_clip / (result.grad_norm + 1e-6))
                           : 1.0;
@@ -214,8 +215,9 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   return result;
 }
 
-// counts: of all ranks, so that all move them alike. Each element is in one rank's part: their sum
-// over all is what every rank has. Law: an all-reduce of 8 B for each expert of each block.
+// counts: of all ranks, so that all ranks change the biases alike. Each element of a bias is in one
+// rank's shard, so the sum of all zero-padded shards is the whole bias. Law: an all-reduce of 8 B
+// for each expert of each block.
 void Engine::move_router_biases(const std::vector<double>& counts) {
   const int64_t experts = config_.experts;
   const auto bias_of = [&](const nn::Parameter& parameter) -> std::optional<int64_t> {
@@ -247,7 +249,8 @@ void Engine::move_router_biases(const std::vector<double>& counts) {
   }
 }
 
-// All ranks come here together: each names its first bad tensor, and all report the same one.
+// All ranks call this together. Each reports its first bad tensor, and all throw an error about the
+// same one.
 void Engine::refuse_non_finite(const ControlMessage& mine) {
   std::string what = chunks_.first_non_finite_gradient();
   if (!what.empty()) what = "the gradient of " + what;

@@ -21,7 +21,8 @@ memory::ChunkOptions chunk_options(const Job& job) {
           .tiers = {.parameters = job.tiers.parameters, .nvme_path = job.tiers.nvme_path}};
 }
 
-// A new adapter adds nothing; the weights stay as the run holds them.
+// Removes an adapter that would be new: it would not change the outputs. The weights stay as stored
+// for the run.
 Job without_new_adapter(Job job) {
   if (job.model.adapter && job.model.adapter->weights.empty()) {
     job.model.adapter->products.clear();
@@ -31,7 +32,7 @@ Job without_new_adapter(Job job) {
   return job;
 }
 
-// The groups of the run's ranks are those of its model's stages and heads.
+// Returns a context for the model's own stages, heads and experts; null if the run's context fits.
 std::unique_ptr<const ParallelContext> own_context(const Job& job, const ParallelContext& of_run) {
   const Strategy& there = of_run.strategy();
   if (job.strategy.stage_blocks == there.stage_blocks &&
@@ -43,8 +44,8 @@ std::unique_ptr<const ParallelContext> own_context(const Job& job, const Paralle
   return std::make_unique<const ParallelContext>(of_run.world(), job.strategy, of_run.device());
 }
 
-// Of an adapter the model is that which it names. With a head of its own it may be of a model that
-// predicts tokens.
+// Sets config to the model that the adapter names. An adapter with a score head may belong to a
+// model that predicts tokens.
 void use_adapter(const adapters::AdaptedModel& adapted, const std::string& folder,
                  RunConfig& config) {
   if (!std::filesystem::is_directory(adapted.folder)) {
@@ -71,7 +72,7 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
   config.adapter = {};
   config.data.tokenizer.reset();
   config.experts = {};
-  config.parallel.expert_copies = 0;  // which are for training
+  config.parallel.expert_copies = 0;  // only for training
   config.train.dropout.reset();
   config.parallel.pp_layers.reset();
   config.data.sequence_length = run.sequence_length;
@@ -79,7 +80,7 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
   try {
     if (const auto adapted = adapters::adapted_model(folder)) use_adapter(*adapted, folder, config);
     if (models::resolve_model(config.model).facts.experts == 0) {
-      config.parallel.ep = config.parallel.expert_tp = 1;  // which regroup ranks for experts only
+      config.parallel.ep = config.parallel.expert_tp = 1;  // they regroup ranks only for experts
     }
     if (resolve_tokenizer(config) != config.model.path && !config.data.tokenizer) {
       config.data.tokenizer = run.tokenizer;

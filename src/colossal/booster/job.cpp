@@ -16,7 +16,7 @@ namespace colossal {
 namespace {
 
 constexpr int64_t kDefaultSequence = 256;
-// What is resident of a rank's process before its model is made: program, libraries, threads.
+// Resident memory of a rank's process before its model exists: program, libraries, threads.
 constexpr int64_t kProcessBytes = int64_t{128} << 20;
 
 int64_t resolve_sequence(const DataConfig& data, const Strategy& strategy,
@@ -61,7 +61,8 @@ memory::Tiers resolve_tiers(const MemoryConfig& config) {
   return tiers;
 }
 
-// In the order of what they usually cost: see plan/place_tiers.h.
+// Lists the kinds of memory with offload_* = "auto", in the order of their usual cost
+// (plan/place_tiers.h).
 std::vector<memory::MemoryKind> open_tiers(const MemoryConfig& config) {
   std::vector<memory::MemoryKind> open;
   const auto add = [&](memory::MemoryKind kind, const memory::Offload& offload) {
@@ -74,7 +75,8 @@ std::vector<memory::MemoryKind> open_tiers(const MemoryConfig& config) {
   return open;
 }
 
-// What of a host's memory a rank's tensors may take: an equal share, less its process itself.
+// Returns how much of the host's memory a rank's tensors may take: an equal share, less the process
+// itself; 0: unknown.
 int64_t share_of_host(const Machine& machine) {
   if (machine.memory_bytes == 0) return 0;
   const int ranks = std::max(1, machine.local_ranks);
@@ -111,7 +113,8 @@ void refuse_key_of_experts(const std::string& setting, const std::string& why) {
   throw ConfigError(fmt::format("{}: {}; leave it out", setting, why));
 }
 
-// Of a model without experts these keys would do nothing.
+// Applies the keys experts.* to the model. Throws ConfigError if the model has no experts, because
+// the keys would have no effect.
 void resolve_experts(const ExpertConfig& config, models::ModelSpecification& model) {
   using Over = nn::RouterLosses::Over;
   const nn::RouterOptions& router = model.decoder.router;
@@ -157,7 +160,7 @@ models::ModelSpecification resolve_model_of(const RunConfig& config,
   return model;
 }
 
-// Throws LayoutError without what would work.
+// Throws LayoutError without a layout that would work; resolve_job() adds one.
 Job resolve_with_model(const RunConfig& config, const Machine& machine,
                        const std::set<std::string>& given_keys,
                        const models::ModelSpecification& model) {

@@ -12,7 +12,7 @@
 namespace colossal {
 namespace {
 
-constexpr int64_t kLongestLine = int64_t{1} << 20;  // bytes, far more than a step has
+constexpr int64_t kLongestLine = int64_t{1} << 20;  // bytes; a step's line is far shorter
 
 nlohmann::ordered_json to_json(const report::StepMetrics& metrics) {
   nlohmann::ordered_json line = {
@@ -85,7 +85,8 @@ std::vector<report::Scalar> to_scalars(const report::StepMetrics& metrics) {
   return scalars;
 }
 
-// After a crash or on a full disk the last line may be torn, as no reader of JSON lines takes it.
+// Ends the last line of an older file. Removes the line if it is incomplete, after a crash or on a
+// full disk, because readers of JSON lines reject it.
 void end_last_line(report::OutputFile& file) {
   std::ifstream reader(file.path(), std::ios::binary);
   const int64_t read = std::min(file.size(), kLongestLine);

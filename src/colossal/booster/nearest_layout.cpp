@@ -13,10 +13,12 @@ namespace colossal {
 namespace {
 
 constexpr size_t kMostChanges = 3;
-// Of a setting, the nearest: with several settings changed, every combination is tried.
+// By the number of changed settings: how many of the nearest values of each setting are tried.
+// Every combination is tried.
 constexpr size_t kValuesTried[] = {0, 100, 10, 5};
 constexpr size_t kAlternativesTold = 2;
-constexpr double kOfAWord = 0.5;  // distance of a word from another, or of a setting left out
+// distance between two words, or between a given and an unset setting
+constexpr double kOfAWord = 0.5;
 
 struct Asked {
   RunConfig config;
@@ -25,11 +27,11 @@ struct Asked {
 
 // Another value of a setting.
 struct Change {
-  double distance = 0;  // of sizes: how often one must be doubled to be the other
+  double distance = 0;  // between sizes: the absolute log2 of their ratio
   std::function<void(Asked&)> apply;
 };
 
-// Nearest first.
+// A setting and its other values, nearest first.
 struct Setting {
   std::string key;
   std::vector<Change> changes;
@@ -48,7 +50,8 @@ std::set<int64_t> divisors(int64_t number) {
   return found;
 }
 
-// The multiples of each divisor of the ranks that are next to `number`: dp is one of these.
+// Returns the multiples of each divisor of `ranks` that are nearest to `number`; dp is one of the
+// divisors.
 std::set<int64_t> multiples_near(int64_t number, int ranks) {
   std::set<int64_t> found;
   for (const int64_t divisor : divisors(ranks)) {
@@ -78,14 +81,15 @@ Setting of_words(const std::string& key, const std::string& asked,
   return setting;
 }
 
-// A setting that was given, left out again.
+// Describes removing a setting that was given.
 Setting left_out(const std::string& key, bool given, const std::function<void(Asked&)>& leave_out) {
   Setting setting{key, {}};
   if (given) setting.changes.push_back({kOfAWord, leave_out});
   return setting;
 }
 
-// Whole replicas of the size asked for, and as many as divide the batch.
+// Returns numbers of ranks to try: whole replicas of the requested size, and the divisors of the
+// global batch.
 std::set<int64_t> ranks_near(const RunConfig& config, int ranks) {
   constexpr int64_t kMost = 1 << 20;
   const ParallelConfig& parallel = config.parallel;
@@ -183,7 +187,8 @@ std::string value_of(const std::string& key, const Alternative& alternative) {
   return is(*alternative.asked.config.data.sequence_length);
 }
 
-// "parallel.tp = 3 (dp = 2)"; with several settings, "parallel.tp = 1 and train.global_batch = 14".
+// Returns "parallel.tp = 3 (dp = 2)", or for several settings "parallel.tp = 1 and
+// train.global_batch = 14".
 std::string describe(const Alternative& alternative) {
   std::vector<std::string> texts;
   for (const std::string& key : alternative.keys) texts.push_back(value_of(key, alternative));
@@ -201,7 +206,7 @@ class Search {
   Search(const Asked& asked, const Validate& validate)
       : settings_(settings_of(asked)), validate_(validate) {}
 
-  // All alternatives with so many settings changed.
+  // Returns all valid alternatives with `changes` settings changed.
   std::vector<Alternative> with_changes(const Asked& asked, size_t changes) {
     found_.clear();
     tried_ = kValuesTried[changes];
@@ -210,7 +215,7 @@ class Search {
   }
 
  private:
-  // `left` more settings to change, from `first` on.
+  // Changes `left` more settings, from number `first` on.
   void visit(const Alternative& alternative, size_t first, size_t left) {
     if (left == 0) return try_it(alternative);
     for (size_t i = first; i < settings_.size(); ++i) {
@@ -229,7 +234,7 @@ class Search {
     try {
       alternative.strategy = validate_(alternative.asked.config, alternative.asked.ranks);
       found_.push_back(std::move(alternative));
-    } catch (const ConfigError&) {  // neither does this
+    } catch (const ConfigError&) {  // does not work either
     }
   }
 

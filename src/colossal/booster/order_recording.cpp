@@ -11,7 +11,7 @@
 namespace colossal {
 namespace {
 
-// Uses all weights that a task may use; one that leaves some out keeps to the order all the same.
+// Uses all weights that a task may use. A task that uses fewer weights uses them in the same order.
 LossSum all_heads(models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                   const nn::StepContext& context) {
   LossSum loss = cross_entropy_of_all(model, x, batch, context);
@@ -33,7 +33,8 @@ memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
                                       at::TensorOptions().dtype(at::kLong).device(at::kMeta));
   const data::Batch micro_batch{tokens, tokens, std::vector<int64_t>(job.micro_batch)};
-  // One is enough, but a pipeline's schedule from a file is for the step's number of them.
+  // One micro-batch shows the order, but a pipeline schedule from a file requires the step's number
+  // of micro-batches.
   engine.step(std::vector(job.strategy.pp > 1 ? job.num_micro_batches() : 1, micro_batch));
   return engine.chunks().order_of_use();
 }

@@ -40,7 +40,7 @@ void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
     strategy.tp_depth = size_of("tp_depth", *config.tp_depth);
   } else if (strategy.tensor_mode == TensorMode::two_and_half_d) {
     const auto fits = [&] { return strategy.tp_of_side(strategy.tensor_side()) == strategy.tp; };
-    while (!fits()) ++strategy.tp_depth;  // at the latest, of squares of one rank
+    while (!fits()) ++strategy.tp_depth;  // ends at the latest with squares of one rank
   }
 }
 
@@ -213,7 +213,7 @@ void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel) {
 
 namespace {
 
-// Of a model that is not trained.
+// For a model that is not trained.
 void describe_pipeline_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.pp", &parallel.pp,
              "How many ranks form a pipeline, each with some of the model's layers.",

@@ -14,7 +14,7 @@ namespace {
 using parallel::pipeline::BuiltInSchedule;
 using parallel::pipeline::StageCosts;
 
-// Without a pipeline there is nothing that its settings could mean.
+// Throws ConfigError for settings of pipelines, which have no meaning without a pipeline.
 void refuse_settings_of_pipelines(const ParallelConfig& config) {
   const auto refuse = [](const char* key) {
     throw ConfigError(fmt::format(
@@ -26,8 +26,8 @@ void refuse_settings_of_pipelines(const ParallelConfig& config) {
   if (config.pp_layers) refuse("pp_layers");
 }
 
-// Of a block: products with its weights, and attention, which has none. Backward takes a product
-// for the input and one for the weights.
+// Returns a block's costs in FLOPs per token: products with its weights, and attention, which has
+// no weights. Backward computes one product for the gradient of the input and one for the weights.
 StageCosts block_costs(const models::ModelFacts& facts, int64_t sequence_length) {
   const double weights =
       static_cast<double>(facts.product_weights - facts.hidden * facts.vocabulary) /
@@ -39,7 +39,8 @@ StageCosts block_costs(const models::ModelFacts& facts, int64_t sequence_length)
           .weight_gradient = 2 * weights};
 }
 
-// The loss makes the gradient of its input as it goes (ops/linear_cross_entropy.h).
+// Returns the head's costs in FLOPs per token. The loss computes the gradient of its input in the
+// forward pass (ops/linear_cross_entropy.h).
 StageCosts head_costs(const models::ModelFacts& facts) {
   const double weights = static_cast<double>(facts.hidden) * static_cast<double>(facts.vocabulary);
   return {.forward = 4 * weights, .input_gradient = 0, .weight_gradient = 2 * weights};

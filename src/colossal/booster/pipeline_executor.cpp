@@ -35,7 +35,7 @@ bool carries_gradient(const at::Tensor& tensor) {
   return tensor.is_floating_point();
 }
 
-// Of a state, what its gradient looks like.
+// Returns the tensors of a state that carry gradients.
 StageState with_gradients(const StageState& state) {
   StageState floating;
   for (const at::Tensor& tensor : state) {
@@ -65,7 +65,8 @@ class PipelineExecutor::Run {
                            : executor.evaluation_schedule(micro_batches.size())),
         actions_(schedule_.actions.at(context_.coordinate(Axis::pp))) {}
 
-  // A CommError says which action of the schedule it ended, and which message that waited for.
+  // Throws CommError that names the action of the schedule that failed, and the message that it
+  // waited for.
   void run() {
     for (size_t next = 0; next < actions_.size(); ++next) {
       try {
@@ -82,23 +83,23 @@ class PipelineExecutor::Run {
   }
 
  private:
-  using Key = std::pair<int, int>;  // stage and micro-batch
+  using Key = std::pair<int, int>;  // stage, micro-batch
 
-  // Tensors on their way between two stages.
+  // Tensors that travel between two stages.
   struct Message {
-    Action action;  // that of this rank: the send or the receive
+    Action action;  // this rank's action: the send or the receive
     StageState tensors;
     std::vector<comm::Work> work;
   };
 
-  // A micro-batch between the forward and the backward pass of a stage.
+  // A micro-batch between its forward and its backward pass in a stage.
   struct InFlight {
     StageState inputs;                         // leaves of the stage's graph
-    std::vector<torch::autograd::Edge> roots;  // of its outputs that carry gradients
+    std::vector<torch::autograd::Edge> roots;  // of the outputs that carry gradients
     LossSum loss;                              // of the last stage
   };
 
-  // Between the two halves of a backward pass.
+  // State between the two halves of a split backward pass.
   struct PutOff {
     memory::ChunkEngine::HeldGradients held;
     ops::DeferredGradients computations;
@@ -110,12 +111,13 @@ class PipelineExecutor::Run {
     return micro_batches_[action.micro_batch];
   }
   bool has_sequences(const Action& action) const { return batch_of(action).inputs.size(0) > 0; }
-  // Also without sequences where ranks share out experts: others send tokens to those here.
+  // Returns whether the stage runs. Without sequences it still runs if experts are sharded: other
+  // ranks send rows to this rank's experts.
   bool is_run(const Action& action) const {
     return has_sequences(action) || context_.strategy().expert_ranks() > 1;
   }
 
-  // The other end of a message, with the global rank that it is at.
+  // Describes the other end of a message, with its global rank.
   std::string other_end(const Action& message) const {
     const bool sends = parallel::pipeline::is_send(message.kind);
     const Action other =
@@ -183,9 +185,9 @@ class PipelineExecutor::Run {
     }
   }
 
-  // Between stages `border` and border + 1. The last messages of each channel stay here, as many as
-  // its schedule lets be under way, whether they have arrived or not: what a rank holds does not
-  // depend on when its peers come to receive.
+  // Sends between stages `border` and border + 1. Keeps the last messages of each channel, as many
+  // as the schedule has buffers, arrived or not: so what a rank holds does not depend on when its
+  // peers receive.
   void send(const Action& action, int border, Way way, StageState tensors) {
     std::deque<Message>& under_way = sends_[{border, way}];
     if (std::ssize(under_way) == schedule_.buffers) {
@@ -237,7 +239,8 @@ class PipelineExecutor::Run {
     return std::exchange(outputs_[{action.stage - 1, action.micro_batch}], {});
   }
 
-  // Whether the stage's next work is this micro-batch's backward pass, so that both are one visit.
+  // Returns whether the rank's next computation is the backward pass of this stage and micro-batch;
+  // then the two are one visit of the stage.
   bool backward_follows(size_t position) const {
     const Action& action = actions_[position];
     for (size_t next = position + 1; next < actions_.size(); ++next) {
@@ -295,7 +298,8 @@ class PipelineExecutor::Run {
     if (!joined) chunks_.end_forward();
   }
 
-  // Of what a stage passes on, only the place in the graph stays for the backward pass.
+  // Stores the outputs for the next stage. For the backward pass only their edges in the graph are
+  // kept.
   void pass_on(const Action& action, const StageState& state, InFlight& flight) {
     StageState& outputs = outputs_[{action.stage, action.micro_batch}];
     for (const at::Tensor& tensor : state) {
@@ -308,7 +312,7 @@ class PipelineExecutor::Run {
   }
 
   void evaluate(const Action& action, const StageState& inputs) {
-    chunks_.begin_evaluation(action.stage);  // also for no sequences: other replicas may have some
+    chunks_.begin_evaluation(action.stage);  // also without sequences: other replicas may have some
     StageResult result;
     if (is_run(action)) result = run_stage(action, inputs);
     chunks_.end_evaluation();
@@ -364,12 +368,13 @@ class PipelineExecutor::Run {
     chunks_.end_backward();
   }
 
-  // Counts the passes after which gradients of a stage's weights are there.
+  // Counts the passes that complete the gradients of a stage's weights; returns whether this is the
+  // last one of the step.
   bool is_last_of_step(int stage) {
     return ++backward_passes_[stage] == schedule_.num_micro_batches;
   }
 
-  // From the gradients of what the stage has passed on to those of what it was given.
+  // Computes the gradients of the stage's inputs from the gradients of its outputs.
   void backpropagate(const Action& action) {
     const Key key{action.stage, action.micro_batch};
     InFlight flight = std::move(in_flight_.at(key));
@@ -415,13 +420,13 @@ class PipelineExecutor::Run {
 
   std::map<Key, InFlight> in_flight_;
   std::map<Key, PutOff> put_off_;
-  std::map<Key, StageState> outputs_;          // of a stage, until the next one takes them
-  std::map<Key, StageState> input_gradients_;  // of a stage, until the one before takes them
-  std::map<Key, Message> activations_;         // from other ranks, for a stage
-  std::map<Key, Message> gradients_;           // the same: of its outputs
-  std::map<std::pair<int, Way>, std::deque<Message>> sends_;  // by border and way
-  std::map<int, int> backward_passes_;                        // of each stage
-  double idle_until_ = 0;  // where times are recorded: when the action that runs began to compute
+  std::map<Key, StageState> outputs_;          // of a stage, until the next stage takes them
+  std::map<Key, StageState> input_gradients_;  // of a stage, until the previous stage takes them
+  std::map<Key, Message> activations_;         // inputs of a stage, from another rank
+  std::map<Key, Message> gradients_;           // gradients of a stage's outputs, from another rank
+  std::map<std::pair<int, Way>, std::deque<Message>> sends_;  // by border and direction
+  std::map<int, int> backward_passes_;                        // by stage
+  double idle_until_ = 0;  // if times are recorded: when the current action began to compute
 };
 
 PipelineExecutor::PipelineExecutor(const ParallelContext& context, const StagedModel& model,

@@ -24,7 +24,7 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 constexpr int kNone = -1;
 constexpr size_t kOperatorLines = 25;
 
-// Of the calling thread: the event that is under way.
+// The calling thread's event in progress.
 thread_local int current = kNone;
 
 std::atomic<Profiler::Recording*> active{nullptr};
@@ -34,7 +34,7 @@ struct Context : at::ObserverContext {
   int parent = kNone;
 };
 
-// "blocks.3.mlp_up" is one of the layers "blocks.*.mlp_up".
+// Returns "blocks.*.mlp_up" for "blocks.3.mlp_up".
 std::string kind_of(const std::string& layer) {
   std::string kind;
   for (size_t i = 0; i < layer.size(); ++i) {
@@ -56,12 +56,13 @@ struct Profiler::Recording {
     std::string name;
     at::RecordScope scope{};
     uint64_t thread = 0;
-    int parent = kNone;           // the event that called this one, on the same thread
-    int64_t sequence_begin = -1;  // of the graph's nodes: a gradient's own; those a layer has made
+    int parent = kNone;  // the event that called this one, on the same thread
+    // numbers of autograd nodes: a gradient's own node, or those that a layer makes
+    int64_t sequence_begin = -1;
     int64_t sequence_end = -1;
     double begin = 0;  // microseconds from the start of the recording
     double duration = 0;
-    double inside = 0;  // of which in events that this one called
+    double inside = 0;  // the part of `duration` in events that this event called
     double self() const { return duration - inside; }
   };
 
@@ -99,7 +100,7 @@ struct Profiler::Recording {
     if (event.parent != kNone) events[event.parent].inside += event.duration;
   }
 
-  // Which layer a gradient belongs to: the innermost that made its node.
+  // Returns the layer to which a gradient belongs: the innermost layer that made its node.
   std::string layer_of_node(int64_t sequence) const {
     const Event* found = nullptr;
     for (const int index : layers) {
@@ -127,7 +128,7 @@ struct Profiler::Recording {
     }
   }
 
-  std::vector<int> layers;  // events of the main thread
+  std::vector<int> layers;  // indices of layers' events on the main thread
   std::map<int64_t, std::string> nodes;
 };
 
@@ -206,7 +207,7 @@ std::string table_by_operator(const Profiler::Recording& recording, double total
 }
 
 std::string table_by_layer(Profiler::Recording& recording, double total, int64_t steps) {
-  std::map<std::string, std::pair<double, double>> lines;  // forward, backward
+  std::map<std::string, std::pair<double, double>> lines;  // {forward, backward}
   double rest = total;
   for (const Event& event : recording.events) {
     if (event.thread != recording.main_thread) continue;
@@ -237,7 +238,7 @@ std::string Profiler::stop(int64_t steps) {
   const double total = recording_->now();
   active = nullptr;
   at::removeCallback(callback_);
-  // Calls that are still under way on other threads end unrecorded.
+  // Calls in progress on other threads are not recorded.
   const std::lock_guard lock(recording_->mutex);
   for (int index = 0; index < static_cast<int>(recording_->events.size()); ++index) {
     const Event& event = recording_->events[index];

@@ -25,7 +25,7 @@ class LossOfRecords {
     const auto by_expert = [&](int64_t begin) {
       return records.narrow(1, begin, sums).unflatten(1, {step.batch, -1});
     };
-    // Of the micro-batch, over all replicas.
+    // Labels and tokens of the micro-batch, over all replicas.
     const at::Tensor totals =
         at::tensor({labels, static_cast<double>(step.batch * step.sequence)}, at::kDouble)
             .to(context_.device());
@@ -39,8 +39,8 @@ class LossOfRecords {
   }
 
  private:
-  // probabilities, chosen: [layers, sequences, experts], of the tokens here. Returns this rank's
-  // term of the loss times the tokens.
+  // probabilities, chosen: [layers, sequences, experts], of this rank's tokens. Returns this rank's
+  // term of the loss, multiplied by the number of tokens.
   at::Tensor balance(const at::Tensor& probabilities, const at::Tensor& chosen,
                      const at::Tensor& all_tokens) const {
     const auto experts = static_cast<double>(chosen.size(2));
@@ -58,7 +58,7 @@ class LossOfRecords {
     return (often * probabilities.sum(0)).sum() * (experts / layers);
   }
 
-  // Of each row's counts of experts.
+  // Divides each count by the sum of its row.
   static at::Tensor shares(const at::Tensor& counts) {
     return counts / counts.sum(-1, /*keepdim=*/true).clamp_min(1);
   }

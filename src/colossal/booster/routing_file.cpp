@@ -13,7 +13,7 @@ namespace colossal {
 
 namespace {
 
-constexpr uint64_t kMostRows = uint64_t{1} << 48;  // sums of a thousand experts fit
+constexpr uint64_t kMostRows = uint64_t{1} << 48;  // the sum over a thousand experts fits 63 bits
 
 }  // namespace
 

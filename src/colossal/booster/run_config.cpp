@@ -5,7 +5,7 @@
 namespace colossal {
 namespace {
 
-// Beyond these a number is a slip, and products of such numbers would not fit 63 bits.
+// Larger numbers are typing errors, and their products would not fit 63 bits.
 constexpr double kMostSteps = 1e10;
 constexpr double kMostSequences = 1 << 24;
 constexpr double kMostTokens = 1 << 24;

@@ -9,7 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of tokens that another host or user has made may be one that is only read.
+// Returns whether the run creates the cache. An existing cache, from another host or user, may be
+// read-only.
 bool makes_cache(const std::string& cache) {
   std::error_code ignored;
   return !cache.empty() && !fs::exists(cache, ignored);
@@ -26,7 +27,7 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
     lock("log.directory", logs.directory);
     return "";
   });
-  // Profiles are written by all ranks, the other logs by rank 0, which holds a lock there.
+  // All ranks write profiles; rank 0 alone writes the other logs and holds a lock on the folder.
   checkpoint::check_writable("log.directory", logs.directory,
                              !logs.directory.empty() && logs.profile > 0, all);
   checkpoint::check_writable("data.cache", job.config.data.cache,
@@ -51,7 +52,7 @@ void RunFolders::lock(const char* setting, const std::string& folder) {
   if (folder.empty()) return;
   try {
     io::make_folders(folder);
-    // Two settings may name one folder.
+    // Two settings may name the same folder.
     for (const fs::path& locked : locked_) {
       if (fs::equivalent(locked, folder)) return;
     }

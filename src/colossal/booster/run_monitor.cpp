@@ -21,16 +21,16 @@ namespace {
 constexpr std::chrono::milliseconds kGemmMeasurement{100};
 constexpr std::chrono::seconds kFirstReport{2}, kBetweenReports{60};
 
-// Peak resident, peak of the device, resident before the model, and tensors by kind.
+// Peak resident memory, peak of the device, resident memory before the model, and tensors by kind.
 constexpr int64_t kMemoryFigures = 3 + static_cast<int64_t>(memory::kNumMemoryKinds);
 
-// Of a tier, bytes at rest; of each kind, to it and from it.
+// For each tier: bytes stored, and for each kind of memory the bytes moved to and from the tier.
 constexpr int64_t kTierFigures = 1 + 2 * static_cast<int64_t>(std::size(memory::kTieredKinds));
 
-// Those of the rank that has most of them.
+// Keeps the figures of the rank whose tensors take the most memory.
 void note_tensors(const memory::BytesByKind& kinds, double base, report::StepMetrics& metrics) {
   const auto counted = static_cast<double>(kinds.total());
-  if (counted <= metrics.memory_at_peak) return;  // not where it is missing
+  if (counted <= metrics.memory_at_peak) return;  // false for the initial NaN
   metrics.memory_at_peak = counted;
   metrics.memory_base_bytes = base;
   for (size_t kind = 0; kind < memory::kNumMemoryKinds; ++kind) {
@@ -59,7 +59,7 @@ RunMonitor::RunMonitor(const Job& job, const ParallelContext& context, Engine& e
     log_ = std::make_unique<MetricsLog>(job.config.log.directory, job.config.log.tensorboard);
 }
 
-// All ranks at once, as they compute: cores that share a clock or a cache count for what they give.
+// Measures on all ranks at once, as they compute in training: cores may share a clock or a cache.
 void RunMonitor::measure_gemm_rate() {
   const at::Tensor rate = at::full(
       {1}, ops::measure_gemm_rate(job_.precision.compute, kGemmMeasurement, context_.device()),
@@ -97,7 +97,7 @@ void RunMonitor::profile() {
   if (done == steps) end_profile(steps);
 }
 
-// What ranks tell each other of it is no part of a step.
+// Traffic of the timeline itself is not counted as a step's.
 std::vector<RankTimes> RunMonitor::gather_timeline() {
   const std::map<std::string, int64_t> before = sent_so_far();
   std::vector<RankTimes> ranks = timeline_->finish();
@@ -189,7 +189,7 @@ int64_t* RunMonitor::pack_tier_metrics(int64_t* figure) {
   return figure;
 }
 
-// Each figure is that of the rank which has most of it.
+// Each figure is the maximum over the ranks.
 const int64_t* RunMonitor::unpack_tier_metrics(const int64_t* figure) {
   const auto raise = [](double& most, int64_t bytes) {
     most = std::max(most, static_cast<double>(bytes));
@@ -208,8 +208,8 @@ const int64_t* RunMonitor::unpack_tier_metrics(const int64_t* figure) {
   return figure;
 }
 
-// Memory and bytes of every rank, gathered behind the next step's back: its line is written once
-// they are here, so that no step waits for it.
+// Gathers memory and traffic of all ranks while the next step runs. The step's line is written when
+// they have arrived, so no step waits for them.
 void RunMonitor::exchange() {
   const std::map<std::string, int64_t> sent = sent_so_far();
   const comm::Group& group = context_.world_group();
@@ -261,7 +261,7 @@ void RunMonitor::flush() {
   pending_.reset();
 }
 
-// Tokens and FLOPs a second follow from the line's own steps a second: all steps are alike.
+// Tokens and FLOPs per second follow from the steps per second, because all steps are alike.
 void RunMonitor::show(const report::StepMetrics& metrics) {
   const std::string validation = std::isnan(metrics.validation_loss)
                                      ? ""
@@ -283,8 +283,8 @@ void RunMonitor::show(const report::StepMetrics& metrics) {
   });
 }
 
-// A run that is killed leaves its last report: it is written soon after the start, then less and
-// less often, once a minute in the end. A long one takes a fiftieth of the time at most.
+// Writes the report from time to time, so that a run that is killed leaves one. The pause grows
+// with the run, up to a minute; it is at least 50 times as long as the writing.
 void RunMonitor::keep_report() {
   if (!job_.config.log.report || job_.config.log.directory.empty()) return;
   const Clock::time_point begin = Clock::now();

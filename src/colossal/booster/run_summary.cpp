@@ -27,7 +27,7 @@ std::vector<report::Setting> settings(const Job& job) {
   return settings;
 }
 
-// "2 + 2 + 3", in model order; of many that are alike, "32 x 4".
+// Returns "2 + 2 + 3", in model order; "32 x 4" for many equal stages.
 std::string describe_stage_layers(const Strategy& strategy, int64_t layers) {
   constexpr int kMostListed = 16;
   std::vector<int64_t> sizes;
@@ -92,7 +92,7 @@ std::string describe_precision(const Precision& precision) {
                      type_name(precision.master), type_name(precision.gradient));
 }
 
-// What a rank holds, by tier.
+// Describes what a rank holds, by tier.
 std::string describe_states(const memory::ChunkEngine& chunks) {
   std::string text;
   for (const memory::Tier tier : {memory::Tier::device, memory::Tier::host, memory::Tier::nvme}) {

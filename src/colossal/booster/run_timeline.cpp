@@ -22,7 +22,8 @@ using parallel::pipeline::Simulation;
 using parallel::pipeline::Span;
 
 constexpr double kMicroseconds = 1e6;
-// Of what the dearest stage takes: less is noise.
+// Another cut is reported only if it reduces the time of the slowest stage to this share: less is
+// noise.
 constexpr double kWorthTelling = 0.97;
 
 std::string to_text(const RankTimes& rank) {
@@ -62,7 +63,7 @@ struct Mean {
   double value() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
 };
 
-// From the first begin to the last end of a step, over all ranks.
+// Maps each step to the time from its first begin to its last end, over all ranks.
 using StepSpans = std::map<int64_t, Span>;
 
 StepSpans spans_of_steps(std::span<const RankTimes> ranks) {
@@ -165,6 +166,7 @@ Costs measured_costs(std::span<const RankTimes> ranks, int num_stages) {
   }
   Costs costs;
   for (auto& stage : means) {
+    // A whole backward pass counts as an input gradient.
     const double whole = stage[ActionKind::backward].value();
     const double input = stage[ActionKind::backward_input].value();
     const double weight = stage[ActionKind::backward_weight].value();
@@ -178,6 +180,8 @@ Costs measured_costs(std::span<const RankTimes> ranks, int num_stages) {
 std::vector<int> better_cut(const Costs& measured, const std::vector<int64_t>& stage_blocks) {
   const auto took = [&](size_t stage) { return measured.stages[stage].total(); };
   const size_t last = stage_blocks.size() - 1;
+  // Stages in the middle have blocks only, so they show the time of a block. The rest of the first
+  // and of the last stage's time is that of the embedding and the head.
   Mean block;
   for (size_t stage = 1; stage < last; ++stage) {
     block.add(took(stage) / static_cast<double>(stage_blocks[stage]));

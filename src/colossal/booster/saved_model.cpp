@@ -20,7 +20,7 @@ constexpr const char* kModel = "model";
 constexpr const char* kConfigFile = "config.json";
 constexpr const char* kGenerationFile = "generation_config.json";
 
-// The model's folder where it has a tokenizer that is read; else empty.
+// Returns the model's folder if it contains tokenizer.json, else "".
 std::string own_tokenizer(const std::string& model_path) {
   std::error_code ignored;
   const bool has =
@@ -32,7 +32,7 @@ const char* torch_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kDouble ? "float64" : "float32";
 }
 
-// Every "*_token_id" that the model's config.json or the run gives.
+// Returns every "*_token_id" that the model's config.json or the run sets.
 nlohmann::json token_numbers(const models::ModelRequest& model) {
   nlohmann::json given = io::read_json(fs::path(model.path) / kConfigFile);
   given.update(model.overrides);
@@ -53,8 +53,8 @@ bool names(const nlohmann::json& end, int32_t token) {
   return end.is_array() ? std::find(end.begin(), end.end(), token) != end.end() : end == token;
 }
 
-// Whether the numbers of model.path are those of the run's tokenizer: it is the folder's own, or at
-// least ends a text as the folder's config.json says.
+// Returns whether the token ids of model.path belong to the run's tokenizer: it is the folder's
+// own, or at least has the end-of-text token of the folder's config.json.
 bool numbers_are_of(const models::ModelRequest& model, const text::Tokenizer& tokenizer) {
   const fs::path own = fs::path(model.path) / text::kTokenizerFile;
   std::error_code ignored;
@@ -67,7 +67,7 @@ bool numbers_are_of(const models::ModelRequest& model, const text::Tokenizer& to
                tokenizer.end_of_text());
 }
 
-// The source's files, and what the run's tokenizer has beside them.
+// Returns the tokenizer files of the source, and the files that only the run's tokenizer has.
 text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer& tokenizer) {
   text::TokenizerFiles files;
   std::error_code ignored;
@@ -148,7 +148,7 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
                    .shaping_fields = job.model.config,
                    .files = {}};
   saved.config.update(job.model.config);
-  saved.config.erase("torch_dtype");  // what transformers 4 calls dtype
+  saved.config.erase("torch_dtype");  // transformers 4's name of dtype
   saved.config["dtype"] = torch_name(job.precision.compute);
   if (keep) saved.config.update(token_numbers(model));
   saved.files = keep ? source_files(model.path, tokenizer) : tokenizer.files();
@@ -156,9 +156,10 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
     saved.config["bos_token_id"] = tokenizer.end_of_text();
     saved.config["eos_token_id"] = tokenizer.end_of_text();
   }
-  // Where it is absent transformers takes the family's, which the vocabulary may not have.
+  // If the field is absent transformers uses the family's default, which may be outside the
+  // vocabulary.
   saved.config.emplace("pad_token_id", nullptr);
-  // A score is that of the last token which is no padding.
+  // The score is that of the last token that is not padding, so the model needs a padding token.
   if (job.model.decoder.score_head && saved.config["pad_token_id"].is_null()) {
     saved.config["pad_token_id"] = tokenizer.end_of_text();
   }

@@ -58,7 +58,7 @@ void refuse_too_few_steps(const RunConfig& config) {
   }
 }
 
-// Beyond these no machine follows, and sizes in bytes would not fit 63 bits.
+// No machine can compute more, and sizes in bytes would not fit 63 bits.
 constexpr int64_t kMostTokensOfStep = int64_t{1} << 32;
 constexpr double kMostBytesOfForward = 0x1p58;
 
@@ -100,7 +100,7 @@ void refuse_other_weights(const DataConfig& data) {
   }
 }
 
-// Whether a file of the corpora may hold lines, and so be refused in part.
+// Returns whether a corpus file may hold lines, some of which may be rejected.
 bool may_hold_lines(const DataConfig& data) {
   const auto says_so = [](const std::string& pattern) {
     return pattern.find("jsonl") != std::string::npos;

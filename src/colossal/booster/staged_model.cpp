@@ -47,7 +47,7 @@ StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy, He
     if (stage + 1 < strategy.num_stages()) {
       return {records.defined() ? StageState{x, records} : StageState{x}, {}};
     }
-    // In an evaluation a rank may have none, and run for the experts that it holds alone.
+    // In an evaluation a rank may have no sequences, and run only for its experts.
     if (batch.inputs.size(0) == 0) return {};
     LossSum sum = loss(model, x, batch, context);
     if (records.defined() && at::GradMode::is_enabled()) {

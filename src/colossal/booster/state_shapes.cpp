@@ -48,7 +48,8 @@ StageState StateShapes::after(int stage, const data::Batch& batch) {
 }
 
 StageState StateShapes::run(int stage, const data::Batch& batch) {
-  // This is no part of the step in which it is asked for, which may be recorded.
+  // This dry run is not part of the step that asks for the shapes: neither the memory ledger nor a
+  // recorder of operators counts it.
   const memory::MemoryScope nobody_counts;
   const c10::impl::ExcludeDispatchKeyGuard nobody_records(
       c10::DispatchKey::TESTING_ONLY_GenericMode);

@@ -10,7 +10,7 @@ using memory::BytesByKind;
 using memory::MemoryKind;
 
 constexpr int64_t kPictured = 2;
-constexpr size_t kColumns = 100;  // of the picture, with up to four points each
+constexpr size_t kColumns = 100;  // of the chart, with up to four points each
 
 struct Moments {
   std::vector<double> milliseconds, total;
@@ -69,7 +69,7 @@ void StepMemory::end_step() {
   moments.add(0, live);
   for (const memory::MemoryChange& change : count_->ledger().take_timeline()) {
     live[change.kind] += change.bytes;
-    // Whole microseconds: more digits would only make the page larger.
+    // Whole microseconds: more digits would only enlarge the page.
     const auto since = std::chrono::round<std::chrono::microseconds>(change.time - begin_);
     moments.add(static_cast<double>(since.count()) / 1000, live);
   }

@@ -30,8 +30,8 @@ nlohmann::json describe(const Precision& precision) {
   return {{"compute", type_name(precision.compute)}, {"gradients", type_name(precision.gradient)}};
 }
 
-// What "auto" is: what it was for the run so far, whatever this machine would choose; for a new run
-// what rank 0 chooses, whatever the others would.
+// Resolves "auto": to the types that the run has used so far, whatever this machine would choose;
+// for a new run, to rank 0's choice.
 Job settle_precision(Job job, const ParallelContext& context,
                      const std::optional<std::filesystem::path>& start) {
   const std::string mine = describe(job.precision).dump();
@@ -46,8 +46,8 @@ Job settle_precision(Job job, const ParallelContext& context,
   return job;
 }
 
-// The ranks of a layout recompute and place alike, and their hosts may differ: rank 0 finds out for
-// the host with the least memory.
+// All ranks must recompute and offload alike, but their hosts may differ: rank 0 decides, for the
+// smallest budgets of all ranks.
 Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& hooks) {
   if (!hooks.fit_memory) {
     COLOSSAL_CHECK(!job.recompute_undecided && job.undecided_tiers.empty(),
@@ -108,7 +108,8 @@ class Trainer {
                 context_, config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     const auto start = folders.start();
-    if (!start || job_.model.adapter) make_weights(start);  // checkpoints hold none that are frozen
+    // checkpoints of adapters do not contain the frozen weights
+    if (!start || job_.model.adapter) make_weights(start);
     if (start) resume(*start);
     task_->begin(*model_, engine_);
   }
@@ -161,7 +162,8 @@ class Trainer {
     }
   }
 
-  // Of a new adapter with DoRA: so that it changes nothing at first.
+  // Sets the magnitudes of a new adapter with DoRA, so that it does not change the outputs at
+  // first.
   void set_magnitudes() {
     memory::ChunkEngine& chunks = engine_.chunks();
     const at::NoGradGuard no_grad;
@@ -213,7 +215,7 @@ class Trainer {
     log::info("resumed from {} at step {}", path.string(), engine_.steps_done());
   }
 
-  // Other numbers in the frozen weights would make it another run.
+  // With other frozen weights it would be another run.
   void check_base(const std::filesystem::path& path, const nlohmann::json& state) const {
     const std::string base = state.value("base", AdapterConfig().base);
     if (base == job_.config.adapter.base) return;
@@ -240,10 +242,10 @@ class Trainer {
         task_->complete(micro_batches, engine_);
         engine_.forward_backward(micro_batches);
       } catch (const std::exception& error) {
-        // It leaves once the work beside has ended: the other ranks hear of it now.
+        // This rank can only leave after the concurrent work: abort() informs the other ranks now.
         if (beside.seconds.valid()) {
           context_.world().abort(error.what());
-          beside.seconds.wait();  // it reads the weights
+          beside.seconds.wait();  // the work reads the weights
         }
         throw;
       }
@@ -272,8 +274,8 @@ class Trainer {
     if (checkpoints_ && due && !last && !summary_.stopped) start_save();
   }
 
-  // Returns this rank's metrics of the work: how long it took, and for how much of that the step's
-  // passes went on.
+  // Returns this rank's metrics of the concurrent work: its seconds, and how many of them
+  // overlapped the step's passes.
   static std::map<std::string, double> wait_for(TrainingTask::ConcurrentWork& work) {
     if (!work.seconds.valid()) return {};
     const auto begin = std::chrono::steady_clock::now();
@@ -288,12 +290,13 @@ class Trainer {
     if (moved) save_last();
     if (!moved) summary_.steps = engine_.steps_done();
     monitor_.finish();
-    // A stopped rank exits with a code that torchrun and mpirun take for a failure, on which they
-    // end the others: none goes before all are done.
+    // torchrun and mpirun take the exit code of a stopped rank for a failure and end the other
+    // ranks, so no rank exits before all have finished.
     if (summary_.stopped) comm::barrier(context_.world_group());
   }
 
-  // Mean loss; none where a request to stop broke it off, so that the save need not wait for it.
+  // Returns the mean loss; nothing if a request to stop ended the evaluation, so that the save need
+  // not wait.
   std::optional<double> evaluate(bool may_stop) {
     Engine::Evaluation sum;
     data::BatchLoader loader = task_->validation_loader();
@@ -319,7 +322,7 @@ class Trainer {
     saved_step_ = engine_.steps_done();
   }
 
-  // A save that fails is told, once, and training goes on.
+  // Reports a failed save; training continues.
   void finish_save() {
     if (!save_) return;
     try {
@@ -336,7 +339,7 @@ class Trainer {
     save_.reset();
   }
 
-  // What stands now, where it does not yet.
+  // Saves the current state if it is not saved yet.
   void save_last() {
     if (!checkpoints_) return;
     if (saved_step_ != engine_.steps_done()) start_save();
@@ -367,18 +370,18 @@ class Trainer {
   const Job& job_;
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
-  checkpoint::RunFolder* checkpoints_;  // null: the run keeps none
+  checkpoint::RunFolder* checkpoints_;  // null: the run has no checkpoints
   std::unique_ptr<TrainingTask> task_;
-  const std::string base_digest_;  // of the folder of frozen weights; empty: there are none
+  const std::string base_digest_;  // of the folder of frozen weights; empty: no frozen weights
   const SavedModel saved_model_;
-  StepMemory memory_;  // before the model, which it counts
+  StepMemory memory_;  // before the model, whose memory it counts
   std::unique_ptr<nn::Builder> build_;
   std::unique_ptr<models::LanguageModel> model_;
   Engine engine_;
   RunMonitor monitor_;
   TrainingSummary summary_;
-  std::optional<checkpoint::Save> save_;  // under way
-  int64_t saved_step_ = 0;                // or about to be; 0: none
+  std::optional<checkpoint::Save> save_;  // in progress
+  int64_t saved_step_ = 0;                // step of the last save, finished or in progress; 0: none
 };
 
 }  // namespace

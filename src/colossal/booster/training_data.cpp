@@ -22,7 +22,8 @@ data::TokenDataset open_dataset(const std::vector<std::string>& files, const std
   return data::TokenDataset(corpus, job.sequence_length, end_of_document);
 }
 
-// Each entry of data.train where they are mixed, else all together.
+// Opens each entry of data.train as a source if data.weights is set, else all entries as one
+// source.
 data::Mixture open_mixture(const text::Tokenizer& tokenizer, const Job& job,
                            const std::function<void()>& tokenizing) {
   const DataConfig& config = job.config.data;
@@ -39,7 +40,7 @@ data::Mixture open_mixture(const text::Tokenizer& tokenizer, const Job& job,
   return data::Mixture(std::move(sources), config.weights, seed);
 }
 
-// Says how often the run will have read each source of a mixture at its end.
+// Logs how often the run will have read each source of a mixture at its end.
 void log_shares(const data::Mixture& mixture, const Job& job) {
   if (mixture.sources().size() == 1) return;
   const auto drawn = static_cast<double>(job.config.train.steps) *
@@ -76,7 +77,7 @@ std::span<const data::TokenDataset> as_sources(const std::optional<data::TokenDa
   return {dataset ? &*dataset : nullptr, dataset ? size_t{1} : size_t{0}};
 }
 
-// Fields of a checkpoint's state that are keys of run.toml.
+// Fields of a checkpoint's state, and their keys in run.toml.
 constexpr std::pair<const char*, const char*> kStateKeys[] = {
     {"sequence_length", "data.sequence_length"},
     {"separate_documents", "data.separate_documents"},
@@ -195,7 +196,7 @@ nlohmann::json TrainingData::state() const {
 }
 
 void TrainingData::check_resumed(const nlohmann::json& saved) const {
-  if (context_.rank() != 0) return;  // all ranks have the same
+  if (context_.rank() != 0) return;  // all ranks have the same state
   const nlohmann::json here = state();
   const std::string changed = describe_changed_corpus(saved, here);
   if (!changed.empty()) log::warn("{}", changed);

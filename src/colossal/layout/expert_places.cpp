@@ -16,6 +16,8 @@ std::vector<int64_t> place_by_load(const std::vector<int64_t>& rows, const Parti
                            [&](int64_t expert) { return rows[expert]; });
   std::vector<std::vector<int64_t>> of_rank(experts.parts());
   std::vector<int64_t> loads(experts.parts(), 0);
+  // Greedy: the busiest expert that is left goes to the rank with the fewest rows that has a free
+  // place.
   for (const int64_t expert : busiest_first) {
     int chosen = -1;
     for (int rank = 0; rank < experts.parts(); ++rank) {

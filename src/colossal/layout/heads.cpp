@@ -9,6 +9,9 @@ namespace colossal {
 int key_value_replicas(int64_t query_heads, int64_t key_value_heads, int ranks) {
   COLOSSAL_CHECK(key_value_heads > 0 && query_heads % key_value_heads == 0,
                  "{} query heads, {} heads of keys and values", query_heads, key_value_heads);
+  // With grouped queries, the heads of keys are divided among gcd(heads, ranks) sets of ranks; all
+  // ranks of a set hold the same heads. Without groups the heads are divided like queries, evenly
+  // or not.
   if (query_heads == key_value_heads) return 1;
   return ranks / static_cast<int>(std::gcd(key_value_heads, static_cast<int64_t>(ranks)));
 }

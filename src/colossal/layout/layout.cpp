@@ -9,7 +9,7 @@
 namespace colossal {
 namespace {
 
-// Of what is here of a segment, part `part`.
+// Returns part `part` of `parts` of the indices in `runs`, which belong to one segment.
 Runs cut(const Runs& runs, int64_t unit, Cut kind, int parts, int part) {
   const int64_t size = num_indices(runs);
   if (kind == Cut::contiguous) return indices_at(runs, Partition(size, parts, unit).range(part));
@@ -20,7 +20,7 @@ Runs cut(const Runs& runs, int64_t unit, Cut kind, int parts, int part) {
   return both;
 }
 
-// The parts of a dim: of the outer axes first.
+// Returns all parts of a dim; the index of the first axis in dim.shards changes slowest.
 std::vector<Runs> parts_of(const Layout::Dim& dim, const RankGrid& grid) {
   std::vector<Runs> parts;
   int64_t begin = 0;

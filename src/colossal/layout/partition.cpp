@@ -23,7 +23,8 @@ int64_t Partition::begin(int part) const {
 std::vector<int64_t> Partition::counts() const {
   std::vector<int64_t> counts(parts_, fewest_units_ * unit_);
   std::fill_n(counts.begin(), larger_parts_, (fewest_units_ + 1) * unit_);
-  const int last = fewest_units_ > 0 ? parts_ - 1 : larger_parts_ - 1;  // with any units
+  // the last part that has units: its last unit may be incomplete
+  const int last = fewest_units_ > 0 ? parts_ - 1 : larger_parts_ - 1;
   if (last >= 0) counts[last] = range(last).size();
   return counts;
 }

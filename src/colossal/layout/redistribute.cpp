@@ -16,10 +16,11 @@ using Kind = RedistributionStep::Kind;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A block of a tensor: places along each of its dims.
+// A block of a tensor: the indices along each of its dims.
 using Block = std::vector<Runs>;
 
-// Where in the part that `rank` has in layout `here` lies what `other_rank` has in layout `other`.
+// Returns the block, within the part that `rank` holds in layout `here`, that `other_rank` holds in
+// layout `other`.
 Block block_of(const Layout& here, int rank, const Layout& other, int other_rank) {
   Block block;
   for (int dim = 0; dim < here.num_dims(); ++dim) {
@@ -40,7 +41,8 @@ std::vector<int64_t> shape_of(const Block& block) {
   return shape;
 }
 
-// Calls visit(the same run of both) for all runs of the block of `whole` that `part` is.
+// Calls visit(run in `whole`, the same run in `part`) for all runs; `part` is block `block` of
+// `whole`.
 template <typename Visit>
 void for_each_run(const at::Tensor& whole, const at::Tensor& part, const Block& block,
                   const Visit& visit, int64_t dim = 0) {
@@ -63,9 +65,8 @@ void copy_in(const at::Tensor& whole, const Block& block, const at::Tensor& part
                [](const at::Tensor& to, const at::Tensor& from) { to.copy_(from); });
 }
 
-// Whether the blocks of a tensor, one after the other, are all of it as it lies in memory. Those of
-// a step are disjoint or equal: if each begins where the ones before it end by their numbers of
-// elements, none has a gap.
+// Returns whether the blocks, in order, are exactly the tensor's memory. The blocks of a step are
+// disjoint or equal, so it is enough that each begins where the elements before it end.
 bool are_in_order(const std::vector<Block>& blocks, at::IntArrayRef shape) {
   int64_t next = 0;
   for (const Block& block : blocks) {
@@ -81,7 +82,7 @@ bool are_in_order(const std::vector<Block>& blocks, at::IntArrayRef shape) {
   return next == c10::multiply_integers(shape);
 }
 
-// Blocks of a tensor one after the other, each flattened: what collectives send and receive.
+// Blocks of a tensor, each flattened, one after the other: the buffer of a collective.
 class Packed {
  public:
   explicit Packed(std::vector<Block> blocks) : blocks_(std::move(blocks)) {
@@ -118,7 +119,7 @@ class Packed {
   std::vector<int64_t> counts_;
 };
 
-// One step at this rank.
+// Carries out one step at this rank.
 class Mover {
  public:
   Mover(const Layout& before, const Step& step, const GridGroups& groups, comm::Reason reason)
@@ -147,13 +148,13 @@ class Mover {
   const comm::Group& group() const { return groups_.along(step_.axes); }
   std::vector<int> peers() const { return groups_.grid().ranks_along(rank(), step_.axes); }
   std::vector<int64_t> shape_after() const { return after_.local_shape(rank()); }
-  // Of what is here before, the blocks that the peers have after.
+  // Returns the blocks of this rank's part before the step that the peers hold after it.
   Packed for_peers() const {
     std::vector<Block> blocks;
     for (int peer : peers()) blocks.push_back(block_of(before_, rank(), after_, peer));
     return Packed(std::move(blocks));
   }
-  // Of what is here after, the blocks that the peers have before.
+  // Returns the blocks of this rank's part after the step that the peers hold before it.
   Packed from_peers() const {
     std::vector<Block> blocks;
     for (int peer : peers()) blocks.push_back(block_of(after_, rank(), before_, peer));
@@ -169,6 +170,8 @@ class Mover {
   at::Tensor spread(const at::Tensor& x) const {
     at::Tensor y = at::zeros(shape_after(), x.options());
     const AxisSet replicated = before_.replicated_axes();
+    // One replica keeps the values and the others get zeros, so that the sum over the ranks is
+    // right.
     const bool is_first = std::all_of(step_.axes.begin(), step_.axes.end(), [&](int axis) {
       return groups_.grid().coordinate(rank(), axis) == 0 ||
              !std::binary_search(replicated.begin(), replicated.end(), axis);

@@ -21,8 +21,8 @@ AxisSet without(const AxisSet& axes, const AxisSet& others) {
   return rest;
 }
 
-// How many leading shards two layouts of a dim have in common: up to there, all ranks have the same
-// indices in both.
+// Returns the number of leading shards that two layouts of a dim have in common. Up to these
+// shards, each rank has the same indices in both.
 size_t num_common_shards(const Layout::Dim& a, const Layout::Dim& b) {
   if (a.segments != b.segments) return 0;
   const auto [end, other] =
@@ -30,7 +30,7 @@ size_t num_common_shards(const Layout::Dim& a, const Layout::Dim& b) {
   return end - a.shards.begin();
 }
 
-// The axes along which a rank may lack what it needs.
+// Returns the axes along which a rank may lack elements that it needs.
 AxisSet axes_of_exchange(const Layout& before, const Layout& after) {
   AxisSet axes;
   for (int dim = 0; dim < before.num_dims(); ++dim) {
@@ -52,8 +52,8 @@ int64_t num_common(const Layout& a, int rank_of_a, const Layout& b, int rank_of_
   return count;
 }
 
-// How often the parts of `fine` along `axes` cover a rank's part of `coarse`; 0: they do not make
-// it up exactly, or at some ranks only.
+// Returns how many times the parts of `fine` along `axes` cover a rank's part of `coarse`; 0 if
+// they do not cover it exactly, or not at every rank.
 int64_t num_covers(const Layout& fine, const AxisSet& axes, const Layout& coarse) {
   const RankGrid& grid = fine.grid();
   int64_t covers = 1;
@@ -64,13 +64,13 @@ int64_t num_covers(const Layout& fine, const AxisSet& axes, const Layout& coarse
       elements += fine.local_numel(peer);
       common += num_common(fine, peer, coarse, rank);
     }
-    // Parts that differ are disjoint, so these numbers leave no other way.
+    // Parts of one layout are disjoint or equal, so equal counts prove an exact cover.
     if (elements != common || elements != covers * coarse.local_numel(rank)) return 0;
   }
   return covers;
 }
 
-// What takes one layout to another in one step.
+// One step from a layout to another.
 struct Move {
   Kind kind;
   AxisSet axes;
@@ -80,7 +80,8 @@ bool is_call(Kind kind) {
   return kind != Kind::slice && kind != Kind::spread;
 }
 
-// What all ranks together send: the sum of the laws, here by what each rank gets or gives up.
+// Returns how many elements all ranks send: the sum of the laws, from what each rank receives or
+// gives up.
 int64_t total_sent(const Move& move, const Layout& before, const Layout& after) {
   const RankGrid& grid = before.grid();
   int64_t size = 1;
@@ -106,11 +107,11 @@ int64_t total_sent(const Move& move, const Layout& before, const Layout& after) 
         break;
     }
   }
-  // Of an all-reduce each of `size` ranks counted the whole.
+  // In an all-reduce each of the `size` ranks counted all transfers.
   return move.kind == Kind::all_reduce ? sum / size : sum;
 }
 
-// By rank: the laws.
+// Returns how many elements each rank sends, from the laws.
 std::vector<int64_t> sent_by_ranks(const Move& move, const Layout& before, const Layout& after) {
   const RankGrid& grid = before.grid();
   std::vector<int64_t> sent(grid.num_ranks());
@@ -147,7 +148,7 @@ std::vector<int64_t> sent_by_ranks(const Move& move, const Layout& before, const
   return sent;
 }
 
-// The one step from `before` to `after`; nothing: it takes more.
+// Returns the single step from `before` to `after`, or nothing if more steps are necessary.
 std::optional<Move> move_between(const Layout& before, const Layout& after) {
   const AxisSet summed = without(before.partial_axes(), after.partial_axes());
   const AxisSet spread = without(after.partial_axes(), before.partial_axes());
@@ -170,8 +171,8 @@ std::optional<Move> move_between(const Layout& before, const Layout& after) {
   return exchange;
 }
 
-// All layouts that may lie between: every use of every axis, on every dim, in every order, in the
-// segments of `to`; zigzag and partial only along axes that are so at one of the ends.
+// Lists all possible intermediate layouts: every use of every axis, on every dim, in every order,
+// with the segments of `to`. Uses zigzag and partial only for axes that are so in `from` or `to`.
 class Between {
  public:
   Between(const Layout& from, const Layout& to) : from_(from), to_(to), dims_(to.dims()) {
@@ -184,6 +185,7 @@ class Between {
   }
 
  private:
+  // Tries all uses of `axis`, each with all uses of the axes after it.
   void add_axes_from(int axis) {
     if (axis == from_.grid().num_axes()) {
       found_.emplace_back(from_.grid(), dims_, partial_);
@@ -237,11 +239,11 @@ struct Node {
   Layout layout;
   Cost cost = {};
   bool final = false;
-  Move last = {};  // on the cheapest way here, and whence
+  Move last = {};  // last step of the cheapest path to this node, from `before`
   Node* before = nullptr;
 };
 
-// Dijkstra's algorithm: the cheapest way to `to`, as the last of its nodes.
+// Dijkstra's algorithm. Returns the node of `to`; its `before` pointers are the cheapest path.
 const Node& search(std::vector<Node>& nodes, const Layout& from, const Layout& to) {
   for (Node& node : nodes) {
     if (node.layout == from) node.cost = {0, 0, 0};
@@ -293,7 +295,7 @@ RedistributionPlan::RedistributionPlan(const Layout& from, const Layout& to)
                  "from {} of shape [{}] to {} of shape [{}]", describe(from),
                  fmt::join(from.shape(), ", "), describe(to), fmt::join(to.shape(), ", "));
   std::vector<Node> nodes;
-  // Without sums the one step between them is the best: every rank gets just what it lacks.
+  // Without partial sums a single step is best: every rank receives exactly what it lacks.
   const bool has_sums = !from.partial_axes().empty() || !to.partial_axes().empty();
   for (Layout& layout : has_sums ? Between(from, to).all() : std::vector{to}) {
     nodes.push_back({std::move(layout)});

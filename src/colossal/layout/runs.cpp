@@ -4,7 +4,7 @@ namespace colossal {
 
 namespace {
 
-// Calls visit(common run, where its first index is in the line of `runs`), ascending.
+// Calls visit(common run, position of its first index in the concatenated `runs`), ascending.
 template <typename Visit>
 void for_each_common(const Runs& wanted, const Runs& runs, const Visit& visit) {
   int64_t line = 0;

@@ -30,7 +30,7 @@ void TensorSlice::for_each_run(const std::vector<int64_t>& parameter_shape, Rang
     if (!common.empty()) visit({common.begin, common.begin - begin, common.size(), tensor});
   }
   const bool all_rows = num_rows == 0 && stacked.empty();
-  int64_t begin = 0;  // of the rows in the flattened parameter
+  int64_t begin = 0;  // of the run in the flattened parameter
   for (const Range& run : all_rows ? std::vector<Range>{{0, parameter_shape.front()}} : rows) {
     const int64_t end = begin + run.size() * row_size;
     const Range common = intersect(elements, {begin, end});
@@ -42,7 +42,8 @@ void TensorSlice::for_each_run(const std::vector<int64_t>& parameter_shape, Rang
   }
 }
 
-// run: of whole rows as wide as the parameter's, of which it may begin and end within one.
+// run: consecutive elements of rows that have the parameter's width; may begin and end within a
+// row. If the stored rows are wider (num_columns > 0), calls visit for each row.
 void TensorSlice::visit_rows(const Run& run, int64_t row_size,
                              const std::function<void(const Run&)>& visit) const {
   if (num_columns == 0) return visit(run);

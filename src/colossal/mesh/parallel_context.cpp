@@ -13,12 +13,12 @@ using AxisNames = ParallelContext::AxisNames;
 constexpr const char* kMirrorAxis = "tp.mirror";
 constexpr const char* kEndsAxis = "pp.ends";
 
-// The sets of axes along which a strategy's ranks work together.
+// Returns the sets of axes along which ranks form groups.
 std::vector<AxisNames> wanted_groups(const Strategy& strategy) {
   std::vector<AxisNames> wanted{
       {"pp", "dp", "sp", "tp"}, {"dp", "sp", "tp"}, {"dp", "sp"}, {"pp"}, {"dp"}, {"sp"}, {"tp"}};
-  // Those over which gradients are summed are dp, sp and what else holds the same parameters; all
-  // once more with the ranks that hold the same keys and values.
+  // Gradients are summed over dp, sp and all axes whose ranks hold the same parameters. If ranks
+  // share keys and values, there is a second group that includes these ranks.
   const auto reduce_over = [&](AxisNames names, const char* same_keys) {
     names.insert(names.begin(), {"dp", "sp"});
     wanted.push_back(names);
@@ -152,7 +152,8 @@ std::vector<std::string> ParallelContext::ledger_axes() const {
   for (const auto& [name, group] : groups_) {
     if (group.size() > 1) axes.push_back(name);
   }
-  // On the diagonal, groups of one: the only ones whose size is not the same everywhere.
+  // Only these groups differ in size between ranks: some ranks are alone in them. All ranks must
+  // return the same list.
   if (strategy_.tensor_mode != TensorMode::one_d) axes.emplace_back(kMirrorAxis);
   if (strategy_.stage_rank(strategy_.num_stages() - 1) > 0) axes.emplace_back(kEndsAxis);
   return axes;
@@ -167,7 +168,7 @@ void ParallelContext::make_mirror_group() {
   mirror_ = world_.group(kMirrorAxis, ranks);
 }
 
-// The rank of this one's pipeline that holds a stage.
+// Returns the rank that holds a stage of this rank's pipeline.
 int ParallelContext::rank_at_stage(int stage) const {
   return mesh_.ranks_along(rank(), mesh_.axes_of({"pp"})).at(strategy_.stage_rank(stage));
 }

@@ -80,7 +80,7 @@ std::string RankGrid::joined_name(const AxisSet& axes) const {
   const auto chosen = [&](int axis) {
     return size(axis) == 1 || std::binary_search(axes.begin(), axes.end(), axis);
   };
-  // The outermost name all of whose factors are chosen.
+  // Returns the outermost name whose axes are all chosen.
   const auto name_of = [&](int axis) {
     size_t depth = 1;
     std::string_view name = ancestor(axis, depth);

@@ -67,7 +67,7 @@ const char* tensor_mode_name(TensorMode mode) {
 
 namespace {
 
-// The largest integer whose power is at most `number`.
+// Returns the largest integer whose square (exponent 2) or cube is at most `number`.
 int root(int number, int exponent) {
   const auto fits = [&](int64_t side) {
     return (exponent == 2 ? side * side : side * side * side) <= number;
@@ -177,7 +177,7 @@ std::vector<std::pair<std::string, int>> Strategy::expert_axes() const {
 
 namespace {
 
-// "1, 3 or 6".
+// Returns "1, 3 or 6".
 std::string one_of(std::vector<int> sizes) {
   const int last = sizes.back();
   sizes.pop_back();
@@ -185,7 +185,8 @@ std::string one_of(std::vector<int> sizes) {
                        : fmt::format("{} or {}", fmt::join(sizes, ", "), last);
 }
 
-// Groups are of neighbours: of whole sequences, or of parts of one.
+// Returns whether groups of `size` neighbouring ranks divide dp x sp: a group has whole sequences,
+// or an even part of one.
 bool is_zero_group(const Strategy& strategy, int size) {
   if (size < strategy.sp) return strategy.sp % size == 0;
   return size % strategy.sp == 0 && strategy.dp % (size / strategy.sp) == 0;
@@ -224,7 +225,8 @@ void check_zero_group(const Strategy& strategy) {
   }
 }
 
-// Whether zero_groups and groups of ranks that hold all experts once lie within each other.
+// Returns whether ZeRO groups consist of whole groups of ranks that hold all experts once, or the
+// other way round.
 bool experts_fit_zero_group(const Strategy& strategy, int64_t expert_ranks) {
   if (strategy.zero_group == 0) return true;
   const int64_t ranks = int64_t{strategy.zero_group} * strategy.tp;
@@ -272,7 +274,7 @@ Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
     }
   }
   check_tensor_mode(strategy);
-  // Products of sizes that a user gives: each fits an int, they need not.
+  // Each size that a user sets fits an int, but the product need not.
   const int64_t others = int64_t{strategy.pp} * strategy.sp * strategy.tp;
   const int64_t world = strategy.dp * others;
   const std::string product =

@@ -34,8 +34,8 @@ double checked_number(const std::string& name, const nlohmann::json& value, doub
   return number;
 }
 
-// Fields that transformers, or a trainer, writes into any config.json and that do not change what
-// the model computes.
+// Fields that transformers or a trainer writes into any config.json and that do not change what the
+// model computes.
 constexpr std::array kFieldsOfNoModel{"_attn_implementation",
                                       "_attn_implementation_autoset",
                                       "_commit_hash",
@@ -150,7 +150,8 @@ int64_t ConfigFields::size_or_none(const std::string& name, int64_t maximum) {
 double ConfigFields::number(const std::string& name, double fallback, double minimum,
                             double maximum) {
   const nlohmann::json* value = find(name);
-  note(name, value ? *value : nlohmann::json(fallback));  // transformers tells 1 from 1.0
+  // unchanged: transformers distinguishes 1 from 1.0
+  note(name, value ? *value : nlohmann::json(fallback));
   return value ? checked_number(name, *value, minimum, maximum) : fallback;
 }
 

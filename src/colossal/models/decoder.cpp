@@ -50,7 +50,7 @@ Decoder::Decoder(nn::Builder& build, const DecoderConfig& config)
   if (config.is_draft_head) freeze_tables(build);
 }
 
-// A model that guesses for another has its tables, which stay as they are.
+// A draft head uses the tables of its target model, which must not change.
 void Decoder::freeze_tables(const nn::Builder& build) {
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     const std::string& name = parameter->name;
@@ -61,15 +61,16 @@ void Decoder::freeze_tables(const nn::Builder& build) {
 }
 
 at::Tensor Decoder::embed(const at::Tensor& tokens, const nn::StepContext& context) {
-  // In this order, so that gradients of positions come before those of tokens, as parameters do.
+  // Tokens before positions, as in the order of parameters: backward then computes the gradients of
+  // positions before those of tokens.
   at::Tensor x = token_embedding_->forward(tokens, context);
-  // Rounded to the type of the embeddings, as transformers does.
+  // The scale is rounded to the type of the embeddings, as in transformers.
   if (embedding_scale_ != 1) x = x * at::full({}, embedding_scale_, x.options());
   if (position_embedding_) x = x + position_embedding_->forward(behind_virtual_tokens(context));
   if (embedding_norm_) x = embedding_norm_->forward(x, context);
   x = embedding_dropout_->forward(x, context);
   if (!state_product_) return x;
-  // Dry runs have no other model: all that matters there is a state's shape.
+  // A dry run has no target model; only the shape of the states matters there.
   const at::Tensor& states = context.states.defined() ? context.states : x;
   return embedding_product_->forward(x, context) + state_product_->forward(states, context);
 }

@@ -55,7 +55,8 @@ class BlockMaker {
                        config_.attention_output_bias);
   }
 
-  // Of the MLP whose layers have names that begin with `prefix`.
+  // Returns the up layer, with the gate if the MLP is gated, of the MLP whose layers' names begin
+  // with `prefix`.
   std::unique_ptr<nn::Linear> mlp_up(const std::string& prefix, int64_t inner) const {
     if (!config_.gated) return linear(prefix + "_up", config_.hidden, inner, config_.mlp_up_bias);
     return build_.fused_linear({.in_features = config_.hidden,
@@ -88,14 +89,14 @@ class BlockMaker {
     return to_residual(prefix + "_down", inner, config_.mlp_down_bias);
   }
 
-  // A number for each token that weighs what the shared MLP gives it.
+  // Returns the layer that computes one weight per token for the output of the shared MLP.
   std::unique_ptr<nn::Linear> shared_gate() const {
     if (!config_.shared_gate) return nullptr;
     return linear("shared_gate", config_.hidden, 1, false);
   }
 
-  // Where both are one, the same numbers are drawn for the attention and for the MLP: what is
-  // dropped of each is what is dropped of their sum.
+  // With one_branch_dropout the attention and the MLP draw the same random numbers, so the result
+  // equals dropout of their sum.
   std::unique_ptr<nn::Dropout> attention_output_dropout() const {
     return build_.dropout(config_.one_branch_dropout ? "mlp_dropout" : "attention_dropout",
                           config_.attention_output_dropout);
@@ -150,7 +151,7 @@ class BlockMaker {
   int64_t layer_;
 };
 
-// The attention between its norms.
+// Attention with its linear layers and dropout, without norms.
 class AttentionBranch {
  public:
   explicit AttentionBranch(const BlockMaker& make)
@@ -167,14 +168,14 @@ class AttentionBranch {
   }
 
  private:
-  std::unique_ptr<nn::LatentAttention> latent_;  // null: the two below
+  std::unique_ptr<nn::LatentAttention> latent_;  // null: qkv_ and attention_ are used
   std::unique_ptr<nn::Linear> qkv_;
   std::unique_ptr<nn::Attention> attention_;
   std::unique_ptr<nn::Linear> output_;
   std::unique_ptr<nn::Dropout> dropout_;
 };
 
-// What each token goes through alone.
+// Computes each token independently.
 class Mlp {
  public:
   virtual ~Mlp() = default;
@@ -198,7 +199,7 @@ class OneMlp : public Mlp {
 
  private:
   std::unique_ptr<nn::Linear> up_;
-  std::unique_ptr<nn::GatedActivation> gated_activation_;  // null: a plain one
+  std::unique_ptr<nn::GatedActivation> gated_activation_;  // null: not gated
   ops::Activation activation_;
   std::unique_ptr<nn::Linear> down_;
 };
@@ -233,7 +234,7 @@ std::unique_ptr<Mlp> make_mlp(const BlockMaker& make) {
   return std::make_unique<OneMlp>(make, "mlp", make.config().inner);
 }
 
-// The MLP, or experts, between its norms.
+// The MLP or the experts, with dropout, without norms.
 class MlpBranch {
  public:
   explicit MlpBranch(const BlockMaker& make) : mlp_(make_mlp(make)), dropout_(make.mlp_dropout()) {}
@@ -252,7 +253,7 @@ at::Tensor normed(const std::unique_ptr<nn::Norm>& norm, const at::Tensor& x,
   return norm ? norm->forward(x, context) : x;
 }
 
-// One branch after the other.
+// First the attention, then the MLP, which reads the result of the attention.
 class SequentialBlock : public nn::Block {
  public:
   explicit SequentialBlock(const BlockMaker& make)
@@ -309,7 +310,7 @@ class SequentialBlock : public nn::Block {
   Place place_;
   bool residual_of_norm_;
   double scale_;
-  std::unique_ptr<nn::Norm> attention_norm_;  // null where the place has none; so the others
+  std::unique_ptr<nn::Norm> attention_norm_;  // norms that norm_place does not have are null
   AttentionBranch attention_;
   std::unique_ptr<nn::Norm> attention_output_norm_;
   std::unique_ptr<nn::Norm> mlp_norm_;
@@ -317,7 +318,7 @@ class SequentialBlock : public nn::Block {
   std::unique_ptr<nn::Norm> mlp_output_norm_;
 };
 
-// Both branches at once.
+// Attention and MLP read the same input; both results are added to it.
 class ParallelBlock : public nn::Block {
  public:
   explicit ParallelBlock(const BlockMaker& make)
@@ -336,7 +337,7 @@ class ParallelBlock : public nn::Block {
  private:
   std::unique_ptr<nn::Norm> attention_norm_;
   AttentionBranch attention_;
-  std::unique_ptr<nn::Norm> mlp_norm_;  // null: the attention's
+  std::unique_ptr<nn::Norm> mlp_norm_;  // null: attention_norm_ for both
   MlpBranch mlp_;
 };
 

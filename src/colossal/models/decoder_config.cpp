@@ -5,10 +5,10 @@
 namespace colossal::models {
 namespace {
 
-// Weights and biases of a layer's products.
+// Numbers of weights and biases of the linear layers in a block.
 struct ProductSizes {
   int64_t weights = 0, biases = 0;
-  int64_t used = 0;  // of the weights: those that a token is multiplied with
+  int64_t used = 0;  // weights that one token is multiplied by
 
   void add(int64_t in_features, int64_t out_features, bool bias) {
     weights += in_features * out_features;
@@ -22,7 +22,7 @@ ProductSizes qkv_products(const DecoderConfig& config) {
   return sizes;
 }
 
-// Of these the norms of latents are parameters too, counted as biases.
+// The norms of latents are counted as biases.
 ProductSizes latent_products(const DecoderConfig& config) {
   const int64_t rotary = config.attention.front().rotary.channels;
   const int64_t plain = config.head_size - rotary;
@@ -94,7 +94,7 @@ int64_t query_key_norm_parameters(const DecoderConfig& config) {
 }  // namespace
 
 double ModelFacts::flops_per_token(int64_t sequence) const {
-  int64_t seen = 0;  // keys that a query of each layer sees at most
+  int64_t seen = 0;  // maximum number of keys that a query sees, summed over the layers
   for (const int64_t window : windows) seen += window > 0 ? std::min(window, sequence) : sequence;
   return 6.0 * static_cast<double>(product_weights) +
          6.0 * static_cast<double>(heads * (head_size + value_size) * seen);

@@ -56,7 +56,7 @@ std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig&
 std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& config,
                                       int64_t pattern) {
   pattern = fields.size("sliding_window_pattern", pattern, kMaximumLayers);
-  fields.ignore("_sliding_window_pattern");  // layer_types stands beside it
+  fields.ignore("_sliding_window_pattern");  // the file also has layer_types
   std::vector<bool> sliding = read_sliding_layers(
       fields, config, [&](int64_t layer) { return (layer + 1) % pattern != 0; });
   set_windows(config, sliding, fields.size("sliding_window", 4096, kMaximumPositions));

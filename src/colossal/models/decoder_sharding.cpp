@@ -20,7 +20,7 @@ parallel::Sharding sharding(const DecoderConfig& config) {
       .kv_heads = config.kv_heads,
       .head_size = config.head_size};
   if (config.stored_in_out) {
-    const Segment heads{config.hidden, config.head_size};  // cut between heads only
+    const Segment heads{config.hidden, config.head_size};  // divided between heads only
     sharding.products["qkv"] = {.cut = Cut::outputs, .segments = {heads, heads, heads}};
     sharding.products["attention_output"] = {.cut = Cut::inputs, .segments = {heads}};
   } else if (config.has_latents()) {

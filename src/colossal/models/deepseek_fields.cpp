@@ -32,7 +32,7 @@ void read_latents(ConfigFields& fields, DecoderConfig& config) {
                                  "all",
                                  config.heads, plain, rotary, config.value_size, kMaximumWidth));
   }
-  // transformers writes these two, and reads neither.
+  // transformers writes these two fields and does not read them.
   fields.ignore("head_dim");
   fields.ignore("qk_head_dim");
 }
@@ -52,7 +52,7 @@ void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults, Decode
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     config.layers_with_experts.push_back(layer >= dense);
   }
-  // Of the published files; transformers reads none of them.
+  // Published files have these fields; transformers reads none of them.
   fields.require("moe_layer_freq", 1);
   for (const char* field : {"aux_loss_alpha", "seq_aux", "ep_size", "output_router_logits"}) {
     fields.ignore(field);
@@ -62,7 +62,7 @@ void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults, Decode
 }  // namespace
 
 DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults) {
-  // Sizes of heads are their own, so they need not divide the hidden size.
+  // The head sizes are separate fields, so the number of heads need not divide the hidden size.
   DecoderConfig config =
       read_llama_fields(fields, {.positions = defaults.positions, .head_size = 1});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);

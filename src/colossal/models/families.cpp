@@ -41,7 +41,7 @@ const Family& family_of(const nlohmann::json& config) {
                                 type.dump(), fmt::join(known, ", ")));
 }
 
-// Of a config.json that describes images besides, that of its text model.
+// Returns the text model's config if config.json describes a multimodal model, else `config`.
 nlohmann::json text_config(nlohmann::json config) {
   const nlohmann::json type = config.value("model_type", nlohmann::json());
   for (const Family& family : families()) {
@@ -62,7 +62,7 @@ nlohmann::json text_config(nlohmann::json config) {
   return config;
 }
 
-// Whether a folder of such a model has the tensor for images.
+// Returns whether a tensor of a multimodal model belongs to its image encoder or projector.
 bool is_for_images(std::string_view tensor) {
   constexpr std::string_view kModel = "model.";
   if (tensor.starts_with(kModel)) tensor.remove_prefix(kModel.size());
@@ -96,8 +96,8 @@ nlohmann::json preset_config(const std::string& name) {
 
 constexpr std::string_view kScoringClass = "ForSequenceClassification";
 
-// Whether config.json is of a model that scores texts. Throws ConfigError where it has other than
-// one number for each.
+// Returns whether config.json describes a model that scores texts. Throws ConfigError if the model
+// has other than one score per text.
 bool scores_texts(const nlohmann::json& config) {
   const nlohmann::json classes = config.value("architectures", nlohmann::json());
   if (!classes.is_array() || classes.empty() || !classes[0].is_string() ||
@@ -112,7 +112,7 @@ bool scores_texts(const nlohmann::json& config) {
       classes[0].dump(), labels.is_object() ? fmt::format("{}", labels.size()) : "two"));
 }
 
-// The class of the same family that scores texts: "LlamaForSequenceClassification".
+// Returns the class of the family that scores texts, such as "LlamaForSequenceClassification".
 std::string scoring_architecture(const Family& family) {
   const std::string& predicting = family.architecture;
   size_t stem = predicting.find("ForCausalLM");
@@ -127,7 +127,7 @@ void make_score_head(const Family& family, ModelSpecification& specification) {
   specification.other_fields["label2id"] = {{"LABEL_0", 0}};
 }
 
-constexpr std::string_view kGuessingEnd = "Eagle";  // of the class of a model that guesses
+constexpr std::string_view kGuessingEnd = "Eagle";  // end of a draft head's class
 
 bool guesses(const nlohmann::json& config) {
   const nlohmann::json classes = config.value("architectures", nlohmann::json());
@@ -135,7 +135,7 @@ bool guesses(const nlohmann::json& config) {
          classes[0].get<std::string>().ends_with(kGuessingEnd);
 }
 
-constexpr const char* kValueHead = "v_head.summary";  // in files, as TRL has named it
+constexpr const char* kValueHead = "v_head.summary";  // name in files, as in TRL
 
 void add_value_head(ModelSpecification& specification) {
   specification.decoder.value_head = true;
@@ -149,8 +149,8 @@ void add_value_head(ModelSpecification& specification) {
 
 ModelSpecification specify(nlohmann::json config) {
   if (config.contains("quantization_config")) {
-    read_stored_form(config["quantization_config"]);  // refuses what is not read
-    config.erase("quantization_config");              // what is saved is not stored so
+    read_stored_form(config["quantization_config"]);  // throws if the form is not supported
+    config.erase("quantization_config");              // saved checkpoints are not quantized
   }
   const Family& family = family_of(config);
   ConfigFields fields(config);
@@ -180,8 +180,8 @@ ModelSpecification specify(nlohmann::json config, double dropout) {
   return specify(std::move(config));
 }
 
-// Overrides may name any field that the family knows or the config has. Fields that neither gives
-// follow from the others as ever: a head's size from the hidden size.
+// Applies the overrides. They may name any field that the family knows or the config has. Fields
+// that neither sets follow from the others as usual, such as a head's size from the hidden size.
 void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
   nlohmann::json known = specify(config).config;
   known.update(config);
@@ -204,21 +204,21 @@ void simplify(nlohmann::json& config) {
   if (family.simplify) family.simplify(config);
 }
 
-// The config of a model of one block, as the first of these, that guesses for this one.
+// Returns the config of a draft head for this model: one block, like the model's first block.
 nlohmann::json config_of_draft_head(const nlohmann::json& config) {
   nlohmann::json head = config;
   const nlohmann::json resolved = specify(config).config;
   for (const char* field : {"num_hidden_layers", "n_layer"}) {
     if (resolved.contains(field)) head[field] = 1;
   }
-  for (const char* field : {"layer_types", "no_rope_layers"}) {  // a value for each layer
+  for (const char* field : {"layer_types", "no_rope_layers"}) {  // one value per layer
     const nlohmann::json of_layers = config.value(field, nlohmann::json());
     if (of_layers.is_array() && !of_layers.empty()) {
       head[field] = nlohmann::json::array({of_layers[0]});
     }
   }
   const nlohmann::json dense = config.value("mlp_only_layers", nlohmann::json());
-  if (dense.is_array()) {  // numbers of layers
+  if (dense.is_array()) {  // indices of layers
     head["mlp_only_layers"] = nlohmann::json::array();
     if (std::ranges::count(dense, nlohmann::json(0)) > 0) head["mlp_only_layers"].push_back(0);
   }
@@ -238,7 +238,7 @@ ModelSpecification specify(const ModelRequest& request) {
   return specify(std::move(config), request.dropout);
 }
 
-// Where a field of this name was overridden, also one within another: "rope_scaling.factor".
+// Returns where a field of this name was overridden, also a nested field: "rope_scaling.factor".
 const std::string* place_of(const std::string& field, const ModelRequest& request) {
   for (const auto& [name, place] : request.override_places) {
     if (name == field || name.ends_with("." + field)) return &place;
@@ -246,7 +246,7 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
   return nullptr;
 }
 
-// Those that the folder of the model that is guessed for has no weights for.
+// Lists the parameters of a draft head that the target model's folder does not have.
 void find_new_parts_of_draft_head(ModelSpecification& specification) {
   if (specification.weights.empty() || guesses(read_config(specification.weights))) return;
   nn::DenseBuilder build;
@@ -340,7 +340,8 @@ WeightNames names_of(const ModelSpecification& specification) {
   if (specification.decoder.score_head) names.others.push_back({"score", "score"});
   if (specification.decoder.value_head) names.others.push_back({"value", kValueHead});
   if (specification.decoder.is_draft_head) {
-    const int64_t hidden = specification.decoder.hidden;  // both are one in files, side by side
+    // files have both side by side in one weight
+    const int64_t hidden = specification.decoder.hidden;
     names.others.push_back({.ours = "embedding_product",
                             .theirs = "fc",
                             .columns = {0, hidden},
@@ -359,7 +360,8 @@ namespace {
 
 constexpr std::string_view kExperts = ".experts.";
 
-// Of all experts of a layer, which files have in tensors of their own, the layer of transformers.
+// Returns the name of transformers' layer for all experts of a layer, although files may store each
+// expert separately.
 std::string layer_of_experts(const WeightNames& names, const std::string& product) {
   constexpr std::string_view kBlocks = "blocks.";
   return fmt::format("{}{}.mlp.experts", names.blocks,
@@ -374,8 +376,8 @@ std::string module_of_product(const WeightNames& names, const std::string& produ
                      product.ends_with(".down") ? "down_proj" : "gate_up_proj");
 }
 
-// As peft names it, which wraps the layer once for each parameter that has an adapter, gate_up_proj
-// inside.
+// Returns the weight under peft's name. peft wraps the layer once for each parameter that has an
+// adapter; the inner wrapper is gate_up_proj.
 TensorSlice weight_of_experts(const ModelSpecification& specification, const WeightNames& names,
                               const std::string& product) {
   const size_t place = product.find(kExperts) + kExperts.size();
@@ -484,7 +486,7 @@ adapters::PrefixedModel prefixed_model(const ModelSpecification& specification) 
 
 namespace {
 
-// How many of the model's positions are left behind the prefix.
+// Returns how many of the model's positions remain after the prefix.
 int64_t positions_behind(const DecoderConfig& decoder, const ModelAdapter* adapter) {
   if (!adapter || !adapter->prefix) return decoder.positions;
   if (decoder.has_latents()) {
@@ -516,7 +518,7 @@ void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> 
       specification.decoder.key_value_cache_heads(keeps_latents);
   specification.facts.key_value_cache_features =
       specification.decoder.key_value_cache_features(keeps_latents);
-  if (adapter && !adapter->weights.empty()) {  // whose folder has what it trains as it is
+  if (adapter && !adapter->weights.empty()) {  // the adapter's folder contains what it trains
     std::erase_if(specification.newly_initialized, [&](const std::string& parameter) {
       return std::ranges::count(adapter->trained, parameter) > 0;
     });
@@ -582,7 +584,7 @@ std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& spe
   if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
   if (specification.decoder.is_draft_head && !specification.newly_initialized.empty() &&
       name.starts_with(names.blocks)) {
-    return "";  // of the blocks of the model that is guessed for
+    return "";  // a block of the target model
   }
   const bool predicts = !specification.decoder.score_head;
   const bool has_new_head =
@@ -592,7 +594,7 @@ std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& spe
       (name == slice_in_files(specification, "head.weight").name ||
        (specification.decoder.head_bias &&
         name == slice_in_files(specification, "head.bias").name))) {
-    return "";  // of the head that the folder's model has
+    return "";  // the output head of the folder's model
   }
   if (predicts && specification.decoder.tied_head &&
       name == slice_in_files(specification, "head.weight").name) {

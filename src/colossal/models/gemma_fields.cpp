@@ -25,7 +25,7 @@ DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions) {
                                                     .activation_field = "hidden_activation",
                                                     .activation = "gelu_pytorch_tanh"});
   config.norm_place = DecoderConfig::NormPlace::around;
-  // Scores are divided by its root, not by that of a head's size.
+  // This field replaces the head size in the scale of the scores.
   const int64_t scalar = fields.size("query_pre_attn_scalar", 256, kMaximumWidth);
   config.attention.front().scale = 1 / std::sqrt(static_cast<double>(scalar));
   config.logit_soft_cap = fields.number_or_none("final_logit_softcapping", 1e-3, 1e9);

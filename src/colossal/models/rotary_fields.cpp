@@ -58,7 +58,7 @@ class ScalingReader {
     if (defaults_.original_positions > 0) rotary_.original_positions = fallback;
   }
 
-  // Where it is not given it follows from the positions.
+  // The default of `factor` follows from the positions.
   void read_factor_of_positions() {
     rotary_.factor = fields_.number(
         "factor",

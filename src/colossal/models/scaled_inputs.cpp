@@ -10,7 +10,8 @@ std::vector<std::string> mlp_products(const DecoderConfig& config) {
                       : std::vector<std::string>{"mlp_up"};
 }
 
-// Norms that only products read. Experts have a router, too, which would choose otherwise.
+// Adds norms whose outputs only linear layers read. Layers with experts also have a router that
+// reads the norm; scaling would change its choices.
 void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInputs>& found) {
   if (!config.norm_weight || !config.has_norm_before() || config.residual_of_norm) return;
   const bool mlp = !config.has_experts(layer), attention = !config.has_latents();
@@ -34,7 +35,8 @@ std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t lay
   std::vector<ScaledInputs> found;
   if (config.stored_in_out) return found;
   add_norms(config, layer, found);
-  // What attention weighs are values, each head's for itself.
+  // Attention adds up values per channel. If each query head has its own value head, a channel's
+  // scale can move from the output layer to the values.
   if (!config.has_latents() && config.heads == config.kv_heads) {
     found.push_back({.products = {"attention_output"}, .producer = "value"});
   }

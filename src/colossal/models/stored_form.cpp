@@ -42,7 +42,7 @@ int64_t read_bits(const json& given, const json& bits, std::initializer_list<int
                           fmt::join(read, " or ")));
 }
 
-// -1: all inputs of an output.
+// Reads a group size. Returns 0 for -1: all inputs of an output.
 int64_t read_group(const json& group) {
   if (group == -1) return 0;
   if (group.is_number_integer() && group > 0 && group < (int64_t{1} << 31)) {
@@ -97,8 +97,8 @@ StoredForm read_fp8(const json& given) {
   return form;
 }
 
-// Of compressed-tensors: one group of modules and how their weights are stored. What the products'
-// inputs are rounded to is not: they are multiplied as they are.
+// Reads one group of modules of compressed-tensors: how their weights are stored. Ignores how
+// inputs would be quantized: they are multiplied as they are.
 void read_config_group(StoredForm& form, const json& weights) {
   const json type = field_of(weights, "type"), bits = field_of(weights, "num_bits");
   const bool of_integers = (type.is_null() || type == "int") && (bits == 4 || bits == 8);

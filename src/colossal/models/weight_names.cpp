@@ -7,10 +7,10 @@
 namespace colossal::models {
 namespace {
 
-// The layer of ours and, where it is not one that files name by itself, its parameter's last name.
+// A layer of this program, and the last part of the parameter's name if the mapping is of a layer.
 struct Found {
   const LayerMapping& layer;
-  std::string kind;  // ".weight", ".bias"; empty: part of the file's name
+  std::string kind;  // ".weight", ".bias"; empty: the mapping is of the parameter itself
 };
 
 // local: the parameter's name without its block.
@@ -27,8 +27,8 @@ Found find_layer(const std::vector<LayerMapping>& names, std::string_view local,
   COLOSSAL_CHECK(false, "no parameter {} in this family", parameter);
 }
 
-// `count` features from `begin` on in each of the groups that the heads of keys make, which have
-// `size` features.
+// Returns rows [begin, begin + count) of each group. A group has `size` rows and belongs to one
+// head of keys.
 LayerMapping::Rows rows_of_groups(const DecoderConfig& config, int64_t begin, int64_t count,
                                   int64_t size) {
   LayerMapping::Rows rows{{}, config.kv_heads * size};

@@ -12,7 +12,7 @@ using comm::Reason;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A sum of its own memory: others may read x.
+// Returns the sum in new memory, because other code may read x.
 at::Tensor sum(const at::Tensor& x, const comm::Group& group) {
   return start_sum(x.clone(at::MemoryFormat::Contiguous), group).wait();
 }
@@ -46,7 +46,7 @@ Shares saved_shares(AutogradContext* context) {
   return {&saved_group(context), context->saved_data["sizes"].toIntVector()};
 }
 
-// One way forward, the other way backward.
+// Moves x with `forwards` and its gradient with `backwards`.
 using Start = Pending (*)(const at::Tensor& x, const Shares& shares);
 
 template <Start forwards, Start backwards>
@@ -65,7 +65,8 @@ Pending rows_here(const at::Tensor& x, const Shares& rows) {
   return {x.narrow(0, here.begin, here.size()).clone(), x, {}};
 }
 
-// The columns of each rank lie one after the other in what travels.
+// In the flat buffer of a collective the columns of rank 0 come first, then those of rank 1, and so
+// on. Returns a view [num_rows, columns of the rank] for each rank.
 std::vector<at::Tensor> column_parts(const at::Tensor& flat, int64_t num_rows,
                                      const Shares& columns) {
   std::vector<at::Tensor> parts;
@@ -204,8 +205,9 @@ Pending start_sum(const at::Tensor& x, const comm::Group& group) {
   return {x, x, comm::all_reduce_async(x.view(-1), group, Reason::tensor)};
 }
 
-// Backends sum only. Each rank finds the largest of its part of the elements, then all get all
-// parts: the bytes of a reduce-scatter and an all-gather.
+// Backends can only sum. Here an all-to-all gives each rank one part of all tensors, the rank
+// computes its maximum, and an all-gather distributes the parts: the bytes of a reduce-scatter and
+// an all-gather.
 void max_over_ranks(const at::Tensor& tensor, const comm::Group& group) {
   const Partition parts(tensor.numel(), group.size());
   const Range mine = parts.range(group.rank());

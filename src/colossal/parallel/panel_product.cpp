@@ -10,7 +10,7 @@
 namespace colossal::parallel {
 namespace {
 
-// Calls visit(index, columns of y that weight index's product has).
+// Calls visit(index, columns of y that weight number `index` computes) for each weight.
 template <typename Visit>
 void visit_outputs(const at::Tensor& y, const std::vector<int64_t>& sizes, const Visit& visit) {
   int64_t begin = 0;

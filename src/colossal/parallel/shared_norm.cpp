@@ -15,14 +15,14 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 
-// Means over all features of what `sums` holds sums of.
+// Turns sums over this rank's features into means over all `features` features, in place.
 at::Tensor mean_over_ranks(const at::Tensor& sums, int64_t features, const comm::Group& group) {
   if (sums.numel() > 0) comm::all_reduce(sums.view(-1), group, comm::Reason::tensor);
   return sums.div_(static_cast<double>(features));
 }
 
-// branch, weight, bias: may be undefined, which autograd takes as an optional only. Gives the sum,
-// if there is a branch, and the norm.
+// branch, weight, bias: may be undefined; autograd accepts an undefined tensor only as an optional.
+// Returns {sum, norm} if there is a branch, else {norm}.
 struct SharedNorm : torch::autograd::Function<SharedNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const OptionalTensor& given_branch,
@@ -53,7 +53,7 @@ struct SharedNorm : torch::autograd::Function<SharedNorm> {
     save_group(context, *group);
     context->set_materialize_grads(false);
     const at::Tensor y = ops::normalize(input, mean, inverse, weight, bias, unit_offset);
-    // The statistics are kept: nothing travels again.
+    // The statistics are saved, so recomputation of the norm communicates nothing.
     ops::announce_recomputable_result(y, {input, mean, inverse, weight, bias},
                                       [unit_offset](const std::vector<at::Tensor>& inputs) {
                                         return ops::normalize(inputs[0], inputs[1], inputs[2],

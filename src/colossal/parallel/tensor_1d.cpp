@@ -41,11 +41,12 @@ std::vector<at::Tensor> transposed_if(bool wanted, std::vector<at::Tensor> weigh
   return weights;
 }
 
-// The first product of a pair, y = x weight^T + bias of this rank's outputs (of several weights
-// side by side): begin_pair() and the product in one, so that backward all that travels does so
-// under a product. x is not kept whole: backward gathers it again.
+// The first linear layer of a pair: y = x weight^T + bias for this rank's outputs; the outputs of
+// several weights are concatenated. It contains begin_pair(), so that backward overlaps all
+// communication with products. With share_tokens it saves only this rank's tokens of x: backward
+// gathers x again.
 struct FirstProduct : torch::autograd::Function<FirstProduct> {
-  // Only of an at::TensorList does autograd see the elements.
+  // Autograd finds the tensors in an at::TensorList, but not in a std::vector.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, bool in_out, bool share_tokens,
                             const Shares& rows) {
@@ -91,7 +92,8 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
     std::vector<int64_t> out_features;
     for (const at::Tensor& weight : weights) out_features.push_back(weight.size(0));
     const auto made = ops::FusedGradientRequest::all(out_features, biases, in_out);
-    variable_list result(1 + made.wanted.size() + 3);  // none for the flags
+    // + 3: in_out, share_tokens and rows have no gradient
+    variable_list result(1 + made.wanted.size() + 3);
     if (!trained) {
       result[0] = wait_for_x_gradient();
       return result;
@@ -111,7 +113,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
 
 class FirstLinear : public nn::Linear {
  public:
-  // Biases: as many as weights, or none.
+  // biases: one for each weight, or none.
   FirstLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases,
               nn::WeightOrder order, Ranks ranks, nn::LowRankAdapter adapter)
       : weights_(std::move(weights)),
@@ -131,7 +133,7 @@ class FirstLinear : public nn::Linear {
   }
 
  private:
-  // [tokens, outputs here]
+  // Returns [tokens, outputs of this rank].
   at::Tensor product(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                      const StepContext& context, nn::LayerScope& scope) {
     if (nn::are_quantized(weights_)) {
@@ -151,7 +153,8 @@ class FirstLinear : public nn::Linear {
   nn::LowRankAdapter adapter_;
 };
 
-// The second product of a pair, of this rank's inputs.
+// The second linear layer of a pair, which multiplies this rank's inputs; end_pair() sums the
+// results over the ranks.
 class SecondLinear : public nn::Linear {
  public:
   SecondLinear(ParameterHandle weight, ParameterHandle bias, nn::WeightOrder order, Ranks ranks,
@@ -173,15 +176,15 @@ class SecondLinear : public nn::Linear {
 
  private:
   ParameterHandle weight_;
-  ParameterHandle bias_;  // empty: none
+  ParameterHandle bias_;  // empty: no bias
   nn::WeightOrder order_;
   Ranks ranks_;
   nn::LowRankAdapter adapter_;
 };
 
-// Positions and sample ids of the tokens that this rank has, one each.
+// Positions and sample ids of the tokens that this rank holds, one per token.
 struct TokensHere {
-  at::Tensor positions;  // [tokens here]
+  at::Tensor positions;  // [tokens of this rank]
   std::vector<int64_t> sample_ids;
 
   TokensHere(const StepContext& context, const Shares& rows) {
@@ -246,7 +249,7 @@ class VocabularyEmbedding : public nn::Embedding {
   }
 
  private:
-  // Zeros for tokens whose rows are elsewhere.
+  // Returns zeros for tokens whose rows another rank holds.
   at::Tensor look_up(const at::Tensor& tokens) const {
     if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
     const ParameterHandle& weight = table_.whole();
@@ -312,7 +315,7 @@ class VocabularyHead : public nn::VocabularyHead {
         .view({context.batch, context.sequence});
   }
 
-  // Each rank has its columns, zeros for the others', and the sum has them all.
+  // Each rank pads its columns with zeros; the sum over the ranks has all columns.
   at::Tensor scores(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope("vocabulary_head");
     const at::Tensor used = ranks_.begin_pair(x, context);
@@ -452,7 +455,8 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
                                        adapter(products, input_of_first(options.in_features)));
 }
 
-// What comes between A and B is an activation between pairs, or within one, of few features.
+// The adapter's intermediate activation z = x A^T has few features. It moves to the layout within a
+// pair as x does.
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_first(int64_t in_features) {
   return {.features = in_features,
           .of_down = whole(),

@@ -25,10 +25,11 @@ struct Square {
   const comm::Group& row;
   const comm::Group& column;
   bool in_out;
-  std::vector<int64_t> in_sizes;  // inputs in each of q parts
-  PackedPanels packed;            // of the column
+  std::vector<int64_t> in_sizes;  // number of inputs in each of the q parts
+  PackedPanels packed;            // layouts of the blocks in this column; empty: not packed
 
-  // X_i0, X_i1, ... of this row, and A_0j, A_1j, ... of this column.
+  // Broadcasts X_i0, X_i1, ... along this row; weights() broadcasts A_0j, A_1j, ... along this
+  // column.
   Panels activations(const at::Tensor& x) const {
     std::vector<std::vector<int64_t>> shapes;
     for (const int64_t in : in_sizes) shapes.push_back({x.size(0), in});
@@ -44,18 +45,19 @@ struct Square {
   }
   ConcatenatedWeights sizes_of(const std::vector<at::Tensor>& weights) const {
     if (packed.empty()) return ConcatenatedWeights::of(weights, in_out);
-    ConcatenatedWeights sizes;  // numbers are made as [out, in]
+    ConcatenatedWeights sizes;  // unpacked weights are [out, in]
     for (const auto& layout : packed.layouts.front()) sizes.out_sizes.push_back(layout->rows());
     return sizes;
   }
-  // The weights of a panel that has come.
+  // Splits a panel that has arrived into its weights; dequantizes packed weights to `type`.
   std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part,
                                   const ConcatenatedWeights& sizes, at::ScalarType type) const {
     return packed.empty() ? sizes.unpack(panel, in_sizes[part]) : packed.unpack(panel, part, type);
   }
 };
 
-// A_ij's gradients, from the panels of x in turn.
+// Computes the gradients of the weights. Panel X_it gives a partial gradient of A_tj, which is
+// summed over the column at the rank that holds A_tj.
 class SummaWeightGradients {
  public:
   SummaWeightGradients(const Square& square, const at::Tensor& x, const at::Tensor& y_gradient,
@@ -72,7 +74,7 @@ class SummaWeightGradients {
     sums_.send(sizes_.pack(ops::fused_weight_gradients(y_gradient_, activations_.next(), made_)));
   }
 
-  // Of the weights, then of the biases where they are asked for.
+  // Returns the gradients of the weights, then, if with_biases, of the biases.
   std::vector<at::Tensor> finish(bool with_biases) {
     const int64_t in_here = square_.in_sizes[square_.column.rank()];
     std::vector<at::Tensor> gradients = sizes_.unpack(sums_.wait(), in_here);
@@ -91,7 +93,8 @@ class SummaWeightGradients {
 };
 
 struct SummaProduct : torch::autograd::Function<SummaProduct> {
-  // Only of an at::TensorList does autograd see the elements. `square` outlives the backward pass.
+  // Autograd finds the tensors in an at::TensorList, but not in a std::vector. `square` must
+  // outlive the backward pass.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, const Square* square) {
     const bool trained = ops::is_any_trained(weights);
@@ -125,7 +128,8 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
     const at::Tensor y_gradient = gradients[0].contiguous();
     const ConcatenatedWeights sizes = square.sizes_of(weights);
     const bool biases = context->saved_data["biases"].toBool();
-    variable_list result(1 + weights.size() * (biases ? 2 : 1) + 1);  // none for the square
+    // + 1: `square` has no gradient
+    variable_list result(1 + weights.size() * (biases ? 2 : 1) + 1);
     std::optional<SummaWeightGradients> of_weights;
     ops::DeferredGradients* const later = ops::DeferredGradients::of_this_thread();
     const bool trained = context->saved_data["trained"].toBool();

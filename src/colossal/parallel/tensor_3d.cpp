@@ -19,15 +19,16 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct Cube {
-  const comm::Group& inputs;   // ranks that share out the rows of X_ij
-  const comm::Group& outputs;  // ... of Y_il
-  const comm::Group& pieces;   // ... of the weight
+  const comm::Group& inputs;   // ranks among which the rows of X_ij are divided
+  const comm::Group& outputs;  // ranks among which the rows of Y_il are divided
+  const comm::Group& pieces;   // ranks among which the weight's block is divided
   bool in_out;
   int64_t in_size;                  // columns of X_ij
-  std::vector<int64_t> block_rows;  // of each weight's whole block, as it is stored
-  PackedPanels packed;              // of the pieces
+  std::vector<int64_t> block_rows;  // for each weight: stored rows of the whole block
+  PackedPanels packed;              // layouts of all pieces of the block; empty: not packed
 
-  // The whole blocks of weights of which these are the pieces here; of packed ones [out, in].
+  // Gathers the whole blocks of weights from the pieces that the ranks hold. Blocks of packed
+  // weights are [out, in].
   std::vector<at::Tensor> blocks(const std::vector<at::Tensor>& weights,
                                  at::ScalarType type) const {
     if (!packed.empty()) return unpacked_blocks(weights, type);
@@ -45,7 +46,7 @@ struct Cube {
   }
 
  private:
-  // What travels is packed.
+  // Gathers the packed bytes and dequantizes afterwards: fewer bytes travel.
   std::vector<at::Tensor> unpacked_blocks(const std::vector<at::Tensor>& weights,
                                           at::ScalarType type) const {
     Shares bytes{&pieces, {}};
@@ -64,12 +65,13 @@ struct Cube {
       begin += bytes.sizes[piece];
     }
     std::vector<at::Tensor> blocks;
+    // A piece has a part of the stored rows, which are inputs if the weight is stored [in, out].
     for (const auto& cut : of_weights) blocks.push_back(at::cat(cut, in_out ? 1 : 0));
     return blocks;
   }
 };
 
-// The rows of each rank of a group, `columns` wide.
+// Returns the shape of each rank's panel, [its rows, columns].
 std::vector<std::vector<int64_t>> row_shapes(const std::vector<int64_t>& rows, int64_t columns) {
   std::vector<std::vector<int64_t>> shapes;
   for (const int64_t count : rows) shapes.push_back({count, columns});
@@ -77,8 +79,9 @@ std::vector<std::vector<int64_t>> row_shapes(const std::vector<int64_t>& rows, i
 }
 
 struct CubeProduct : torch::autograd::Function<CubeProduct> {
-  // Only of an at::TensorList does autograd see the elements. rows: of X_ij with each rank, and of
-  // Y_il. `cube` outlives the backward pass.
+  // Autograd finds the tensors in an at::TensorList, but not in a std::vector. rows: of X_ij at
+  // each rank of `inputs`, and of Y_il at each rank of `outputs`. `cube` must outlive the backward
+  // pass.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, const std::vector<int64_t>& rows,
                             const Cube* cube) {
@@ -91,7 +94,7 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
     context->saved_data["biases"] = !biases.empty();
     context->saved_data["rows"] = rows;
     context->saved_data["cube"] = reinterpret_cast<int64_t>(cube);
-    const size_t inputs = 1 + weights.size() + biases.size() + 2;  // the rows and the cube too
+    const size_t inputs = 1 + weights.size() + biases.size() + 2;  // + 2: `rows` and `cube`
     context->saved_data["inputs"] = static_cast<int64_t>(inputs);
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     Panels activations(x, row_shapes(rows, cube->in_size), cube->inputs);
@@ -163,7 +166,7 @@ class CubeLinear : public nn::Linear {
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     nn::LayerScope scope = nn::scope_of(weights_.front());
     const std::vector<at::Tensor> weights = nn::used(weights_, scope);
-    // The same for X over l as for Y over j: what i's cut leaves, over the second.
+    // Both X_ij (over l) and Y_il (over j) divide part i of the batch into q equal parts.
     std::vector<int64_t> rows = batch_.counts(context.batch, 1);
     for (int64_t& count : rows) count *= context.sequence;
     const at::Tensor y = adapter_.apply(
@@ -226,7 +229,7 @@ std::unique_ptr<nn::Linear> Tensor3dBuilder::make_product(GridProduct product) {
   const bool is_first = product.cut == LinearSharding::Cut::outputs;
   const TensorGrid::Activation &from = is_first ? grid().between : grid().within,
                                &to = is_first ? grid().within : grid().between;
-  // What one end of a product cuts features over, the other cuts sequences over.
+  // The axis that divides the features on one side of a layer divides the sequences on the other.
   Cube cube{.inputs = to.features,
             .outputs = from.features,
             .pieces = pieces_,

@@ -24,10 +24,11 @@ using nn::ParameterHandle;
 using nn::StepContext;
 using Cut = LinearSharding::Cut;
 
-// Of an embedding's tokens those that its ranks share out, and of whom each of those then is.
+// Looks up the tokens of all ranks of grid.embedding in this rank's rows of the vocabulary. A
+// reduce-scatter sums the results and leaves each rank its own tokens.
 class GridEmbedding : public nn::Embedding {
  public:
-  // features: those here.
+  // features: of this rank.
   GridEmbedding(nn::TokenTable table, nn::EmbeddingAdapter adapter, Range features,
                 const TensorGrid& grid)
       : table_(std::move(table)), adapter_(std::move(adapter)), features_(features), grid_(grid) {}
@@ -82,7 +83,7 @@ class GridPositionEmbedding : public nn::PositionEmbedding {
 
 class GridDropout : public nn::Dropout {
  public:
-  // channel_begin: of all features, the first one that is here.
+  // channel_begin: index of this rank's first feature among all features.
   GridDropout(std::string stream, double probability, const BatchCut& batch, int64_t channel_begin)
       : stream_(std::move(stream)),
         probability_(probability),
@@ -105,7 +106,7 @@ class GridDropout : public nn::Dropout {
   int64_t channel_begin_;
 };
 
-// The tokens of a step that each rank along `tokens` has.
+// Returns how many tokens of the step each rank along `tokens` holds.
 Shares tokens_of_ranks(const TensorGrid::Activation& activation, const StepContext& context) {
   Shares shares{&activation.tokens, activation.batch.counts(context.batch, 0)};
   shares.sizes = shares.times(context.sequence);
@@ -119,7 +120,7 @@ nn::LowRankAdapter::Tokens tokens_here(const TensorGrid::Activation& activation)
   };
 }
 
-// How many of `wanted`, rising, are within each of the shares.
+// Counts how many of `wanted`, which ascends, are in each of the shares.
 std::vector<int64_t> num_within(const Shares& shares, const at::Tensor& wanted) {
   const auto* tokens = wanted.const_data_ptr<int64_t>();
   const auto* next = tokens;
@@ -132,9 +133,10 @@ std::vector<int64_t> num_within(const Shares& shares, const at::Tensor& wanted) 
   return counts;
 }
 
-// Of tokens that are sequences of one each, which is what a step of generation has here: each rank
-// keeps the keys and values of its heads of all tokens, and its queries attend with those of the
-// ranks that have the other tokens. Law: (n-1) times the own queries, keys and values.
+// For a step of generation, in which each sequence is one token. Each rank keeps the keys and
+// values of its heads for all tokens. So it gathers queries, keys and values from the ranks that
+// hold the other tokens, attends with all queries and returns the results of its own tokens. Law:
+// (n-1) times the own queries, keys and values.
 class KeyValuesOfAllTokens : public nn::KeyValueStore {
  public:
   KeyValuesOfAllTokens(nn::KeyValueStore& kept, Shares tokens)
@@ -146,7 +148,8 @@ class KeyValuesOfAllTokens : public nn::KeyValueStore {
       const std::vector<nn::RowsWithVirtualTokens>& rows_with_virtual_tokens) override {
     COLOSSAL_CHECK(queries.size(2) == 1, "sequences of {} tokens with kept keys and values",
                    queries.size(2));
-    // [1, heads, tokens, size] of all tokens from [tokens here, heads * size] side by side
+    // Gathers [tokens of this rank, heads * size] of all three at once, then splits: [1, heads,
+    // tokens, size] each.
     std::vector<at::Tensor> here, parts;
     std::vector<int64_t> features;
     for (const at::Tensor& part : {queries, keys, values}) {
@@ -171,7 +174,7 @@ class KeyValuesOfAllTokens : public nn::KeyValueStore {
   Shares tokens_;
 };
 
-// Attention of the heads here in the sequences here.
+// Attention over this rank's heads and sequences.
 class GridAttention : public nn::Attention {
  public:
   GridAttention(std::unique_ptr<nn::Attention> inner, const TensorGrid::Activation& activation)
@@ -205,14 +208,16 @@ class GridCrossAttention : public nn::CrossAttention {
   const BatchCut& batch_;
 };
 
-// Between pairs, a product to a few outputs, which every rank with features of a token has all of.
+// A linear layer between pairs with few outputs. Every rank that holds features of a token gets all
+// outputs for the token.
 class LinearOfAllOutputs : public nn::Linear {
  public:
-  // of_features: the product of the features here.
+  // of_features: the layer over this rank's features.
   LinearOfAllOutputs(std::unique_ptr<nn::Linear> of_features, const comm::Group& features)
       : of_features_(std::move(of_features)), features_(features) {}
 
-  // Each rank uses the sum for its own features, so its gradient is summed as well.
+  // Each rank uses the sum for its own features, so the gradient of the sum is summed over the
+  // ranks too.
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
     const at::Tensor part = of_features_->forward(x, context);
     if (part.numel() == 0) return part;
@@ -224,11 +229,12 @@ class LinearOfAllOutputs : public nn::Linear {
   const comm::Group& features_;
 };
 
-// How a rank comes to all features of the rows of its part of the vocabulary, of a table or of each
-// of its blocks.
+// Gathers a table, or each of its blocks: all features of the rows in this rank's part of the
+// vocabulary.
 class GridTable final : public ops::BlockRanks {
  public:
-  // rows: of each piece of the part those of each block. mirror: where the part is; null: here.
+  // rows: [piece of the part][block]. mirror: the two ranks that swap their parts first; null: this
+  // rank holds its part.
   GridTable(std::vector<std::vector<Range>> rows, int64_t features, const TensorGrid& grid,
             const comm::Group* mirror)
       : rows_(std::move(rows)), features_(features), grid_(grid), mirror_(mirror) {}
@@ -239,7 +245,7 @@ class GridTable final : public ops::BlockRanks {
     return runs;
   }
 
-  // With gradients, where autograd is on.
+  // Differentiable if autograd is on.
   at::Tensor gather(const at::Tensor& part, size_t block) const override {
     const Shares columns = Shares::even(grid_.table_features, features_);
     at::Tensor all = part;
@@ -269,9 +275,9 @@ class GridTable final : public ops::BlockRanks {
   const comm::Group* mirror_;
 };
 
-// Each rank has all features of the tokens of `within`, and all of the rows of its part of the
-// vocabulary: both are gathered, logits are not. Law: (n-1) times the own part of each, and the
-// same backward; blocks of the table are gathered backward too.
+// Each rank gathers all features of its tokens (of `within`) and all rows of its part of the
+// vocabulary; losses do not gather logits. Law: (n-1) times the own part of each, and the same in
+// backward; blocks of the table are gathered again in backward.
 class GridHead : public nn::VocabularyHead {
  public:
   GridHead(nn::VocabularyHeadParts parts, GridTable ranks, int64_t hidden, const TensorGrid& grid,
@@ -369,12 +375,12 @@ class GridHead : public nn::VocabularyHead {
   }
 
  private:
-  // Of the tokens that are asked for, those of this rank.
+  // The wanted tokens that this rank holds.
   struct Wanted {
     at::Tensor states;  // [tokens, hidden]
-    at::Tensor here;    // which they are, counted from the first token here; undefined: all
-    Range tokens;       // here, of the step's
-    Shares of_ranks;    // how many each rank along `tokens` of the grid has
+    at::Tensor here;    // indices of `states`, from this rank's first token; undefined: all
+    Range tokens;       // this rank's tokens, among the step's
+    Shares of_ranks;    // number of wanted tokens at each rank along `tokens` of the grid
   };
   Wanted wanted_of(const at::Tensor& x, const StepContext& context,
                    const at::Tensor& wanted) const {
@@ -389,8 +395,8 @@ class GridHead : public nn::VocabularyHead {
 
   int64_t vocabulary() const { return parts_.table.vocabulary(); }
 
-  // Of the sequences here [sequences, ..] those of all ranks: each is somewhere, the others' are
-  // zeros, and the sum has them all.
+  // Returns the values of all sequences from this rank's values [sequences, ..]. Each rank pads its
+  // values with zeros; the sum over the ranks has all values.
   at::Tensor all_sequences(const at::Tensor& found, const StepContext& context) const {
     const Range here = grid_.within.batch.here(context.batch);
     const auto others = [&](int64_t count) {
@@ -403,9 +409,9 @@ class GridHead : public nn::VocabularyHead {
         grid_.within.tokens);
   }
 
-  // [tokens, rows of this rank's part of the vocabulary]
+  // Returns [tokens, rows of this rank's part of the vocabulary].
   at::Tensor logits_of_part(const at::Tensor& x) const {
-    std::vector<std::pair<int64_t, at::Tensor>> runs;  // from their first row
+    std::vector<std::pair<int64_t, at::Tensor>> runs;  // {first row, logits}
     size_t block = 0;
     parts_.table.blocks("vocabulary_head")([&](const at::Tensor& part, int64_t) {
       const at::Tensor logits = at::linear(x, ranks_.gather(part, block));
@@ -415,6 +421,7 @@ class GridHead : public nn::VocabularyHead {
         begin += run.size();
       }
     });
+    // The blocks take rows from all pieces in turn; logits are in the order of the vocabulary.
     std::stable_sort(runs.begin(), runs.end(),
                      [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<at::Tensor> parts;
@@ -422,7 +429,7 @@ class GridHead : public nn::VocabularyHead {
     return at::cat(parts, 1);
   }
 
-  // [tokens of `within`, hidden]
+  // Returns [tokens of `within`, hidden].
   at::Tensor tokens_of(const at::Tensor& x, const StepContext& context) const {
     at::Tensor rows = x.flatten(0, 1);
     const Shares columns = Shares::even(grid_.within.features, hidden_);
@@ -446,7 +453,8 @@ Runs runs_of(int64_t size, int parts, int part) {
   return runs;
 }
 
-// What of a weight cut into these inputs and outputs is here, as it is stored.
+// Returns the indices of a weight that a rank holds, for each stored dim. inputs, outputs: of the
+// rank's block. A piece is a part of the block's stored rows.
 std::vector<Runs> held_of_block(Runs inputs, Runs outputs, nn::WeightOrder order,
                                 const TensorGrid::Block& block) {
   std::vector<Runs> held{std::move(outputs), std::move(inputs)};
@@ -593,8 +601,8 @@ nn::DenseBuilder::AdaptedProduct TensorGridBuilder::add(GridProduct& product,
   return {name, options.out_features, of_outputs, weight};
 }
 
-// Each rank multiplies what it has of x with the same features of A. The sums, of few features, go
-// to the ranks that have the results of the same tokens, and to all of those.
+// Each rank multiplies its features of x by the same features of A. The sum over the ranks, which
+// has few features, goes to all ranks that hold results of the same tokens.
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_features,
                                                                 const LinearSharding& sharding) {
   const bool is_first = sharding.cut == Cut::outputs;

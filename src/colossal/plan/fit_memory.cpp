@@ -30,7 +30,7 @@ Job with_zero(Job job, int zero) {
 
 Job with_micro_batch(Job job, int64_t micro_batch) {
   job.micro_batch = micro_batch;
-  // Gradients accumulate in another type where there are several.
+  // The type of gradients depends on whether a step has several micro-batches.
   PrecisionConfig precision = job.config.precision;
   precision.compute = type_name(job.precision.compute);
   job.precision =
@@ -38,11 +38,11 @@ Job with_micro_batch(Job job, int64_t micro_batch) {
   return job;
 }
 
-// A setting that takes less memory than the job's.
+// A change of a setting that usually saves memory.
 struct Change {
   std::string text;  // "parallel.zero = 3"
   std::function<Job(Job)> apply;
-  bool is_fallback = false;  // for where no earlier one of its setting fits
+  bool is_fallback = false;  // to be tried only if no earlier change of the setting fits
 };
 
 std::vector<Change> less_kept(const Job& job) {
@@ -87,7 +87,8 @@ std::vector<Change> fewer_at_once(const Job& job) {
   return changes;
 }
 
-// Tables of which a rank has so many blocks of a chunk's size that they may be what fills it.
+// Cuts tables if a rank has at least kFewestBlocks blocks of a chunk's size. Smaller tables are not
+// what fills its memory.
 std::vector<Change> cut_tables(const Job& job) {
   constexpr int64_t kBlockBytes = memory::ChunkOptions{}.chunk_bytes, kFewestBlocks = 4;
   const Strategy& strategy = job.strategy;
@@ -125,8 +126,8 @@ bool is_open(const Job& job, memory::MemoryKind kind) {
   return std::ranges::find(job.undecided_tiers, kind) != job.undecided_tiers.end();
 }
 
-// Off the device: kinds alone, then all but weights, of which those in use come whole to the device
-// anyway, then all. What the host has no room for goes to NVMe, with a folder there.
+// Moves kinds of memory off the device: first single kinds, then all but parameters (whose weights
+// in use are wholly on the device anyway), then all; to the host before NVMe, which needs a folder.
 std::vector<Change> moved_off(const Job& job) {
   using memory::MemoryKind;
   Kinds all;
@@ -150,7 +151,7 @@ std::vector<Change> moved_off(const Job& job) {
   return changes;
 }
 
-// Off the host: back to the device, or on to NVMe.
+// Moves kinds of memory off the host: back to the device, or on to NVMe.
 std::vector<Change> moved_off_host(const Job& job) {
   std::vector<Change> changes;
   for (const memory::MemoryKind kind : memory::kTieredKinds) {
@@ -166,14 +167,14 @@ struct Found {
   RankPlan plan;
 };
 
-// Settings of one sort, the weakest change first.
+// Changes of one setting, the weakest first.
 struct Setting {
   std::vector<Change> changes;
-  bool one_is_enough = false;  // of those that fit, the first only
-  size_t tried_for_least = 1;  // so many of the last may take least
+  bool one_is_enough = false;  // stop at the first change that fits
+  size_t tried_for_least = 1;  // number of changes, from the last, that least() tries
 };
 
-// Jobs with some of the settings changed.
+// Searches for changes of the settings that fit the budgets.
 class Search {
  public:
   explicit Search(const Job& job, const Overrun& over)
@@ -185,15 +186,15 @@ class Search {
                                   : Setting{moved_off_host(job), false, 8},
                   {fewer_at_once(job), true}} {}
 
-  // The least of any: a change does not always take less, fewer sequences at once, say, where
-  // gradients then accumulate in a wider type.
+  // Returns the plan with the smallest overrun. A change does not always save memory: with smaller
+  // micro-batches, for example, gradients accumulate in a wider type.
   Found least() const {
     Found least{"", fullest_rank(job_)};
     find_less(job_, "", 0, least);
     return least;
   }
 
-  // All that fit with so many settings changed; of a micro-batch, the largest.
+  // Returns all plans that fit with `settings` settings changed; of micro-batches, the largest.
   std::vector<Found> with_changes(size_t settings) {
     visit(job_, "", 0, settings);
     return std::move(found_);
@@ -223,7 +224,7 @@ class Search {
     visit(job, text, setting + 1, left);
   }
 
-  // Settings are left, or changed as far as they go.
+  // Leaves each setting, or applies one of its strongest changes.
   void find_less(const Job& job, const std::string& text, size_t setting, Found& least) const {
     if (setting == settings_.size()) {
       RankPlan plan = fullest_rank(job);
@@ -253,7 +254,7 @@ const char* describe_tier(Tier tier) {
   return tier == Tier::host ? "the host" : "NVMe";
 }
 
-// "; 240 MiB to and from the host a step"; empty where no tier is used.
+// Returns "; 240 MiB to and from the host a step"; empty if no tier is used.
 std::string describe_tier_traffic(const RankPlan& plan) {
   std::string text;
   for (const Tier tier : memory::kTiersOffDevice) {
@@ -264,7 +265,7 @@ std::string describe_tier_traffic(const RankPlan& plan) {
   return text;
 }
 
-// "none", {host = 0.5, nvme = 0.25}: as a configuration has it.
+// Returns "none" or {host = 0.5, nvme = 0.25}, as in a configuration.
 std::string describe_shares(const memory::TierShares& shares) {
   if (shares.all_on_device()) return "\"none\"";
   if (shares.host == 1) return "\"host\"";
@@ -281,7 +282,7 @@ std::string describe_largest_kind(const memory::BytesByKind& kinds) {
                      memory_kind_name(static_cast<memory::MemoryKind>(largest)));
 }
 
-// ", 237 MiB on the host, 119 MiB on NVMe"; empty where nothing rests there.
+// Returns ", 237 MiB on the host, 119 MiB on NVMe"; empty if nothing is stored there.
 std::string describe_at_rest(const RankPlan& plan) {
   std::string text;
   for (const Tier tier : memory::kTiersOffDevice) {
@@ -292,7 +293,7 @@ std::string describe_at_rest(const RankPlan& plan) {
   return text;
 }
 
-// Which budget is overrun, by how much, and of what most is.
+// Describes which budget is exceeded, by how much, and what takes the most of it.
 std::string describe_overrun(const Job& job, const RankPlan& plan) {
   const Overrun over = overrun_of(job, plan);
   const MemoryConfig& given = job.config.memory;
@@ -380,10 +381,11 @@ bool fits(const Job& job, const Choice& choice) {
   return fits_budgets(job, choice.placement.plan);
 }
 
-// The least that fits; where none does, the last that was tried. What is computed again for nothing
-// comes first, then what is moved, then layers that are computed again. The first layers are
-// computed again last, when the memory of the others is free: each more takes less until the last
-// one does, whose own takes its place at the peak.
+// Returns the first choice that fits, or the last that was tried if none fits. Selective
+// recomputation, which costs almost nothing, comes first; then offloading; then full recomputation
+// of the first layers. Backward recomputes these layers last, when the activations of the other
+// layers are free, so each further layer saves memory. The exception is the last layer, whose
+// recomputed activations are there at the peak.
 Choice find_least(const Job& job, const RankPlan& without) {
   const auto choice_with = [&](const Recompute& recompute) {
     return Choice{recompute, place_tiers(with_recompute(job, recompute))};
@@ -406,13 +408,14 @@ Choice find_least(const Job& job, const RankPlan& without) {
   return best;
 }
 
-// "1.66 GiB at the peak, 297 MiB less than without".
+// Returns "1.66 GiB at the peak, 297 MiB less than without".
 std::string describe_peak(const RankPlan& plan, const RankPlan& without) {
   return fmt::format("{} at the peak, {} less than without", format_bytes(plan.memory_peak_bytes()),
                      format_bytes(without.memory_peak_bytes() - plan.memory_peak_bytes()));
 }
 
-// "memory.offload_optimizer = "auto" is {host = 0.5}, memory.offload_gradients = "auto" is "none"".
+// Returns "memory.offload_optimizer = "auto" is {host = 0.5}, memory.offload_gradients = "auto" is
+// "none"".
 std::string describe_placement(const Job& job) {
   std::string text;
   for (const memory::MemoryKind kind : job.undecided_tiers) {

@@ -16,7 +16,8 @@ namespace {
 using Arguments = c10::ArrayRef<c10::IValue>;
 using Rule = double (*)(Arguments arguments);
 
-// Of two matrices or batches of them: [.., m, k] and [.., k, n], the first with all batches.
+// Returns the FLOPs of a product of two matrices or of batches of them: [.., m, k] and [.., k, n];
+// `a` has all batches.
 double product_flops(const at::Tensor& a, const at::Tensor& b) {
   return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.dim() == 1 ? 1 : b.size(-1));
 }
@@ -31,7 +32,7 @@ double linear(Arguments arguments) {
   return 2.0 * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
 }
 
-// Where the logits' gradient is kept, the backward pass makes the weight's.
+// If the logits are kept, the backward pass computes the weight's gradient, not this operator.
 double linear_cross_entropy(Arguments arguments) {
   const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
   const bool x_gradient = arguments[3].toBool();
@@ -42,14 +43,15 @@ double linear_cross_entropy(Arguments arguments) {
   return 2.0 * products * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
 }
 
-// Pairs of a query and a key of which the key is at most `ahead` positions after the query.
+// Counts pairs of a query and a key in which the key is at most `ahead` positions after the query.
 double pairs_up_to(int64_t ahead, const std::vector<Range>& queries,
                    const std::vector<Range>& keys) {
   double pairs = 0;
   for (const Range& query : queries) {
     for (const Range& of_keys : keys) {
       const Range key{of_keys.begin - ahead, of_keys.end - ahead};
-      // Query p sees keys up to p: none, then one more each, then all.
+      // Query p sees the shifted keys up to p: first no key, then one more per query, then all
+      // keys.
       const Range rising = intersect(query, key);
       const double first = static_cast<double>(rising.begin - key.begin + 1);
       const double last = static_cast<double>(rising.end - key.begin);
@@ -65,7 +67,7 @@ double all_pairs(const std::vector<Range>& queries, const std::vector<Range>& ke
   return static_cast<double>(num_indices(queries)) * static_cast<double>(num_indices(keys));
 }
 
-// Those within causality and window.
+// Counts pairs within causality and window.
 double near_pairs(const ops::AttentionRule& rule, const std::vector<Range>& queries,
                   const std::vector<Range>& keys) {
   if (!rule.causal && rule.window == 0) return all_pairs(queries, keys);
@@ -73,7 +75,7 @@ double near_pairs(const ops::AttentionRule& rule, const std::vector<Range>& quer
   return rule.window == 0 ? up_to_end : up_to_end - pairs_up_to(-rule.window, queries, keys);
 }
 
-// Pairs of a query and a key that it sees, documents left out: the mean over samples.
+// Counts pairs of a query and a key that it sees, as the mean over the samples; ignores documents.
 double seen_pairs(const ops::AttentionRule& rule, const std::vector<Range>& queries,
                   const std::vector<Range>& keys) {
   double of_prefixes = 0;
@@ -91,8 +93,9 @@ ops::AttentionRule add_anonymous_rule(Arguments arguments, size_t first) {
                                       arguments[first + 1].toDoubleVector());
 }
 
-// FLOPs of a pair of query and key: scores and sums forward; scores, the gradient of the
-// probabilities and three gradients backward.
+// Returns the FLOPs of a query-key pair, over all sequences and heads. Forward: scores and sums of
+// values. Backward: scores, the gradient of the probabilities, and the gradients of queries, keys
+// and values.
 double pair_flops(const at::Tensor& query, const at::Tensor& value, bool backward) {
   const auto heads = static_cast<double>(query.size(0) * query.size(1));
   const auto size = static_cast<double>(query.size(3)), values = static_cast<double>(value.size(3));

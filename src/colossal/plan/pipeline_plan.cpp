@@ -8,7 +8,7 @@ namespace {
 
 using parallel::pipeline::Costs;
 
-// Of a micro-batch, from costs a token.
+// Converts costs in FLOPs per token to a rank's GFLOPs per micro-batch.
 Costs in_gflop(Costs costs, const Job& job) {
   const Strategy& strategy = job.strategy;
   const double factor = 1e-9 * static_cast<double>(job.micro_batch * job.sequence_length) /

@@ -12,8 +12,8 @@ using memory::MemoryKind;
 using memory::Tier;
 using memory::TierShares;
 
-// Shares are found in so many parts of a kind: exact in binary, so that what leaves the device is
-// the same however it is then divided.
+// Shares are multiples of 1 / kParts, which are exact in binary: the sum of a kind's shares does
+// not depend on how it is divided between host and NVMe.
 constexpr int kParts = 256;
 
 TierShares shares_of(int host_parts, int nvme_parts) {
@@ -38,11 +38,11 @@ class Placing {
  private:
   struct Candidate {
     MemoryKind kind;
-    TierPlan whole;   // with all of it moved
-    double cost = 0;  // traffic for each byte freed
+    TierPlan whole;   // if all of the kind is moved
+    double cost = 0;  // additional traffic per freed byte
   };
 
-  // Kind by kind, the cheapest first, until what is moved away from fits.
+  // Moves kinds to `tier`, the cheapest first, until the tier that they leave fits its budget.
   void move_to(Tier tier) {
     std::vector<MemoryKind> left;
     for (const MemoryKind kind : job_.undecided_tiers) {
@@ -57,14 +57,15 @@ class Placing {
     }
   }
 
-  // Of what is moved to `tier`: the device's peak, or what rests on the host.
+  // Returns the bytes that moving to `tier` reduces: the device's peak, or the bytes stored on the
+  // host.
   static int64_t bytes_before(const RankPlan& plan, Tier tier) {
     return tier == Tier::host ? plan.memory_peak_bytes() : plan.bytes_at_rest(Tier::host);
   }
 
   bool fits(const RankPlan& plan, Tier tier) const {
     if (tier == Tier::nvme) return fits_budgets(job_, plan);
-    // What the host has no room for may go on to NVMe, if it is open.
+    // Undecided kinds may move on from the host to NVMe, so only the other kinds count.
     int64_t stays_on_host = plan.bytes_at_rest(Tier::host);
     for (const MemoryKind kind : job_.undecided_tiers)
       stays_on_host -= plan.at_rest.at(Tier::host)[kind];
@@ -77,7 +78,7 @@ class Placing {
     return static_cast<int>((shares.host + shares.nvme) * kParts);
   }
 
-  // The job as it is placed now, with so many parts of a kind moved.
+  // Returns the current placement with `parts` parts of a kind moved.
   TierPlan place(MemoryKind kind, Tier tier, int parts) const {
     Job job = job_;
     job.tiers = at_.tiers;
@@ -93,7 +94,7 @@ class Placing {
     return plan.tier_bytes(Tier::host) + plan.tier_bytes(Tier::nvme);
   }
 
-  // None where no kind frees anything.
+  // Returns nothing if no kind frees memory.
   std::optional<Candidate> find_cheapest(const std::vector<MemoryKind>& kinds, Tier tier) const {
     std::vector<std::future<TierPlan>> wholes;
     for (const MemoryKind kind : kinds) {

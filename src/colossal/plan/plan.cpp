@@ -17,7 +17,7 @@
 namespace colossal::plan {
 namespace {
 
-// A part of the recording that counts `times` times.
+// A part of the recording, and how many times it counts.
 struct Span {
   int64_t operators_begin, operators_end;
   int64_t collectives_begin, collectives_end;
@@ -87,8 +87,8 @@ void count_partners(const Recording& recording, RankPlan& plan) {
   plan.training_partners = distinct(training_lists);
 }
 
-// Whether the ranks of a side of tp, and of sp, have equal shares of heads and tokens; of columns
-// and rows, the first may have one more.
+// Returns whether the ranks along a side of tp, and along sp, have equal numbers of heads and
+// tokens. Columns and rows of weights may differ by one.
 bool shares_evenly(const Job& job) {
   const Strategy& strategy = job.strategy;
   const models::ModelFacts& facts = job.model.facts;
@@ -99,7 +99,7 @@ bool shares_evenly(const Job& job) {
     return !strategy.tp_sequence ||
            sequences * (job.sequence_length / strategy.sp) % strategy.tp == 0;
   };
-  // Keys that as many ranks share as there are to each are alike, too.
+  // The ranks are also alike if each head of keys is shared by the same number of ranks.
   const bool keys_divide = facts.kv_heads % head_parts == 0 || head_parts % facts.kv_heads == 0;
   return facts.heads % head_parts == 0 && keys_divide &&
          job.sequence_length % position_parts == 0 && tokens_divide(job.micro_batch) &&
@@ -146,7 +146,7 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
 
 namespace {
 
-// Of each place of the pipeline a rank whose experts had most rows, where that is known.
+// Returns, for each pipeline rank, a rank whose experts had the most rows, if rows were observed.
 std::set<int> ranks_with_most_rows(const Strategy& strategy, int64_t layers) {
   std::set<int> ranks;
   if (strategy.expert_rows.empty() || strategy.ep == 1) return ranks;
@@ -175,8 +175,9 @@ std::vector<int> ranks_to_record(const Job& job) {
   const RankGrid mesh(job.strategy);
   const bool even = shares_evenly(job);
   const bool one_d = job.strategy.tensor_mode == TensorMode::one_d;
-  // Of a dim that ranks share out, the first has the largest part and the last the smallest. Of
-  // squares and cubes, whose diagonals have no mirror, that of the second counts too.
+  // Where ranks divide a dim, the first rank has the largest part and the last rank the smallest.
+  // In 2d, 2.5d and 3d the second rank is recorded too, because ranks on the diagonal have no
+  // mirror.
   const auto is_recorded = [&](int rank, int axis) {
     const int coordinate = mesh.coordinate(rank, axis);
     const bool at_an_end = coordinate == 0 || coordinate == mesh.size(axis) - 1;
@@ -198,7 +199,7 @@ std::vector<int> ranks_to_record(const Job& job) {
 namespace {
 
 std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks) {
-  memory::install_allocators();  // before there are other threads
+  memory::install_allocators();  // before other threads start
   std::vector<RankPlan> plans(ranks.size());
   std::atomic<size_t> next = 0;
   std::exception_ptr failure;
@@ -242,7 +243,7 @@ RankPlan fullest_rank(const Job& job) {
   if (strategy.tensor_mode != TensorMode::one_d || !shares_evenly(job)) {
     return Plan{record_ranks(job, ranks_to_record(job))}.fullest_rank();
   }
-  // The first rank of each place of the pipeline.
+  // The first rank of each pipeline rank.
   std::vector<int> firsts;
   const int apart = strategy.world_size() / strategy.pp;
   for (int rank = 0; rank < strategy.world_size(); rank += apart) firsts.push_back(rank);

@@ -20,7 +20,7 @@ constexpr MemoryKind kKinds[] = {MemoryKind::parameters, MemoryKind::gradients,
                                  MemoryKind::gathered,   MemoryKind::communication,
                                  MemoryKind::other};
 
-// The rank of which `figure` is the largest, the first of equals.
+// Returns the rank with the largest `figure`, the first one if several have it.
 template <typename Figure>
 const RankPlan& largest_by(const Plan& plan, const Figure& figure) {
   return *std::max_element(
@@ -81,7 +81,7 @@ std::string memory_table(const Plan& plan) {
   return text + fmt::format("  {:<16}{:>12}\n", "in all", format_bytes(rank.memory_peak_bytes()));
 }
 
-// The tiers off the device that are used.
+// Returns the tiers off the device that are used.
 std::vector<Tier> tiers_of(const Plan& plan) {
   std::vector<Tier> tiers;
   for (const Tier tier : memory::kTiersOffDevice) {
@@ -98,7 +98,7 @@ TierTraffic moved_by(const RankPlan& rank, Tier tier, MemoryKind kind) {
   return found == rank.tier_traffic.end() ? TierTraffic{} : found->second;
 }
 
-// Each figure is that of the rank which has most of it.
+// Each figure is the maximum over the ranks.
 TierTraffic most_moved(const Plan& plan, Tier tier, MemoryKind kind) {
   return {largest(plan, [&](const RankPlan& r) { return moved_by(r, tier, kind).to; }),
           largest(plan, [&](const RankPlan& r) { return moved_by(r, tier, kind).from; })};
@@ -187,7 +187,7 @@ std::string traffic_table(const Plan& plan) {
                      format_count(largest(plan, [](const RankPlan& r) { return r.all_partners; })));
 }
 
-// Of the ranks recorded, those at a place of the pipeline.
+// Returns the recorded ranks that have this place along pp.
 Plan at_place(const Job& job, const Plan& plan, int place) {
   const RankGrid mesh(job.strategy);
   const int axis = mesh.axis(axis_name(Axis::pp));
@@ -202,7 +202,7 @@ int64_t num_blocks(const Job& job, int stage) {
   return job.strategy.blocks_of_stage(stage, job.model.facts.layers).size();
 }
 
-// "0 + 3": a figure of each stage at a place of the pipeline.
+// Returns "0 + 3": a figure of each stage of one pipeline rank.
 template <typename Figure>
 std::string of_stages(const Strategy& strategy, int place, const Figure& figure) {
   std::string text;
@@ -213,7 +213,7 @@ std::string of_stages(const Strategy& strategy, int place, const Figure& figure)
   return text;
 }
 
-// A line for each rank along pp, then the timeline where it is small enough to be read.
+// Returns a line for each rank along pp, and the timeline if it is small enough to be read.
 std::string pipeline_text(const Job& job, const Plan& plan) {
   if (job.strategy.pp == 1) return "";
   constexpr int kMostRanks = 16, kMostComputations = 96, kWidth = 120;
@@ -239,7 +239,8 @@ std::string pipeline_text(const Job& job, const Plan& plan) {
   return text + "\n" + report::timeline_text(timeline_of(pipeline), kWidth);
 }
 
-// Of each stage; memory, bytes and micro-batches in flight are those of the rank that holds it.
+// Adds an entry for each stage. Memory, bytes and micro-batches in flight are those of the rank
+// that holds the stage.
 void add_pipeline(const Job& job, const Plan& plan, nlohmann::ordered_json& json) {
   if (job.strategy.pp == 1) return;
   const PipelinePlan pipeline = plan_pipeline(job);

@@ -19,8 +19,9 @@
 namespace colossal::plan {
 namespace {
 
-// Of a pipeline's micro-batches, which are in flight together, as many as make each rank hold at
-// times all that it ever holds with all of them. A schedule from a file is for all of them.
+// A pipeline has several micro-batches in flight. Returns a number of micro-batches with which each
+// rank goes through the same states of held memory as with all of them. A schedule from a file
+// requires all.
 int64_t num_recorded_of_pipeline(const Job& job) {
   const int64_t all = job.num_micro_batches(), stages = job.strategy.num_stages();
   if (!parallel::pipeline::find_schedule(job.strategy.pp_schedule)) return all;
@@ -29,8 +30,9 @@ int64_t num_recorded_of_pipeline(const Job& job) {
     return held_states_of_ranks(training_schedule(job.strategy, costs, micro_batches));
   };
   const auto held_of_all = held(all);
-  // Orders of several stages a rank go by as many micro-batches as there are ranks. An order by the
-  // costs of its parts may have moments of its own in every length: then all are recorded.
+  // Orders with several stages per rank advance by as many micro-batches as there are ranks, so the
+  // remainder must be that of all. An order that depends on costs may have different states for
+  // every number: then all are recorded.
   const int64_t most = std::min(all, 8 * stages);
   for (int64_t some = 2 * stages + 2 + (all - 2) % stages; some < most; some += stages) {
     if (held(some) == held_of_all) return some;
@@ -38,7 +40,7 @@ int64_t num_recorded_of_pipeline(const Job& job) {
   return all;
 }
 
-// Micro-batches that run one after the other are alike between the first and the last.
+// Without a pipeline the micro-batches between the first and the last are alike.
 int64_t num_recorded(const Job& job) {
   constexpr int64_t kEnough = 4;
   return job.strategy.pp > 1 ? num_recorded_of_pipeline(job)
@@ -50,7 +52,7 @@ at::Tensor meta_tokens(int64_t sequences, const Job& job) {
                    at::TensorOptions().dtype(at::kLong).device(at::kMeta));
 }
 
-// Of a step the first micro-batches, and the last one, which may be short.
+// Returns the first micro-batches of a step, and the last one, which may be smaller.
 std::vector<data::Batch> recorded_batches(const Job& job, int64_t recorded) {
   std::vector<data::Batch> batches;
   const int64_t all = job.num_micro_batches();
@@ -65,7 +67,7 @@ std::vector<data::Batch> recorded_batches(const Job& job, int64_t recorded) {
   return batches;
 }
 
-// What RunMonitor gathers after each step.
+// Sends what RunMonitor gathers after each step.
 void gather_figures(const ParallelContext& context) {
   const comm::Group& group = context.world_group();
   const int64_t figures = num_rank_figures(context);
@@ -90,7 +92,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     const auto run = stages.run;
     stages.run = [&](int stage, const StageState& state, const data::Batch& batch,
                      const nn::StepContext& step_context) {
-      const int64_t kept_before = kept();  // tokens of earlier micro-batches
+      const int64_t kept_before = kept();  // of earlier micro-batches
       StageResult result = run(stage, state, batch, step_context);
       step.activation_bytes.push_back(kept() - kept_before);
       return result;
@@ -122,13 +124,14 @@ RecordedStep record_step(const Job& job, int rank) {
   const auto world = comm::dry_world(rank, job.strategy.world_size());
   const int64_t recorded = num_recorded(job);
   const int64_t unrecorded = job.num_micro_batches() - recorded;
-  at::Tensor unrecorded_tokens;  // which a step holds as well
+  at::Tensor unrecorded_tokens;  // a step also holds these
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {
     const int64_t tensors = job.config.data.separate_documents ? 3 : 2;
     unrecorded_tokens = meta_tokens(tensors * unrecorded * job.micro_batch, job);
     return recorded_batches(job, recorded);
   });
-  // Without a pipeline the second: sums of gradients of the first come to rest in it.
+  // Without a pipeline the second micro-batch repeats. The first differs, because it writes the
+  // gradients instead of adding to them.
   step.middle = job.strategy.pp > 1 ? recorded / 2 : 1;
   step.middle_repeats = 1 + unrecorded;
   return step;

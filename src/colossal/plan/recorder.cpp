@@ -29,12 +29,12 @@ std::vector<Shape> shapes_of(c10::ArrayRef<c10::IValue> values) {
   return shapes;
 }
 
-// As LibTorch writes it, but without a stream: there are hundreds of thousands of them.
+// As LibTorch writes it, but without a stream, because there are hundreds of thousands of names.
 std::string name_of(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// Every operator of a thread that has a recorder comes here first. Those that it calls in turn do
+// Every operator on a thread with a recorder calls this first. Operators that it calls in turn do
 // not: they are part of it.
 void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard inside(kMode);

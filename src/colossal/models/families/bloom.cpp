@@ -1,12 +1,12 @@
 // BLOOM (BigScience Workshop, "BLOOM: A 176B-Parameter Open-Access Multilingual Language Model",
-// 2022), as transformers' BloomForCausalLM computes it: no positions but ALiBi's.
+// 2022), as in transformers' BloomForCausalLM. ALiBi is the only positional information.
 #include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
 
 namespace colossal::models::bloom {
 namespace {
 
-// Older files call the sizes otherwise.
+// Renames the size fields of older files.
 void simplify(nlohmann::json& config) {
   const auto rename = [&](const char* older, const char* newer) {
     if (config.contains(older) && !config.contains(newer)) config[newer] = config[older];
@@ -26,7 +26,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.qkv_bias = config.attention_output_bias = true;
   config.mlp_up_bias = config.mlp_down_bias = true;
   config.inner = 4 * config.hidden;
-  // ALiBi has no last position; this is the longest sequence of the training.
+  // ALiBi has no last position; this is the longest sequence in training.
   config.positions = fields.size("seq_length", 2048, kMaximumPositions);
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);

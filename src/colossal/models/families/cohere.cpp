@@ -1,5 +1,5 @@
-// Command R (Cohere, 2024), as transformers' CohereForCausalLM computes it: both branches at once,
-// layer norms without bias, logits scaled.
+// Command R (Cohere, 2024), as in transformers' CohereForCausalLM: parallel attention and MLP,
+// layer norms without bias, scaled logits.
 #include "colossal/models/cohere_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/rotary_fields.h"

@@ -1,5 +1,5 @@
-// Command R7B and Command A (Cohere, "Command A", 2025), as transformers' Cohere2ForCausalLM
-// computes them: three layers slide and turn, the fourth does neither.
+// Command R7B and Command A (Cohere, "Command A", 2025), as in transformers' Cohere2ForCausalLM.
+// Three of four layers have a sliding window and rotary embeddings, the fourth has neither.
 #include "colossal/models/cohere_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/rotary_fields.h"

@@ -1,5 +1,5 @@
 // DeepSeek-V2 (DeepSeek-AI, "DeepSeek-V2: A Strong, Economical, and Efficient Mixture-of-Experts
-// Language Model", 2024), as transformers' DeepseekV2ForCausalLM computes it.
+// Language Model", 2024), as in transformers' DeepseekV2ForCausalLM.
 #include "colossal/models/deepseek_fields.h"
 #include "colossal/models/families/list.h"
 
@@ -17,7 +17,7 @@ void read_choice(ConfigFields& fields, DecoderConfig& config) {
     throw FieldError({"topk_method"}, fmt::format("topk_method = \"{}\"", method),
                      "expected \"greedy\" or \"group_limited_greedy\"");
   }
-  // transformers leaves it out, and DeepSeek's own code does not.
+  // transformers ignores norm_topk_prob; DeepSeek's own code does not.
   fields.require("norm_topk_prob", false);
   fields.require("scoring_func", "softmax");
 }

@@ -1,5 +1,5 @@
-// DeepSeek-V3 and R1 (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024), as transformers'
-// DeepseekV3ForCausalLM computes it: without the layers that predict a further token.
+// DeepSeek-V3 and R1 (DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024), as in transformers'
+// DeepseekV3ForCausalLM: without the layers for multi-token prediction.
 #include "colossal/models/deepseek_fields.h"
 #include "colossal/models/families/list.h"
 

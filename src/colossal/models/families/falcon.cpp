@@ -1,5 +1,5 @@
-// Falcon (E. Almazrouei et al., "The Falcon Series of Open Language Models", 2023), as
-// transformers' FalconForCausalLM computes it.
+// Falcon (E. Almazrouei et al., "The Falcon Series of Open Language Models", 2023), as in
+// transformers' FalconForCausalLM.
 #include <cmath>
 
 #include "colossal/models/decoder_fields.h"
@@ -24,7 +24,8 @@ void read_heads(ConfigFields& fields, DecoderConfig& config, bool newer) {
   config.head_size = config.hidden / config.heads;
 }
 
-// ALiBi's slopes are divided by the root of a head's size, as scores are; else heads turn.
+// With ALiBi, its slopes are divided by sqrt(head_size), as the scores are; otherwise heads have
+// rotary embeddings.
 void read_positions(ConfigFields& fields, DecoderConfig& config) {
   config.positions = fields.size("max_position_embeddings", 2048, kMaximumPositions);
   const ops::RotaryOptions rotary = read_rotary(fields, config, {});
@@ -60,14 +61,14 @@ DecoderConfig read(ConfigFields& fields) {
   }
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
-  // transformers joins a sequential attention with the dropout of probabilities.
+  // In a sequential block transformers applies attention_dropout to the attention's output too.
   config.mlp_dropout = fields.dropout("hidden_dropout", 0);
   config.attention_dropout = fields.dropout("attention_dropout", 0);
   config.attention_output_dropout =
       config.parallel_branches ? config.mlp_dropout : config.attention_dropout;
   config.one_branch_dropout = config.parallel_branches;
   config.tied_head = fields.flag("tie_word_embeddings", true);
-  fields.ignore("apply_residual_connection_post_layernorm");  // transformers reads it nowhere
+  fields.ignore("apply_residual_connection_post_layernorm");  // transformers does not read it
   return config;
 }
 

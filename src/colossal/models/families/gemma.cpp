@@ -1,5 +1,5 @@
-// Gemma (Gemma Team, "Gemma: Open Models Based on Gemini Research and Technology", 2024), as
-// transformers' GemmaForCausalLM computes it.
+// Gemma (Gemma Team, "Gemma: Open Models Based on Gemini Research and Technology", 2024), as in
+// transformers' GemmaForCausalLM.
 #include "colossal/models/families/list.h"
 #include "colossal/models/gemma_fields.h"
 #include "colossal/models/rotary_fields.h"
@@ -8,7 +8,8 @@ namespace colossal::models::gemma {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  // Older files say "gelu" in hidden_act and mean its approximation, which hidden_activation says.
+  // Older files have hidden_act = "gelu" but mean its tanh approximation, which newer files name in
+  // hidden_activation.
   const char* field = fields.has("hidden_activation") ? "hidden_activation" : "hidden_act";
   DecoderConfig config = read_gemma_fields(fields, {.positions = 8192,
                                                     .kv_heads = 16,

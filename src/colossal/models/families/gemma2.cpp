@@ -1,5 +1,5 @@
-// Gemma 2 (Gemma Team, "Gemma 2: Improving Open Language Models at a Practical Size", 2024), as
-// transformers' Gemma2ForCausalLM computes it: every other layer slides, scores and logits are
+// Gemma 2 (Gemma Team, "Gemma 2: Improving Open Language Models at a Practical Size", 2024), as in
+// transformers' Gemma2ForCausalLM: every other layer has a sliding window; scores and logits are
 // capped.
 #include "colossal/models/families/list.h"
 #include "colossal/models/gemma_fields.h"

@@ -1,6 +1,6 @@
-// Gemma 3's language model (Gemma Team, "Gemma 3 Technical Report", 2025), as transformers'
-// Gemma3ForCausalLM computes it: five layers slide for each that does not, and those have rotary
-// positions of their own.
+// Gemma 3's language model (Gemma Team, "Gemma 3 Technical Report", 2025), as in transformers'
+// Gemma3ForCausalLM. Five of six layers have a sliding window and rotary embeddings with another
+// base.
 #include "colossal/models/families/list.h"
 #include "colossal/models/gemma_fields.h"
 #include "colossal/models/rotary_fields.h"
@@ -8,8 +8,8 @@
 namespace colossal::models::gemma3_text {
 namespace {
 
-// rope_parameters has an object for each kind of layer; before, layers that slide had
-// rope_local_base_freq, and the others rope_theta and rope_scaling.
+// rope_parameters has an object for each kind of layer. In older files, layers with a sliding
+// window have rope_local_base_freq, and the other layers rope_theta and rope_scaling.
 void simplify(nlohmann::json& config) {
   const nlohmann::json given = ConfigFields(config).object("rope_parameters");
   config.erase("rope_parameters");
@@ -32,7 +32,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .unit_offset = true,
                            .epsilon = config.norm_epsilon};
-  fields.require("attn_logit_softcapping", nullptr);  // transformers would not cap either
+  fields.require("attn_logit_softcapping", nullptr);  // transformers does not apply it
   const std::vector<bool> sliding = read_window_pattern(fields, config, 6);
   const ops::RotaryOptions of_full = read_rotary(fields, config, {.base = 1e6});
   const double local_base = fields.number("rope_local_base_freq", 10000, 1, 1e12);
@@ -61,8 +61,7 @@ Preset sized(const char* name, const Size& size, const nlohmann::json& fields = 
   return preset;
 }
 
-// The text model of one that sees images too: of longer texts than those, and of as many tokens as
-// text_config has.
+// The text model of a multimodal model: for longer texts, and with the vocabulary of text_config.
 Preset multimodal_model_type(const char* name, const Size& size,
                              nlohmann::json fields = nlohmann::json::object()) {
   fields.update(

@@ -1,6 +1,5 @@
-// GLM-4 (Team GLM, "ChatGLM: A Family of Large Language Models", 2024), as transformers'
-// Glm4ForCausalLM computes it: norms around the branches, half of a head turns, in neighbouring
-// channels.
+// GLM-4 (Team GLM, "ChatGLM: A Family of Large Language Models", 2024), as in transformers'
+// Glm4ForCausalLM: norms around the branches; half of each head has rotary embeddings, interleaved.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"

@@ -1,5 +1,5 @@
-// GPT-2 (A. Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as
-// transformers' GPT2LMHeadModel computes it.
+// GPT-2 (A. Radford et al., "Language Models are Unsupervised Multitask Learners", 2019), as in
+// transformers' GPT2LMHeadModel.
 #include <cmath>
 
 #include "colossal/models/decoder_fields.h"
@@ -8,7 +8,7 @@
 namespace colossal::models::gpt2 {
 namespace {
 
-// Of scores: 1 / sqrt(head_size) or 1, and by layer.
+// Sets the scales of scores: 1 / sqrt(head_size) or 1, optionally divided by the layer's number.
 void read_scales(ConfigFields& fields, DecoderConfig& config) {
   const double scale = fields.flag("scale_attn_weights", true)
                            ? 1 / std::sqrt(static_cast<double>(config.head_size))
@@ -31,7 +31,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.inner = read_inner(fields, "n_inner", config);
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
-  // So that the variance of the residual stream does not grow with depth.
+  // Keeps the variance of the residual stream from growing with depth.
   config.residual_initializer_range =
       config.initializer_range / std::sqrt(2.0 * static_cast<double>(config.layers));
   config.embedding_dropout = fields.dropout("embd_pdrop", 0.1);
@@ -40,7 +40,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.tied_head = fields.flag("tie_word_embeddings", true);
   config.activation = read_activation(fields, "activation_function", "gelu_new");
   read_scales(fields, config);
-  fields.flag("reorder_and_upcast_attn", false);  // the same but for rounding
+  fields.flag("reorder_and_upcast_attn", false);  // only affects rounding
   fields.require("add_cross_attention", false);
   fields.ignore("n_ctx");
   ignore_classifier(fields);

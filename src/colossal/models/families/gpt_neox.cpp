@@ -1,5 +1,5 @@
 // GPT-NeoX and Pythia (S. Black et al., "GPT-NeoX-20B", 2022; S. Biderman et al., "Pythia", 2023),
-// as transformers' GPTNeoXForCausalLM computes them: both branches at once, each behind its norm.
+// as in transformers' GPTNeoXForCausalLM: parallel attention and MLP, each with its own norm.
 #include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/rotary_fields.h"
@@ -7,7 +7,7 @@
 namespace colossal::models::gpt_neox {
 namespace {
 
-// The older names of the base and of the share that turns, which transformers 5 reads too.
+// Renames the base and the rotary share to their older names, which transformers 5 reads too.
 void simplify(nlohmann::json& config) {
   use_older_rotary_fields(config);
   const auto rename = [&](const char* older, const char* newer) {

@@ -1,5 +1,5 @@
-// GPT-OSS (OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025), as transformers'
-// GptOssForCausalLM computes it: every layer has experts, every second one slides, and attention
+// GPT-OSS (OpenAI, "gpt-oss-120b & gpt-oss-20b Model Card", 2025), as in transformers'
+// GptOssForCausalLM: every layer has experts, every other layer has a sliding window, and attention
 // has sinks.
 #include "colossal/models/expert_fields.h"
 #include "colossal/models/families/list.h"
@@ -9,7 +9,7 @@
 namespace colossal::models::gpt_oss {
 namespace {
 
-// Positions are yarn's where config.json says nothing of them.
+// YaRN is the default if config.json has no rotary fields.
 void simplify(nlohmann::json& config) {
   const ConfigFields fields(config);
   if (!fields.has("rope_parameters") && !fields.has("rope_scaling")) {

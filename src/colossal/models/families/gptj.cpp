@@ -1,5 +1,5 @@
-// GPT-J (B. Wang and A. Komatsuzaki, 2021), as transformers' GPTJForCausalLM computes it: both
-// branches at once behind one norm, a part of each head turns.
+// GPT-J (B. Wang and A. Komatsuzaki, 2021), as in transformers' GPTJForCausalLM: parallel attention
+// and MLP with one norm; a part of each head has rotary embeddings.
 #include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
 

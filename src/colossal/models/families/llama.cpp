@@ -1,5 +1,5 @@
-// Llama (H. Touvron et al. 2023; A. Grattafiori et al., "The Llama 3 Herd of Models", 2024), as
-// transformers' LlamaForCausalLM computes it.
+// Llama (H. Touvron et al. 2023; A. Grattafiori et al., "The Llama 3 Herd of Models", 2024), as in
+// transformers' LlamaForCausalLM.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"

@@ -1,5 +1,5 @@
-// Mistral (A. Jiang et al., "Mistral 7B", 2023), as transformers' MistralForCausalLM computes it:
-// Llama whose attention may slide.
+// Mistral (A. Jiang et al., "Mistral 7B", 2023), as in transformers' MistralForCausalLM: Llama,
+// optionally with a sliding window.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"

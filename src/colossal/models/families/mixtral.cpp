@@ -1,5 +1,5 @@
-// Mixtral (A. Jiang et al., "Mixtral of Experts", 2024), as transformers' MixtralForCausalLM
-// computes it: Mistral whose MLPs are experts, two for each token.
+// Mixtral (A. Jiang et al., "Mixtral of Experts", 2024), as in transformers' MixtralForCausalLM:
+// Mistral with experts instead of MLPs, two for each token.
 #include "colossal/models/expert_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"

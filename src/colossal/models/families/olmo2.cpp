@@ -1,5 +1,5 @@
-// OLMo 2 (Team OLMo, "2 OLMo 2 Furious", 2024), as transformers' Olmo2ForCausalLM computes it:
-// norms after the branches, and of all queries and all keys of a token together.
+// OLMo 2 (Team OLMo, "2 OLMo 2 Furious", 2024), as in transformers' Olmo2ForCausalLM: norms after
+// the branches, and norms over all queries and over all keys of a token.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"

@@ -1,5 +1,5 @@
-// OPT (S. Zhang et al., "OPT: Open Pre-trained Transformer Language Models", 2022), as
-// transformers' OPTForCausalLM computes it.
+// OPT (S. Zhang et al., "OPT: Open Pre-trained Transformer Language Models", 2022), as in
+// transformers' OPTForCausalLM.
 #include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
 
@@ -36,7 +36,7 @@ DecoderConfig read(ConfigFields& fields) {
                                  "supported",
                                  config.hidden));
   }
-  fields.ignore("activation_dropout");  // transformers reads it nowhere
+  fields.ignore("activation_dropout");  // transformers does not read it
   return config;
 }
 

@@ -1,6 +1,6 @@
 // Phi-3 and Phi-4 (M. Abdin et al., "Phi-3 Technical Report" and "Phi-4 Technical Report", 2024),
-// as transformers' Phi3ForCausalLM computes them: Llama whose files fuse queries, keys and values,
-// and gate and up.
+// as in transformers' Phi3ForCausalLM: Llama whose files concatenate queries, keys and values, and
+// gate and up.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"
@@ -11,14 +11,14 @@ namespace {
 DecoderConfig read(ConfigFields& fields) {
   DecoderConfig config = read_llama_fields(fields, {.positions = 4096, .norm_epsilon = 1e-5});
   config.attention_output_dropout = config.mlp_dropout = fields.dropout("resid_pdrop", 0);
-  fields.ignore("embd_pdrop");  // transformers reads it nowhere
+  fields.ignore("embd_pdrop");  // transformers does not read it
   const int64_t original = fields.size("original_max_position_embeddings", 4096, kMaximumPositions);
   config.attention.front().rotary = read_rotary(fields, config, {.original_positions = original});
   config.attention.front().window = fields.size_or_none("sliding_window", kMaximumPositions);
   return config;
 }
 
-// Older files call the scaling "su" or "yarn".
+// Older files name the scaling "su" or "yarn" instead of "longrope".
 void simplify(nlohmann::json& config) {
   use_older_rotary_fields(config);
   nlohmann::json& scaling = config["rope_scaling"];

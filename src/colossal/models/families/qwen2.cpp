@@ -1,5 +1,5 @@
-// Qwen2 and Qwen2.5 (A. Yang et al., "Qwen2 Technical Report", 2024), as transformers'
-// Qwen2ForCausalLM computes them: Llama with biases of queries, keys and values.
+// Qwen2 and Qwen2.5 (A. Yang et al., "Qwen2 Technical Report", 2024), as in transformers'
+// Qwen2ForCausalLM: Llama with biases of queries, keys and values.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"

@@ -1,5 +1,5 @@
-// Qwen1.5 and Qwen2 with experts (Qwen Team, "Qwen1.5-MoE", 2024), as transformers'
-// Qwen2MoeForCausalLM computes it.
+// Qwen1.5 and Qwen2 with experts (Qwen Team, "Qwen1.5-MoE", 2024), as in transformers'
+// Qwen2MoeForCausalLM.
 #include "colossal/models/expert_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"

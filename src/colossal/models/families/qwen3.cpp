@@ -1,5 +1,5 @@
-// Qwen3 (A. Yang et al., "Qwen3 Technical Report", 2025), as transformers' Qwen3ForCausalLM
-// computes it: Llama with norms of each head's queries and keys.
+// Qwen3 (A. Yang et al., "Qwen3 Technical Report", 2025), as in transformers' Qwen3ForCausalLM:
+// Llama with norms over each head's queries and keys.
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"

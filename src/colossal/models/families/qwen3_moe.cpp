@@ -1,5 +1,5 @@
-// Qwen3 with experts (A. Yang et al., "Qwen3 Technical Report", 2025), as transformers'
-// Qwen3MoeForCausalLM computes it.
+// Qwen3 with experts (A. Yang et al., "Qwen3 Technical Report", 2025), as in transformers'
+// Qwen3MoeForCausalLM.
 #include "colossal/models/expert_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
@@ -17,8 +17,8 @@ DecoderConfig read(ConfigFields& fields) {
   const bool slides = fields.flag("use_sliding_window", false);
   const int64_t window = fields.size_or_none("sliding_window", kMaximumPositions);
   if (slides) config.attention.front().window = window;
-  fields.ignore("max_window_layers");  // transformers reads it nowhere
-  // transformers 5 writes num_local_experts, and before it wrote num_experts.
+  fields.ignore("max_window_layers");  // transformers does not read it
+  // transformers 5 writes num_local_experts; older versions write num_experts.
   const char* experts = fields.has("num_experts") ? "num_experts" : "num_local_experts";
   config.router = read_router(fields, {.experts_field = experts, .experts = 128, .chosen = 8});
   config.router_losses = read_router_losses(fields, 0.001);

@@ -1,6 +1,6 @@
-// SmolLM3 (Hugging Face, "SmolLM3: smol, multilingual, long-context reasoner", 2025), as
-// transformers' SmolLM3ForCausalLM computes it: Llama in which every fourth layer has no positions
-// (B. Yang et al., "Rope to Nope and Back Again", 2025).
+// SmolLM3 (Hugging Face, "SmolLM3: smol, multilingual, long-context reasoner", 2025), as in
+// transformers' SmolLM3ForCausalLM: Llama without rotary embeddings in every fourth layer (B. Yang
+// et al., "Rope to Nope and Back Again", 2025).
 #include "colossal/models/families/list.h"
 #include "colossal/models/llama_fields.h"
 #include "colossal/models/rotary_fields.h"
@@ -8,7 +8,7 @@
 namespace colossal::models::smollm3 {
 namespace {
 
-// For each layer whether queries and keys turn.
+// Reads which layers have rotary embeddings.
 std::vector<bool> read_turning_layers(ConfigFields& fields, const DecoderConfig& config) {
   const int64_t interval = fields.size("no_rope_layer_interval", 4, kMaximumLayers);
   std::vector<bool> turning;

@@ -19,7 +19,7 @@ int64_t most_of(const std::vector<int64_t>& loads) {
   return *std::ranges::max_element(loads);
 }
 
-// Rows that each rank computes, as experts are copied.
+// The number of rows that each rank computes; updated as experts are copied.
 class Loads {
  public:
   Loads(const RowsByRank& rows, const Partition& experts)
@@ -33,7 +33,8 @@ class Loads {
 
   int64_t most() const { return most_of(loads_); }
 
-  // Copies the expert of the busiest rank that has most rows of other ranks; false: there is none.
+  // Copies the expert of the busiest rank that has the most rows of other ranks. Returns false if
+  // no expert has such rows.
   bool copy_hottest() {
     const auto busiest = static_cast<int>(std::ranges::max_element(loads_) - loads_.begin());
     int64_t hottest = -1, most_rows = 0;
@@ -65,9 +66,9 @@ class Loads {
 
   const RowsByRank& rows_;
   const Partition& experts_;
-  std::vector<int64_t> loads_;  // of each rank
-  std::vector<bool> copied_;    // of each expert
-  std::vector<int64_t> order_;  // in which they were copied
+  std::vector<int64_t> loads_;  // by rank
+  std::vector<bool> copied_;    // by expert
+  std::vector<int64_t> order_;  // the copied experts, in the order of copying
 };
 
 }  // namespace
@@ -92,7 +93,8 @@ RowsByRank gather_rows_of_experts(const std::vector<int64_t>& counts, const Expe
   return gather_counts(gather_counts({counts}, ranks.experts, device), ranks.parts, device);
 }
 
-// Shared by the two ends: what one starts in a pass the other ends in it.
+// Shared by Start and Finish. In forward, Start starts the transfer and Finish ends it; in
+// backward, Finish starts it and Start ends it.
 struct ExpertCopies::State : torch::CustomClassHolder {
   State(at::Tensor which, std::vector<int64_t> each, const comm::Group& ranks)
       : here(std::move(which)), per_rank(std::move(each)), group(ranks) {}
@@ -130,12 +132,13 @@ struct ExpertCopies::State : torch::CustomClassHolder {
     return std::exchange(moved, {});
   }
 
-  const at::Tensor here;  // int64, where the weights are
+  // indices of this rank's copied experts; int64, on the device of the weights
+  const at::Tensor here;
   const std::vector<int64_t> per_rank;
   const comm::Group& group;
   comm::Work work;
-  at::Tensor source, moved;           // while they are under way
-  at::Tensor of_own_rows, of_copies;  // gradients, until both are there
+  at::Tensor source, moved;           // buffers of the transfer in progress
+  at::Tensor of_own_rows, of_copies;  // gradients, stored until both have arrived
 
   struct Start : torch::autograd::Function<Start> {
     static variable_list forward(AutogradContext* context, const at::Tensor& weight,
@@ -145,8 +148,9 @@ struct ExpertCopies::State : torch::CustomClassHolder {
       state->gather(weight);
       return {weight.view_as(weight), at::empty({0}, weight.options())};
     }
-    // Gradients of weights may be put off: then each of the two comes in a pass of its own, and the
-    // first waits for the second, for a weight has one gradient.
+    // Gradients of weights may be deferred. Then the two gradients arrive in separate backward
+    // passes, and the first is stored until the second arrives: the weight gets one gradient, their
+    // sum.
     static variable_list backward(AutogradContext* context, variable_list gradients) {
       State& state = of(context);
       if (gradients[0].defined()) state.of_own_rows = gradients[0];

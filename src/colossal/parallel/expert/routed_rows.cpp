@@ -32,13 +32,13 @@ std::vector<int64_t> sum_over_ranks(const RowsByRank& rows, int64_t num_experts)
   return counts;
 }
 
-// Rows as they come, rank by rank, in the order of the experts; those of an expert stay in the
-// order of the ranks, so that sums over them are the same whatever the timing.
+// Sorts rows by expert that arrive sorted by rank. Within an expert the rows keep the order of the
+// ranks, so sums over the rows do not depend on timing.
 class OrderOfExperts {
  public:
   OrderOfExperts(const RowsByRank& rows, int64_t num_experts, at::Device device) {
-    if (rows.size() == 1 || num_experts <= 1) return;  // they are in order
-    std::vector<int64_t> begins;  // of the ranks' rows, and as experts take theirs, of the rest
+    if (rows.size() == 1 || num_experts <= 1) return;  // already sorted
+    std::vector<int64_t> begins;                       // for each rank, its next row
     int64_t total = 0;
     for (const std::vector<int64_t>& of_rank : rows) {
       begins.push_back(total);
@@ -74,7 +74,8 @@ class OrderOfExperts {
   at::Tensor order_, inverse_;
 };
 
-// The experts here, of rows as they came from the ranks.
+// Computes this rank's experts on rows that arrived from the ranks. Returns the results in the
+// order of arrival.
 at::Tensor compute_here(const at::Tensor& rows, const RowsByRank& came, int64_t num_experts,
                         const ComputeExperts& compute) {
   const OrderOfExperts order(came, num_experts, rows.device());

@@ -45,7 +45,7 @@ RowsByRank exchange_counts(const std::vector<int64_t>& counts, const Partition& 
   return rows;
 }
 
-// Shared by the two ends of an exchange: each begins where the other, in the other direction, ends.
+// Shared by Start and Finish. In backward Finish starts the opposite exchange, and Start ends it.
 struct RowExchange::State : torch::CustomClassHolder {
   State(RowCounts rows, const comm::Group& ranks) : counts(std::move(rows)), group(ranks) {}
 
@@ -68,10 +68,10 @@ struct RowExchange::State : torch::CustomClassHolder {
   const RowCounts counts;
   const comm::Group& group;
   comm::Work work;
-  at::Tensor source, received;  // while it is under way
+  at::Tensor source, received;  // buffers of the transfer in progress
 
-  // What goes from Start to Finish, and back as a gradient, is not what travels: that is in the
-  // state, so that nobody reads it too early. It ties the two together in autograd's graph.
+  // The empty tensor that Start returns connects Start and Finish in autograd's graph. The rows
+  // themselves are in the state, so that nothing reads them before they have arrived.
   struct Start : torch::autograd::Function<Start> {
     static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                               const c10::intrusive_ptr<State>& state) {

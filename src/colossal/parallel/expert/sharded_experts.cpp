@@ -26,7 +26,8 @@ namespace colossal::parallel {
 
 namespace {
 
-// How many rows each rank has; on meta, where nobody knows, as many as this one.
+// Returns how many rows each rank has. On the meta device the counts are unknown: assumes that all
+// ranks have as many as this rank.
 std::vector<int64_t> rows_of_ranks(const at::Tensor& rows, const comm::Group& group) {
   const std::vector<int64_t> ones(group.size(), 1);
   const at::Tensor counts =
@@ -51,7 +52,8 @@ void gather_over(const comm::Group& group, nn::GatheredTokenRows& shared) {
   shared = {gathered, before + shared.first};
 }
 
-// The rows of the ranks with parts of the same experts together.
+// Adds up the rows of the ranks that hold parts of the same experts. Returns one list for each rank
+// of ranks.experts.
 RowsByRank over_parts(const RowsByRank& all, const ExpertRanks& ranks) {
   RowsByRank sums(all.begin(), all.begin() + ranks.experts.size());
   for (size_t i = sums.size(); i < all.size(); ++i) {
@@ -61,7 +63,7 @@ RowsByRank over_parts(const RowsByRank& all, const ExpertRanks& ranks) {
   return sums;
 }
 
-// Of the ranks of ranks.experts with the same part as this one, the rows for the experts here.
+// Returns the rows for this rank's experts, from each rank of ranks.experts.
 RowsByRank for_experts_here(const RowsByRank& all, const ExpertRanks& ranks) {
   const int size = ranks.experts.size();
   const Range here = ranks.divide_experts(std::ssize(all[0])).range(ranks.experts.rank());
@@ -73,7 +75,8 @@ RowsByRank for_experts_here(const RowsByRank& all, const ExpertRanks& ranks) {
   return received;
 }
 
-// The rows of copied experts that this rank and those with its experts' other parts have.
+// Returns the rows of copied experts, of this rank and of the ranks that hold the other parts of
+// the same experts.
 RowsByRank of_copied(const RowsByRank& all, const std::vector<int64_t>& copied,
                      const ExpertRanks& ranks) {
   RowsByRank rows;
@@ -85,7 +88,7 @@ RowsByRank of_copied(const RowsByRank& all, const std::vector<int64_t>& copied,
   return rows;
 }
 
-// Rows in the order of all experts: those of copied experts apart from the others, and back.
+// Separates rows, sorted by expert, into rows of copied experts and all others; merges them again.
 class SplitOrder {
  public:
   SplitOrder(const std::vector<int64_t>& counts, const std::vector<int64_t>& copied,
@@ -152,7 +155,8 @@ at::Tensor ShardedExperts::run_experts(const at::Tensor& rows, const std::vector
   });
 }
 
-// Rows of copied experts stay; the others travel.
+// Computes rows of copied experts on this rank and sends the others to the ranks that hold their
+// experts.
 at::Tensor ShardedExperts::run_with_copies(const at::Tensor& rows,
                                            const std::vector<int64_t>& counts,
                                            const RowsByRank& all,
@@ -275,7 +279,7 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
   if (context_.strategy().expert_ranks() == 1) return of_router();
   const ExpertRanks ranks = expert_ranks();
   nn::Placement placement{.reduction = &context_.same_experts_group()};
-  if (stack.inner_dim < 0) {  // a bias of the results, which all parts of an expert have
+  if (stack.inner_dim < 0) {  // a bias of the results: every part of an expert holds all of it
     placement.num_replicas = ranks.parts.size();
     placement.replica = ranks.parts.rank();
   }
@@ -296,7 +300,8 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
   return placement;
 }
 
-// Of a factor that each part of an expert has all of, each makes another term of the gradient.
+// If every part of an expert holds a whole factor, each part computes a different term of the
+// factor's gradient, so the parts are in the reduction group.
 nn::Placement ExpertBuilder::of_expert_adapter(const ExpertFactor& factor) const {
   if (context_.strategy().expert_ranks() == 1) return of_router();
   const ExpertRanks ranks = expert_ranks();
@@ -304,6 +309,7 @@ nn::Placement ExpertBuilder::of_expert_adapter(const ExpertFactor& factor) const
   nn::Placement placement{.reduction = is_cut ? &context_.same_experts_group()
                                               : &context_.same_experts_and_parts_group()};
   const Runs experts = experts_here(factor.layer, factor.experts);
+  // A down factor has rows [expert][rank], an up factor columns [rank][expert].
   std::vector<Range> of_experts, of_features;
   if (factor.is_down) {
     for (const Range& run : experts) {

@@ -10,7 +10,7 @@
 namespace colossal::parallel {
 namespace {
 
-// Of numbers, one after the other.
+// Exchanges single elements of a flat tensor instead of rows.
 at::Tensor exchanged(const at::Tensor& numbers, RowCounts counts, const comm::Group& group) {
   return RowExchange(numbers.view({-1, 1}), std::move(counts), group).wait().view(-1);
 }

@@ -6,7 +6,7 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// What arrives on a channel, in the order in which it is sent.
+// Maps each channel to its receives, in the order in which the messages are sent.
 using Arrivals = std::map<int, std::vector<Action>>;
 
 Arrivals arrivals_of(const Schedule& schedule) {
@@ -21,11 +21,11 @@ Arrivals arrivals_of(const Schedule& schedule) {
   return arrivals;
 }
 
-// The receives of one rank while its computations are gone through.
+// The receives of one rank; the caller goes through the rank's computations in order.
 class Receives {
  public:
   Receives(const Schedule& schedule, const Arrivals& arrivals, int rank) : schedule_(schedule) {
-    // In the order of first use, which is the order in which several are asked for at once.
+    // In the order of first use: ask_ahead() asks for messages of several channels in this order.
     for (const Action& action : schedule.actions[rank]) {
       const auto receive = receive_before(schedule, action);
       if (!receive) continue;
@@ -36,7 +36,7 @@ class Receives {
     }
   }
 
-  // Appends the receives for which there are buffers.
+  // Appends the receives for which buffers are free.
   void ask_ahead(std::vector<Action>& actions) {
     for (Inbox& inbox : inboxes_) {
       while (inbox.asked < inbox.arrivals->size() && inbox.asked - inbox.used < buffers()) {
@@ -45,7 +45,7 @@ class Receives {
     }
   }
 
-  // Appends the receives up to this one, where they have not been.
+  // Appends all receives of the channel up to `receive` that were not appended before.
   void ask_for(const Action& receive, std::vector<Action>& actions) {
     Inbox* inbox = find(channel_of(schedule_, receive));
     if (!inbox) return;

@@ -9,7 +9,7 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// Computations as the legend names them, in its order.
+// Kinds of computations, in the order of the legend.
 enum class Pass { forward, backward, input_gradient, weight_gradient, pair };
 
 const report::TimelineCategory kPasses[] = {
@@ -119,7 +119,7 @@ class Picture {
             title_of(first) + "; " + title_of(second) + times_of(span)};
   }
 
-  // Spans are made with all categories; those of the timeline are the ones that occur.
+  // Spans are made with all categories; this removes the categories that do not occur.
   static void keep_categories_that_occur(report::Timeline& timeline) {
     std::map<int, int> place;
     for (const report::TimelineRow& row : timeline.rows) {

@@ -6,7 +6,8 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// Writes the order of one rank. `down` and `up` are its stages on the way down the ranks and up.
+// Builds the order of one rank's computations. down, up: the rank's two stages, on the way down the
+// ranks and on the way up.
 class RankOrder {
  public:
   RankOrder(int down, int up) : down_{down}, up_{up} {}
@@ -19,7 +20,7 @@ class RankOrder {
   void input_gradient_up() { input_gradient(up_); }
   void weight_gradient() { actions_.push_back(waiting_[next_waiting_++]); }
 
-  // The computation written last may run at the same time as the one that follows.
+  // Lets the last computation so far overlap the next one.
   void together_with_next() { actions_.back().overlaps_next = true; }
 
   std::vector<Action> take() { return std::move(actions_); }
@@ -44,11 +45,12 @@ class RankOrder {
 
   Chunk down_, up_;
   std::vector<Action> actions_;
-  std::vector<Action> waiting_;  // weight gradients whose input gradient is there
+  std::vector<Action> waiting_;  // weight gradients whose input gradients come before
   size_t next_waiting_ = 0;
 };
 
-// For num_micro_batches >= 2 num_ranks. `behind` ranks follow this one on the way down.
+// num_micro_batches must be at least 2 num_ranks. `behind`: number of ranks after this one on the
+// way down.
 std::vector<Action> rank_order(int num_ranks, int rank, int num_micro_batches) {
   const int behind = num_ranks - 1 - rank;
   RankOrder order(rank, 2 * num_ranks - 1 - rank);
@@ -64,7 +66,7 @@ std::vector<Action> rank_order(int num_ranks, int rank, int num_micro_batches) {
   }
   for (int i = 0; i < num_micro_batches - 2 * num_ranks + rank + 1; ++i) {
     order.forward_down();
-    // The last rank turns its first gradient at once: the others wait for it.
+    // The first backward of the last rank does not overlap: the other ranks wait for its gradient.
     if (i > 0 || behind > 0) order.together_with_next();
     order.backward_up();
     order.forward_up();
@@ -77,7 +79,8 @@ std::vector<Action> rank_order(int num_ranks, int rank, int num_micro_batches) {
     order.together_with_next();
     order.backward_down();
   }
-  // From the middle on the backwards are split, since other ranks wait for their input gradients.
+  // The second half of these backward passes is split, because other ranks wait for their input
+  // gradients.
   for (int i = 0; i < 2 * (rank + 1); ++i) {
     const bool split = i >= rank + 1;
     if (i % 2 == 0) split ? order.input_gradient_up() : order.backward_up();

@@ -7,13 +7,13 @@ namespace colossal::parallel::pipeline {
 namespace {
 
 struct Channel {
-  std::vector<double> sent;   // when, of each message
-  std::vector<double> asked;  // when, of each message
+  std::vector<double> sent;   // time of each send
+  std::vector<double> asked;  // time at which each message was asked for
   std::vector<double> arrived;
-  std::vector<int> number_of;  // [micro-batches], of the messages asked for; -1: it is not
+  std::vector<int> number_of;  // [micro-batch] -> index in `asked`; -1: not asked for yet
   double seconds = 0;
 
-  // Messages travel one after the other.
+  // Messages of a channel travel one at a time.
   void update() {
     while (arrived.size() < std::min(sent.size(), asked.size())) {
       const size_t next = arrived.size();
@@ -29,8 +29,8 @@ struct Channel {
   }
 };
 
-// The places of a rank's actions in the order in which they are carried out when pairs run
-// together: what is received between the two comes before both, what is sent comes after.
+// Returns the positions of a rank's actions in the order of execution if pairs overlap. Receives
+// between the two computations of a pair come before both, sends after both.
 std::vector<int> paired_sequence(const std::vector<Action>& actions) {
   std::vector<int> sequence;
   for (int i = 0; i < static_cast<int>(actions.size()); ++i) {
@@ -97,7 +97,8 @@ class Executor {
     double clock = 0;
   };
 
-  // Carries out the next action of a rank; false: it must wait, or there is none.
+  // Carries out the next action of a rank. Returns false if the action must wait, or if there is
+  // none.
   bool step(int index) {
     Rank& rank = ranks_[index];
     if (rank.next == rank.sequence.size()) return false;
@@ -107,6 +108,7 @@ class Executor {
     Channel& channel = channels_[channel_of(schedule_, action)];
     const double start = rank.clock;
     if (is_send(action.kind)) {
+      // At most `buffers` sends may be ahead of the receives.
       const size_t number = channel.sent.size(), buffers = schedule_.buffers;
       if (number >= channel.asked.size() + buffers) return false;
       if (number >= buffers) rank.clock = std::max(rank.clock, channel.asked[number - buffers]);
@@ -149,7 +151,8 @@ class Executor {
     ++ranks_[rank].next;
   }
 
-  // When what a computation takes from another rank is here; 0 where it takes nothing.
+  // Returns when the input of a computation has arrived: 0 if it comes from this rank, nothing if
+  // it has not arrived.
   std::optional<double> input_of(const Action& computation) const {
     const auto receive = receive_before(schedule_, computation);
     if (!receive) return 0;

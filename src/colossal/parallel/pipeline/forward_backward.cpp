@@ -1,4 +1,4 @@
-// Schedules whose backward is whole: gpipe, 1f1b, interleaved.
+// Schedules with whole backward passes: gpipe, 1f1b, interleaved.
 #include <algorithm>
 
 #include "colossal/parallel/pipeline/schedule_functions.h"
@@ -6,8 +6,8 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// The computation with this number of a rank that takes its chunks in turn, a group of num_ranks
-// micro-batches after the other; backward it takes the chunks from the last to the first.
+// Returns computation number `number` of a rank, which computes a group of num_ranks micro-batches
+// in each of its chunks before the next group. Backward goes from the last chunk to the first.
 Action interleaved_computation(ActionKind kind, const PipelineShape& shape, int rank, int number) {
   const int group = shape.num_ranks * shape.chunks;
   const int turn = number % group / shape.num_ranks;
@@ -44,7 +44,8 @@ Schedule one_forward_one_backward(const PipelineShape& shape, const Costs&) {
 }
 
 Schedule interleaved(const PipelineShape& shape, const Costs&) {
-  // Whole groups, of which the micro-batches that there are not are left out again.
+  // Builds whole groups of micro-batches; the end of the function removes the micro-batches that do
+  // not exist.
   const int groups = (shape.num_micro_batches + shape.num_ranks - 1) / shape.num_ranks;
   const int computations = groups * shape.num_ranks * shape.chunks;
   Schedule schedule = empty_schedule(shape, looping_placement(shape.num_ranks, shape.chunks));

@@ -4,8 +4,8 @@
 
 namespace colossal::parallel::pipeline {
 
-// In waves: micro-batch m is in stage s in wave s + m, so that each rank's work follows what it
-// needs. Of a rank's stages in one wave, the last comes first: its result is nearest to the end.
+// In waves: stage s computes micro-batch m in wave s + m, so its input comes from the previous
+// wave. Within a wave a rank computes its last stage first, which is nearest to the output.
 Schedule forward_only(int num_ranks, const std::vector<int>& rank_of_stage, int num_micro_batches) {
   constexpr int kBuffers = 2;
   Schedule schedule{.name = "forward only",

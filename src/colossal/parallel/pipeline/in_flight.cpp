@@ -5,7 +5,8 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// What an action adds to what is held before the gradient of the input, and after it.
+// How an action changes the number of micro-batches whose activations a rank holds: those that wait
+// for the input gradient, and those that wait only for the weight gradient.
 struct Change {
   int activations = 0;
   int weight_gradients = 0;
@@ -39,7 +40,7 @@ InFlight in_flight_of(const std::vector<Action>& actions) {
   return peak;
 }
 
-// What a rank holds, as its actions change it.
+// Counts what a rank holds while it carries out its actions.
 class HeldState {
  public:
   explicit HeldState(const Schedule& schedule)
@@ -70,7 +71,7 @@ class HeldState {
 
   static Kind asked_for(bool forward) { return forward ? kForwardAskedFor : kBackwardAskedFor; }
 
-  // Uses what comes from stage `from`, and leaves something for stage `to`, where there are such.
+  // Uses the input from stage `from` and leaves an output for stage `to`, if these stages exist.
   void pass_on(const Action& computation, int from, int to) {
     const bool forward = is_forward(computation.kind);
     const Kind here = forward ? kForwardHere : kBackwardHere;

@@ -15,9 +15,9 @@ namespace colossal::parallel::pipeline {
 namespace {
 
 enum class Rule {
-  first_ready,   // the first that is ready
-  drain,         // as first_ready; after the last forward of a rank, weight gradients come last
-  weights_last,  // weight gradients only where nothing else is ready
+  first_ready,   // choose the first computation that is ready
+  drain,         // as first_ready; weight gradients come last after the last forward of a rank
+  weights_last,  // choose a weight gradient only if nothing else is ready
 };
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -26,7 +26,7 @@ int change_of_held(ActionKind kind) {
   return kind == ActionKind::forward ? 1 : completes_backward(kind) ? -1 : 0;
 }
 
-// Runs a schedule in time, choosing the next computation of each rank when it is free.
+// Simulates a schedule and chooses the next computation of each rank whenever the rank is free.
 class ListScheduler {
  public:
   ListScheduler(const Schedule& order, const Costs& costs, int in_flight, int buffers, Rule rule)
@@ -65,7 +65,7 @@ class ListScheduler {
 
  private:
   struct Rank {
-    std::deque<Action> remaining;  // in the given order
+    std::deque<Action> remaining;  // in the order of `order`
     double free_at = 0;
     int held = 0;
     int forwards_left = 0;
@@ -73,19 +73,19 @@ class ListScheduler {
 
   struct Channel {
     size_t sent = 0;
-    std::vector<double> used_at;  // when the receiver is done with each message
+    std::vector<double> used_at;  // time at which the receiver has used each message
   };
 
-  // When a rank should look for something to do: it is free, a message has come, or one that it
-  // sent has been used. The earliest comes first.
+  // A time and a rank that should look for its next computation: the rank is free, a message has
+  // arrived, or the receiver has used a message of the rank. The earliest comes first.
   using Event = std::pair<double, int>;
 
-  // The index of the computation that is to start; -1: none.
+  // Returns the index of the computation to start; -1: none.
   int choose(const Rank& rank, double now) const {
     const bool weights_late =
         rule_ == Rule::weights_last || (rule_ == Rule::drain && rank.forwards_left == 0);
     int weight = -1;
-    // What is held after each computation that would be passed over, and the most of it.
+    // What the rank would hold after the computations that are passed over, and the maximum.
     int held = rank.held, most = std::numeric_limits<int>::min();
     for (int i = 0; i < std::min(static_cast<int>(rank.remaining.size()), look_ahead()); ++i) {
       const Action& action = rank.remaining[i];
@@ -102,14 +102,14 @@ class ListScheduler {
     return weight;
   }
 
-  // Whether what is held stays within bounds when a computation comes before others, after which
-  // `most` would be held without it.
+  // Returns whether the rank stays within in_flight_ if a computation moves before others. most:
+  // the maximum that the rank holds after any of the others, without the computation.
   bool fits(int held, int most, int change) const {
     return change <= 0 || std::max(held, most) + change <= in_flight_;
   }
 
-  // Whether there is a buffer for the result: the receiver asks for `buffers` messages more than it
-  // has used, and as many may be under way before.
+  // Returns whether the result can be sent at once. The receiver asks for `buffers` messages more
+  // than it has used, and as many sends may be in progress before them.
   bool sends_at_once(const Action& action, double now) const {
     const auto send = send_after(order_, action);
     if (!send) return true;
@@ -120,8 +120,8 @@ class ListScheduler {
     return number < channel.used_at.size() && channel.used_at[number] <= now;
   }
 
-  // Computations further behind belong to micro-batches that are not here yet: a micro-batch passes
-  // down and up the ranks, forward and backward, while one rank computes no more than this.
+  // Later computations belong to micro-batches that cannot have arrived: while a micro-batch goes
+  // down and up the ranks, forward and backward, one rank computes at most this many.
   int look_ahead() const { return 12 * order_.num_ranks(); }
 
   void start(int index, int place, double now) {
@@ -160,7 +160,7 @@ class ListScheduler {
     return costs_.of_boundary(is_forward(send.kind) ? send.stage : send.stage - 1);
   }
 
-  // When the input of a computation is here; kNever while that is not known.
+  // Returns when the input of a computation arrives; kNever if that is not known yet.
   double ready_at(const Action& action) const {
     const int stage = action.stage, micro_batch = action.micro_batch;
     if (action.kind == ActionKind::backward_weight) {
@@ -188,11 +188,11 @@ class ListScheduler {
   std::vector<std::vector<Action>> result_;
 };
 
-// Shorter is better; of as short ones, that in which ranks wait less between their first
-// computation and their last one.
+// Returns the length of a schedule and, to decide between equal lengths, the time that ranks wait
+// between their first and their last computation. Less is better.
 std::pair<double, double> length_of(const Schedule& order, const Costs& costs, int buffers) {
   const Schedule schedule = with_communication(order, buffers);
-  // Buffers bound how far ranks may run ahead of each other; an order that needs more is none.
+  // Buffers limit how far ranks run ahead of each other; an order that needs more never finishes.
   if (!execute(schedule, {}).complete()) return {kNever, kNever};
   const Simulation simulation = simulate(schedule, costs);
   double bubbles = 0;

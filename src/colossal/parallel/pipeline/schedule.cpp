@@ -7,7 +7,7 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// Whether a message from one stage to the next (in either direction) goes to another rank.
+// Returns whether a message between neighbouring stages, in either direction, goes to another rank.
 bool crosses_ranks(const Schedule& schedule, int from, int to) {
   return from >= 0 && to >= 0 && from < schedule.num_stages() && to < schedule.num_stages() &&
          schedule.rank_of_stage[from] != schedule.rank_of_stage[to];

@@ -28,8 +28,8 @@ void check_fits(const std::string& path, const Schedule& schedule, const Pipelin
 
 Schedule chosen_schedule(const std::string& pp_schedule, const PipelineShape& shape,
                          const Costs& costs) {
-  // What is neither a name nor a file is refused as a name, which is what it was meant to be more
-  // often.
+  // A value that is neither a name nor a file is more often a misspelt name than a wrong path:
+  // make_schedule() reports it as a name.
   const bool is_file = !find_schedule(pp_schedule) && std::filesystem::is_regular_file(pp_schedule);
   if (!is_file) return make_schedule(pp_schedule, shape, costs);
   Schedule schedule = parse_schedule(io::read_file(pp_schedule), pp_schedule);

@@ -23,10 +23,10 @@ constexpr ActionKind kKinds[] = {ActionKind::forward,         ActionKind::backwa
 
 struct Word {
   std::string_view text;
-  int column = 0;  // from 1
+  int column = 0;  // starts at 1
 };
 
-// The words of a line up to a comment; a colon ends a word and is not part of it.
+// Splits a line, up to a comment, into words. A colon ends a word and is not part of a word.
 std::vector<Word> words_of(std::string_view line) {
   line = line.substr(0, line.find('#'));
   std::vector<Word> words;
@@ -91,7 +91,7 @@ class Parser {
     }
   }
 
-  // All of the line up to a comment: a name may have blanks.
+  // Reads the rest of the line up to a comment: a name may contain blanks.
   void parse_name(std::string_view line, const Word& key) {
     line = line.substr(0, line.find('#')).substr(key.column - 1 + key.text.size());
     const size_t begin = line.find_first_not_of(" \t\r");

@@ -13,7 +13,7 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// The cost of the stage that has the blocks [begin, end).
+// Computes the cost of a stage with the blocks [begin, end).
 class StageCost {
  public:
   StageCost(std::span<const double> blocks, double embedding, double head, int num_stages)
@@ -41,13 +41,15 @@ struct Cut {
   std::vector<int> blocks_of_stage;
 };
 
-// The cut with the smallest value: that of a stage is `own` of its cost, that of stages together
-// `joined` of theirs. Both must not fall where a cost grows.
+// Returns the cut with the smallest value, by dynamic programming. A stage has the value own(cost);
+// joined() combines the value of the stages before with that of the next stage. Neither may
+// decrease when a cost increases.
 Cut best_cut(const StageCost& cost, const std::function<double(double)>& own,
              const std::function<double(double, double)>& joined) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   const int stages = cost.num_stages(), blocks = cost.num_blocks();
-  // Of the first stages with the first blocks: the smallest value, and where the last stage begins.
+  // [stage][end]: smallest value of stages 0 to `stage` with the first `end` blocks, and where the
+  // last of these stages begins.
   std::vector<std::vector<double>> value(stages, std::vector<double>(blocks + 1, kNone));
   std::vector<std::vector<int>> begin(stages, std::vector<int>(blocks + 1, 0));
   for (int stage = 0; stage < stages; ++stage) {
@@ -94,7 +96,7 @@ std::vector<int> cut_stages(std::span<const double> block_costs, double embeddin
   const double bound = best_cut(
                            cost, [](double one) { return one; }, largest)
                            .value;
-  // Among sums that are fixed, squares are smallest where the parts are most even.
+  // The sum of the costs is fixed, so the sum of squares is smallest for the most even cut.
   const auto square_within_bound = [bound](double one) {
     return one <= bound ? one * one : std::numeric_limits<double>::infinity();
   };

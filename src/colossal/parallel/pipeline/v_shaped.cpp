@@ -1,10 +1,11 @@
-// zb-v, v-half, v-min: two chunks a rank, placed as a V, backward split.
+// zb-v, v-half, v-min: two chunks per rank, placed as a V; backward is split.
 //
-// Each repeats a building block, the computations of one micro-batch at all ranks, every six units
-// of time: as many as a rank computes for a micro-batch, all of one length. How long a rank holds a
-// micro-batch in the block says how many are in flight. Weight gradients go where a rank is free.
-// The list scheduler then closes the gaps, at the beginning and at the end above all, with the real
-// costs and without more in flight than the blocks have.
+// Each schedule repeats a building block, which contains the computations of one micro-batch on all
+// ranks. The period is six units of time: per micro-batch a rank computes a forward, an input
+// gradient and a weight gradient of two stages. The building block determines how long a rank holds
+// a micro-batch, and so how many are in flight. Weight gradients fill the units in which a rank is
+// free. Then the list scheduler closes gaps, mainly at the beginning and at the end, with the real
+// costs; it keeps the maximum number in flight.
 #include <algorithm>
 
 #include "colossal/parallel/pipeline/in_flight.h"
@@ -16,11 +17,11 @@ namespace {
 
 constexpr int kPeriod = 6;
 
-// When a rank begins the computations of a micro-batch 0, in units of time.
+// When a rank begins its computations of micro-batch 0, in units of time.
 struct BuildingBlock {
-  int forward_down;   // of the stage on the way down the ranks
-  int forward_up;     // of the stage on the way up
-  int backward_down;  // the input gradient of the latter: gradients go down first
+  int forward_down;   // forward of the stage on the way down the ranks
+  int forward_up;     // forward of the stage on the way up
+  int backward_down;  // input gradient of the stage on the way up: gradients go down first
   int backward_up;
 };
 
@@ -29,8 +30,8 @@ BuildingBlock zb_v_block(int num_ranks, int rank) {
   return {4 * rank, 6 * last + 1 - 2 * rank, 6 * last + 2 + 4 * rank, 12 * last + 3 - 2 * rank};
 }
 
-// In the next two, backward begins some units later where two computations of a rank would fall
-// together otherwise.
+// In the next two blocks, backward begins `later` units later if two computations of a rank would
+// otherwise fall into the same unit.
 BuildingBlock v_half_block(int num_ranks, int rank) {
   const int later = num_ranks % 2 == 0 ? 3 : 0;
   return {2 * rank, 3 * num_ranks - 2 - rank, 3 * num_ranks - 1 + later + 2 * rank,
@@ -48,7 +49,7 @@ struct TimedAction {
   Action action;
 };
 
-// Forwards and input gradients of a rank, in the order of time.
+// Returns the forwards and input gradients of a rank in the order of time.
 std::vector<TimedAction> repeated(const BuildingBlock& block, const PipelineShape& shape,
                                   int rank) {
   const int down = rank, up = 2 * shape.num_ranks - 1 - rank;
@@ -64,7 +65,7 @@ std::vector<TimedAction> repeated(const BuildingBlock& block, const PipelineShap
   return timed;
 }
 
-// With the weight gradients in the units of time that are free, the oldest first.
+// Inserts the weight gradients into free units of time, oldest first.
 std::vector<Action> with_weight_gradients(const std::vector<TimedAction>& timed) {
   std::vector<Action> actions, waiting;
   size_t next = 0;

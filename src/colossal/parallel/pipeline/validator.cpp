@@ -27,7 +27,7 @@ class Validator {
   explicit Validator(const Schedule& schedule) : schedule_(schedule) {}
 
   std::optional<Conflict> run() {
-    // Later checks rely on what earlier ones have found right.
+    // Later checks rely on earlier ones.
     for (const auto check :
          {&Validator::check_sizes, &Validator::check_each_action, &Validator::check_nothing_missing,
           &Validator::check_needs, &Validator::check_channels, &Validator::check_receive_buffers,
@@ -48,13 +48,13 @@ class Validator {
     return schedule_.actions[place.rank][place.position];
   }
 
-  // A conflict at an action: "rank 0, position 3: F0.1 " and the reason.
+  // Returns a conflict at an action: "rank 0, position 3: F0.1 " and the reason.
   Conflict conflict_at(const Place& place, const std::string& reason) const {
     return {place.rank, place.position,
             fmt::format("{}: {} {}", place_name(place), action_name(at(place)), reason)};
   }
 
-  // All places, rank by rank.
+  // Returns all places, rank by rank.
   std::vector<Place> all_places() const {
     std::vector<Place> places;
     for (int rank = 0; rank < schedule_.num_ranks(); ++rank) {
@@ -71,7 +71,7 @@ class Validator {
     return found->second;
   }
 
-  // The computation that gives the gradient of a stage's input, whole or split.
+  // Returns the computation of the gradient of a stage's input: a whole or a split backward.
   std::optional<Place> place_of_gradient(int stage, int micro_batch) const {
     const auto whole = place_of({ActionKind::backward, stage, micro_batch});
     return whole ? whole : place_of({ActionKind::backward_input, stage, micro_batch});
@@ -125,7 +125,8 @@ class Validator {
     return std::nullopt;
   }
 
-  // Whether a message goes from one rank to another: whether its sender's computation has a send.
+  // Returns whether a message goes from one rank to another: whether the sender's computation has a
+  // send.
   bool carries_something(const Action& message) const {
     const Action send = is_send(message.kind) ? message : send_of(message);
     if (send.stage < 0 || send.stage >= schedule_.num_stages()) return false;
@@ -143,7 +144,8 @@ class Validator {
   }
 
   std::optional<Conflict> check_nothing_missing() {
-    // Messages are missing where computations are: those are named first.
+    // Checks all computations first: a missing computation also makes messages missing, and should
+    // be reported itself.
     for (const auto check : {&Validator::check_passes, &Validator::check_messages}) {
       for (int stage = 0; stage < schedule_.num_stages(); ++stage) {
         for (int i = 0; i < schedule_.num_micro_batches; ++i) {
@@ -154,7 +156,7 @@ class Validator {
     return std::nullopt;
   }
 
-  // That a micro-batch passes a stage once in each direction.
+  // Checks that a micro-batch passes a stage once in each direction.
   std::optional<Conflict> check_passes(int stage, int micro_batch) const {
     const Action forward{ActionKind::forward, stage, micro_batch};
     const Action whole{ActionKind::backward, stage, micro_batch};
@@ -176,7 +178,7 @@ class Validator {
     return place_of(weight) ? std::nullopt : std::optional(missing(weight, ""));
   }
 
-  // That the messages of its two computations there have both ends.
+  // Checks that messages of the stage's two computations have a send and a receive.
   std::optional<Conflict> check_messages(int stage, int micro_batch) const {
     for (const Place& place : {*place_of({ActionKind::forward, stage, micro_batch}),
                                *place_of_gradient(stage, micro_batch)}) {
@@ -192,7 +194,7 @@ class Validator {
     return std::nullopt;
   }
 
-  // What an action needs of its own rank. That it is there has been checked.
+  // Returns which actions of its own rank an action needs; earlier checks ensure that they exist.
   std::vector<Place> needs_of(const Action& action) const {
     const int stage = action.stage, micro_batch = action.micro_batch;
     std::vector<Place> needs;
@@ -239,7 +241,7 @@ class Validator {
       (is_send(action.kind) ? sends_ : receives_)[channel].push_back(place);
     }
     for (size_t channel = 0; channel < sends_.size(); ++channel) {
-      // As many of both: each computation has its own, checked above.
+      // Both lists have the same length: each message has a send and a receive, checked above.
       for (size_t i = 0; i < sends_[channel].size(); ++i) {
         const Place& send = sends_[channel][i];
         const Place& receive = receives_[channel][i];
@@ -322,12 +324,12 @@ class Validator {
     Place awaited;
   };
 
-  // What a rank that is stuck waits for.
+  // Returns what a rank that cannot continue waits for.
   Wait wait_of(const Execution& execution, int rank, bool paired) const {
     const Place place{rank, execution.stopped_at[rank]};
     const Action& action = at(place);
     if (is_send(action.kind)) {
-      // The receive that would leave a buffer for it.
+      // It waits for the receive that frees a buffer for it.
       const int channel = channel_of(schedule_, action);
       const auto number = std::ranges::find(sends_[channel], place.position, &Place::position) -
                           sends_[channel].begin();
@@ -346,7 +348,7 @@ class Validator {
     return receive ? place_of(send_of(*receive)) : std::nullopt;
   }
 
-  // Ranks of which each waits for the next, and the last for the first; the lowest comes first.
+  // Returns a circle of ranks, each of which waits for the next; the lowest rank comes first.
   std::vector<int> circle_of(const Execution& execution, bool paired) const {
     int rank = 0;
     while (execution.stopped_at[rank] == static_cast<int>(schedule_.actions[rank].size())) ++rank;

@@ -1,4 +1,4 @@
-// zb-h1 and zb-h2: one stage a rank, backward split.
+// zb-h1 and zb-h2: one stage per rank, backward is split.
 #include <algorithm>
 
 #include "colossal/parallel/pipeline/list_scheduler.h"
@@ -7,8 +7,8 @@
 namespace colossal::parallel::pipeline {
 namespace {
 
-// `first` forwards; then in turn an input gradient, a weight gradient (from the input gradient with
-// number `weights_from` on) and a forward as long as there are any; then the other weight
+// Returns `first` forwards; then repeatedly an input gradient, a weight gradient (from input
+// gradient number `weights_from` on) and a forward, if any is left; then the other weight
 // gradients.
 std::vector<Action> split_order(int stage, int num_micro_batches, int first, int weights_from) {
   std::vector<Action> actions;
@@ -25,8 +25,8 @@ std::vector<Action> split_order(int stage, int num_micro_batches, int first, int
   return actions;
 }
 
-// The order by hand where stages cost the same: it reaches the published bubble. Where they do not,
-// the best that the list scheduler makes of it with the same activations in flight.
+// Returns the handmade order if all stages cost the same: it reaches the published bubble.
+// Otherwise returns the best order of the list scheduler with as many activations in flight.
 Schedule fitted_to_costs(Schedule by_hand, const Costs& costs, int in_flight, int buffers) {
   if (costs.equal_stages()) return by_hand;
   return list_schedule(by_hand, costs, in_flight, buffers);

@@ -24,20 +24,20 @@ using ops::VirtualTokens;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A sequence whose blocks, one of each rank, go around: after a hop each rank has its previous
-// rank's.
+// A sequence whose blocks, one per rank, travel around the ranks. A hop gives each rank the block
+// of its previous rank.
 struct Ring {
   const comm::Group* group = nullptr;
-  int64_t sequence = 0;  // positions of all ranks
+  int64_t sequence = 0;  // number of positions of all ranks
 
   int size() const { return group->size(); }
-  // The positions of the block that is here after so many hops.
+  // Returns the positions of the block that this rank holds after `hops` hops.
   std::vector<Range> positions(int hops) const {
     return zigzag_runs(sequence, size(), (group->rank() + size() - hops % size()) % size());
   }
   int64_t num_positions(int hops) const { return num_indices(positions(hops)); }
 
-  // Hop number `hop` of a block [batch, positions, heads, head_size + value_size].
+  // Starts hop number `hop` of a block [batch, positions, heads, head_size + value_size].
   Pending start_hop(const at::Tensor& block, int hop) const {
     std::vector<int64_t> shape = block.sizes().vec();
     shape[1] = num_positions(hop);
@@ -47,7 +47,8 @@ struct Ring {
   }
 };
 
-// Keys and values, [batch, heads, positions, size] each, as one block, and back.
+// Joins keys and values, [batch, heads, positions, size] each, in one block, which travels as one
+// message.
 at::Tensor join(const at::Tensor& keys, const at::Tensor& values) {
   return at::cat({keys.transpose(1, 2), values.transpose(1, 2)}, -1);
 }
@@ -58,7 +59,7 @@ at::Tensor values_of(const at::Tensor& block, int64_t head_size) {
   return block.narrow(-1, head_size, block.size(-1) - head_size).transpose(1, 2);
 }
 
-// [batch, heads, positions, head_size] whose memory is that of the activation that holds it.
+// Returns [batch, heads, positions, head_size], stored as an activation: heads are dim 2 in memory.
 at::Tensor empty_like_heads(const at::Tensor& like, at::ScalarType type) {
   return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)},
                    like.options().dtype(type))
@@ -107,8 +108,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     return output;
   }
 
-  // The gradients of a block follow it one hop behind: what earlier ranks gave arrives while this
-  // one computes its own.
+  // The gradients of a block follow the block one hop behind: the sum of earlier ranks arrives
+  // while this rank computes its own gradients.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& query = saved[0];
@@ -156,8 +157,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   }
 
  private:
-  // The queries here with the block that is here after `hop` hops, behind so many virtual tokens.
-  // documents: [batch, sequence], or undefined.
+  // Returns the attention of this rank's queries to the block that it holds after `hop` hops; all
+  // positions come after the virtual tokens. documents: [batch, sequence], or undefined.
   static AttentionPart part(const at::Tensor& query, const at::Tensor& block,
                             const at::Tensor& documents, const Ring& ring, int hop,
                             int64_t virtual_tokens) {

@@ -12,12 +12,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Who has what of a tensor [batch, positions, features of heads] before and after an exchange.
+// Which rank holds which part of a tensor [batch, positions, features of heads], before and after
+// the all-to-all.
 struct Exchange {
   const comm::Group* group = nullptr;
-  std::vector<std::vector<Range>> features;  // by rank; several may need the same keys, some no one
-  int64_t num_features = 0;                  // of all ranks
-  int64_t positions = 0;                     // of all ranks
+  // by rank; several ranks may need the same keys, and some keys no rank
+  std::vector<std::vector<Range>> features;
+  int64_t num_features = 0;  // of all ranks
+  int64_t positions = 0;     // of all ranks
 
   int size() const { return group->size(); }
   Range positions_of(int rank) const { return Partition(positions, size()).range(rank); }
@@ -46,7 +48,7 @@ std::vector<at::Tensor> all_to_all(const std::vector<at::Tensor>& parts,
   return results;
 }
 
-// My positions of all heads -> all positions of my heads.
+// Exchanges this rank's positions of all heads for all positions of this rank's heads.
 at::Tensor to_heads(const at::Tensor& x, const Exchange& exchange) {
   const int64_t mine = exchange.num_features_of(exchange.group->rank());
   std::vector<at::Tensor> parts;
@@ -62,8 +64,8 @@ at::Tensor to_heads(const at::Tensor& x, const Exchange& exchange) {
   return at::cat(all_to_all(parts, shapes, *exchange.group), 1);
 }
 
-// All positions of my heads -> my positions of all heads; where several ranks have a head, their
-// sum, where none has, zeros.
+// Exchanges all positions of this rank's heads for this rank's positions of all heads. Sums a head
+// that several ranks have; returns zeros for a head that no rank has.
 at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
   const int64_t mine = exchange.positions_of(exchange.group->rank()).size();
   std::vector<at::Tensor> parts;
@@ -76,7 +78,7 @@ at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
   const std::vector<at::Tensor> received = all_to_all(parts, shapes, *exchange.group);
   const at::Tensor all =
       at::zeros({x.size(0), mine, exchange.num_features},
-                x.options().dtype(ops::compute_type(x.scalar_type())));  // of the sums
+                x.options().dtype(ops::compute_type(x.scalar_type())));  // for the sums
   for (int rank = 0; rank < exchange.size(); ++rank) {
     int64_t begin = 0;
     for (const Range& run : exchange.features[rank]) {
@@ -87,7 +89,8 @@ at::Tensor to_positions(const at::Tensor& x, const Exchange& exchange) {
   return all.to(x.scalar_type());
 }
 
-// Each is the inverse of the other, and so its gradient.
+// to_heads() and to_positions() are transposes of each other, so each computes the gradient of the
+// other.
 using Move = at::Tensor (*)(const at::Tensor& x, const Exchange& exchange);
 
 template <Move forwards, Move backwards>
@@ -141,7 +144,7 @@ class UlyssesAttention : public nn::Attention {
                                   features_of(of_keys, value_size, first_value)});
       of_results_.features.push_back({features_of(of_queries, value_size, 0)});
     }
-    // Queries and keys are turned by their positions before they travel.
+    // forward() applies rotary embeddings before the exchange, so the inner attention has none.
     nn::AttentionOptions inside = options;
     inside.rotary = {};
     alone_ = nn::make_dense_attention(stream, options, here, parameters);
@@ -161,7 +164,7 @@ class UlyssesAttention : public nn::Attention {
   }
 
  private:
-  // An even share of the queries, and the keys that they see.
+  // Returns a rank's even part of the queries, and the keys that these queries use.
   static nn::LocalHeads share_of(int rank, const nn::AttentionOptions& options,
                                  const nn::LocalHeads& here, const comm::Group& group) {
     const Range queries =
@@ -171,15 +174,15 @@ class UlyssesAttention : public nn::Attention {
   }
 
   static Range moved(const Range& range, int64_t by) { return {range.begin + by, range.end + by}; }
-  // Of heads of `size` features each, the first of them at `begin`.
+  // Returns the features of `heads`, of `size` features each; head 0 starts at feature `begin`.
   static Range features_of(const Range& heads, int64_t size, int64_t begin) {
     return {begin + heads.begin * size, begin + heads.end * size};
   }
 
   nn::AttentionHeads heads_;
-  Exchange of_qkv_, of_results_;  // but for the positions
+  Exchange of_qkv_, of_results_;  // positions: set in each step
   std::unique_ptr<nn::Attention> inner_;
-  std::unique_ptr<nn::Attention> alone_;  // generating: each rank has whole sequences of its own
+  std::unique_ptr<nn::Attention> alone_;  // for generation: each rank has whole sequences
 };
 
 }  // namespace

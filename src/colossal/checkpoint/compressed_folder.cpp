@@ -196,7 +196,7 @@ void CompressedFolder::write_whole_matrix(const std::string& tensor, const Pendi
   const at::Tensor scales = pending.scales.to(wide ? at::kFloat : at::kBFloat16).contiguous();
   write_bytes(tensor + "_scale", bytes_of(scales));
   if (pending.how.type == Type::fp8) return write_bytes(tensor, bytes_of(pending.codes));
-  // Signed codes are stored plus half of their range.
+  // compressed-tensors stores signed codes plus half of their range.
   constexpr int kMiddle = 128;
   const at::Tensor codes =
       pending.how.type == Type::int8 ? pending.codes.bitwise_xor(kMiddle) : pending.codes;

@@ -95,7 +95,7 @@ uint8_t zero_of(const Parts& parts, const std::vector<uint32_t>& words, int64_t 
   }
   const uint32_t word = words[static_cast<size_t>(group * of_group + output / in_word)];
   if (parts.form == Parts::Form::awq) return code_in(word, place_in_awq(output), parts.bits);
-  // Less one, a zero point of 0 is stored as the largest code. Adding one wraps around.
+  // Stored less one, a zero point of 0 is the largest code. Adding one wraps around.
   const uint32_t stored = code_in(word, output % in_word, parts.bits);
   return code_in(stored + (parts.zeros_less_one ? 1 : 0), 0, parts.bits);
 }

@@ -217,7 +217,7 @@ class MicroscaledTensor : public StoredTensor {
   FileTensor blocks_, scales_;
   int64_t in_, out_;
   mutable std::vector<c10::BFloat16> decoded_;
-  mutable int64_t matrix_ = -1;  // the decoded one
+  mutable int64_t matrix_ = -1;  // the one in decoded_
 };
 
 std::string with_end(const std::string& name, std::string_view end) {
@@ -286,7 +286,8 @@ std::vector<std::string> names_of_stored(const WeightFolder& folder, const std::
     const auto scales = scales_of(folder, folder.find(name));
     if (!scales) return {name};
     std::vector<std::string> names{name, scales->entry->name};
-    // The scale for rounding inputs. It is not used, because inputs are not rounded with it.
+    // The scale for rounding inputs belongs to the weight, but is not used: inputs are not rounded
+    // with it.
     const std::string of_inputs = name.substr(0, name.rfind('.') + 1) + "input_scale";
     if (folder.contains(of_inputs)) names.push_back(of_inputs);
     return names;

@@ -15,7 +15,7 @@ namespace {
 struct ConvertArguments {
   std::string source, destination;
   std::string to;    // empty: chosen by the destination's name
-  std::string type;  // empty: the default of the format
+  std::string type;  // empty: the default of the destination's format
   std::string adapter;
   QuantizeFolderArguments quantize;
 };

@@ -180,7 +180,8 @@ int64_t count_prompts(const std::string& input) {
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what) {
   const auto lines = std::make_shared<OrderedLines>(what.output, count_prompts(what.input));
-  // The engine counts those that have just ended until its step is over.
+  // The engine accepts max_num_seqs more, but counts requests that have ended until its step is
+  // over.
   const int64_t most = engine.options().max_queue;
   int64_t index = 0;
   for_each_line(what.input, [&](const std::string& line, int64_t number) {

@@ -44,7 +44,7 @@ std::vector<std::string> differing_names(const Settings& first, const Settings& 
   return names;
 }
 
-// Rank 0, which serves the store, ends after this. So it first waits until the others have read.
+// Rank 0 serves the store and ends after this. So it waits until the other ranks have read it.
 void wait_for_readers(c10d::Store& store, int ranks, std::chrono::milliseconds timeout) {
   const std::string kReaders = "settings/readers";
   const Deadline deadline(timeout);

@@ -12,7 +12,7 @@
 namespace colossal::comm {
 namespace {
 
-// Additional time for the exchange between hosts. A rank that times out is named by those that wait
+// Additional time for each later phase of a call. A rank that times out is named by those that wait
 // for it. But it may itself wait for another rank, in an earlier phase, and should report first.
 std::chrono::milliseconds grace_of(std::chrono::milliseconds timeout) {
   return std::min<std::chrono::milliseconds>(timeout / 4, std::chrono::seconds(2));

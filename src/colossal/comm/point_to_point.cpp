@@ -104,8 +104,7 @@ void PointToPointBackend::scatter_and_sum(Exchange& exchange, const at::Tensor& 
 
   PartReceiver receiver(*this, exchange, own_count, buffer, element_bytes);
   receiver.post(0);
-  // Sends the same buffer to all peers before the next one, which is the order in which they
-  // receive.
+  // Sends buffer by buffer, each to all peers: the order in which they receive.
   const int64_t largest = *std::max_element(counts.begin(), counts.end());
   for (int64_t begin = 0; begin < largest; begin += buffer) {
     for (int peer : peers()) {

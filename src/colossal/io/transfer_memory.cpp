@@ -18,8 +18,8 @@ size_t whole_pages(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-// Large blocks are mapped. As aligned blocks of the heap, they would not be reused before glibc
-// 2.38, and the heap would grow each time. Small blocks are allocated too often for mmap().
+// Large blocks are mapped. On the heap, glibc before 2.38 does not reuse freed aligned blocks, so
+// that the heap would grow each time. Small blocks are allocated too often for mmap().
 bool is_mapped(size_t bytes) {
   return bytes >= kHugePage;
 }

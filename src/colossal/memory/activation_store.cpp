@@ -10,8 +10,8 @@
 namespace colossal::memory {
 namespace {
 
-// Tensors that are read from NVMe ahead of the one in use, and newest tensors whose writes are not
-// waited for.
+// Tensors that are read from NVMe ahead of the one in use. Also the number of newest tensors whose
+// writes are not waited for.
 constexpr size_t kLoadsAhead = 2;
 
 }  // namespace
@@ -50,8 +50,8 @@ class ActivationStore::Stored {
   Stored(const Stored&) = delete;
   Stored& operator=(const Stored&) = delete;
 
-  // Whether this is the copy of this very storage (an address may be used again) with elements of
-  // this type.
+  // Whether this copies that very storage, with elements of this type. A new storage may have the
+  // address of one that was released.
   bool is_of(const c10::Storage& storage, at::ScalarType type) const {
     return type == type_ && !original_.expired() &&
            original_.lock().get() == storage.unsafeGetStorageImpl();

@@ -103,8 +103,8 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
                                                 held, MemoryKind::gradients, pools);
     whole_gradients_->give();
   }
-  // Separate masters are needed if their type differs; also if ranks update shards and gather them
-  // on the device, but store whole weights in another tier.
+  // Separate masters are needed if their type differs, or if ranks update shards that are gathered
+  // on the device while whole weights are stored in another tier.
   if (options.master != options.working || (gathers_updates() && weights_are_transient())) {
     own_master_ = std::make_unique<StoredTensor>(tiers.optimizer, held, options.master,
                                                  MemoryKind::optimizer, pools);

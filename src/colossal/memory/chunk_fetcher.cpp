@@ -195,8 +195,8 @@ void ChunkFetcher::advance_to(int chunk) {
     return step && step->chunk == chunk;
   };
   if (uses(entered_)) return enter_next_step();
-  // The chunk is fetched before its turn, because this rank has skipped the uses before it. The
-  // plan does not advance: fetches must follow the order.
+  // The chunk was fetched before its turn, and this rank has skipped the uses before it. A later
+  // use, or end(), enters the steps in between.
   if (chunks_[chunk]->wanted()) return;
   const size_t steps = running_->steps.size();
   size_t next = entered_;

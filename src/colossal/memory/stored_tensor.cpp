@@ -133,8 +133,8 @@ TierTransfer::~TierTransfer() {
   try {
     finish();
   } catch (const Error&) {
-    // Code that needs the written data calls finish() itself and gets the error. Without that call,
-    // another error is being handled.
+    // Code that needs the written data calls finish() itself, which throws. A destructor without
+    // that call runs while another error is handled.
   }
 }
 

@@ -29,7 +29,8 @@ size_t padded(size_t size) {
   return (size + 3) / 4 * 4;
 }
 
-// Notes are a header, the name of who wrote them, and what they say.
+// Returns the GNU build ID in `notes`, or "". A note is a header, its owner's name and its content;
+// the last two are padded to 4 bytes.
 std::string find_build_id(std::span<const std::byte> notes) {
   constexpr std::string_view kOwner("GNU", 4);
   ElfW(Nhdr) header;
@@ -59,7 +60,7 @@ int read_own_id(dl_phdr_info* object, size_t, void* found) {
     const std::string id = find_build_id({notes, segment.p_memsz});
     if (!id.empty()) *static_cast<std::string*>(found) = id;
   }
-  return 1;  // no other object holds it
+  return 1;  // stop: no other object contains this function
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 
 using std::filesystem::path;
 
-// "No limit" in version 1 is the largest multiple of a page below 2^63.
+// Version 1 writes "no limit" as the largest multiple of the page size below 2^63.
 constexpr int64_t kUnlimited = int64_t{1} << 60;
 
 template <class T>
@@ -18,7 +18,7 @@ void tighten(std::optional<T>& limit, T value) {
   limit = limit ? std::min(*limit, value) : value;
 }
 
-// The first number of a file; nothing for "max", or when there is no such file.
+// Returns the first number of a file; nothing for "max" or a missing file.
 std::optional<int64_t> read_number(const path& file) {
   std::ifstream stream(file);
   int64_t number = 0;
@@ -26,7 +26,7 @@ std::optional<int64_t> read_number(const path& file) {
   return number;
 }
 
-// The number that follows `name` in a file of "name number" lines.
+// Returns the number that follows `name` in a file of "name number" lines, or 0.
 int64_t read_field(const path& file, const std::string& name) {
   std::ifstream stream(file);
   std::string word;
@@ -68,8 +68,8 @@ void tighten_by_version_1(CgroupLimits& limits, const path& group) {
                  read_field(group / "memory.stat", "total_inactive_file"));
 }
 
-// A group and all groups around it, up to the mount point. Inside a container the path that
-// proc/self/cgroup gives may be the host's: then only the mount point itself exists, and it counts.
+// Returns a group and all groups around it, up to the mount point. In a container, the path in
+// proc/self/cgroup may be the host's; then only the mount point exists, and its limits count.
 std::vector<path> with_parents(const path& mount, path group) {
   std::vector<path> groups{mount};
   for (group = group.relative_path(); !group.empty(); group = group.parent_path()) {

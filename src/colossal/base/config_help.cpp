@@ -1,5 +1,5 @@
-// What ConfigSchema tells people of its keys: for each key a line with its default and the values
-// that it takes, and below it what it does.
+// The help of ConfigSchema: for each key, a line with its default and the values that it accepts,
+// and below it a description.
 #include "colossal/base/config_schema.h"
 
 namespace colossal {
@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::size_t kWidth = 100;
 
-// In lines of kWidth columns, the first indented by `first` columns, the others by `others`.
+// Breaks `text` into lines of up to kWidth columns. Indents the first line by `first` columns and
+// the others by `others`.
 std::string wrap(const std::string& text, std::size_t first, std::size_t others) {
   std::string lines, rest = text;
   for (std::size_t indent = first;; indent = others) {

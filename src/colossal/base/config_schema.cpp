@@ -15,12 +15,12 @@ std::string section_of(const std::string& key) {
   return key.substr(0, key.find('.'));
 }
 
-// What follows the section: "steps" of "train.steps", "a.b" of "model.a.b".
+// Returns what follows the section: "steps" of "train.steps", "a.b" of "model.a.b".
 std::string name_of(const std::string& key) {
   return key.substr(key.find('.') + 1);
 }
 
-// The value at a path "a.b.c", making the objects on the way.
+// Returns the value at the path "a.b.c"; creates missing objects.
 json& at_path(json& root, const std::string& path) {
   if (!root.is_object()) root = json::object();
   const std::size_t dot = path.find('.');
@@ -45,7 +45,7 @@ std::string type_name(const json& value) {
   }
 }
 
-// "--train.steps=many" or "run.toml:3: train.steps = "many"", long values cut.
+// Returns "--train.steps=many" or "run.toml:3: train.steps = "many"". Long values are cut.
 std::string describe_found(const std::string& key, const json& value, ConfigSource source,
                            const std::string& place) {
   constexpr std::size_t kLongest = 60;
@@ -177,7 +177,7 @@ bool ConfigSchema::has_section(const std::string& name) const {
   return std::find(sections_.begin(), sections_.end(), name) != sections_.end();
 }
 
-// A key of the right name in another section is as near as one with a slip in its own section.
+// The same name in another section counts as one edit.
 std::string ConfigSchema::nearest_key(const std::string& name) const {
   const std::string* best = nullptr;
   std::size_t smallest = 0;
@@ -194,7 +194,7 @@ std::string ConfigSchema::nearest_key(const std::string& name) const {
 
 void ConfigSchema::assign(Key& key, const json& value, ConfigSource source,
                           const std::string& place) {
-  // A flag that was given before the file wins, but what the file says must be right all the same.
+  // A flag wins over the file, whichever is read first. The file's value must be valid anyway.
   const json before = key.show();
   try {
     key.assign(value);
@@ -213,7 +213,8 @@ void ConfigSchema::assign(Key& key, const json& value, ConfigSource source,
   }
 }
 
-// "a whole number of steps from 1, such as train.steps = 1000; if the key is left out: ...".
+// Returns "a whole number of steps from 1, such as train.steps = 1000; if the key is left out:
+// ...".
 std::string ConfigSchema::describe_expected(const Key& key) const {
   const json& value = key.default_value;
   const bool telling = !value.is_null() && !value.empty() && value != json("");

@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-// "at least 1"; "" where there is no limit.
+// Returns a text such as "at least 1"; "" without limits.
 template <class Show>
 std::string limits(const KeyOptions& options, Show show) {
   if (options.minimum && options.maximum) {
@@ -25,10 +25,10 @@ std::string limits(const KeyOptions& options, Show show) {
   return {};
 }
 
-// "from 1 to 1024"; "" where there is no limit.
+// Returns a text such as "from 1 to 1024"; "" without limits.
 template <class Show>
 std::string range(const KeyOptions& options, Show show) {
-  constexpr double kSlip = 1 << 20;  // beyond so much a limit tells a reader nothing
+  constexpr double kSlip = 1 << 20;  // help does not mention a maximum from here on
   const bool has_maximum = options.maximum.value_or(kSlip) < kSlip;
   if (options.minimum && has_maximum) {
     return fmt::format("from {} to {}", show(*options.minimum), show(*options.maximum));
@@ -63,7 +63,8 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
-// Digits that did not become a number, being too many.
+// Whether the text is written like an integer. A flag's integer that does not fit 64 bits stays
+// text.
 bool spells_integer(std::string_view text) {
   if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
   return !text.empty() && text.find_first_not_of("0123456789_") == text.npos;
@@ -200,7 +201,8 @@ json ConfigType<milliseconds>::show(milliseconds value) {
 }
 
 TypeDescription ConfigType<ByteSize>::describe(const KeyOptions& options) {
-  const bool says_nothing = options.minimum.value_or(1) == 1;  // no size is less
+  // A minimum of one byte is not worth a mention.
+  const bool says_nothing = options.minimum.value_or(1) == 1;
   return {"size", "\"12GiB\"", {}, says_nothing ? "" : range(options, show_bytes)};
 }
 

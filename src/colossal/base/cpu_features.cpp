@@ -4,7 +4,7 @@ namespace colossal {
 
 #if defined(__x86_64__)
 
-// The compiler's run-time checks the operating system's support too (saved vector registers).
+// __builtin_cpu_supports() also checks that the operating system saves the vector registers.
 InstructionSet widest_instruction_set() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {

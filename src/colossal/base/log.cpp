@@ -10,10 +10,10 @@
 namespace colossal::log {
 namespace {
 
-// The one logger of the process, and what set_rank_prefix() told it.
+// The logger of the process, and the settings of set_rank_prefix().
 struct Output {
   Output() : logger("colossal", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
-    // On a terminal a progress line may stand there: go to its beginning and clear it.
+    // On a terminal, first clears the line: it may hold a progress line.
     logger.set_pattern(isatty(STDERR_FILENO) ? "\r\033[K[%H:%M:%S] %v" : "[%H:%M:%S] %v");
     logger.set_level(spdlog::level::info);
   }

@@ -15,7 +15,7 @@
 namespace colossal::machine {
 namespace {
 
-// What follows "name<spaces>:<spaces>" in a file of such lines; "" where there is none.
+// Returns the value of the line "name : value" of a file; "" if there is none.
 std::string read_field(const char* file, const std::string& name) {
   std::ifstream stream(file);
   for (std::string line; std::getline(stream, line);) {
@@ -28,13 +28,13 @@ std::string read_field(const char* file, const std::string& name) {
   return {};
 }
 
-// Such fields count in kB, by which the kernel means 1024 bytes.
+// Returns such a value in bytes. In /proc, kB means 1024 bytes.
 int64_t read_kilobytes(const char* file, const std::string& name) {
   return std::strtoll(read_field(file, name).c_str(), nullptr, 10) * 1024;
 }
 
 int cores_in_affinity_mask() {
-  // Larger than the default mask: sched_getaffinity fails where the kernel's is longer.
+  // Larger than one cpu_set_t: sched_getaffinity fails if the kernel's mask is longer.
   std::array<cpu_set_t, 16> mask{};
   if (sched_getaffinity(0, sizeof(mask), mask.data()) != 0) {
     return static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));

@@ -13,7 +13,7 @@
 namespace colossal::machine {
 namespace {
 
-// As many threads, up to `wanted`, as can be there at once.
+// Starts up to `wanted` threads that exist at the same time. Returns how many could be started.
 int startable_threads(int wanted) {
   std::promise<void> all_counted;
   const std::shared_future<void> end = all_counted.get_future().share();

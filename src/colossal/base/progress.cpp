@@ -17,7 +17,8 @@ using Duration = std::chrono::duration<double>;
 
 constexpr Duration kTerminalInterval{0.1};
 
-// Plain lines come after a quarter of the time so far again: 2 s, 2.5 s, ... up to a minute.
+// Returns the time until the next line when stderr is not a terminal: a quarter of the elapsed
+// time, at least 2 s and at most a minute.
 Duration plain_interval(Duration elapsed) {
   return std::clamp(elapsed / 4, Duration(2), Duration(60));
 }
@@ -28,7 +29,7 @@ int terminal_width() {
   return known ? size.ws_col : 80;
 }
 
-// The first `width` characters of UTF-8 text.
+// Returns the first `width` characters of UTF-8 text.
 std::string_view cut(std::string_view text, int width) {
   int characters = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -101,7 +102,7 @@ std::string ProgressLine::text(Duration elapsed) const {
 void ProgressLine::draw(Duration elapsed) {
   const std::string line = text(elapsed);
   if (output_.terminal) {
-    // One column stays free: a cursor beyond the last one would begin a new line.
+    // One column stays free: a full line would move the cursor to the next line.
     output_.write(fmt::format("\r{}\033[K", cut(line, output_.width() - 1)));
   } else {
     output_.write(line + "\n");

@@ -12,7 +12,7 @@ uint32_t high_word(uint64_t value) {
   return static_cast<uint32_t>(value >> 32);
 }
 
-// FNV-1a.
+// Hashes by FNV-1a.
 uint64_t name_hash(std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325;
   for (const char letter : name) {
@@ -27,7 +27,7 @@ RandomBlock block_at(RandomKey key, uint64_t first, uint64_t second) {
 
 }  // namespace
 
-// Philox itself mixes the three: a key is a random number of the stream of keys of this name.
+// A key is itself a Philox block: the name's hash is its key, and (seed, step) is its counter.
 RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream) {
   const uint64_t name = name_hash(stream);
   const RandomBlock block = block_at({low_word(name), high_word(name)}, seed, step);
@@ -35,7 +35,8 @@ RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream) {
 }
 
 RandomKey random_subkey(RandomKey key, uint64_t index) {
-  // The second coordinate is one that no row of a tensor has: its words end below 2^32 - 1.
+  // Rows of tensors do not use this block: only the last block of a full row, of 2^34 words, has
+  // 2^32 - 1 as its last counter word.
   const RandomBlock block = block_at(key, index, ~uint64_t{0});
   return {block.word[0], block.word[1]};
 }

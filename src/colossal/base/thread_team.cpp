@@ -12,12 +12,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a thread stays awake without a task. A step of a model has its last product less than
-// that before the first one of the next step.
+// How long a thread without a task spins before it sleeps. The time from the last product of a
+// model's step to the first product of the next step is shorter.
 constexpr std::chrono::microseconds kAwake{1000};
 constexpr int kChecksOfClock = 64;
 
-// Waits for it, awake. False: it did not come in time.
+// Spins until the condition holds. Returns false after kAwake, or if other processes want the CPU.
 template <typename Condition>
 bool await_awake(const Condition& condition) {
   const Clock::time_point end = Clock::now() + kAwake;
@@ -26,7 +26,7 @@ bool await_awake(const Condition& condition) {
       if (condition()) return true;
       pause_spinning();
     }
-    // LibTorch's threads may have the CPU's work.
+    // LibTorch's own threads may need the CPU.
     if (!yield_briefly()) return false;
   } while (Clock::now() < end);
   return false;

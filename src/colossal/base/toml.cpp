@@ -45,7 +45,8 @@ struct PlacedEntry {
   toml::source_position place;
 };
 
-// depth: of `table` below the file; what stands in the file itself is a section however written.
+// Appends the entries of `table`. depth: 0 for the file's top level, whose tables are sections even
+// if they are inline. At other depths, an inline table is a value.
 void flatten(const toml::table& table, const std::string& prefix, int depth,
              std::vector<PlacedEntry>& entries) {
   for (const auto& [key, node] : table) {
@@ -70,7 +71,7 @@ std::string read_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// JSON writes strings as TOML's basic strings want them.
+// A JSON string is also a valid basic string of TOML.
 std::string quoted(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }

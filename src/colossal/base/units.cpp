@@ -18,7 +18,7 @@ struct Unit {
   double scale;
 };
 
-// Largest first: formatting takes the first that fits.
+// From largest to smallest: formatting uses the first unit that fits.
 constexpr std::array<Unit, 5> kBinaryUnits{
     {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"B", 1}}};
 constexpr std::array<Unit, 4> kDecimalUnits{{{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}}};
@@ -39,7 +39,7 @@ std::optional<double> scale_of(std::string_view name, const std::array<Unit, N>&
   return std::nullopt;
 }
 
-// Takes an unsigned decimal number off the front.
+// Removes an unsigned decimal number from the beginning of `text` and returns it.
 std::optional<double> take_number(std::string_view& text) {
   if (text.empty() || !(std::isdigit(static_cast<unsigned char>(text[0])) || text[0] == '.')) {
     return std::nullopt;
@@ -64,7 +64,7 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
 }
 
-// Three digits: 1.50, 15.0, 150.
+// Formats a value with three digits: 1.50, 15.0, 150.
 std::string three_digits(double value) {
   const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
   return fmt::format("{:.{}f}", value, decimals);
@@ -75,7 +75,7 @@ std::string three_digits(double value) {
 std::string format_bytes(int64_t bytes) {
   const double magnitude = std::abs(static_cast<double>(bytes));
   for (const Unit& unit : kBinaryUnits) {
-    // 1023.7 KiB would be rounded to "1024 KiB": that is already 1.00 MiB.
+    // 1023.7 KiB would be rounded to "1024 KiB"; it is shown as 1.00 MiB.
     if (unit.scale > 1 && magnitude >= unit.scale * (1 - 0.5 / 1024)) {
       const char* sign = bytes < 0 ? "-" : "";
       return fmt::format("{}{} {}", sign, three_digits(magnitude / unit.scale), unit.name);
@@ -131,7 +131,7 @@ std::string exact_bytes(ByteSize size) {
 }
 
 std::optional<milliseconds> parse_duration(std::string_view text) {
-  constexpr double kLimit = 3.2e14;  // 10,000 years
+  constexpr double kLimit = 3.2e14;  // milliseconds: 10,000 years
   double total = 0;
   bool first = true;
   do {
@@ -161,7 +161,7 @@ std::optional<ByteSize> parse_bytes(std::string_view text) {
     return std::nullopt;
   }
   if (!whole) return ByteSize{std::llround(*number * *scale)};
-  // A double holds 53 bits only.
+  // Whole sizes are parsed as integers, because a double is exact up to 53 bits only.
   int64_t bytes = 0;
   const bool fits = std::from_chars(digits.begin(), digits.end(), bytes).ec == std::errc() &&
                     !__builtin_mul_overflow(bytes, static_cast<int64_t>(*scale), &bytes);

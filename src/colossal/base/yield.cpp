@@ -7,7 +7,7 @@ namespace colossal {
 
 bool yield_briefly() {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::microseconds kSlice{500};  // Linux gives 0.7 ms to 3 ms
+  constexpr std::chrono::microseconds kSlice{500};  // a scheduler slice of Linux is 0.7 ms to 3 ms
   const Clock::time_point before = Clock::now();
   std::this_thread::yield();
   return Clock::now() - before < kSlice;

@@ -42,7 +42,7 @@ std::vector<Failure> gather_failures(const std::vector<std::string>& outcomes) {
   return failures;
 }
 
-// "rank 1: ", "ranks 0, 1: ", "all 4 ranks: "; nothing for a rank that is alone.
+// Returns "rank 1: ", "ranks 0, 1: " or "all 4 ranks: "; "" if there is only one rank.
 std::string who(const std::vector<size_t>& failed, size_t ranks) {
   if (ranks == 1) return "";
   if (failed.size() == ranks) return fmt::format("all {} ranks: ", ranks);
@@ -58,7 +58,7 @@ std::string who(const std::vector<size_t>& failed, size_t ranks) {
                         const std::vector<std::string>& outcomes) {
   const bool misconfigured = std::ranges::none_of(
       outcomes, [](const std::string& outcome) { return outcome.front() == kFailed; });
-  // A mistake in the settings is the job's, and no rank's.
+  // A mistake in the settings is the job's, so no rank is named.
   if (misconfigured && failures.size() == 1) throw ConfigError(failures.front().reason);
   std::string text;
   for (const Failure& failure : failures) {

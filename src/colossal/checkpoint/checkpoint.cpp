@@ -18,7 +18,8 @@
 namespace colossal::checkpoint {
 namespace {
 
-// Rank 0's part of the beginning: the folder, every file at its full size, headers, small files.
+// Rank 0 begins: it creates the folder and every file at its full size, and writes headers and
+// small files.
 io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
                            const FilePlan& plan, const Description& description) {
   io::remove_stale_temporaries(folder.directory());
@@ -46,7 +47,7 @@ void write_bytes(io::DirectoryWriter& writer, const FilePlan::Position& position
   }
 }
 
-// Elements of a parameter from `begin` on.
+// Writes elements of a parameter, from `begin` on.
 void write_values(io::DirectoryWriter& writer, const FilePlan& plan, const TensorSlice& slice,
                   const std::vector<int64_t>& shape, int64_t begin, const at::Tensor& values) {
   const at::Tensor here = values.cpu();
@@ -60,11 +61,12 @@ void write_values(io::DirectoryWriter& writer, const FilePlan& plan, const Tenso
   });
 }
 
-// Where the files have a parameter's values, by kind, and their types.
+// For each kind of a parameter's values (weights, masters, optimizer state): where they are in the
+// files, and their type.
 struct Kinds {
   std::vector<TensorSlice> slices;
   std::vector<at::ScalarType> types;
-  size_t weights = 1;  // of the kinds, the first: weights and masters
+  size_t weights = 1;  // number of first kinds that are weights or masters
 
   Kinds(const nn::Parameter& parameter, const memory::ChunkEngine& chunks,
         const SliceOf& slice_of) {
@@ -104,7 +106,8 @@ void refuse_non_finite(const std::string& name, const at::Tensor& values) {
                   name));
 }
 
-// For each parameter whether its pieces lie strided on any rank: the same answer on all.
+// Returns for each parameter whether its shards are strided on any rank. All ranks get the same
+// answer.
 std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Group& group) {
   const at::Tensor ranks = at::zeros({static_cast<int64_t>(chunks.parameters().size())}, at::kLong);
   for (size_t i = 0; i < chunks.parameters().size(); ++i) {
@@ -166,7 +169,7 @@ void check_model(const std::filesystem::path& checkpoint, const Description& des
   const nlohmann::json& wanted = description.model_fields;
   std::string differences;
   for (const auto& [field, value] : wanted.items()) {
-    // Dropout does not change what the weights are.
+    // Dropout does not change the weights.
     if (field.ends_with("_pdrop") || field.ends_with("dropout")) continue;
     const nlohmann::json other = found.value(field, nlohmann::json());
     if (other == value) continue;
@@ -180,8 +183,8 @@ void check_model(const std::filesystem::path& checkpoint, const Description& des
   }
 }
 
-// Masters where the checkpoint has them: working weights are their rounding. What is frozen and not
-// written is left as it is.
+// Loads masters if the checkpoint has them: working weights are rounded from these. Frozen weights
+// that the checkpoint does not have stay as they are.
 void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsReader& states,
                  memory::ChunkEngine& chunks, const Description& description) {
   const WeightFiles& files = description.weight_files;
@@ -233,7 +236,7 @@ Save::Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
       group_(context.background_group()),
       description_(std::move(description)),
       all_read_(read_.get_future()) {
-  // Of now: the next update changes them.
+  // These belong to this step: the next update changes them.
   description_.state["run"] = folder.run();
   description_.state["optimizer"] = chunks.optimizer().name();
   description_.state["update_counts"] = chunks.update_counts();
@@ -241,7 +244,7 @@ Save::Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
     try {
       return run();
     } catch (...) {
-      release();  // nobody reads any more
+      release();  // this save reads no more
       throw;
     }
   });
@@ -270,12 +273,12 @@ void Save::release() {
 std::filesystem::path Save::run() {
   const FilePlan plan(chunks_, description_.slice_in_files, description_.weight_files);
   std::optional<io::DirectoryWriter> writer;
-  // A failure anywhere below throws on every rank; rank 0's writer then discards what it made.
+  // If any rank fails below, all ranks throw. Rank 0's writer then discards what it made.
   const std::string temporary = on_first_rank(group_, [&] {
     writer.emplace(create(folder_, path_, plan, description_));
     return writer->temporary_path().string();
   });
-  // By itself: a rank that cannot must not keep the others waiting in the exchanges that follow.
+  // A step of its own: a rank that cannot join must not keep others waiting in the exchanges below.
   all_or_none(group_, [&]() -> std::string {
     if (group_.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
     return "";

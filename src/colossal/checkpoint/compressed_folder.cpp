@@ -24,13 +24,13 @@ int64_t words(int64_t codes, Type type) {
   return (codes * bits_of(type) + kBitsOfWord - 1) / kBitsOfWord;
 }
 
-// The name of a module's tensor, beside that of its weight.
+// Returns the name of the module that a tensor belongs to.
 std::string module_of(const std::string& tensor) {
   return tensor.substr(0, tensor.rfind('.'));
 }
 
-// Codes of a row side by side in words, the first in the lowest bits. codes [rows, n] uint8 ->
-// int32 [rows, words]
+// Packs codes [rows, n] (uint8) into words [rows, words] (int32), the first code in the lowest
+// bits.
 at::Tensor packed_rows(const at::Tensor& codes, Type type) {
   const int64_t rows = codes.size(0), bytes = 4 * words(codes.size(1), type);
   const at::Tensor padded = at::zeros({rows, bytes * 8 / bits_of(type)}, at::kByte);
@@ -43,7 +43,7 @@ at::Tensor packed_rows(const at::Tensor& codes, Type type) {
       .view(at::kInt);
 }
 
-// Specs of the tensors that stand for one, which has this shape and type.
+// Returns the specs of the tensors that store a quantized matrix of this shape and type.
 std::vector<io::TensorSpec> specs_of(const io::TensorEntry& entry, const ops::Quantization& how) {
   const int64_t outputs = entry.shape[0], inputs = entry.shape[1];
   const int64_t groups = ops::groups_of_output(inputs, how);
@@ -70,7 +70,7 @@ int64_t total(const std::vector<Range>& rows) {
   return count;
 }
 
-// Copies rows of `from` to these of `to`.
+// Copies all rows of `from` to these rows of `to`.
 void copy_rows(const at::Tensor& to, const std::vector<Range>& rows, const at::Tensor& from) {
   COLOSSAL_CHECK(total(rows) == from.size(0), "{} rows for {}", from.size(0), total(rows));
   int64_t first = 0;
@@ -100,7 +100,7 @@ struct CompressedFolder::Shard {
   std::map<std::string, bool> written{};  // of each tensor
 };
 
-// A matrix of which some rows are here.
+// A matrix of which only some rows have been written.
 struct CompressedFolder::Pending {
   Pending(const io::TensorEntry& entry, const ops::Quantization& how)
       : how(how),
@@ -196,7 +196,7 @@ void CompressedFolder::write_whole_matrix(const std::string& tensor, const Pendi
   const at::Tensor scales = pending.scales.to(wide ? at::kFloat : at::kBFloat16).contiguous();
   write_bytes(tensor + "_scale", bytes_of(scales));
   if (pending.how.type == Type::fp8) return write_bytes(tensor, bytes_of(pending.codes));
-  // Signed codes move up by half their range.
+  // compressed-tensors stores signed codes plus half of their range.
   constexpr int kMiddle = 128;
   const at::Tensor codes =
       pending.how.type == Type::int8 ? pending.codes.bitwise_xor(kMiddle) : pending.codes;
@@ -239,7 +239,7 @@ void CompressedFolder::finish() {
 
 nlohmann::ordered_json compressed_config(const QuantizedTensors& quantized,
                                          const std::vector<std::string>& ignored) {
-  // The form of most modules is that of all products; others are named.
+  // The most frequent form applies to all linear layers. Modules of other forms are named.
   std::vector<std::pair<ops::Quantization, std::vector<std::string>>> forms;
   for (const auto& [tensor, how] : quantized) {
     auto form = std::ranges::find(forms, how, &decltype(forms)::value_type::first);

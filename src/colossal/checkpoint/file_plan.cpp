@@ -9,7 +9,7 @@
 namespace colossal::checkpoint {
 namespace {
 
-// transformers refuses files without it.
+// transformers refuses files without this field.
 const io::SafetensorsMetadata kMetadata{{"format", "pt"}};
 
 std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine& chunks,
@@ -26,7 +26,8 @@ std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine
     const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
     const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
     for (const std::string& name : slice.names()) {
-      if (!planned.insert(name).second) continue;  // with another parameter of the tensor
+      if (!planned.insert(name).second)
+        continue;  // planned already, with another parameter of the same tensor
       if (filled > 0 && filled + bytes > weights.max_file_bytes && !weights.only_adapter) {
         shards.emplace_back();
         filled = 0;

@@ -22,16 +22,18 @@ namespace {
 using io::GgufTensor;
 using io::GgufType;
 
-// Of a tensor, as numbers, at once.
+// Elements of a tensor that are converted at once.
 constexpr int64_t kBufferNumbers = int64_t{16} << 20;
 
-// Numbers from one place to another: read(first, numbers) fills, write(first, numbers) takes.
+// Copies of elements as fp32: read(first, numbers) fills `numbers`, write(first, numbers) stores
+// them.
 using ReadNumbers = std::function<void(int64_t first, std::span<float> numbers)>;
 using WriteNumbers = std::function<void(int64_t first, std::span<const float> numbers)>;
 
 enum class Direction { to_gguf, to_hf };
 
-// Rows of a head: number i of its first half and of its second half follow each other in GGUF.
+// Reorders the rows of heads: in GGUF, row i of a head's first half is followed by row i of its
+// second half.
 void turn_heads(std::span<float> numbers, int64_t head_rows, int64_t columns, Direction direction) {
   const int64_t half = head_rows / 2;
   const std::vector<float> before(numbers.begin(), numbers.end());
@@ -45,7 +47,7 @@ void turn_heads(std::span<float> numbers, int64_t head_rows, int64_t columns, Di
   }
 }
 
-// Buffer by buffer, changed as GGUF has it otherwise. name: in GGUF.
+// Converts a tensor buffer by buffer, with the changes that GGUF needs. name: in GGUF.
 void convert_numbers(const GgufFamily& family, const models::DecoderConfig& config,
                      const std::string& name, const std::vector<int64_t>& shape,
                      Direction direction, const ReadNumbers& read, const WriteNumbers& write) {
@@ -67,7 +69,7 @@ void convert_numbers(const GgufFamily& family, const models::DecoderConfig& conf
   }
 }
 
-// As which safetensors files hold such numbers.
+// Returns the type of these elements in safetensors files; f32 for quantized types.
 io::ScalarType scalar_type(GgufType type) {
   if (type == GgufType::f16) return io::ScalarType::f16;
   return type == GgufType::bf16 ? io::ScalarType::bf16 : io::ScalarType::f32;
@@ -103,7 +105,7 @@ int64_t place_of(GgufType type, int64_t first) {
   return first / io::elements_per_block(type) * io::bytes_per_block(type);
 }
 
-// "general.file_type": what most of the matrices are.
+// Returns the value of "general.file_type", which names the type of most matrices.
 uint32_t file_type(GgufType type) {
   switch (type) {
     case GgufType::f32:
@@ -132,13 +134,13 @@ GgufType type_of(const std::string& name, const std::vector<int64_t>& shape, Ggu
   return shape.back() % io::elements_per_block(type) == 0 ? type : GgufType::f16;
 }
 
-// A tensor of GGUF, and those of a folder that it is made of: one, or one for each expert.
+// A tensor of a GGUF file, and the tensors of a folder that it is made of: one, or one per expert.
 struct Renamed {
   std::vector<io::TensorDirectory::Tensor> from;
   GgufTensor to;
 };
 
-// Of an expert's tensor in Hugging Face files the shape of all experts'.
+// Returns the shape of the stacked tensors of all experts, given the shape of one expert's tensor.
 std::vector<int64_t> stacked_shape(int64_t experts, const std::vector<int64_t>& of_expert) {
   std::vector<int64_t> shape{experts};
   shape.insert(shape.end(), of_expert.begin(), of_expert.end());
@@ -227,7 +229,7 @@ void write_all(const io::GgufPlan& plan, const std::vector<Renamed>& tensors,
   file.sync();
 }
 
-// A tensor of a folder, and the part of one of GGUF that it is.
+// A tensor of a folder, and the part of a GGUF tensor that it is.
 struct NewTensor {
   const GgufTensor* from;
   int64_t part = 0;
@@ -238,7 +240,7 @@ std::vector<NewTensor> tensors_of(const io::GgufReader& file, const GgufFamily& 
                                   int64_t experts, GgufType type) {
   std::vector<NewTensor> tensors;
   for (const GgufTensor& tensor : file.tensors()) {
-    if (tensor.name == "rope_freqs.weight") continue;  // config.json says it
+    if (tensor.name == "rope_freqs.weight") continue;  // it is rope_scaling in config.json
     const std::vector<std::string> names = hf_names(family, tensor.name, experts);
     if (names.empty()) {
       throw ConfigError(fmt::format("{}: tensor {} has no name in Hugging Face folders of {}",
@@ -293,7 +295,7 @@ void write_safetensors(const io::GgufReader& file, const GgufFamily& family,
   to.sync();
 }
 
-// Of the first matrix that is not quantized; f32 where there is none.
+// Returns f32 if any matrix is quantized (or there is none), otherwise the type of the last matrix.
 GgufType type_in(const io::GgufReader& file) {
   GgufType type = GgufType::f32;
   for (const GgufTensor& tensor : file.tensors()) {

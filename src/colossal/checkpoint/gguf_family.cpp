@@ -40,7 +40,8 @@ const Layers kPhi3Layers{
     {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
     {"ffn_up", "mlp.gate_up_proj"},      {"ffn_down", "mlp.down_proj"}};
 
-// Those of Llama with experts in place of the MLP. router, gate, up, down: in Hugging Face files.
+// Llama's layers with experts in place of the MLP. router, gate, up, down: names in Hugging Face
+// files.
 Layers with_experts(std::string_view router, std::string_view gate, std::string_view up,
                     std::string_view down) {
   Layers layers = kLlamaLayers;
@@ -97,7 +98,7 @@ const std::vector<GgufFamily>& families() {
 
 constexpr std::string_view kGgufBlocks = "blk.", kHfBlocks = "model.layers.";
 
-// A tensor's name in parts: of "blk.3.attn_q.weight" the block's "3", the layer, and ".weight".
+// The parts of a tensor's name: "3", "attn_q" and ".weight" of "blk.3.attn_q.weight".
 struct NameParts {
   std::string_view block, layer, end;
 };
@@ -123,7 +124,8 @@ bool is_number(std::string_view text) {
          std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// first: the member of each pair in which the name is now.
+// Returns the tensor's name in the other format, or nothing if the family has no such tensor.
+// from_gguf: whether `name` is that in GGUF.
 std::optional<std::string> renamed(const GgufFamily& family, const std::string& name,
                                    bool from_gguf) {
   const NameParts parts = parts_of(name, from_gguf ? kGgufBlocks : kHfBlocks);
@@ -163,7 +165,7 @@ io::GgufValue real(double number) {
   return io::GgufValue::of(static_cast<float>(number));
 }
 
-// Gemma 2's scale of scores follows from the sizes, as llama.cpp has it.
+// llama.cpp derives the scale of Gemma 2's attention scores from these sizes.
 double gemma2_scale(int64_t layers, int64_t hidden, int64_t heads, int64_t head_size) {
   constexpr int64_t kLayersOf27b = 46;
   const double scalar = layers == kLayersOf27b
@@ -172,7 +174,7 @@ double gemma2_scale(int64_t layers, int64_t hidden, int64_t heads, int64_t head_
   return 1 / std::sqrt(scalar);
 }
 
-// llama.cpp divides the weights of a token's experts by their sum, in every layer.
+// llama.cpp divides the weights of a token's experts by their sum, and has experts in every layer.
 void check_experts(const GgufFamily& family, const DecoderConfig& config) {
   if (!config.router.normalized) refuse(family, "norm_topk_prob = false");
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -217,8 +219,8 @@ int64_t required(const io::GgufReader& file, const std::string& key) {
       fmt::format("{}: field \"{}\" is missing, or no positive number", file.path().string(), key));
 }
 
-// The rope_scaling that gives these divisors, which files hold without saying where they are from:
-// that of Llama 3.1 and 3.2.
+// Returns the rope_scaling of config.json that gives these divisors. GGUF files have the divisors
+// only, so this tries the parameters of Llama 3.1 and 3.2.
 nlohmann::json llama3_scaling(const io::GgufReader& file, const DecoderConfig& like,
                               const std::vector<float>& divisors) {
   DecoderConfig config = like;
@@ -264,12 +266,13 @@ nlohmann::json rope_scaling(const io::GgufReader& file, const GgufFamily& family
   return nullptr;
 }
 
-// The number that people would write for one in fp32: 1e-05, not 9.99999974737875e-06.
+// Returns the shortest decimal number with the same fp32 value: 1e-05, not 9.99999974737875e-06.
 double shortest(double number) {
   return std::stod(fmt::format("{}", static_cast<float>(number)));
 }
 
-// The fields of a model with experts. Mixtral's have the size of its MLP.
+// Adds the fields of a model with experts. Mixtral's experts have the size of its MLP, so they need
+// none for it.
 void add_experts(const io::GgufReader& file, const GgufFamily& family,
                  nlohmann::ordered_json& config) {
   const bool is_mixtral = family.name == "mixtral";
@@ -281,7 +284,7 @@ void add_experts(const io::GgufReader& file, const GgufFamily& family,
   config["norm_topk_prob"] = true;
 }
 
-// The token of a field, or null.
+// Returns the token ID in a field, or null.
 nlohmann::json token(const io::GgufReader& file, const char* name) {
   const auto found = file.integer(fmt::format("tokenizer.ggml.{}_token_id", name));
   return found ? nlohmann::json(*found) : nlohmann::json();

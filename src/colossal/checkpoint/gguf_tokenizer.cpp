@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Of "tokenizer.ggml.token_type".
+// Values of "tokenizer.ggml.token_type".
 enum TokenType : int32_t {
   kNormal = 1,
   kUnknown = 2,
@@ -27,13 +27,13 @@ enum TokenType : int32_t {
   kByte = 6,
 };
 
-constexpr const char* kSpace = "\xe2\x96\x81";  // U+2581, which stands for one
+constexpr const char* kSpace = "\xe2\x96\x81";  // U+2581, which stands for a space
 constexpr int64_t kLargestTokenizer = int64_t{256} << 20;
 
-// How text is cut before its bytes are merged: llama.cpp's names of patterns that it knows.
+// How text is split before its bytes are merged. The names are llama.cpp's.
 struct Cut {
   const char* name;
-  const char* pattern;  // of a Split; null: ByteLevel's own
+  const char* pattern;  // of a Split; null: that of ByteLevel
 };
 constexpr std::array kCuts{
     Cut{"gpt-2", nullptr},
@@ -48,7 +48,7 @@ std::string cut_names() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Calls visit for the value and all in it that have a "type".
+// Calls visit for `value` and each value in it, if it is an object with a "type".
 template <typename Visit>
 void for_parts(const json& value, const Visit& visit) {
   if (value.is_object() && value.contains("type")) visit(value);
@@ -73,7 +73,7 @@ json read_if_there(const std::filesystem::path& path) {
   return std::filesystem::exists(path) ? io::read_json(path, kLargestTokenizer) : json();
 }
 
-// tokenizer.json and what stands beside it.
+// tokenizer.json, and the files beside it.
 class HfTokenizer {
  public:
   explicit HfTokenizer(const std::filesystem::path& folder)
@@ -174,7 +174,8 @@ class HfTokenizer {
     }
   }
 
-  // SentencePiece merges the pair first whose result has the highest score.
+  // Returns minus the rank of each token's merge: SentencePiece first merges the pair whose result
+  // has the highest score.
   static std::vector<float> scores_of(const std::vector<std::string>& tokens,
                                       const std::vector<std::array<std::string, 2>>& merges) {
     std::unordered_map<std::string, size_t> ranks;
@@ -400,19 +401,20 @@ class GgufTokenizer {
               {"merges", pairs}}}};
   }
 
-  // Every way in which two tokens make a third, that with the highest score first.
+  // Returns all pairs of tokens that together are a token. The pair whose result has the highest
+  // score comes first.
   std::vector<std::array<std::string, 2>> merges_of_scores() const {
     const auto scores = file_.numbers("tokenizer.ggml.scores").value_or(std::vector<double>());
     if (scores.size() != tokens_.size()) {
       throw IoError(fmt::format("{}: {} tokens, {} scores of them", file_.path().string(),
                                 tokens_.size(), scores.size()));
     }
-    std::vector<std::tuple<double, size_t, size_t>> found;  // less its score, both tokens
+    std::vector<std::tuple<double, size_t, size_t>> found;  // minus its score, left and right token
     for (size_t id = 0; id < tokens_.size(); ++id) {
       if (static_cast<int>(types_[id]) != kNormal) continue;
       const std::string& text = tokens_[id];
       for (size_t cut = 1; cut < text.size(); ++cut) {
-        if ((text[cut] & 0xC0) == 0x80) continue;  // within a character
+        if ((text[cut] & 0xC0) == 0x80) continue;  // within a UTF-8 character
         const auto left = ids_.find(text.substr(0, cut)), right = ids_.find(text.substr(cut));
         if (left != ids_.end() && right != ids_.end()) {
           found.emplace_back(-scores[id], left->second, right->second);

@@ -21,7 +21,7 @@ namespace {
 constexpr const char* kScoreHead = "score.weight";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-// By the name that a tensor has in the folder: the weight's full name in the model's files.
+// By the name of a tensor in the folder: the adapted weight's full name in the model's files.
 using AdaptedWeights = std::map<std::string, std::string>;
 
 AdaptedWeights find_adapted(const WeightFolder& directory,
@@ -45,11 +45,11 @@ AdaptedWeights find_adapted(const WeightFolder& directory,
   return adapted;
 }
 
-// Where the adapter has a head for scores in place of the model's for tokens.
+// How the adapter's head for scores replaces the model's head for tokens, if it does.
 struct ChangedHead {
-  std::string file;                                         // which has the new one
-  std::set<std::string> dropped;                            // tensors of the old one
-  nlohmann::json config_fields = nlohmann::json::object();  // of config.json
+  std::string file;                                         // gets the new head; empty: no new head
+  std::set<std::string> dropped;                            // tensors of the old head
+  nlohmann::json config_fields = nlohmann::json::object();  // changed fields of config.json
   bool is_new() const { return !file.empty(); }
 };
 
@@ -116,13 +116,13 @@ void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& 
   to.sync();
 }
 
-// The text of config.json, or of the index, of the merged folder.
+// Returns the merged folder's config.json or index, given the text of the source's.
 std::string with_head(const std::string& name, const std::string& text, const ChangedHead& head) {
   if (!head.is_new()) return text;
   nlohmann::json json = nlohmann::json::parse(text);
   if (name != kIndexFile) {
     json.update(head.config_fields);
-    // A score is that of the last token which is no padding.
+    // The score is that of the last token which is not padding, so the padding token must be known.
     nlohmann::json& padding = json["pad_token_id"];
     if (padding.is_null()) padding = json.value("eos_token_id", nlohmann::json());
   } else {

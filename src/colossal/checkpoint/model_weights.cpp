@@ -15,7 +15,8 @@
 namespace colossal::checkpoint {
 namespace {
 
-// Copies of the model's weights in an adapter's file, each in a type of its own.
+// Checks that copies of the model's weights in an adapter's file are equal, up to rounding to the
+// narrower type.
 void check_copies(const models::ModelSpecification& adapted, const std::filesystem::path& path) {
   const io::SafetensorsReader file(path);
   for (const io::TensorEntry& entry : file.entries()) {
@@ -49,7 +50,8 @@ void read_model(const models::ModelSpecification& specification, memory::ChunkEn
   auto [of_model, of_adapter] = adapters::split_parameters(chunks.parameters());
   const auto& adapter = specification.adapter;
   const bool from_folder = adapter && !adapter->weights.empty();
-  if (adapter && !from_folder) {  // what is trained as it is begins as the model has it
+  if (adapter &&
+      !from_folder) {  // parameters that are trained without LoRA begin with the model's weights
     std::ranges::copy_if(of_adapter, std::back_inserter(of_model),
                          [&](const nn::ParameterHandle& parameter) {
                            return std::ranges::count(adapter->trained, parameter->name) > 0;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kWeight = "weight";
 constexpr int64_t kWordBits = 32;
 
-// What a tensor's name has in place of "weight" at its end.
+// Returns the name of another tensor of the same module: `end` replaces "weight".
 std::string beside(const std::string& name, std::string_view end) {
   return name.substr(0, name.size() - kWeight.size()) + std::string(end);
 }
@@ -36,13 +36,13 @@ uint8_t code_in(uint32_t word, int64_t place, int64_t bits) {
   return static_cast<uint8_t>(word >> (place * bits) & ((1U << bits) - 1));
 }
 
-// Where output o of eight lies in a word of awq.
+// Returns the place of an output in a word of awq, which has eight outputs.
 int64_t place_in_awq(int64_t output) {
   constexpr std::array<int64_t, 8> kPlaces{0, 4, 1, 5, 2, 6, 3, 7};
   return kPlaces[static_cast<size_t>(output % 8)];
 }
 
-// The parts of one matrix in files, and what is known without reading them.
+// The tensors that store one matrix, and what is known without reading them.
 struct Parts {
   enum class Form { gptq, awq, compressed };
   Form form = Form::compressed;
@@ -55,12 +55,12 @@ struct Parts {
   int64_t codes_of_word() const { return kWordBits / bits; }
 };
 
-// The numbers of a matrix's groups, which its tensors share.
+// Scales and zero points of a matrix's groups.
 struct Groups {
   std::vector<float> scales;    // [outputs, groups]
-  std::vector<uint8_t> zeros;   // the same
-  std::vector<int64_t> inputs;  // the group of each
-  bool are_runs = true;         // of Parts::group inputs each
+  std::vector<uint8_t> zeros;   // [outputs, groups]
+  std::vector<int64_t> inputs;  // the group of each input
+  bool are_runs = true;         // whether each group is Parts::group consecutive inputs
 };
 
 std::vector<int64_t> read_group_of_inputs(const Parts& parts) {
@@ -95,7 +95,7 @@ uint8_t zero_of(const Parts& parts, const std::vector<uint32_t>& words, int64_t 
   }
   const uint32_t word = words[static_cast<size_t>(group * of_group + output / in_word)];
   if (parts.form == Parts::Form::awq) return code_in(word, place_in_awq(output), parts.bits);
-  // Less one, 0 is the largest code.
+  // Stored less one, a zero point of 0 is the largest code. Adding one wraps around.
   const uint32_t stored = code_in(word, output % in_word, parts.bits);
   return code_in(stored + (parts.zeros_less_one ? 1 : 0), 0, parts.bits);
 }
@@ -224,7 +224,7 @@ std::optional<FileTensor> find_part(const WeightFolder& folder, const std::strin
   return folder.find(part);
 }
 
-// The sizes of a matrix of two dims.
+// Returns the sizes of a matrix. Throws ConfigError if it does not have two dims.
 std::array<int64_t, 2> sizes_of(const FileTensor& tensor) {
   if (tensor.entry->shape.size() != 2) require_shape(tensor, {0, 0});
   return {tensor.entry->shape[0], tensor.entry->shape[1]};
@@ -236,8 +236,8 @@ FileTensor need_part(const WeightFolder& folder, const std::string& name, std::s
                                 folder.path().string(), beside(name, end)));
 }
 
-// Sets how many inputs share a scale. said: what config.json says, 0: all; empty: it says nothing,
-// and groups are equal.
+// Sets how many inputs share a scale. said: the number in config.json, 0: all inputs; empty: it has
+// none, and all groups are equal.
 void set_group(Parts& parts, std::optional<int64_t> said) {
   const int64_t all = std::max<int64_t>(1, parts.inputs);
   parts.group = said ? *said : parts.groups > 0 ? all / parts.groups : 0;

@@ -25,7 +25,7 @@ std::string draw_run_id() {
   return id;
 }
 
-// "" for a checkpoint that does not say.
+// Returns the ID of a checkpoint's run, or "" if the checkpoint has none.
 std::string run_of(const fs::path& checkpoint) {
   return read_state(checkpoint).value("run", "");
 }
@@ -56,7 +56,7 @@ void refuse_none_whole(const fs::path& directory, const std::vector<io::Checkpoi
                   directory.string(), names_of(checkpoints)));
 }
 
-// `newest`: of each run, its newest checkpoint.
+// newest: by run, the name of its newest checkpoint.
 void refuse_several_runs(const fs::path& directory,
                          const std::map<std::string, std::string>& newest) {
   if (newest.size() < 2) return;
@@ -123,7 +123,7 @@ bool RunFolder::counts(const fs::path& checkpoint) const {
 
 void RunFolder::set_aside_existing(const fs::path& checkpoint) {
   std::error_code ignored;
-  // DirectoryWriter replaces an empty folder, and refuses a file.
+  // Nothing to do: DirectoryWriter replaces an empty folder, and refuses a file.
   if (!fs::is_directory(checkpoint, ignored) || fs::is_empty(checkpoint, ignored)) return;
   if (intact_.contains(checkpoint.filename()) && counts(checkpoint)) return;
   const fs::path aside = io::set_aside(checkpoint);

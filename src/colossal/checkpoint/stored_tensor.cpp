@@ -21,7 +21,7 @@
 namespace colossal::checkpoint {
 namespace {
 
-constexpr int64_t kGroup = 32;  // numbers of MXFP4 that share a scale
+constexpr int64_t kGroup = 32;  // elements of MXFP4 that share a scale
 constexpr std::string_view kInverseEnd = "_scale_inv", kScaleEnd = "_scale";
 constexpr std::string_view kBlocksEnd = "_blocks", kScalesEnd = "_scales";
 
@@ -38,7 +38,7 @@ class PlainTensor : public StoredTensor {
                      tensor_type(*tensor.entry, tensor.file->path())),
         tensor_(tensor) {}
 
-  // A thread copies slower from the page cache than the memory can.
+  // Reads by several threads: one copies from the page cache slower than the memory can.
   void read(int64_t first, std::span<std::byte> destination) const override {
     constexpr int64_t kLeastPerThread = int64_t{256} << 10;
     const int64_t offset = first * static_cast<int64_t>(c10::elementSize(type()));
@@ -58,8 +58,8 @@ struct ScaledBlock {
   int64_t rows = 1, columns = 1;
 };
 
-// Scales [rows, columns], [rows] or of one number: of each row or of all, of all columns, of groups
-// of them, or of blocks. Throws ConfigError where they are none of these.
+// Returns the block that shares a scale. Scales are one number, [rows], [rows, groups of columns],
+// or [blocks of rows, blocks of columns]. Throws ConfigError if they are none of these.
 ScaledBlock block_of_scales(const std::vector<int64_t>& numbers, const FileTensor& scales,
                             const models::StoredForm& form) {
   const std::vector<int64_t>& given = scales.entry->shape;
@@ -84,7 +84,7 @@ float from_int8(std::byte bits) {
   return static_cast<float>(std::to_integer<int8_t>(bits));
 }
 
-// F8_E4M3 or I8 with scales.
+// A matrix of F8_E4M3 or I8 with scales.
 class ScaledTensor : public StoredTensor {
  public:
   ScaledTensor(const FileTensor& numbers, const FileTensor& scales, at::ScalarType type,
@@ -157,7 +157,7 @@ std::vector<int64_t> shape_of_microscaled(const std::vector<int64_t>& blocks) {
   return shape;
 }
 
-// Matrices are decoded one at a time, and the last is kept: what reads them goes on in order.
+// MXFP4. Decodes one matrix at a time and keeps it, because elements are read in order.
 class MicroscaledTensor : public StoredTensor {
  public:
   MicroscaledTensor(std::string name, const FileTensor& blocks, const FileTensor& scales)
@@ -217,14 +217,14 @@ class MicroscaledTensor : public StoredTensor {
   FileTensor blocks_, scales_;
   int64_t in_, out_;
   mutable std::vector<c10::BFloat16> decoded_;
-  mutable int64_t matrix_ = -1;  // that is decoded
+  mutable int64_t matrix_ = -1;  // the one in decoded_
 };
 
 std::string with_end(const std::string& name, std::string_view end) {
   return fmt::format("{}{}", name, end);
 }
 
-// The scales of a matrix in few bits; nothing where it is none.
+// Returns the scales of a quantized matrix, or nothing if the tensor is not such a matrix.
 std::optional<FileTensor> scales_of(const WeightFolder& folder, const FileTensor& tensor) {
   const io::ScalarType type = tensor.entry->type;
   if (tensor.entry->shape.size() != 2) return std::nullopt;
@@ -286,7 +286,8 @@ std::vector<std::string> names_of_stored(const WeightFolder& folder, const std::
     const auto scales = scales_of(folder, folder.find(name));
     if (!scales) return {name};
     std::vector<std::string> names{name, scales->entry->name};
-    // What inputs were to be rounded with; they are multiplied as they are.
+    // The scale for rounding inputs belongs to the weight, but is not used: inputs are not rounded
+    // with it.
     const std::string of_inputs = name.substr(0, name.rfind('.') + 1) + "input_scale";
     if (folder.contains(of_inputs)) names.push_back(of_inputs);
     return names;

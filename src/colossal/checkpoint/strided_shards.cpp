@@ -12,7 +12,7 @@
 namespace colossal::checkpoint {
 namespace {
 
-// What goes to one rank, or came from one: runs of elements, as (begin, count).
+// Runs of elements that are sent to one rank or received from it: (begin, count) of each.
 using Runs = std::vector<int64_t>;
 
 int64_t num_elements(const Runs& runs) {
@@ -29,7 +29,7 @@ at::Tensor exchange(const at::Tensor& send, const std::vector<int64_t>& send_cou
   return received;
 }
 
-// Every rank learns what it will get from whom.
+// Returns the runs that each rank sends to this one.
 std::vector<Runs> exchange_runs(const std::vector<Runs>& sent, const comm::Group& group) {
   const auto on_device = [&](const std::vector<int64_t>& numbers) {
     return at::tensor(numbers, at::kLong).to(group.device());
@@ -59,7 +59,7 @@ std::vector<int64_t> element_counts(const std::vector<Runs>& by_rank) {
   return counts;
 }
 
-// The values of the runs, in the order in which they came, to their places in the buffer.
+// Returns a buffer with the values of the received runs, in rank order, at their places.
 at::Tensor assemble(const at::Tensor& values, const std::vector<Runs>& received, Range buffer) {
   const at::Tensor here = values.cpu();
   const at::Tensor whole = at::empty({buffer.size()}, here.options());

@@ -19,15 +19,15 @@ namespace {
 
 using Tensor = io::TensorDirectory::Tensor;
 
-// "transformer.wte.weight" without its first part. "lm_head.weight" has none: a layer's own name
-// stays.
+// Returns the name without its first part: "wte.weight" of "transformer.wte.weight". A name of two
+// parts, such as "lm_head.weight", stays as it is.
 std::string bare_name(const std::string& name) {
   const std::string bare = name.substr(name.find('.') + 1);
   return bare.find('.') == std::string::npos ? name : bare;
 }
 
-// The names that a tensor may have: its own, without the model's part, or, where the folder's model
-// is for images too, as published or as transformers 5 saves it.
+// Returns the names that a tensor may have: its own; without the model's prefix; and two for models
+// that also read images, as published and as transformers 5 saves them.
 std::vector<std::string> names_tried(const std::string& name) {
   const std::string bare = bare_name(name);
   return {name, bare, "language_model." + name, "model.language_model." + bare};
@@ -77,11 +77,11 @@ bool have_equal_bytes(const Tensor& a, const Tensor& b) {
   return true;
 }
 
-// Size of a buffer that stays in the CPU's caches.
+// Bytes of a buffer that stays in the CPU's caches.
 constexpr int64_t kCachedBufferBytes = int64_t{2} << 20;
 
-// Whether the tensor need not be read. Throws ConfigError where it is no copy of what it stands
-// for.
+// Whether the tensor need not be read. Throws ConfigError if it should be a copy of another tensor
+// and is not.
 bool is_spare(const WeightFolder& directory, const std::string& name, const SpareTensor& spare) {
   const std::optional<std::string> original = spare(name);
   if (!original) return false;
@@ -93,7 +93,8 @@ bool is_spare(const WeightFolder& directory, const std::string& name, const Spar
                   directory.path().string(), name, *original));
 }
 
-// Of a product without a bias whose packed weights some tools store with one, of zeros.
+// Whether this is a bias of zeros, which some tools store with packed weights of layers without a
+// bias.
 bool is_bias_of_zeros(const WeightFolder& directory, const std::string& name) {
   constexpr std::string_view kBias = ".bias";
   if (directory.form().method.empty() || !name.ends_with(kBias)) return false;
@@ -129,7 +130,8 @@ void check_all_are_read(const WeightFolder& directory, const nn::ParameterList& 
 }
 
 void require_finite(const StoredTensor& tensor, const at::Tensor& values) {
-  // LibTorch's check makes several tensors as large as the weights.
+  // ops::all_finite() needs no copies. LibTorch's check makes several, each as large as the
+  // weights.
   const at::ScalarType type = values.scalar_type();
   const bool is_known = type == at::kDouble || type == at::kFloat || type == at::kBFloat16;
   if (is_known ? ops::all_finite(values.view(-1)) : at::isfinite(values).all().item<bool>()) return;
@@ -139,14 +141,14 @@ void require_finite(const StoredTensor& tensor, const at::Tensor& values) {
                   tensor.file().string(), tensor.name()));
 }
 
-// Which of the tensors that a folder has for a weight.
+// Returns one of the tensors that a folder has for a weight: its elements, scales or zero points.
 using TensorOf = std::function<std::unique_ptr<StoredTensor>(const std::string& name)>;
 
 TensorOf numbers_in(const WeightFolder& directory) {
   return [&](const std::string& name) { return find_stored_weight(directory, name); };
 }
 
-// What is here of a parameter, in the file's type.
+// Returns this rank's shard of a parameter, in the file's type.
 at::Tensor read_whole(const TensorOf& tensor_of, const nn::Parameter& parameter,
                       const TensorSlice& slice) {
   const int64_t count = parameter.local_numel();
@@ -165,12 +167,13 @@ at::Tensor read_whole(const TensorOf& tensor_of, const nn::Parameter& parameter,
   return whole.view(parameter.local_shape());
 }
 
-// The dim of a product's weight, or of a stack of them, that its inputs are counted along.
+// Returns the dim of a weight (or of a stack of weights) along which its inputs are counted.
 size_t input_dim(const nn::Parameter& parameter) {
   return parameter.shape.size() - (parameter.product == nn::WeightOrder::in_out ? 2 : 1);
 }
 
-// A parameter with a number for each group of inputs: what is here of a weight's scales.
+// Returns a parameter with one element for each group of inputs, to read this rank's shard of a
+// weight's scales or zero points.
 nn::Parameter groups_of(const nn::Parameter& weight, const ops::Quantization& how) {
   nn::Parameter groups;
   groups.name = weight.name;
@@ -286,8 +289,8 @@ void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
 
 void read_weights_of_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                             const TensorSlice& slice, Range here, memory::ChunkEngine& chunks) {
-  // A buffer that stays in the caches is copied twice as fast, but each write to NVMe is a
-  // transfer of its own.
+  // A buffer that stays in the caches is copied twice as fast. But each write to NVMe is a transfer
+  // of its own and should be larger.
   const bool in_memory = chunks.options().tiers.parameters.all_on_device();
   read_tensor(
       tensor, parameter, slice, here,

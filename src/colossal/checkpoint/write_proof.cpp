@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kFile = "ranks";
-constexpr std::array<std::byte, 8> kPart{};  // of each rank
+constexpr std::array<std::byte, 8> kPart{};  // what each rank writes
 
-// Runs `work`, whose failure is said to be that of `setting` on this host.
+// Runs `work`. Reports its failure as a failure of `setting` on this host.
 std::string attempt(const std::string& setting, const fs::path& folder,
                     const std::function<std::string()>& work) {
   try {

@@ -20,12 +20,12 @@ void write_out(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Lines of stdin. A wait for one ends at an interrupt.
+// Reads lines from stdin. An interrupt ends a wait.
 class LineReader {
  public:
   explicit LineReader(cluster::SignalQueue& interrupts) : interrupts_(interrupts) {}
 
-  // Nothing at the end of the input; an empty line at an interrupt.
+  // Returns nothing at the end of the input, and an empty line at an interrupt.
   std::optional<std::string> read() {
     while (true) {
       if (const size_t end = held_.find('\n'); end != std::string::npos) {
@@ -64,12 +64,13 @@ class Conversation {
 
   void reset() { messages_ = Json::array(); }
 
-  // Writes the answer while it comes. What was said stays said, also where the answer was stopped.
+  // Writes the answer as it is generated. An answer that the user stops stays in the conversation
+  // too.
   void say(const std::string& text) {
     messages_.push_back({{"role", "user"}, {"content", text}});
     try {
       answer();
-    } catch (const Error& error) {  // too long by now, or nothing that the template takes
+    } catch (const Error& error) {  // the conversation is too long, or the template refuses it
       write_out(fmt::format("({})\n", error.what()));
       messages_.erase(messages_.size() - 1);
     }

@@ -60,8 +60,8 @@ void print_gemm_rates() {
   }
 }
 
-// Seconds of an all-reduce of `bytes` bytes of fp32 between the ranks of `worlds`: the best of
-// several.
+// Returns the seconds of an all-reduce of `bytes` bytes of fp32 between the ranks of `worlds`: the
+// fastest of 10.
 double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int64_t bytes) {
   double best = 1e9;
   std::vector<std::jthread> threads;
@@ -83,7 +83,7 @@ double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int
   return best;
 }
 
-// Two ranks as threads that talk as processes would.
+// Returns the worlds of two ranks, which are threads but communicate as processes do.
 std::vector<std::unique_ptr<comm::World>> process_worlds(const char* backend,
                                                          std::chrono::milliseconds timeout) {
   sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -123,13 +123,15 @@ void print_link_rates() {
   report("threads", comm::local_worlds(2, timeout));
 }
 
-// How the last tier's bytes move there, and how fast: buffers as a chunk's, all under way at once.
+// Prints how the NVMe tier would transfer bytes in this directory, and how fast: with buffers as
+// large as chunks, all under way at once.
 void print_disk(const std::string& directory) {
   constexpr int64_t kBuffer = int64_t{16} << 20, kBuffers = 16;
   fmt::print("\ndisk, as memory.nvme_path\n");
   print("directory", std::filesystem::canonical(directory));
   try {
-    std::vector<io::TransferMemory> buffers;  // outlive the file, which may still move them
+    std::vector<io::TransferMemory>
+        buffers;  // destroyed after the file, whose transfers may use them
     io::SwapFile file(directory, kBuffer * kBuffers);
     print("transfers", file.method());
     for (int64_t i = 0; i < kBuffers; ++i) {

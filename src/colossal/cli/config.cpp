@@ -1,4 +1,4 @@
-// The reference of run.toml's keys as Markdown: docs/configuration.md is what this prints.
+// Prints the reference of run.toml's keys as Markdown (docs/configuration.md).
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ the run starts, with the nearest key or the values that work. Sizes are written 
 All ranks of a job must have the same values, but for keys marked *by rank*, which may differ.
 )";
 
-// The key's text as a cell of a table: what Markdown would take for its own is escaped.
+// Returns text for a cell of a table; escapes Markdown's special characters.
 std::string cell(std::string text) {
   for (std::size_t at = 0; (at = text.find_first_of("|*<", at)) != std::string::npos; at += 2) {
     text.insert(at, "\\");
@@ -65,7 +65,8 @@ std::string tables(const ConfigSchema& schema) {
   return text;
 }
 
-// The keys of a tuning method that `others` does not have in the same words.
+// A key of tuning methods that `train` does not have, with the methods that describe it in the same
+// words.
 struct MethodKeys {
   std::vector<std::string> methods;
   KeyHelp key;
@@ -91,7 +92,7 @@ const KeyHelp* find(const std::vector<KeyHelp>& keys, const std::string& name) {
   return found == keys.end() ? nullptr : &*found;
 }
 
-// One row for all methods that say the same of a key.
+// Returns a table with one row for all methods that describe a key in the same words.
 std::string tuning_keys(const std::vector<KeyHelp>& of_training) {
   std::vector<MethodKeys> rows;
   for (const auto& [name, method] : tune::method_names()) {
@@ -118,7 +119,7 @@ std::string tuning_keys(const std::vector<KeyHelp>& of_training) {
   return text;
 }
 
-// A table of the keys whose default a method changes.
+// Returns a table of the keys that a method describes otherwise than `train`, with the defaults.
 std::string tuning_defaults(const std::vector<KeyHelp>& of_training) {
   std::string head = "\n| key | `train`", rule = "|---|---", text;
   std::vector<std::vector<KeyHelp>> methods;

@@ -14,8 +14,8 @@ namespace {
 
 struct ConvertArguments {
   std::string source, destination;
-  std::string to;    // empty: by the destination's name
-  std::string type;  // empty: the default of the way
+  std::string to;    // empty: chosen by the destination's name
+  std::string type;  // empty: the default of the destination's format
   std::string adapter;
   QuantizeFolderArguments quantize;
 };
@@ -27,7 +27,7 @@ std::optional<io::GgufType> resolve_type(const std::string& name) {
       fmt::format("--type={}: no such type; there are {}", name, io::gguf_type_names()));
 }
 
-// The tokenizer is the adapter's where it has one: it may have a chat template of its own.
+// Uses the adapter's tokenizer if there is one: it may have another chat template.
 text::TokenizerFiles files_beside_weights(const std::string& model, const std::string& adapter) {
   text::TokenizerFiles files;
   const std::filesystem::path tokenizer = tokenizer_folder(model, adapter);
@@ -48,7 +48,7 @@ void write_merged(const ConvertArguments& arguments, const std::filesystem::path
       files_beside_weights(arguments.source, arguments.adapter));
 }
 
-// A file of GGUF is made of a merged folder in $TMPDIR, in the types of the source.
+// A GGUF file is written from a merged folder in $TMPDIR, whose tensors have the source's types.
 void merge_adapter(const ConvertArguments& arguments, const std::string& to,
                    std::optional<io::GgufType> type) {
   if (to == "gguf") {
@@ -67,7 +67,7 @@ void merge_adapter(const ConvertArguments& arguments, const std::string& to,
   write_merged(arguments, arguments.destination);
 }
 
-// From a folder or a GGUF file, with an adapter merged before.
+// Quantizes a folder or a GGUF file; merges the adapter first, if there is one.
 void quantize(const ConvertArguments& arguments, const std::string& to,
               std::optional<io::GgufType> type) {
   if (to == "gguf" || type) {

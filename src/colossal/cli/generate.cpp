@@ -28,7 +28,7 @@ struct GenerateArguments {
   std::string adapter;
   std::optional<std::string> prompt;
   bool chat = false;
-  GenerateFile file;  // its request is that of a prompt, too
+  GenerateFile file;  // its request is used with --prompt and --chat too
   std::optional<int> ranks;
   QuantizeArguments quantize;
   SpeculationArguments speculation;
@@ -42,7 +42,7 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
-// One prompt, whose text is written as it comes.
+// Continues one prompt and writes the text as it is generated.
 void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
                    const GenerateArguments& arguments) {
   const std::string& prompt = *arguments.prompt;
@@ -100,7 +100,7 @@ void validate(const GenerateArguments& arguments) {
   }
 }
 
-// The model on this one of `ranks`, by the flags.
+// Opens this rank's part of the model as the flags say.
 std::unique_ptr<serve::InferenceModel> open_model(const GenerateArguments& arguments,
                                                   const models::ModelSpecification& specification,
                                                   const ModelRanksConfig& config,
@@ -111,7 +111,8 @@ std::unique_ptr<serve::InferenceModel> open_model(const GenerateArguments& argum
       resolve_weight_bits(arguments.quantize));
 }
 
-// run(engine); the loss of a rank, which ends requests with errors of their own, is told as such.
+// Calls run(engine). If a rank was lost, throws that error instead of the errors of requests that
+// the loss has caused.
 void with_engine(const serve::InferenceModel& model, const models::ModelFacts& facts,
                  serve::EngineOptions options, const std::function<void(serve::Engine&)>& run) {
   std::string loss;
@@ -125,7 +126,7 @@ void with_engine(const serve::InferenceModel& model, const models::ModelFacts& f
   if (!loss.empty()) throw CommError(loss);
 }
 
-// In the terminal, until it is ended there.
+// Holds a conversation in the terminal until the user ends it.
 void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
   const WeightBits bits = resolve_weight_bits(arguments.quantize);
@@ -133,7 +134,7 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
       resolve_rank_timeout(arguments.rank_timeout, config.parallel.timeout);
   validate(arguments);
   prepare(config, ranks);
-  cluster::SignalQueue interrupts(std::array{SIGINT});  // before there are other threads
+  cluster::SignalQueue interrupts(std::array{SIGINT});  // before other threads start
   const ModelSource source(std::exchange(arguments.model, ""));
   arguments.model = source.folder();
   const models::ModelSpecification specification =
@@ -181,8 +182,8 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   options.int8_key_values = arguments.int8_key_values;
   const int64_t beams = std::max<int64_t>(1, arguments.file.request.beams.width);
   options.max_num_seqs = std::clamp(prompts * beams, beams, std::max(options.max_num_seqs, beams));
-  // Before the engine, whose thread uses it until the engine has ended, also where a line is
-  // refused.
+  // Declared before the engine, whose thread uses this until the engine ends, even if a line of the
+  // input is refused.
   std::optional<server::ServedModel> served;
   if (!arguments.prompt) {
     served.emplace(arguments.model, arguments.model, facts.positions, facts.vocabulary);

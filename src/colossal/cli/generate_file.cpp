@@ -16,7 +16,7 @@
 namespace colossal::cli {
 namespace {
 
-// Calls each(line, its number) for the lines that are not blank.
+// Calls each(line, line number) for the lines that are not blank.
 void for_each_line(const std::string& input,
                    const std::function<void(const std::string&, int64_t)>& each) {
   std::ifstream file(input);
@@ -27,7 +27,7 @@ void for_each_line(const std::string& input,
   }
 }
 
-// The conversation of a line; nothing where it has none.
+// Returns the conversation of a line, or nothing if the line has none.
 std::optional<nlohmann::ordered_json> messages_of(const std::string& line) {
   const auto json = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("messages")) return {};
@@ -61,7 +61,7 @@ nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {
   return all;
 }
 
-// A prompt and what has come of it so far.
+// A line of the input and its completion so far.
 class Completion {
  public:
   Completion(const text::Tokenizer& tokenizer, const GenerateFile& what, const std::string& line)
@@ -120,7 +120,7 @@ class Completion {
   std::vector<serve::GeneratedToken> tokens_;
 };
 
-// Writes lines in their order as they become whole.
+// Writes completed lines in the order of the input.
 class OrderedLines {
  public:
   OrderedLines(const std::string& path, int64_t count)
@@ -141,7 +141,7 @@ class OrderedLines {
     if (error_.empty()) error_ = error;
     changed_.notify_all();
   }
-  // Until fewer than `most` of those begun are under way, or one has failed.
+  // Waits until fewer than `most` of `begun` requests are under way. Throws if one has failed.
   void wait(int64_t begun, int64_t most) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return begun - done_ < most || !error_.empty(); });
@@ -180,7 +180,8 @@ int64_t count_prompts(const std::string& input) {
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what) {
   const auto lines = std::make_shared<OrderedLines>(what.output, count_prompts(what.input));
-  // The engine counts those that have just ended until its step is over.
+  // The engine accepts max_num_seqs more, but counts requests that have ended until its step is
+  // over.
   const int64_t most = engine.options().max_queue;
   int64_t index = 0;
   for_each_line(what.input, [&](const std::string& line, int64_t number) {

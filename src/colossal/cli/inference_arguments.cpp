@@ -117,7 +117,7 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& purpose,
                                                  const std::string& adapter) {
   models::ModelRequest request{.path = folder};
-  // The adapter of a reward model may have the head that its model lacks.
+  // The adapter of a reward model may have the score head that its model lacks.
   if (const auto adapted = adapters::adapted_model(adapter)) request.score_head = adapted->scores;
   models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {
@@ -332,7 +332,7 @@ serve::EngineOptions engine_options(const serve::InferenceModel& model,
                                     const ModelRanksConfig& config, serve::EngineOptions options) {
   options.type = model.type();
   options.device = model.device();
-  // Several signs within the time after which a rank would be taken for lost.
+  // Several messages must arrive within the timeout after which a rank counts as lost.
   options.idle_message_interval =
       std::min(options.idle_message_interval, config.parallel.timeout / 4);
   return options;

@@ -16,11 +16,11 @@
 namespace colossal::cli {
 namespace {
 
-// Another rank that ends with an error is heard of first over the connection.
+// How long to wait for a child rank's error message: the lost connection is noticed earlier.
 constexpr std::chrono::milliseconds kLastWords{500};
 constexpr std::chrono::milliseconds kLook{10};
 
-// Those of this process, but for its name.
+// Returns the arguments of this process without its name.
 std::vector<std::string> arguments_of_process() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;

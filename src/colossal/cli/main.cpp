@@ -1,5 +1,4 @@
-// colossal: the list of its subcommands, and what becomes of an error. See command.h for exit
-// codes.
+// The program colossal: its subcommands, and the messages and exit codes of errors (command.h).
 #include <c10/util/Exception.h>
 
 #include <fmt/ranges.h>
@@ -38,8 +37,9 @@ void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
                                 nearest(given, names), fmt::join(names, ", ")));
 }
 
-// The arguments with "--name=" of the subcommand's own options in two, the second one empty: CLI11
-// would take the argument that follows for the value. Behind "--" are those of another program.
+// Splits "--name=" of the subcommand's options into "--name" and an empty argument: CLI11 would
+// take the next argument as the value. Arguments after "--" belong to another program and stay as
+// they are.
 std::vector<std::string> with_empty_values(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> arguments(argv + 1, argv + argc);
   const auto commands = app.get_subcommands([&](const CLI::App* command) {
@@ -60,7 +60,7 @@ std::vector<std::string> with_empty_values(const CLI::App& app, int argc, char**
   return separated;
 }
 
-// An empty text is one; CLI11 would take it for the number 0 as well.
+// Only options for text accept an empty value. CLI11 would convert it to the number 0.
 void refuse_empty_numbers(CLI::App& app) {
   const CLI::Validator has_value(
       [](const std::string& value) { return value.empty() ? "needs a value" : ""; }, "");
@@ -94,7 +94,7 @@ int run(int argc, char** argv) {
   refuse_unknown_command(app, argc, argv);
   try {
     std::vector<std::string> arguments = with_empty_values(app, argc, argv);
-    std::ranges::reverse(arguments);  // as CLI11 takes them
+    std::ranges::reverse(arguments);  // CLI11 parses from the last argument
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kBadUsage;
@@ -102,7 +102,7 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
-// LibTorch's messages carry C++ stack traces; what a user can use is their first line.
+// LibTorch's messages end with C++ stack traces: only the first line helps the user.
 std::string first_line(const std::string& text) {
   return text.substr(0, text.find('\n'));
 }
@@ -149,5 +149,5 @@ int main(int argc, char** argv) {
   const int exit_code = colossal::cli::run_and_report(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);
-  std::_Exit(exit_code);  // LibTorch takes 0.1 s to take its tables of operators apart
+  std::_Exit(exit_code);  // destructors of LibTorch's operator tables would take 0.1 s
 }

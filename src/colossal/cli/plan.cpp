@@ -21,7 +21,7 @@ struct PlanArguments {
   std::string page;  // a file; empty: none
 };
 
-// As train does, where the tokenizer is here already.
+// Checks the vocabulary as `train` does, if the tokenizer is on this machine.
 void check_tokenizer(const Job& job) {
   if (job.tokenizer != "bytes" && !std::filesystem::exists(job.tokenizer)) return;
   check_vocabulary(job, *text::make_tokenizer(job.tokenizer));
@@ -29,7 +29,7 @@ void check_tokenizer(const Job& job) {
 
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
-  // The job may run elsewhere: only budgets that are given bind it.
+  // The job may run on other machines, so only budgets in the configuration limit it.
   Job job = resolve(read_config(arguments.run), ranks, ranks, HostMemory::not_a_limit);
   for (const std::string& warning : job.warnings) log::warn("{}", warning);
   check_tokenizer(job);

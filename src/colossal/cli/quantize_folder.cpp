@@ -11,7 +11,7 @@
 namespace colossal::cli {
 namespace {
 
-constexpr int64_t kMostCalibrated = 2048;  // tokens of a row, unless one is given
+constexpr int64_t kMostCalibrated = 2048;  // default tokens of a row
 
 struct QuantizingConfig : InferenceConfig {
   DataConfig data;  // how files become text

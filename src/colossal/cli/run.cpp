@@ -15,7 +15,7 @@ void add_run(CLI::App& app, int& exit_code) {
       "Start a program as ranks, here or on several hosts: colossal run -n 2 -- PROGRAM ARGS");
   command->add_option("-n,--ranks", options->num_ranks, "How many ranks to start on each host")
       ->required();
-  // One text: an option that takes a list would take the "--" for its end.
+  // One string: an option for a list would take the "--" as the list's end.
   command->add_option_function<std::string>(
       "--hosts",
       [options](const std::string& text) { options->hosts = cluster::expand_host_list(text); },

@@ -11,7 +11,7 @@
 namespace colossal::cli {
 namespace {
 
-// As comm::connect chooses: a GPU for each rank of this host, or the CPU for all.
+// As comm::connect chooses: a GPU for each rank of this host, or the CPU for all of them.
 bool computes_on_gpus(const RunConfig& config, int local_ranks) {
   const std::string& backend = config.parallel.backend;
   return (backend == "auto" || backend == "nccl") && comm::num_gpus() >= local_ranks;

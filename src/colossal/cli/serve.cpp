@@ -29,9 +29,9 @@ struct ServeArguments {
   server::ServerOptions server;
   std::string drain_timeout = "30s";
   std::optional<std::string> rank_timeout;
-  std::string served_name;  // empty: the source's
+  std::string served_name;  // empty: the source's name
   serve::EngineOptions engine;
-  std::string kv_bytes;  // empty: what the engine takes by itself
+  std::string kv_bytes;  // empty: the engine chooses
   QuantizeArguments quantize;
   SpeculationArguments speculation;
   std::vector<std::string> adapters;  // NAME=DIR
@@ -56,7 +56,7 @@ struct NamedAdapter {
   std::string name, folder;
 };
 
-// Each is checked, as far as that goes without its weights, before those of the model are read.
+// Checks each adapter, as far as possible without its weights, before the model's weights are read.
 std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
                                            const models::ModelSpecification& specification) {
   std::vector<NamedAdapter> adapters;
@@ -84,8 +84,8 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
   return adapters;
 }
 
-// The model that is served, which is opened again where a rank is lost; what is loaded for it waits
-// until it is there.
+// The model that is served; it is opened again after a rank was lost. Loading an adapter waits
+// until the model is open.
 struct OpenedModel {
   std::mutex opening;
   std::unique_ptr<serve::InferenceModel> model;
@@ -114,9 +114,9 @@ void check_length(const serve::EngineOptions& options, const models::ModelFacts&
                                 options.max_model_len, facts.positions));
 }
 
-// How the model is opened, and opened again where a rank was lost.
+// How the model is opened, also after a rank was lost.
 struct Loading {
-  std::unique_ptr<ModelSource> source;  // until all of it is read
+  std::unique_ptr<ModelSource> source;  // null once the folder is not needed any more
   models::ModelSpecification specification;
   ModelRanksConfig config;
   Strategy strategy;
@@ -167,7 +167,7 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   return loading;
 }
 
-// Opens the model once more, on new ranks. error: with which the engine lost one.
+// Opens the model again, on new ranks. error: what the engine reported when it lost a rank.
 std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, InferenceRanks& ranks,
                                                    server::Server& server,
                                                    const std::string& error) {
@@ -182,19 +182,20 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
   return model;
 }
 
-// The first rank's part.
+// Runs the server on the first rank.
 void run_server(Loading& loading, const ServeArguments& arguments, InferenceRanks& ranks,
                 Clock::time_point start) {
   const models::ModelFacts& facts = loading.specification.facts;
-  OpenedModel opened;  // outlives requests
+  OpenedModel opened;  // outlives the server and its requests
   const std::unique_ptr<serve::InferenceModel>& model = opened.model;
   std::optional<OpenedSpeculation> draft;  // outlives the engine
   server::ServedModel served(loading.source->folder(), arguments.served_name, facts.positions,
                              facts.vocabulary);
-  // Before other threads: it takes the stop signals. A port in use is told before weights are read.
+  // Created before other threads start, because it takes over the stop signals; and before weights
+  // are read, so that a port in use is reported at once.
   server::Server server(arguments.server);
   opened.model = loading.load(ranks);
-  // All of it has been read, but for what adapters with magnitudes need of it.
+  // The folder is read once more only to restart ranks, or to load adapters with magnitudes (DoRA).
   const bool takes_adapters = !loading.adapters.empty() || arguments.server.api.adapter_loading;
   if (!ranks.can_restart_ranks() && !takes_adapters) loading.source.reset();
   load_adapters(served, opened, loading.adapters, arguments.max_adapters);

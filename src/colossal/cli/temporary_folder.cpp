@@ -24,7 +24,7 @@ void remove_after_the_end(const char* path) {
 
 }  // namespace
 
-// The guard is there before the folder is: so no moment is left in which nobody would remove it.
+// The guard starts before the folder is created, so that the folder never exists without it.
 TemporaryFolder::TemporaryFolder() {
   std::random_device random;
   path_ = std::filesystem::temp_directory_path() /
@@ -34,7 +34,7 @@ TemporaryFolder::TemporaryFolder() {
       [this] { remove_after_the_end(path_.c_str()); });
   if (mkdir(path_.c_str(), S_IRWXU) == 0) return;
   const int error = errno;
-  kill(guard_.pid, SIGKILL);  // what stands there is not ours
+  kill(guard_.pid, SIGKILL);  // something else is at this path: the guard must not remove it
   waitpid(guard_.pid, nullptr, 0);
   throw IoError(fmt::format("{}: {}", path_.string(), std::strerror(error)));
 }

@@ -38,7 +38,7 @@ TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopLi
           .fit_memory = run.fit_memory};
 }
 
-// The exit code of a run that came to its end, or was stopped.
+// Returns the exit code of a run that was completed or stopped.
 int conclude(const Job& job, const TrainingSummary& summary) {
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (!summary.saved) {
@@ -56,9 +56,9 @@ int conclude(const Job& job, const TrainingSummary& summary) {
   return kStopped;
 }
 
-// What a process of the job needs of the system is asked for before it starts, so that the limit is
-// named which is too low. Counted in ranks that save: files and sockets of the one that serves the
-// store, and threads.
+// Checks the limits before the job starts, so that the error names the limit that is too low. The
+// numbers were counted while a checkpoint was saved: files and sockets in the process that serves
+// the store, which has most, and threads (require_threads).
 void require_open_files(int ranks, const std::string& beside) {
   constexpr int kFiles = 64, kFilesPerRank = 2;
   const int times = beside.empty() ? 1 : 2;
@@ -79,7 +79,7 @@ void require_threads(const Job& job, int local_ranks, const std::string& beside)
   }
 }
 
-// One rank of the job, to its end. Returns the exit code.
+// Runs one rank of the job to its end. Returns the exit code.
 int train_rank(const TrainingRun& run, const Job& job, comm::World& world,
                cluster::StopListener& stop) {
   at::set_num_threads(job.threads);
@@ -91,7 +91,8 @@ int train_rank(const TrainingRun& run, const Job& job, comm::World& world,
   }
 }
 
-// Whatever fails once set-up was asked to stop: no step was done, so nothing is lost.
+// Calls `train`. If set-up was asked to stop, a failure counts as stopped: no step was done, so
+// nothing is lost.
 template <class Train>
 int unless_stopped_in_set_up(const cluster::StopListener& stop, Train train) {
   try {
@@ -122,7 +123,7 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
   return train_rank(run, job, *world, stop);
 }
 
-// Every rank that fails tells its launcher why, which then names it once.
+// A failing rank sends its error to the launcher, which reports it once for all ranks.
 int train_launched_and_report(const RunArguments& arguments, const ReadRun& read,
                               const cluster::LaunchEnvironment& launch) {
   log::set_rank_prefix(launch.rendezvous.rank, launch.rendezvous.size);
@@ -146,7 +147,7 @@ int train_launched_and_report(const RunArguments& arguments, const ReadRun& read
 
 int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
   const TrainingRun run = read(arguments);
-  const Job job = resolve(run.given, ranks, ranks);  // refuses before any rank starts
+  const Job job = resolve(run.given, ranks, ranks);  // finds wrong settings before any rank starts
   const std::string beside = run.concurrent_work(job);
   require_open_files(ranks, beside);
   if (ranks == 1) {
@@ -166,7 +167,7 @@ int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
 
 int run_training(const RunArguments& arguments, const ReadRun& read) {
   cluster::outlive_lost_readers();
-  memory::install_allocators();  // before there are other threads
+  memory::install_allocators();  // before other threads start
   if (const auto launch = cluster::read_launch_environment()) {
     return train_launched_and_report(arguments, read, *launch);
   }

@@ -16,7 +16,7 @@ namespace {
 
 using tune::Method;
 
-// A run.toml's keys with the method's defaults and its own keys.
+// The keys of run.toml with the method's defaults, and the method's own keys.
 struct TuneSchema {
   explicit TuneSchema(Method chosen) : method(chosen) {
     tune::set_defaults(method, run, config);
@@ -30,7 +30,8 @@ struct TuneSchema {
   ConfigSchema schema;
 };
 
-// job: its budgets are what `beside` bytes of other tensors leave.
+// Fits the job into its budgets. beside: bytes that were subtracted from them for other tensors;
+// the error mentions these.
 Job fit_beside(int64_t beside, const Job& job) {
   try {
     return plan::fit_memory(job);

@@ -65,7 +65,7 @@ void ControlChannel::send_done() {
 }
 
 bool ControlChannel::may_leave() const {
-  // Only the first host's launcher passes on what others say, so only it has to stay.
+  // Only the first host's launcher forwards the messages of others, so only it must stay.
   return hosts_.own_index != 0 ||
          std::all_of(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.done; });
 }

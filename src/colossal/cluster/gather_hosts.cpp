@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kRetry(100);
 
-// Until something happens to one of `fds` or `signals`, or a while has passed.
+// Waits until one of `fds` or `signals` can be read, or kRetry has passed.
 void wait_for(std::vector<int> fds, const SignalQueue& signals) {
   fds.push_back(signals.fd());
   std::vector<pollfd> polled;
@@ -23,7 +23,7 @@ void wait_for(std::vector<int> fds, const SignalQueue& signals) {
   poll(polled.data(), polled.size(), static_cast<int>(kRetry.count()));
 }
 
-// Says what this launcher waits for: after a few seconds, and then less and less often.
+// Logs what this launcher waits for: after 3 seconds, and then less and less often.
 class WaitingNotice {
  public:
   template <class Describe>
@@ -44,7 +44,7 @@ bool passed(ControlChannel::Deadline deadline) {
   return std::chrono::steady_clock::now() > deadline;
 }
 
-// Why a launcher that says `hello` cannot belong to our job, or "".
+// Returns why a launcher that has sent `hello` cannot belong to this job, or "".
 std::string objection(const std::optional<Hello>& hello, const HostTable& hosts) {
   if (!hello) return "it does not speak as a launcher of this version does";
   if (hello->hosts != hosts.names || hello->ranks_per_host != hosts.ranks_per_host) {
@@ -60,7 +60,7 @@ std::string objection(const std::optional<Hello>& hello, const HostTable& hosts)
   return "";
 }
 
-// Connections to the first host, of which each has yet to say which host it comes from.
+// Connections to the first host's launcher that have not said yet which host they come from.
 class Reception {
  public:
   Reception(const HostTable& hosts, int port)
@@ -86,8 +86,8 @@ class Reception {
     }
   }
 
-  // Calls admit(index of the host, connection) for each that has said who it is. A guest that
-  // cannot belong to the job is told so; its mistake must not end a job that it only bumped into.
+  // Calls admit(index of the host, connection) for each connection that has said where it comes
+  // from. A launcher that cannot belong to the job is refused: its mistake must not end the job.
   template <class Admit>
   void greet(Admit admit) {
     for (LineSocket& guest : guests_) {

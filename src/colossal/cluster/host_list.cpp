@@ -24,7 +24,7 @@ std::optional<long> parse_number(std::string_view digits) {
   return whole && digits.front() != '-' ? std::optional(value) : std::nullopt;
 }
 
-// Pieces between commas that are outside brackets.
+// Splits a list at the commas outside brackets.
 std::vector<std::string_view> split(std::string_view list) {
   std::vector<std::string_view> pieces;
   size_t start = 0;
@@ -42,7 +42,7 @@ std::vector<std::string_view> split(std::string_view list) {
   return pieces;
 }
 
-// "01-03" is 01, 02, 03, with the leading zeros of the first.
+// Appends the numbers of a range: "01-03" is 01, 02, 03, with the leading zeros of the first.
 void expand_range(std::string_view list, std::string_view range, std::vector<std::string>& found) {
   const size_t dash = range.find('-');
   const std::string_view first = range.substr(0, dash);
@@ -60,7 +60,7 @@ std::vector<std::string> expand_brackets(std::string_view list, std::string_view
   return found;
 }
 
-// All names of one piece: each bracket multiplies what stands before it.
+// Returns all names of one piece of a list: each bracket multiplies the names before it.
 std::vector<std::string> expand_name(std::string_view list, std::string_view name) {
   std::vector<std::string> names{""};
   while (!name.empty()) {

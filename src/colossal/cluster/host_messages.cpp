@@ -7,12 +7,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A program's message may hold any bytes.
+// A program's message may have any bytes: those that are not UTF-8 are replaced.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-// make(parsed line) when the line's kind is `kind` and it has all that `make` asks for.
+// Returns make(parsed line) if the line is of this kind and has all fields that `make` reads.
 template <class Make>
 auto parse(const std::string& line, const char* kind, Make make)
     -> std::optional<decltype(make(Json()))> {

@@ -21,13 +21,13 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-// Below the range from which the kernel draws ports for outgoing connections (32768).
+// Below 32768, from which the kernel assigns ports to outgoing connections.
 constexpr int kFirstDerivedPort = 20000;
 constexpr int kDerivedPorts = 12000;
 
-// The same on all ranks of a job and, mostly, different for two jobs on a host.
+// Returns a port that is equal on all ranks of a job, and usually differs between jobs on a host.
 int port_of_job(std::string_view job) {
-  // FNV-1a: std::hash may differ between the builds on two hosts.
+  // FNV-1a, because std::hash may differ between the builds on two hosts.
   uint64_t hash = 14695981039346656037ULL;
   for (const unsigned char c : job) hash = (hash ^ c) * 1099511628211ULL;
   return kFirstDerivedPort + static_cast<int>(hash % kDerivedPorts);
@@ -37,8 +37,8 @@ int hosts_of(const LaunchEnvironment& launch) {
   return (launch.rendezvous.size + launch.local_size - 1) / launch.local_size;
 }
 
-// Where the ranks meet, if the launcher does not say: MASTER_ADDR and MASTER_PORT count when they
-// are set, on one host loopback and a port made from `job` do.
+// Sets where the ranks meet if the launcher does not say it: at MASTER_ADDR and MASTER_PORT if
+// these are set; else at loopback on one host or at `first_host`, and at a port derived from `job`.
 void choose_meeting_point(const EnvironmentValues& values, const std::string& job,
                           const std::string& first_host, LaunchEnvironment& launch) {
   comm::Rendezvous& meeting = launch.rendezvous;
@@ -63,7 +63,7 @@ bool is_loopback_name(const std::string& host) {
   return host == "localhost" || is_loopback(host);
 }
 
-// The address at which this host's data sockets bind: the one that faces the meeting point.
+// Returns the address that this host's data sockets bind: the one that faces the meeting point.
 std::string choose_interface(const EnvironmentValues& values, const LaunchEnvironment& launch) {
   if (values.has(kInterfaceVariable)) return values.text(kInterfaceVariable);
   const std::string& meeting = launch.rendezvous.address;
@@ -90,7 +90,7 @@ std::string choose_interface(const EnvironmentValues& values, const LaunchEnviro
   return own;
 }
 
-// Takes over the socket that our launcher bound for rank 0's store.
+// Takes over the socket that `colossal run` has bound for rank 0's store.
 int adopt_store_socket(const EnvironmentValues& values, int port) {
   const int fd = values.number(kStoreVariable, 3, INT_MAX);
   FileDescriptor socket(fd);
@@ -110,7 +110,7 @@ int adopt_store_socket(const EnvironmentValues& values, int port) {
   return socket.release();
 }
 
-// RANK and WORLD_SIZE: our own launcher, torchrun, or whoever else follows this convention.
+// Reads RANK and WORLD_SIZE, as `colossal run`, torchrun and other launchers set them.
 LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
   LaunchEnvironment launch;
   comm::Rendezvous& meeting = launch.rendezvous;
@@ -166,7 +166,7 @@ LaunchEnvironment read_mpich(const EnvironmentValues& values) {
   values.read_rank("PMI_RANK", "PMI_SIZE", &launch.rendezvous.rank, &launch.rendezvous.size);
   values.read_rank("MPI_LOCALRANKID", "MPI_LOCALNRANKS", &launch.local_rank, &launch.local_size);
   launch.num_hosts = hosts_of(launch);
-  // Hydra names no job; its proxy is the parent of all ranks on a host.
+  // Hydra does not name the job. All ranks on a host are children of its proxy.
   choose_meeting_point(values, fmt::format("mpiexec/{}", getppid()), "", launch);
   return launch;
 }
@@ -198,7 +198,7 @@ std::optional<LaunchEnvironment> read_any_launcher(const EnvironmentValues& valu
   if (values.has("RANK")) return read_torch_variables(values);
   if (values.has("OMPI_COMM_WORLD_RANK")) return read_open_mpi(values);
   if (values.has("PMI_RANK") && values.has("MPI_LOCALRANKID")) return read_mpich(values);
-  // A batch script, which runs once, has a SLURM_PROCID too, but no task count of a step.
+  // A batch script has SLURM_PROCID too, but runs only once. Only a step has a number of tasks.
   if (values.has("SLURM_PROCID") && values.has("SLURM_STEP_NUM_TASKS")) return read_slurm(values);
   return std::nullopt;
 }
@@ -217,13 +217,13 @@ std::optional<LaunchEnvironment> read_launch_environment(const EnvironmentReader
 }
 
 void stop_with_launcher(const LaunchEnvironment& environment) {
-  // Not SIGTERM, which would insist if the launcher had sent one before it went.
+  // Not SIGTERM: if the launcher has sent one before it ended, another would end the rank at once.
   if (environment.by_known_launcher) prctl(PR_SET_PDEATHSIG, SIGUSR1);
 }
 
 std::optional<int> openmp_threads(const EnvironmentReader& environment) {
   const EnvironmentValues values(environment);
-  // A list has a number for each level of nesting; from_chars stops after the first.
+  // OMP_NUM_THREADS may be a list with a number for each level of nesting. Reads the first.
   const std::string text = values.text("OMP_NUM_THREADS");
   int threads = 0;
   std::from_chars(text.data(), text.data() + text.size(), threads);
@@ -233,7 +233,7 @@ std::optional<int> openmp_threads(const EnvironmentReader& environment) {
 
 bool send_error(const LaunchEnvironment& environment, std::string_view message) {
   if (environment.error_fd < 0) return false;
-  // The pipe is empty and larger than this, so the write neither blocks nor is torn.
+  // The pipe is empty and has room for this, so the write neither blocks nor is divided.
   const std::string_view kept = message.substr(0, kMaxErrorBytes);
   return write(environment.error_fd, kept.data(), kept.size()) == static_cast<ssize_t>(kept.size());
 }

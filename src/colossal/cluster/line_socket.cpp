@@ -46,7 +46,7 @@ void LineSocket::send(std::string_view line) {
   const std::string text = std::string(line) + "\n";
   const ssize_t size = ::send(fd(), text.data(), text.size(), MSG_NOSIGNAL);
   if (size == static_cast<ssize_t>(text.size())) return;
-  read_available();  // why it ended, if it said so
+  read_available();  // finds out why the peer has closed the connection
   if (is_open()) close("it takes no more messages");
 }
 

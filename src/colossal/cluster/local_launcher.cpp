@@ -89,7 +89,7 @@ int run_local_ranks(const LaunchOptions& options) {
   const JobStart start{bound_port(store), make_job_name()};
   if (any_stop_signal(signals.take())) return stop_before_start();
   std::vector<RankProcess> ranks = start_ranks(options, here, start, store.get(), guard);
-  store.close();  // rank 0 holds it now, and alone
+  store.close();  // only rank 0 has it now
   return Supervisor(std::move(ranks), ControlChannel(), signals, options.grace,
                     options.program_is_ours)
       .run();

@@ -9,8 +9,8 @@
 namespace colossal::cluster {
 namespace {
 
-// Reads group numbers to add, and negative ones to remove, until the launcher's end of the pipe is
-// closed.
+// Runs in the guard process. Reads process groups to add, and negative ones to remove, until the
+// launcher's end of the pipe is closed. Then kills the groups that are left.
 void guard() {
   std::set<pid_t> groups;
   pid_t group = 0;

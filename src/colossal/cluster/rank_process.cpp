@@ -21,7 +21,7 @@ bool sets(const std::string& entry, const std::string& name) {
   return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
 }
 
-// Our environment with `variables` in place of what has their names.
+// Returns this process's environment with `variables` in place of those with their names.
 std::vector<std::string> environment_with(
     const std::vector<std::pair<std::string, std::string>>& variables) {
   std::vector<std::string> entries;
@@ -46,8 +46,8 @@ void keep_over_exec(int fd) {
   fcntl(fd, F_SETFD, 0);
 }
 
-// What the child does after fork(). It may only make system calls: another thread of the launcher
-// may have held any lock at that moment.
+// Runs in the child after fork(). It may only make system calls, because another thread of the
+// launcher may have held any lock at the fork.
 struct ChildStart {
   char* const* arguments;
   char* const* environment;
@@ -55,18 +55,18 @@ struct ChildStart {
   OrphanGuard* guard;
   int error_fd;
   int store_fd;
-  int failure_fd;  // takes errno when the program cannot be started; closed when it is
+  int failure_fd;  // receives errno if the program cannot be started; else exec closes it
 
   [[noreturn]] void operator()() const {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != launcher) _exit(1);  // it died before prctl: no signal will come
-    // Not the launcher, which may be killed when the program has started others but before it said
-    // so.
+    if (getppid() != launcher) _exit(1);  // the launcher died before prctl(): no signal would come
+    // The child adds itself: the launcher may be killed before it could, when the program has
+    // already started other processes.
     guard->add(getpid());
-    // A process group in the background would otherwise stop when it writes to some terminals.
+    // Otherwise, a process group in the background stops when it writes to some terminals.
     std::signal(SIGTTOU, SIG_IGN);
-    // We ignore it, but many a program relies on it to end.
+    // The launcher ignores SIGPIPE, but many programs rely on it to end.
     std::signal(SIGPIPE, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
@@ -108,7 +108,7 @@ RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard) : guard
   if (pid_ < 0) {
     throw IoError(fmt::format("cannot start rank {}: {}", command.rank, strerror(errno)));
   }
-  setpgid(pid_, pid_);  // also here: whoever of us comes first
+  setpgid(pid_, pid_);  // in both processes, because either may come first
   start.write_end.close();
   int reason = 0;
   if (read(start.read_end.get(), &reason, sizeof reason) == sizeof reason) {
@@ -142,7 +142,7 @@ RankProcess::~RankProcess() {
 bool RankProcess::check_ended() {
   if (ended_) return true;
   siginfo_t info{};
-  // Looks without burying it: as long as it is there, nobody else gets its process group's number.
+  // WNOWAIT: until the process is reaped, no other process group gets its number.
   if (waitid(P_PID, pid_, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != pid_) {
     return false;
   }

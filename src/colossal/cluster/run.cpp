@@ -29,8 +29,8 @@ void check(const RunOptions& options) {
   }
 }
 
-// The address by which all others reach a host; each may resolve the name, so that on the host
-// itself it must not be a loopback address when there are others.
+// Returns an address of `host` that all hosts can reach. Each host resolves the name itself: on the
+// host of that name, it must not mean loopback, unless there is only one host.
 std::string usable_address(const std::string& host, bool alone) {
   const std::vector<std::string> addresses = resolve(host);
   const bool is_literal = addresses.front() == host;
@@ -62,7 +62,7 @@ HostTable make_host_table(const RunOptions& options) {
   return table;
 }
 
-// The other hosts' ranks would wait for ours in vain.
+// Starts the ranks. If that fails, tells the other hosts, whose ranks would wait in vain.
 std::vector<RankProcess> start_or_tell_others(const LaunchOptions& launch, const HostTable& hosts,
                                               const JobStart& start, int store_socket,
                                               OrphanGuard& guard, ControlChannel& channel) {

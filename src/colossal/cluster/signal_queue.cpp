@@ -19,9 +19,10 @@ SignalQueue::SignalQueue(std::span<const int> signals) {
   sigset_t mask;
   sigemptyset(&mask);
   for (const int signal : signals) {
-    // Where the caller ignores it, the kernel would drop the exit status of our children.
+    // If the caller ignored SIGCHLD, the kernel would drop the exit statuses of our children.
     if (signal == SIGCHLD) std::signal(SIGCHLD, SIG_DFL);
-    // A blocked signal is queued even if it is ignored, so the ignored ones are left out here.
+    // A blocked signal is queued even if it is ignored. So signals that are ignored are not
+    // blocked.
     if (!is_ignored(signal)) sigaddset(&mask, signal);
   }
   sigprocmask(SIG_BLOCK, &mask, &mask_before_);

@@ -18,11 +18,12 @@ namespace colossal::cluster {
 namespace {
 
 constexpr int kConnectMilliseconds = 1000;
-constexpr int kLostPeerProbes = 3;  // a second apart, after a second of silence
+constexpr int kLostPeerProbes =
+    3;  // the first after a second of silence, the others a second apart
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// All addresses of `host` with `port` in them; null when it has none.
+// Returns all addresses of `host`, with `port`; null if there is none.
 AddressList look_up(const std::string& host, int port, int flags, int type, int* status) {
   addrinfo hints{};
   hints.ai_socktype = type;
@@ -109,7 +110,7 @@ bool is_loopback(const std::string& address) {
 }
 
 std::string address_towards(const std::string& address) {
-  // Connecting a datagram socket looks up the route and sends nothing; any port will do.
+  // Connecting a datagram socket only looks up the route. It sends nothing, so any port will do.
   const AddressList target = numeric_address(address, 9, SOCK_DGRAM);
   const FileDescriptor probe(socket(target->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!probe || connect(probe.get(), target->ai_addr, target->ai_addrlen) != 0) {

@@ -13,7 +13,7 @@ constexpr std::array kHeard{SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 constexpr int kTidyUpMilliseconds = 500;
 constexpr int kForEver = -1;
 
-// A reader of stderr that has stopped reading must not keep a second request from being heard.
+// Logs only if stderr does not block: a second request to stop must still be heard.
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
   pollfd output{STDERR_FILENO, POLLOUT, 0};
@@ -66,7 +66,7 @@ std::string StopListener::answer_request() {
   return answer_;
 }
 
-// Until a signal comes; true when it was the end.
+// Waits until a signal comes or the listener ends. Returns true at its end.
 bool StopListener::wait_for_end(int milliseconds) const {
   pollfd polled[] = {{signals_.fd(), POLLIN, 0}, {end_.read_end.get(), POLLIN, 0}};
   poll(polled, std::size(polled), milliseconds);

@@ -19,7 +19,8 @@ Supervisor::Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, S
       program_is_ours_(program_is_ours) {}
 
 int Supervisor::run() {
-  // Looks before it waits: ranks may have ended, and messages come, while others were started.
+  // Handles events before it waits: ranks may have ended, and messages may have come, while other
+  // ranks were started.
   while (true) {
     handle_signals();
     handle_ends();
@@ -66,7 +67,7 @@ void Supervisor::handle_stop_signal(int signal) {
     channel_.send({HostMessage::Kind::kill, {}});
     kill_all();
   } else if (stage_ == Stage::running) {
-    // A rank of ours says itself what it does about it.
+    // Ranks of our own program log themselves what they do.
     if (!program_is_ours_) {
       log::info("{}: the ranks are asked to end; once more ends them at once", signal_name(signal));
     }
@@ -116,7 +117,7 @@ void Supervisor::handle_ends() {
 }
 
 void Supervisor::begin_failing() {
-  // An exit code alone may be what all ranks end with in a moment, so it is named later.
+  // A failure with only an exit code is logged later: all ranks may be about to end with it.
   if (!outcome_.failed()) return;
   if (outcome_.cause().sudden && !cause_named_) log_cause();
   if (stage_ != Stage::running) return;
@@ -142,7 +143,8 @@ void Supervisor::log_cause() {
   if (!named_.empty()) log::error("{}", named_);
 }
 
-// Where all ranks but one say that another one did not come, which may not be who kept it all up.
+// If all ranks but one failed because another one did not come, returns a message that names the
+// rank that still runs: the failed ones may have blamed each other.
 std::optional<std::string> Supervisor::message_of_silent_rank() const {
   const auto runs = [](const RankProcess& rank) { return !rank.ended(); };
   if (!outcome_.all_blame_another_rank() || std::ranges::count_if(ranks_, runs) != 1) {
@@ -152,7 +154,7 @@ std::optional<std::string> Supervisor::message_of_silent_rank() const {
                      std::ranges::find_if(ranks_, runs)->who());
 }
 
-// What each of them waited for.
+// Logs what each of the other ranks reported.
 void Supervisor::log_other_ranks() const {
   if (outcome_.all_failed_alike()) return;
   std::vector<std::string> lines = outcome_.messages_of_ranks();

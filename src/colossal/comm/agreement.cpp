@@ -19,7 +19,7 @@ std::string settings_key(int rank) {
 
 std::string text_of(const Settings& settings) {
   return nlohmann::json(settings).dump(
-      -1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may be any bytes
+      -1, ' ', false, nlohmann::json::error_handler_t::replace);  // paths may have any bytes
 }
 
 Settings read_settings(c10d::Store& store, int rank) {
@@ -31,7 +31,8 @@ std::string value_in(const Settings& settings, const std::string& name) {
   return found == settings.end() ? "none" : found->second;
 }
 
-// In the order of the first, then those that only the second has.
+// Returns the names of settings that differ: in the order of `first`, then those that only `second`
+// has.
 std::vector<std::string> differing_names(const Settings& first, const Settings& second) {
   std::vector<std::string> names;
   for (const auto* settings : {&first, &second}) {
@@ -43,7 +44,7 @@ std::vector<std::string> differing_names(const Settings& first, const Settings& 
   return names;
 }
 
-// Rank 0 serves the store, and ends when it knows: the others must have read it by then.
+// Rank 0 serves the store and ends after this. So it waits until the other ranks have read it.
 void wait_for_readers(c10d::Store& store, int ranks, std::chrono::milliseconds timeout) {
   const std::string kReaders = "settings/readers";
   const Deadline deadline(timeout);

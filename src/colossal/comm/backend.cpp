@@ -106,7 +106,7 @@ CallFailure Deadline::failure(const std::string& reason) const {
       fmt::format("timed out after {}: {}{}", exact_duration(timeout_), reason, stopped));
 }
 
-// Clamped, because beyond 292 years the clock's nanoseconds do not fit 64 bits.
+// The timeout is clamped: the clock counts nanoseconds, which fit 64 bits up to 292 years only.
 Backend::Backend(Membership membership, std::shared_ptr<Ledger> ledger,
                  std::chrono::milliseconds timeout)
     : membership_(std::move(membership)),

@@ -31,14 +31,14 @@ void check_rendezvous(const Rendezvous& rendezvous) {
   }
 }
 
-// This rank's place among those of its host.
+// Returns this rank's index among the ranks of its host.
 int local_rank(const std::vector<Arrival>& arrivals, int rank) {
   int place = 0;
   for (int other = 0; other < rank; ++other) place += arrivals[other].host == arrivals[rank].host;
   return place;
 }
 
-// All ranks see the same arrivals, so all decide alike.
+// Whether each rank has its own GPU. All ranks see the same arrivals, so all decide alike.
 bool each_rank_has_a_gpu(const std::vector<Arrival>& arrivals) {
   for (int rank = 0; rank < static_cast<int>(arrivals.size()); ++rank) {
     if (local_rank(arrivals, rank) >= arrivals[rank].gpus) return false;
@@ -46,7 +46,7 @@ bool each_rank_has_a_gpu(const std::vector<Arrival>& arrivals) {
   return true;
 }
 
-// A rank that has found a difference gives the others this long to read of it.
+// After a difference in settings, rank 0 gives the others this long to read it.
 constexpr std::chrono::milliseconds kTimeToRead{10'000};
 
 std::vector<Arrival> meet_alike(c10d::Store& store, const Rendezvous& rendezvous,

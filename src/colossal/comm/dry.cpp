@@ -1,5 +1,5 @@
-// A rank without peers, for dry runs: the law is booked by group.cpp as for any backend; nothing
-// moves, so the wire column stays 0.
+// A rank without peers, for dry runs. group.cpp books the law's bytes, as for any backend. Nothing
+// moves, so the ledger's wire column stays 0.
 #include <utility>
 
 #include "colossal/comm/group_impl.h"
@@ -40,7 +40,7 @@ class DryWorld final : public World {
     });
   }
 
-  void abort(const std::string&) override {}  // nobody waits
+  void abort(const std::string&) override {}  // no rank waits
 
  private:
   int rank_;

@@ -46,7 +46,8 @@ void Exchange::check_headers() {
     Greeting& greeting = incoming_[peer];
     if (!greeting.transfer) continue;
     greeting.transfer->wait(deadline_);
-    greeting.transfer.reset();  // an all-reduce asks twice, and a message can be waited for once
+    greeting.transfer
+        .reset();  // an all-reduce checks twice, but a message can be waited for only once
     const Header& theirs = greeting.header;
     if (theirs.call != call_) {
       throw mismatch(membership_, peer, describe_fully(theirs.call), membership_.rank,

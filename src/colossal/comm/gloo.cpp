@@ -17,8 +17,8 @@
 namespace colossal::comm {
 namespace {
 
-// Gloo's writes to a connection that the peer has closed raise SIGPIPE, which by default ends the
-// process before anybody can say why.
+// When Gloo writes to a connection that the peer has closed, it raises SIGPIPE, which by default
+// ends the process before it can report the reason.
 void ignore_broken_pipes() {
   struct sigaction current {};
   sigaction(SIGPIPE, nullptr, &current);
@@ -27,8 +27,8 @@ void ignore_broken_pipes() {
 
 using DevicePointer = std::shared_ptr<gloo::transport::Device>;
 
-// A device is a thread that moves bytes. Ranks that are threads of one process share it: five times
-// faster than one for each. It lives as long as somebody uses it.
+// A device is a thread that moves bytes. Ranks that are threads of one process share one, which is
+// five times faster than one for each. It lives as long as it is used.
 DevicePointer shared_device(const std::string& interface_address) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<gloo::transport::Device>> devices;
@@ -81,7 +81,7 @@ class GlooWorld final : public World {
   OpenBackends backends_;
 };
 
-// Collective: returns when all members have connected to each other.
+// Collective. Returns when all members are connected to each other.
 std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
   auto store =
       c10::make_intrusive<c10d::PrefixStore>("group/" + backends_.next_name(membership), store_);
@@ -99,8 +99,8 @@ std::shared_ptr<Backend> GlooWorld::make_backend(const Membership& membership) {
   }
   auto backend = std::make_shared<GlooBackend>(membership, ledger_, timeout_, std::move(gloo));
   try {
-    // Gloo lets a rank go when its own connections stand; were it to leave the group now, those of
-    // the others would still be in the making, and the others would wait for it in vain.
+    // Gloo returns as soon as this rank's own connections are made. If this rank left the group
+    // now, other ranks that still connect would wait for it in vain.
     backend->barrier({});
   } catch (const CallFailure& failure) {
     throw CommError(fmt::format("{}: not all members have connected: {}",

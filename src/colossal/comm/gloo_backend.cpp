@@ -10,8 +10,8 @@
 namespace colossal::comm {
 namespace {
 
-// Gloo matches messages by tag, and a message that is longer than the memory posted for it ends the
-// process. So data is tagged with its size: ranks that disagree wait, and the headers tell why.
+// Gloo matches messages by tag. A message that is longer than the memory posted for it ends the
+// process. So the tag of data is its size: ranks that disagree wait, and the headers say why.
 constexpr int kHeaderTag = 0;
 constexpr int kNobodySendsThis = std::numeric_limits<int>::max();
 constexpr int kFarewellTag = kNobodySendsThis - 1;
@@ -85,12 +85,12 @@ void GlooBackend::expect_farewells() {
     try {
       farewell.arrival = gloo_->recv(text, peer, kFarewellTag);
     } catch (const std::exception&) {
-      // It is gone already, without a word; the first call that needs it says so.
+      // The peer has left without a farewell. The first call that needs it reports that.
     }
   }
 }
 
-// Of a peer whose connection is closed: then its farewell is here, or never will be.
+// Returns the farewell of a peer whose connection is closed: it has arrived already, or never will.
 std::string GlooBackend::farewell_of(int peer) const {
   const Farewell& farewell = farewells_[peer];
   if (!farewell.arrival) return "";
@@ -112,20 +112,20 @@ void GlooBackend::say_farewell(const std::string& why) {
       std::vector<at::Tensor> tensors = as_tensors(text.data(), kFarewellBytes);
       sends.push_back(gloo_->send(tensors, peer, kFarewellTag));
     } catch (const std::exception&) {
-      // It is gone: nobody to tell.
+      // The peer has left.
     }
   }
   for (const c10::intrusive_ptr<c10d::Work>& send : sends) {
     try {
       send->wait(std::chrono::milliseconds(20));
     } catch (const std::exception&) {
-      // Likewise, or it does not read.
+      // The peer has left, or does not read.
     }
   }
 }
 
-// Gloo has no call that ends a group. But when a wait runs out of time, it closes the connections
-// of the whole group with an error that wakes every other wait: so we wait for nothing.
+// Gloo has no call that ends a group. But when a wait times out, Gloo closes all connections of the
+// group with an error that wakes all other waits. So this waits for a message that nobody sends.
 void GlooBackend::end_all(const char* prefix, const std::string& why) {
   const std::lock_guard lock(mutex_);
   if (!closed_.empty()) return;
@@ -137,7 +137,7 @@ void GlooBackend::end_all(const char* prefix, const std::string& why) {
       std::vector<at::Tensor> nothing{at::empty({1}, at::kByte)};
       gloo_->recv(nothing, peer, kNobodySendsThis)->wait(std::chrono::milliseconds(1));
     } catch (const std::exception&) {
-      // Either what was wanted, or this connection is closed already.
+      // As intended; or this connection was closed already.
     }
   }
 }

@@ -51,7 +51,7 @@ void check_rank(int rank, const Group& group) {
   COLOSSAL_CHECK(0 <= rank && rank < group.size(), "rank {} of a group of {}", rank, group.size());
 }
 
-// Runs on the thread that carries the call out. Every failure of a call passes here.
+// Carries out a call. Every failure of a call passes here.
 template <typename Body>
 void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
   at::RecordFunction in_profiles(at::RecordScope::USER_SCOPE);
@@ -70,12 +70,12 @@ void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
   }
 }
 
-// What is known of a call beside what travels: bytes by the law, buffers, and with whom (ranks
-// within the group).
+// What the ledger and a listener learn about a call in addition to the call itself: bytes by the
+// law, buffers, and the ranks (within the group) that it exchanges with.
 struct Facts {
   int64_t law_bytes = 0;
   std::vector<at::Tensor> buffers;
-  std::function<std::vector<int>()> partners = {};  // none: all others
+  std::function<std::vector<int>()> partners = {};  // none: all other ranks
 };
 
 void tell_listener(const Group& group, const Call& call, const Facts& facts) {
@@ -127,7 +127,7 @@ Work issue_async(const Group& group, const Call& call, const Facts& facts, Body 
   return run_async(group, call, std::move(body));
 }
 
-// Who a call exchanges with.
+// Returns the ranks, within the group, that a call exchanges with.
 using Partners = std::function<std::vector<int>()>;
 
 Partners those_with_parts(const Group& group, Counts send_counts, Counts receive_counts) {
@@ -213,7 +213,7 @@ void check_all_to_all(const at::Tensor& send, Counts send_counts, const at::Tens
                  c10::toString(send.scalar_type()), c10::toString(receive.scalar_type()));
 }
 
-// What each rank sends is its own: bytes of the whole call are not compared.
+// Each rank sends its own size, so the bytes of the call are not compared.
 Call call_of_all_to_all(const at::Tensor& send, Reason reason) {
   Call call = call_of(Operation::all_to_all, send, reason);
   call.bytes = 0;
@@ -466,9 +466,9 @@ at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, cons
 
 namespace {
 
-// Bytes of every rank, one after the other.
+// The bytes of all ranks, concatenated.
 struct GatheredBytes {
-  std::vector<int64_t> offsets;  // n + 1 of them
+  std::vector<int64_t> offsets;  // n + 1 offsets
   at::Tensor all;                // on the host
 
   std::string of_rank(int rank) const {
@@ -481,7 +481,8 @@ bool moves_nothing(const Group& group) {
   return group.impl().backend->moves_nothing();
 }
 
-// Where nothing moves (a dry run), every rank is taken to give as many bytes as this one.
+// Returns how many bytes each rank gives. In a dry run, all are assumed to give as many as this
+// one.
 std::vector<int64_t> gather_sizes(int64_t size, const Group& group, Reason reason) {
   const int n = group.size();
   at::Tensor sizes = at::full({n}, size, at::TensorOptions(at::kLong).device(group.device()));
@@ -493,7 +494,7 @@ std::vector<int64_t> gather_sizes(int64_t size, const Group& group, Reason reaso
 GatheredBytes gather_all(const std::string& bytes, const Group& group, Reason reason) {
   const std::vector<int64_t> counts = gather_sizes(std::ssize(bytes), group, reason);
   GatheredBytes gathered{offsets_of(counts), {}};
-  if (moves_nothing(group)) {  // and of a hundred thousand ranks there is not even room for it
+  if (moves_nothing(group)) {  // for 100,000 ranks there would not be enough memory
     all_gather(at::empty({gathered.offsets.back()}, at::TensorOptions(at::kByte).device(at::kMeta)),
                counts, group, reason);
     return gathered;

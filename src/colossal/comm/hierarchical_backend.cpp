@@ -12,8 +12,8 @@
 namespace colossal::comm {
 namespace {
 
-// A rank that times out is named by those who wait for it. But it may itself wait for another, in
-// an earlier phase of the call, and should be the first to say so.
+// Additional time for each later phase of a call. A rank that times out is named by those that wait
+// for it. But it may itself wait for another rank, in an earlier phase, and should report first.
 std::chrono::milliseconds grace_of(std::chrono::milliseconds timeout) {
   return std::min<std::chrono::milliseconds>(timeout / 4, std::chrono::seconds(2));
 }
@@ -78,7 +78,7 @@ void HierarchicalBackend::announce(Exchange& exchange, Counts counts, int64_t su
     const bool acts_for_us = hosts_.agent(own, hosts_.host[peer]) == peer;
     const bool is_our_client = hosts_.agent(peer, hosts_.host[own]) == own;
     if (!acts_for_us && !is_our_client) continue;
-    // Sums go from agents to their clients, parts of a gather from clients to their agents.
+    // Sums go from agents to their clients; parts of a gather go from clients to their agents.
     const int64_t for_us = acts_for_us ? counts[own] : 0;
     const int64_t for_peer = is_our_client ? counts[peer] : 0;
     exchange.expect(peer, for_us * sum_bytes + for_peer * gather_bytes);
@@ -118,8 +118,8 @@ at::Tensor HierarchicalBackend::stage(const at::Tensor& full, const Buffers& buf
   return view_of(staged, total(counts), full.scalar_type());
 }
 
-// The first half of an all-reduce, or all of a reduce-scatter. While the ranks of this host sum one
-// round, the sums of the last travel between hosts; so there are two rounds of buffers.
+// The first half of an all-reduce, or a whole reduce-scatter. While the ranks of this host sum one
+// round, the sums of the previous round travel between hosts. So there are buffers for two rounds.
 class HierarchicalBackend::HostSums {
  public:
   HostSums(HierarchicalBackend& backend, Exchange& exchange, const Call& call,
@@ -159,7 +159,7 @@ class HierarchicalBackend::HostSums {
     return buffers_.size(rank, round) * static_cast<int64_t>(c10::elementSize(type_));
   }
   const std::vector<int>& clients() const { return backend_.own_clients(); }
-  // This host's, of the buffer of a client.
+  // Where this host's sum of a client's buffer is.
   std::byte* sum(int64_t round, int64_t row) const {
     return backend_.sums_.data() + (round % 2 * backend_.num_rows() + row) * buffer_bytes_;
   }
@@ -225,13 +225,13 @@ class HierarchicalBackend::HostSums {
   std::byte* part_;
   at::ScalarType part_type_;
   Buffers buffers_;
-  at::ScalarType type_;  // of a host's sums
+  at::ScalarType type_;  // type of a host's sums
   int64_t buffer_bytes_;
   std::array<std::vector<TransferPointer>, 2> receives_;  // by parity of the round
 };
 
-// Receives straight into `full`; what other hosts send in later rounds arrives while the ranks of
-// this one hand on the first.
+// Receives into `full` directly. While the ranks of this host pass on the first round, other hosts'
+// later rounds arrive.
 void HierarchicalBackend::gather(Exchange& exchange, const Call& call, const at::Tensor& full,
                                  Counts counts) {
   const int64_t element_bytes = full.element_size();
@@ -304,7 +304,7 @@ void HierarchicalBackend::all_gather(const Call& call, const at::Tensor& full, C
   end(call, exchange);
 }
 
-// The ranks of a host first agree on the call, and at the end learn that all went well.
+// The ranks of a host agree on the call first. At the end, they learn that all succeeded.
 void HierarchicalBackend::all_to_all(const Call& call, const at::Tensor& send, Counts send_counts,
                                      const at::Tensor& receive, Counts receive_counts) {
   if (within_) within_first().barrier(call);
@@ -346,7 +346,7 @@ void HierarchicalBackend::broadcast(const Call& call, const at::Tensor& tensor, 
   end(call, exchange);
 }
 
-// When the first ranks of the hosts have met, all have come.
+// When the first ranks of all hosts have met, all ranks have arrived.
 void HierarchicalBackend::barrier(const Call& call) {
   if (within_) within_first().barrier(call);
   if (hosts_.place[rank()] == 0) {

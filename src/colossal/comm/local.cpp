@@ -1,6 +1,6 @@
-// Ranks as threads: each reads its peers' memory and writes only its own, between barriers; what
-// goes from one rank to one other is a message. Sums are made by the same function in the same
-// order as over a network, so the results are the same bits.
+// Ranks as threads. In a collective, each rank reads its peers' memory and writes only its own,
+// between barriers. What one rank sends to one other is a message. Sums are made by the same
+// function and in the same order as over a network, so the results have the same bits.
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -80,8 +80,8 @@ class LocalBackend final : public MessageBackend {
                    new_deadline());
   }
 
-  // What follows runs between arrive() and leave(), where peers wait for this rank without a
-  // deadline: it must not throw.
+  // These functions run between arrive() and leave(), where peers wait for this rank without a
+  // deadline. They must not throw.
 
   void book_read(const Call& call, int source, int64_t bytes) noexcept {
     if (source == rank() || bytes == 0) return;
@@ -119,7 +119,7 @@ class LocalProcess {
  public:
   explicit LocalProcess(int size) : lost_(size) {}
 
-  // The `ordinal`-th group of these ranks on this axis.
+  // Returns the board of the `ordinal`-th group of these ranks on this axis.
   std::shared_ptr<LocalBoard> board(const std::string& axis, const std::vector<int>& ranks,
                                     int ordinal) {
     const std::lock_guard lock(mutex_);
@@ -147,7 +147,7 @@ class LocalProcess {
  private:
   std::mutex mutex_;
   std::map<std::tuple<std::string, std::vector<int>, int>, std::shared_ptr<LocalBoard>> boards_;
-  std::vector<std::string> lost_;  // why, by global rank; empty: not lost
+  std::vector<std::string> lost_;  // reason, by global rank; empty: not lost
 };
 
 class LocalWorld final : public World {

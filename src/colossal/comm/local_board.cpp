@@ -26,9 +26,8 @@ bool LocalBoard::count_in() {
   return true;
 }
 
-// A few turns on the processor for the others are cheaper than being put to sleep and woken. Not
-// where other processes take the turns: whoever yields waits for all of them, whoever sleeps is
-// soon woken.
+// Yields a few times, which is cheaper than sleeping and being woken. Stops if other processes use
+// the time: a thread that yields waits for all of them, a sleeping one is woken soon.
 void LocalBoard::spin_until_open(uint64_t generation) const {
   constexpr int kTurns = 64;
   for (int turn = 0; turn < kTurns && generation_ == generation; ++turn) {
@@ -89,10 +88,10 @@ void LocalBoard::meet() {
   changed_.wait(lock, [&] { return generation_ != generation; });
 }
 
-// Every rank comes to the same verdict: all look at all states, from rank 0 on.
+// All ranks come to the same verdict, because all compare all states in the same order.
 void LocalBoard::check_calls_match(int rank) const {
   const auto fail = [&](int one, int other) {
-    // The own call comes last where it is one of the two.
+    // This rank's own call comes last, if it is one of the two.
     if (one == rank) std::swap(one, other);
     throw mismatch(names_, one, describe_fully(states_[one].call), other,
                    describe_fully(states_[other].call));

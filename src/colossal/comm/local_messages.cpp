@@ -18,7 +18,7 @@ class SendTransfer final : public Transfer {
   LocalBoard::Message message_;
 };
 
-// Nothing happens before wait(): a message lies where the sender put it.
+// Receiving happens in wait(): until then, the message stays in the sender's memory.
 class ReceiveTransfer final : public Transfer {
  public:
   ReceiveTransfer(LocalBoard& board, void* memory, int64_t bytes, int from, int to)

@@ -1,8 +1,8 @@
-// Groups of GPUs over NCCL: the library's own collectives where parts are even, else its grouped
-// sends and receives. The wire column is what the library is taken to send, since nobody can count
-// it here. Calls run on a stream of the
-// group's own, so that they overlap with computing, and return when the GPU is done, so that
-// tensors may be reused as with every backend; the asynchronous ones do so on the group's thread.
+// Groups of GPUs over NCCL. Uses the library's collectives if parts are even, otherwise its grouped
+// sends and receives. The ledger's wire column is what the library is assumed to send, because that
+// cannot be counted here. Each group has a stream of its own, so that its calls overlap with
+// computing. A call returns when the GPU is done, so that tensors may be reused, as with every
+// backend; an asynchronous call does so on the group's thread.
 #include "colossal/comm/nccl.h"
 
 #include <ATen/ATen.h>
@@ -151,7 +151,7 @@ class NcclBackend final : public Backend {
     run([&] { return nccl_->alltoall_base(receive, send, out, in); });
   }
 
-  // Each rank's part goes straight to it, and is summed there in rank order.
+  // Sends each rank's part to it directly. Each rank sums the parts in rank order.
   void sum_received(const at::Tensor& full, const at::Tensor& part, Counts counts) {
     const std::vector<int64_t> own(size(), counts[rank()]);
     const at::Tensor received = at::empty({size() * counts[rank()]}, full.options());
@@ -169,7 +169,7 @@ class NcclBackend final : public Backend {
 
   at::Device device_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> nccl_;
-  c10::cuda::CUDAStream stream_;  // not the one that computes, so that both run at once
+  c10::cuda::CUDAStream stream_;  // not the stream that computes, so that both run at once
 };
 
 class NcclWorld final : public World {
@@ -193,7 +193,7 @@ class NcclWorld final : public World {
     const Membership membership = membership_of(*this, axis, ranks);
     return make_group(backend(), ledger_, membership, [&] { return make_backend(membership); });
   }
-  // Over TCP.
+  // Over TCP (Gloo), for tensors on the host.
   Group host_group(const std::string& axis, const std::vector<int>& ranks) override {
     return of_hosts_->group(axis, ranks);
   }

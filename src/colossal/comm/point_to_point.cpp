@@ -10,10 +10,11 @@
 namespace colossal::comm {
 namespace {
 
-// Two buffers of each peer's part: one is summed while the next is received.
+// Two buffers for each peer: one is summed while the other is received.
 constexpr int64_t kScratchBytes = int64_t{8} << 20;
 constexpr int64_t kLargestBuffer = int64_t{1} << 20;
-constexpr int64_t kSmallestBuffer = int64_t{64} << 10;  // wins over kScratchBytes above 64 ranks
+constexpr int64_t kSmallestBuffer =
+    int64_t{64} << 10;  // with more than 65 ranks, buffers of this size exceed kScratchBytes
 
 }  // namespace
 
@@ -103,7 +104,7 @@ void PointToPointBackend::scatter_and_sum(Exchange& exchange, const at::Tensor& 
 
   PartReceiver receiver(*this, exchange, own_count, buffer, element_bytes);
   receiver.post(0);
-  // Buffer by buffer over all peers, as they receive them.
+  // Sends buffer by buffer, each to all peers: the order in which they receive.
   const int64_t largest = *std::max_element(counts.begin(), counts.end());
   for (int64_t begin = 0; begin < largest; begin += buffer) {
     for (int peer : peers()) {
@@ -217,8 +218,8 @@ void PointToPointBackend::rotate(const Call& call, const at::Tensor& send,
   end(call, exchange);
 }
 
-// A chain from the root on. Buffers make it a pipeline: a rank passes on the first while the second
-// still travels towards it.
+// The ranks form a chain that begins at the root. It is a pipeline of buffers: a rank sends one on
+// while it receives the next.
 void PointToPointBackend::broadcast(const Call& call, const at::Tensor& tensor, int root) {
   begin_messages();
   const int64_t bytes = static_cast<int64_t>(tensor.nbytes());

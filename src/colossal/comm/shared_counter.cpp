@@ -18,7 +18,7 @@ void SharedCounter::sleep(uint32_t seen, std::chrono::milliseconds length) {
   const timespec time{.tv_sec = length.count() / 1000,
                       .tv_nsec = (length.count() % 1000) * 1'000'000};
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
-  // The kernel compares once more, so that a raise between then and now is not slept through.
+  // The kernel compares the value again, so that a raise since then is not slept through.
   syscall(SYS_futex, &value_, FUTEX_WAIT, seen, &time, nullptr, 0);
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }

@@ -86,8 +86,9 @@ std::string SharedMemory::address() const {
   return fmt::format("/proc/{}/fd/{}", getpid(), descriptor_);
 }
 
-// Processes of one machine in other process, network or user namespaces stand for other hosts: the
-// first cannot see each other, the second are how several hosts are played on one machine.
+// Processes of one machine that are in different process, network or user namespaces count as
+// different hosts. In different process namespaces they cannot see each other. Network namespaces
+// simulate several hosts on one machine.
 std::string host_identity() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);

@@ -5,7 +5,7 @@
 
 namespace colossal::comm {
 
-// What a tensor's storage owns: as long as it lives, so does the mapping.
+// What a tensor's storage owns, so that the mapping lives as long as the storage.
 struct SharedRegions::Held {
   std::shared_ptr<SharedRegions> regions;
   SharedMemory memory;

@@ -58,12 +58,13 @@ class ShmWorld final : public World {
   int rank_;
   std::chrono::milliseconds timeout_;
   StorePointer store_;
-  std::vector<std::string> hosts_;  // by rank
+  std::vector<std::string> hosts_;  // of each rank
   std::unique_ptr<World> between_hosts_;
   OpenBackends backends_;
 };
 
-// The group's first rank makes the memory and says where it is; nobody finds it once all have come.
+// The group's first rank creates the memory and publishes its address, at which it can be opened
+// only until all have come.
 std::shared_ptr<ShmBackend> ShmWorld::make_shm(const Membership& membership) {
   const std::string key = "shared/" + backends_.next_name(membership);
   std::shared_ptr<ShmBackend> backend;

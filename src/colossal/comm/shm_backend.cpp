@@ -12,18 +12,18 @@
 namespace colossal::comm {
 namespace {
 
-// Below this, two ranks exchange all they have and each sums everything: one phase instead of two,
-// for the same bytes.
+// Up to this size, two ranks exchange everything, and each sums everything: one phase instead of
+// two, with the same bytes.
 constexpr int64_t kAtOnceBytes = int64_t{64} << 10;
 constexpr int64_t kAreaAlignment = 64;
-// Up to this, copies into slots cost less than the further phase after which peers have read.
+// Up to this size, copying into slots costs less than another phase, after which peers have read.
 constexpr int64_t kCopiedBytes = int64_t{256} << 10;
-// Of each part of an all-reduce over shared memory, between two phases.
+// Bytes of each part that an all-reduce over shared memory handles between two phases.
 constexpr int64_t kPieceBytes = int64_t{512} << 10;
-// Of sums that are made in the first-level cache and then copied.
+// Bytes of sums that are made in the first-level cache and then copied.
 constexpr int64_t kSumBytes = int64_t{16} << 10;
 
-// What a round moves of each rank's part when all parts must fit into one slot side by side.
+// Returns the bytes of each rank's part in a round, when the parts of all ranks share one slot.
 int64_t slice_bytes(int ranks) {
   return ShmBoard::kSlotBytes / ranks / kAreaAlignment * kAreaAlignment;
 }
@@ -204,8 +204,8 @@ std::vector<std::byte*> ShmBackend::announce(const Call& call, Counts counts,
   return memory;
 }
 
-// By pieces, so that peers copy sums that are still in a cache. What is written, peers have read:
-// in the round before, or as an operand.
+// Works in pieces, so that peers copy sums that are still in a cache. A rank overwrites only what
+// its peers have already read.
 void ShmBackend::all_reduce_shared(const std::vector<std::byte*>& memory, const Parts& parts,
                                    at::ScalarType type, const Deadline& deadline) {
   std::vector<const void*> sources(size());
@@ -235,7 +235,7 @@ void ShmBackend::all_reduce_shared(const std::vector<std::byte*>& memory, const 
                         parts.size(source, round, kPieceBytes));
     }
   }
-  board_.next_phase(deadline);  // from here on nobody reads what is this rank's
+  board_.next_phase(deadline);  // from here on, peers do not read this rank's memory
 }
 
 void ShmBackend::reduce_scatter_shared(const std::vector<std::byte*>& memory, const Parts& parts,
@@ -285,7 +285,7 @@ void ShmBackend::all_to_all(const Call& call, const at::Tensor& send, Counts sen
                             const at::Tensor& receive, Counts receive_counts) {
   board_.show(call, {});
   PointToPointBackend::all_to_all(call, send, send_counts, receive, receive_counts);
-  // A message is sent when it is in the ring: that all went well, a rank learns only now.
+  // A message counts as sent once it is in the ring. So a rank learns only here that all went well.
   board_.next_phase(new_deadline());
   board_.next_round();
 }
@@ -296,7 +296,7 @@ void ShmBackend::barrier(const Call& call) {
   board_.next_round();
 }
 
-// Messages move while a rank waits for one of them.
+// While a rank waits for one message, it moves all messages that can move.
 class ShmBackend::RingTransfer final : public Transfer {
  public:
   RingTransfer(ShmBackend& backend, std::deque<std::shared_ptr<Message>>& queue, Message message,
@@ -381,7 +381,7 @@ bool ShmBackend::move_in(int peer) {
   while (!queue.empty() && received < ring.sent.load(std::memory_order_acquire)) {
     Message& message = *queue.front();
     const ShmBoard::Frame& frame = ring.frames[received % ShmBoard::kFrames];
-    // Ranks that disagree on a message wait; the headers, which go first, tell why.
+    // Ranks that disagree on a message wait. The headers, which are sent first, say why.
     if (frame.kind != static_cast<int64_t>(message.kind) || frame.message_bytes != message.bytes) {
       break;
     }

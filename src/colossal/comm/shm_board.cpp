@@ -18,7 +18,7 @@
 namespace colossal::comm {
 namespace {
 
-// How long a sleeper goes without a look at whether its peers still live.
+// How long a rank sleeps before it checks whether its peers still live.
 constexpr std::chrono::milliseconds kNap{20};
 
 constexpr int64_t aligned(int64_t bytes) {
@@ -38,7 +38,7 @@ int open_process(int process) {
 
 }  // namespace
 
-// A rank has two rows of counts and its slots, and a ring to each other one.
+// Each rank has two rows of counts, its slots, and a ring to each other rank.
 ShmBoard::Places::Places(int ranks) {
   const int64_t n = ranks;
   states = sizeof(Verdict);
@@ -244,7 +244,7 @@ void ShmBoard::wait_for_bell(uint32_t seen, int peer, const char* missing,
   }
 }
 
-// Every rank comes to the same verdict: all look at all calls, from rank 0 on.
+// All ranks come to the same verdict, because all compare all calls in the same order.
 void ShmBoard::compare_calls() {
   compared_ = true;
   const Call first = read_call(state_of(0).shown[ordinal_ % 2]);
@@ -253,7 +253,7 @@ void ShmBoard::compare_calls() {
     if (call != first) {
       check(rank, [] { return false; });
       int one = rank, other = 0;
-      if (one == own()) std::swap(one, other);  // the own call comes last
+      if (one == own()) std::swap(one, other);  // this rank's own call comes last
       throw mismatch(membership_, one, describe_fully(one == 0 ? first : call), other,
                      describe_fully(other == 0 ? first : call));
     }
@@ -264,7 +264,8 @@ void ShmBoard::compare_calls() {
   }
 }
 
-// Calls that go through slots and calls that go through rings wait for each other in vain.
+// Returns a mismatch if another rank makes another call, or "". If one call uses slots and the
+// other one rings, the ranks would otherwise wait for each other in vain.
 std::string ShmBoard::other_call() const {
   if (!announced_) return "";
   for (int rank = 0; rank < size(); ++rank) {
@@ -291,7 +292,8 @@ bool ShmBoard::process_has_ended(int rank) const {
   return poll(&process, 1, 0) == 1;
 }
 
-// A rank that has left in peace is missed only by those who wait for it.
+// Returns why a wait for `peer` fails, or "". Only ranks that wait for a rank miss it if it has
+// left normally.
 std::string ShmBoard::failure_reason(int peer) const {
   if (verdict().state == Verdict::spoken) return verdict().reason.data();
   for (int rank = 0; rank < size(); ++rank) {
@@ -309,7 +311,7 @@ template <typename Over>
 void ShmBoard::check(int peer, const Over& over) {
   if (const std::string why = closed(); !why.empty()) throw CallFailure(why);
   const std::string found = failure_reason(peer);
-  // What a rank did before it left counts.
+  // Checks `over` again: what a rank did before it left counts.
   if (!found.empty() && !over()) fail(CallFailure(found));
 }
 

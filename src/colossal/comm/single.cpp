@@ -20,7 +20,7 @@ class SingleWorld final : public World {
                       [] { return nullptr; });
   }
 
-  void abort(const std::string&) override {}  // nobody waits
+  void abort(const std::string&) override {}  // no rank waits
 
  private:
   c10::Device device_;

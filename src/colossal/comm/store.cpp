@@ -46,7 +46,7 @@ AddressList resolve(const Rendezvous& rendezvous) {
   return {found, &freeaddrinfo};
 }
 
-// The store would listen on all interfaces by itself, so it is given a socket that does not.
+// Listens on the rendezvous address only. TCPStore itself would listen on all interfaces.
 int listen_on(const Rendezvous& rendezvous) {
   const AddressList addresses = resolve(rendezvous);
   int error = 0;
@@ -68,9 +68,9 @@ int listen_on(const Rendezvous& rendezvous) {
                               std::strerror(error)));
 }
 
-// While it lives, this thread asks no name server. TCPStore looks up a name for the address of
-// every connection it makes, only for its messages; where name servers do not answer, each such
-// lookup takes five seconds or more.
+// While this exists, its thread asks no name server. TCPStore looks up the name of each
+// connection's address, only for its messages. If name servers do not answer, each lookup takes
+// five seconds or more.
 class WithoutNameServers {
  public:
   WithoutNameServers() {
@@ -85,12 +85,12 @@ class WithoutNameServers {
   int servers_;
 };
 
-// c10d writes warnings to the terminal, such as one for each name that the above keeps it from
-// finding. What fails, fails with an exception.
+// c10d logs warnings, such as one for each name that WithoutNameServers keeps it from finding. What
+// fails throws an exception anyway.
 void silence_warnings() {
   static std::once_flag once;
   std::call_once(once, [] {
-    constexpr int kErrors = 2;  // of c10/util/Logging.h
+    constexpr int kErrors = 2;  // level of errors in c10/util/Logging.h
     FLAGS_caffe2_log_level = std::max(FLAGS_caffe2_log_level, kErrors);
   });
 }
@@ -110,8 +110,8 @@ bool accepts_connections(const addrinfo& candidate) {
   return accepted;
 }
 
-// Returns the address that serves. TCPStore's own client logs every failed attempt and sleeps for a
-// second between them.
+// Returns the address at which the store is served. TCPStore's own client would log every failed
+// attempt and sleep for a second between attempts.
 std::string wait_until_served(const Rendezvous& rendezvous, const Deadline& deadline) {
   constexpr auto kPause = std::chrono::milliseconds(10);
   const AddressList addresses = resolve(rendezvous);
@@ -145,7 +145,7 @@ std::string describe_missing(c10d::Store& store, const Rendezvous& rendezvous,
   return fmt::format("rank {}: {}", rendezvous.rank, failure.what());
 }
 
-// Asks again and again, less and less often: a wait of the store itself logs when it times out.
+// Polls, less and less often, because a wait of the store itself logs when it times out.
 void wait_for_keys(c10d::Store& store, const std::vector<std::string>& keys,
                    const Rendezvous& rendezvous, const Deadline& deadline) {
   auto pause = std::chrono::milliseconds(1);

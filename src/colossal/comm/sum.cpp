@@ -13,16 +13,16 @@
 namespace colossal::comm {
 namespace {
 
-// Sums of this many elements stay in the first-level cache while all sources are added, so that
-// each source is read from memory once and the result written once.
+// A block of this many sums stays in the first-level cache while all sources are added. So each
+// source is read from memory once, and the result is written once.
 constexpr int64_t kBlock = 2048;
 
 template <typename T>
 using Accumulator =
     std::conditional_t<std::is_same_v<T, double> || std::is_same_v<T, int64_t>, T, float>;
 
-// bf16 is the upper half of fp32. Written on plain integers, without branches, because the
-// conversions of c10::BFloat16 keep the compiler from using vector instructions.
+// bf16 is the upper half of fp32. Computes with integers, without branches, because the conversions
+// of c10::BFloat16 keep the compiler from using vector instructions.
 template <typename T>
 [[gnu::always_inline]] inline Accumulator<T> widen(T value) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
@@ -32,7 +32,7 @@ template <typename T>
   }
 }
 
-// Rounds to nearest, ties to even, NaN to the quiet NaN, as c10::BFloat16 does.
+// Rounds to nearest, ties to even. NaN becomes the quiet NaN, as with c10::BFloat16.
 template <typename T>
 [[gnu::always_inline]] inline T narrow(Accumulator<T> value) {
   if constexpr (std::is_same_v<T, c10::BFloat16>) {
@@ -93,7 +93,7 @@ template <typename In, typename Out>
 
 #endif
 
-// The same bits from each: there is nothing to contract.
+// All instruction sets give the same bits: additions alone cannot be fused.
 template <typename In, typename Out>
 SumFunction compiled_for(InstructionSet set) {
 #if defined(__x86_64__)

@@ -77,7 +77,7 @@ void WorkQueue::run_entries() {
     } catch (...) {
       error = std::current_exception();
     }
-    entry.job = nullptr;  // lets go of its tensors before anybody learns that it is done
+    entry.job = nullptr;  // releases its tensors before anyone learns that it is done
     lock.lock();
     running_ = false;
     {

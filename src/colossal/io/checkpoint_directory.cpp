@@ -25,7 +25,7 @@ bool is_replaceable(const fs::path& path) {
          (fs::exists(path / kManifestFile, error) || fs::is_empty(path, error));
 }
 
-// The folders of a directory that its files lie in, the directory itself last.
+// Returns the folders that contain the manifest's files, and last the directory itself.
 std::vector<fs::path> folders_of(const fs::path& root, const Manifest& manifest) {
   std::set<fs::path> relative;
   for (const ManifestFile& file : manifest.files) {
@@ -40,7 +40,8 @@ std::vector<fs::path> folders_of(const fs::path& root, const Manifest& manifest)
   return folders;
 }
 
-// A rank's part that was never written, or never told, must not become a checkpoint.
+// Checks that the folder has exactly the manifest's files, and all their bytes. A rank's part that
+// was never written, or never reported, must not become a checkpoint.
 void check_covers(const fs::path& root, const Manifest& manifest) {
   const std::string coverage_error = manifest.coverage_error();
   COLOSSAL_CHECK(coverage_error.empty(), "{}: {}", root.string(), coverage_error);
@@ -51,7 +52,7 @@ void check_covers(const fs::path& root, const Manifest& manifest) {
   for (; !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
     if (!fs::is_regular_file(entry->status(error))) continue;
     const std::string name = fs::relative(entry->path(), root, error).generic_string();
-    // By opening it: on a network file system, a bare stat may give a size of a minute ago.
+    // Opens the file to get its size: on a network file system, stat() alone may return an old one.
     const int64_t bytes = File::open_for_reading(entry->path()).size();
     const auto listed = missing.find(name);
     COLOSSAL_CHECK(listed != missing.end(), "{}: {} is in no rank's manifest", root.string(), name);
@@ -93,7 +94,7 @@ DirectoryWriter DirectoryWriter::create(const fs::path& final_path) {
   DirectoryWriter writer(temporary, full);
   writer.lock_ = FileDescriptor(::open(temporary.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!writer.lock_) raise_io_error(temporary, "open", errno);
-  // File systems without locks exist; there, stale directories cannot be told from busy ones.
+  // Some file systems have no locks. There, stale directories cannot be told from busy ones.
   (void)::flock(writer.lock_.get(), LOCK_EX | LOCK_NB);
   return writer;
 }
@@ -178,7 +179,8 @@ void DirectoryWriter::put_in_place() {
   }
   final_path_.reset();
   sync_directory(folder);
-  // The new one is safe: what cannot be removed now is stale, not an error.
+  // The new checkpoint is safe. If the old one cannot be removed now, it is stale; that is no
+  // error.
   std::error_code ignored;
   if (replaced) fs::remove_all(*replaced, ignored);
 }

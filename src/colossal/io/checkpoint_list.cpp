@@ -1,4 +1,4 @@
-// Checkpoints that are there: naming, listing, verifying, removing.
+// Existing checkpoints: naming, listing, verifying, removing.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
@@ -23,14 +23,16 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr int64_t kVerifyBlock = int64_t{1} << 20;
-constexpr int64_t kSmallFile = int64_t{1} << 20;  // of which Verify::sizes reads every byte
+constexpr int64_t kSmallFile = int64_t{1}
+                               << 20;  // up to this size, Verify::sizes checks every byte
 
 std::optional<int64_t> parse_checkpoint_name(const std::string& name) {
   int64_t step = 0;
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const auto parsed =
       std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  // Only as we write it: "step-1", "step-+00001" and "step-000001.bak" are others' folders.
+  // Accepts only names that checkpoint_name() makes, not "step-1", "step-+00001" or
+  // "step-000001.bak".
   if (parsed.ec != std::errc() || step < 0 || name != checkpoint_name(step)) return std::nullopt;
   return step;
 }

@@ -19,7 +19,7 @@
 namespace colossal::io {
 namespace {
 
-// Repeats a system call for as long as a signal interrupts it.
+// Repeats a system call while signals interrupt it.
 template <typename Call>
 auto uninterrupted(Call call) {
   decltype(call()) result;
@@ -42,14 +42,15 @@ int open_beneath(int directory, const char* name, int flags) {
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
   const auto opened = uninterrupted(
       [&] { return static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)); });
-  // A kernel older than 5.6, or a container that knows no openat2: then no link at all is followed.
+  // Linux before 5.6 and some containers have no openat2(). There, the name's last part must not be
+  // a link, whether or not it leaves the folder.
   if (opened < 0 && (errno == ENOSYS || errno == EPERM)) {
     return uninterrupted([&] { return ::openat(directory, name, flags | O_NOFOLLOW); });
   }
   return opened;
 }
 
-// O_NONBLOCK: opening a named pipe must not wait for a writer; regular files ignore it.
+// With O_NONBLOCK, opening a named pipe does not wait for a writer. Regular files ignore it.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
 }  // namespace
@@ -93,7 +94,7 @@ File File::open_or_create(const std::filesystem::path& path) {
 File File::create_unnamed(const std::filesystem::path& directory) {
   int descriptor = uninterrupted(
       [&] { return ::open(directory.c_str(), O_RDWR | O_TMPFILE | O_CLOEXEC, 0600); });
-  if (descriptor < 0) {  // not every file system knows O_TMPFILE
+  if (descriptor < 0) {  // not every file system supports O_TMPFILE
     std::string name = (directory / ".colossal-XXXXXX").string();
     descriptor = ::mkostemp(name.data(), O_CLOEXEC);
     if (descriptor < 0) raise_io_error(directory, "create a file in it", errno);
@@ -158,7 +159,7 @@ void File::write_at(std::span<const std::byte> source, int64_t offset) {
     const size_t wanted = source.size() - done;
     const ssize_t written = uninterrupted(
         [&] { return ::pwrite(descriptor_.get(), source.data() + done, wanted, position); });
-    // A device that takes nothing and names no reason is full.
+    // A device that writes nothing and reports no error is full.
     if (written <= 0) {
       raise_io_error(path_, fmt::format("write {} bytes at offset {}", wanted, position),
                      written < 0 ? errno : ENOSPC);

@@ -20,9 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kPart = 4096;
-constexpr int64_t kParts = 16;  // of a file, evenly from its first bytes to its last
+constexpr int64_t kParts =
+    16;  // parts of a file that are read, evenly spaced from its first bytes to its last
 
-// What models are read from, in order of their names.
+// Returns the files that a model is read from, sorted by name.
 std::set<fs::path> files_of_model(const fs::path& folder) {
   static const std::set<std::string> kinds{".json", ".safetensors", ".jinja", ".gguf"};
   if (!fs::is_directory(folder)) return {folder};
@@ -43,7 +44,7 @@ bool is_of_chat_template(const fs::path& file) {
   return file.extension() == ".jinja" || file.stem() == "chat_template";
 }
 
-// Empty where there are no files.
+// Returns a digest of the files' names, sizes and sampled parts; "" if there are no files.
 std::string digest_of(const std::vector<fs::path>& files) {
   if (files.empty()) return "";
   const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(),

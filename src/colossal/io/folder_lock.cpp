@@ -28,11 +28,11 @@ Attempt try_lock(const File& file) {
   return Attempt::locked;
 }
 
-// For messages only: a disk that is full does not matter.
+// Writes who holds the lock. That is for messages only, so a full disk does not matter.
 void write_holder(File& file) {
   const std::string holder = fmt::format("process {} on host {}", ::getpid(), machine::host_name());
   try {
-    file.reserve(0);  // of what a killed process left
+    file.reserve(0);  // removes what a killed process left
     file.write_at(std::as_bytes(std::span(holder)), 0);
   } catch (const IoError&) {
   }
@@ -55,7 +55,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
   for (;;) {
     File file = File::open_or_create(path);
     const Attempt attempt = try_lock(file);
-    // Who had it before removes it.
+    // The previous holder has removed this file, so another process may lock a new one.
     if (attempt == Attempt::locked && !file.is_still_at_path()) continue;
     if (attempt != Attempt::busy) {
       holds_ = attempt == Attempt::locked;
@@ -71,7 +71,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::chrono::millise
 }
 
 FolderLock::~FolderLock() {
-  ::unlink(file_->path().c_str());  // while it is locked
+  ::unlink(file_->path().c_str());  // before the lock is released
 }
 
 }  // namespace colossal::io

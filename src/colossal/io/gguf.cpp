@@ -19,7 +19,7 @@ constexpr int64_t kDefaultAlignment = 32;
 constexpr const char* kAlignmentKey = "general.alignment";
 constexpr uint64_t kMaxFields = 1 << 16;
 
-// Bytes of a number; 0 of what has none of its own.
+// Returns the bytes of a number of this type; 0 for strings and arrays.
 int64_t kind_bytes(GgufFieldType kind) {
   switch (kind) {
     case GgufFieldType::u8:
@@ -65,7 +65,7 @@ int64_t padded(int64_t bytes, int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// The number at `index` as a double, which holds integers up to 2^53.
+// Returns the number at `index` as a double, which is exact for integers up to 2^53.
 double number_at(const GgufValue& value, uint64_t index) {
   const char* from = value.bytes.data() + index * static_cast<uint64_t>(kind_bytes(value.kind));
   switch (value.kind) {
@@ -154,7 +154,7 @@ int64_t GgufTensor::numel() const {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// Reads a header from its beginning, a buffer of the file at a time.
+// Parses the header from the file's beginning.
 class GgufHeaderParser {
  public:
   explicit GgufHeaderParser(GgufReader& reader)
@@ -178,7 +178,7 @@ class GgufHeaderParser {
                               fmt::format(text, std::forward<Arguments>(arguments)...)));
   }
 
-  // The next bytes, of which there must be as many.
+  // Returns the next `count` bytes. Refuses the file if it has fewer.
   std::string take(uint64_t count, const char* what) {
     if (count > static_cast<uint64_t>(limit_ - position_)) {
       refuse("{} ({} bytes at byte {}) goes beyond {}", what, count, position_,
@@ -190,9 +190,9 @@ class GgufHeaderParser {
     return bytes;
   }
 
-  // Small pieces come from a buffer: a header may be millions of them.
+  // Reads small pieces through a buffer, because a header may have millions of them.
   void take_into(char* to, int64_t count, const char* what) {
-    if (count > limit_ - position_) take(static_cast<uint64_t>(count), what);  // refuses
+    if (count > limit_ - position_) take(static_cast<uint64_t>(count), what);  // throws
     if (position_ < buffer_begin_ ||
         position_ + count > buffer_begin_ + static_cast<int64_t>(buffer_.size())) {
       constexpr int64_t kBuffer = 1 << 16;
@@ -337,7 +337,7 @@ class GgufHeaderParser {
     return found;
   }
 
-  // Tensors follow each other without holes, as ggml requires.
+  // Tensors must follow each other without holes, as ggml requires.
   void place_tensors() {
     const int64_t unit = alignment();
     reader_.data_begin_ = padded(position_, unit);

@@ -11,10 +11,10 @@
 namespace colossal::io {
 namespace {
 
-constexpr int kSmall = 32;   // numbers of a block of q4_0 and q8_0
-constexpr int kLarge = 256;  // of q4_k and q6_k
+constexpr int kSmall = 32;   // elements of a block of q4_0 and q8_0
+constexpr int kLarge = 256;  // elements of a block of q4_k and q6_k
 
-// The compiler's half is IEEE's on every CPU, and rounds to nearest, ties to even.
+// _Float16 is IEEE half precision on every CPU. It rounds to nearest, ties to even.
 uint16_t to_half(float value) {
   return std::bit_cast<uint16_t>(static_cast<_Float16>(value));
 }
@@ -57,7 +57,8 @@ struct Q8_0 {
 
 struct Q4_0 {
   uint16_t scale;
-  std::array<uint8_t, kSmall / 2> codes;  // of number i, and in the high half of i + 16
+  std::array<uint8_t, kSmall / 2>
+      codes;  // of element i in the low half, of element i + 16 in the high half
 
   static constexpr int kNumbers = kSmall;
 
@@ -75,7 +76,7 @@ struct Q4_0 {
       if (std::abs(from[i]) > std::abs(furthest)) furthest = from[i];
     }
     const float step = furthest / -8, inverse = step == 0 ? 0 : 1 / step;
-    // In double, so that no CPU's fused operations round otherwise.
+    // Computed in double, so that a CPU's fused multiply-add does not change the rounding.
     const auto code = [&](float number) {
       const double steps = static_cast<double>(number) * static_cast<double>(inverse) + 8.5;
       return static_cast<uint8_t>(std::clamp(static_cast<int>(steps), 0, 15));
@@ -94,12 +95,12 @@ int nearest_integer(float value) {
 
 struct Q4K {
   uint16_t scale, minimum_scale;
-  std::array<uint8_t, 12> groups;  // scale and minimum of each, 6 bits each
+  std::array<uint8_t, 12> groups;  // scale and minimum of each group, 6 bits each
   std::array<uint8_t, kLarge / 2> codes;
 
   static constexpr int kNumbers = kLarge, kGroups = 8, kGroup = 32, kMostSix = 63, kMostCode = 15;
 
-  // The scale and the minimum of a group.
+  // Returns the scale and the minimum of a group.
   std::pair<int, int> group(int index) const {
     if (index < 4) return {groups[index] & 63, groups[index + 4] & 63};
     return {(groups[index + 4] & 15) | (groups[index - 4] >> 6) << 4,
@@ -117,7 +118,8 @@ struct Q4K {
     groups[index] = static_cast<uint8_t>(groups[index] | (of_minimum >> 4) << 6);
   }
 
-  // Of two groups that follow each other, the first has the low halves of 32 bytes.
+  // Two consecutive groups share 32 bytes: the first has their low halves, the second their high
+  // ones.
   uint8_t* bytes_of(int index) { return codes.data() + index / 2 * kGroup; }
 
   void read(float* to) const {
@@ -133,7 +135,7 @@ struct Q4K {
     }
   }
 
-  // number = step * code - minimum.
+  // An element is step * code - minimum.
   struct Range {
     float step, minimum;
   };
@@ -176,7 +178,7 @@ struct Q4K {
   }
 };
 
-// Of the ranges near that of the extremes, the one with the least squared error.
+// Tries ranges near that of the extremes. Returns the one with the least squared error.
 Q4K::Range Q4K::range_of(const float* from) {
   float least = 0, most = 0;
   for (int i = 0; i < kGroup; ++i) {
@@ -189,7 +191,7 @@ Q4K::Range Q4K::range_of(const float* from) {
   constexpr int kTries = 20;
   for (int attempt = -kTries; attempt <= kTries; ++attempt) {
     const float start = (most - least) / (kMostCode + 0.05F * static_cast<float>(attempt));
-    // For these codes the best step and minimum, by least squares.
+    // The best step and minimum for these codes, by least squares.
     double sum = 0, sum_codes = 0, sum_squares = 0, sum_products = 0;
     for (int i = 0; i < kGroup; ++i) {
       const double code = std::clamp(nearest_integer((from[i] - least) / start), 0, kMostCode);
@@ -222,14 +224,14 @@ Q4K::Range Q4K::range_of(const float* from) {
 }
 
 struct Q6K {
-  std::array<uint8_t, kLarge / 2> low;   // 4 bits of each code
-  std::array<uint8_t, kLarge / 4> high;  // 2 bits
-  std::array<int8_t, 16> groups;         // scales
+  std::array<uint8_t, kLarge / 2> low;   // lower 4 bits of each code
+  std::array<uint8_t, kLarge / 4> high;  // upper 2 bits of each code
+  std::array<int8_t, 16> groups;         // scale of each group
   uint16_t scale;
 
   static constexpr int kNumbers = kLarge, kGroups = 16, kGroup = 16, kMiddle = 32;
 
-  // Where the bits of a number are: of each half of the block, the quarters lie over each other.
+  // Where the bits of an element's code are. The quarters of each half of the block share bytes.
   struct Place {
     int low, low_shift, high, high_shift;
   };
@@ -278,8 +280,8 @@ struct Q6K {
   }
 };
 
-// Of the steps near that at which the furthest number has the furthest code, -32, the one with the
-// least squared error.
+// Tries steps near the one that gives the element of the largest magnitude the code -32. Returns
+// the step with the least squared error.
 float Q6K::step_of(const float* from) {
   float furthest = 0;
   for (int i = 0; i < kGroup; ++i) {
@@ -296,7 +298,7 @@ float Q6K::step_of(const float* from) {
       products += code * from[i];
       squares += code * code;
     }
-    // What the best step for these codes takes off the squared error.
+    // The best step for these codes reduces the squared error by products^2 / squares.
     if (squares > 0 && products * products > best_gain * squares) {
       best = static_cast<float>(products / squares);
       best_gain = products * products / squares;

@@ -13,13 +13,13 @@ namespace colossal::io {
 namespace {
 
 constexpr int kMaxDepth = 64;
-constexpr size_t kShown = 80;  // bytes of foreign text in a message
+constexpr size_t kShown = 80;  // bytes of a file's text that a message shows
 
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& source) {
   using Event = nlohmann::json::parse_event_t;
-  // The parser takes a NUL byte for the end of the text and would not see what follows.
+  // The parser takes a NUL byte as the end of the text and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) {
     throw IoError(fmt::format("{}: is not JSON: it holds a NUL byte", source));
   }

@@ -72,7 +72,8 @@ json to_value(const Manifest& manifest) {
   return {{"format", kFormat}, {"files", std::move(files)}};
 }
 
-// Over the canonical text (sorted keys, no spaces) of all but the checksum itself.
+// Returns the checksum of the canonical text (sorted keys, no spaces) of all but the checksum
+// itself.
 std::string own_checksum(json value) {
   value.erase("checksum");
   const std::string text = value.dump();

@@ -19,7 +19,7 @@ MappedFile::MappedFile(const std::filesystem::path& path, std::optional<int64_t>
     throw IoError(fmt::format("{}: is {} bytes long, {} were expected", path.string(), size,
                               *expected_bytes));
   }
-  if (size == 0) return;  // the kernel maps no empty range
+  if (size == 0) return;  // mmap() refuses an empty range
   const auto length = static_cast<size_t>(size);
   void* memory = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (memory == MAP_FAILED) raise_io_error(path, fmt::format("map {} bytes", size), errno);

@@ -22,7 +22,7 @@ constexpr int64_t kLengthBytes = 8;
 constexpr size_t kDataAlignment = 64;
 static_assert(std::endian::native == std::endian::little);
 
-// What a file that is no safetensors file probably is, by its first bytes.
+// Returns a hint at what a file that is not safetensors probably is, by its first bytes.
 std::string guess(std::string_view start) {
   const bool zip = start.starts_with("PK\3\4");
   const bool pickle = start.size() >= 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5;

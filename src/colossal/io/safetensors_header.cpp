@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Receives the header's tokens. `place_` is the innermost thing that is open.
+// Handles the events of the header's JSON. `place_` is the innermost element that is open.
 class HeaderHandler final : public Json::json_sax_t {
  public:
   explicit HeaderHandler(const std::string& source) : source_(source) {}
@@ -182,9 +182,9 @@ class HeaderHandler final : public Json::json_sax_t {
   const std::string& source_;
   SafetensorsHeader header_;
   Place place_ = Place::outside;
-  std::string key_;  // the last one in the header or in the metadata
+  std::string key_;  // the last key in the header or in the metadata
   bool metadata_seen_ = false;
-  TensorEntry entry_;  // the tensor that is open
+  TensorEntry entry_;  // the tensor whose object is open
   std::vector<int64_t> offsets_;
   Field field_ = kNone;
   unsigned fields_seen_ = kNone;
@@ -214,7 +214,7 @@ SafetensorsHeader parse_safetensors_header(std::string_view text, const std::str
   if (!text.starts_with('{')) {
     throw IoError(fmt::format("{}: the header does not begin with '{{'", source));
   }
-  // The parser takes a NUL byte for the end of the text and would not see what follows.
+  // The parser takes a NUL byte as the end of the text and would ignore what follows.
   if (text.find('\0') != std::string_view::npos) {
     throw IoError(fmt::format("{}: the header holds a NUL byte", source));
   }

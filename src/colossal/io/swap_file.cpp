@@ -22,7 +22,8 @@ File create_reserved(const std::filesystem::path& directory, int64_t bytes) {
   COLOSSAL_CHECK(bytes > 0 && bytes % kSwapBlock == 0,
                  "a swap file of {} bytes, not of a multiple of {}", bytes, kSwapBlock);
   File file = File::create_unnamed(directory);
-  // Asked beforehand: a reservation that fails takes all that is free until it does.
+  // Compares with the free space first: a reservation that fails takes all free space until it
+  // fails.
   std::error_code unknown;
   const auto space = std::filesystem::space(directory, unknown);
   const bool limited = !unknown && space.capacity > 0;
@@ -40,8 +41,9 @@ bool is_in_memory(const File& file) {
   return ::fstatfs(file.descriptor(), &status) == 0 && status.f_type == TMPFS_MAGIC;
 }
 
-// Goes around the page cache from here on, if the file system can. Tried with a block, since some
-// take the flag and then refuse to write; tmpfs takes it since Linux 6.6 and has no other place.
+// Switches the file to direct I/O if the file system supports it. Writes a block to find out,
+// because some file systems accept the flag and then refuse to write. tmpfs accepts it since Linux
+// 6.6, but has no disk that it could write to.
 bool go_direct(File& file) {
   if (is_in_memory(file)) return false;
   const int flags = ::fcntl(file.descriptor(), F_GETFL);
@@ -59,7 +61,7 @@ struct SwapFile::Transfer::State {
       : transfer(direction, offset, memory), expected(std::move(expected)) {}
 
   FileTransfer transfer;
-  const Pieces expected;  // none of a write
+  const Pieces expected;  // empty for a write
   std::mutex mutex;
   bool verified = false;
   std::string damage;
@@ -95,10 +97,10 @@ void SwapFile::check_region(int64_t offset, std::span<const std::byte> memory) c
 SwapFile::Transfer SwapFile::write(int64_t offset, std::span<const std::byte> from) {
   check_region(offset, from);
   if (from.empty()) return {};
-  // Only read from, as the direction says.
+  // The transfer only reads from this memory, as its direction says.
   const std::span memory(const_cast<std::byte*>(from.data()), from.size());
   const auto state = std::make_shared<Transfer::State>(Direction::write, offset, memory, Pieces());
-  // Checksums while the device is at work, not before.
+  // The device writes while the checksums are computed.
   queue_->add({state, &state->transfer});
   Pieces pieces;
   for (size_t begin = 0; begin < from.size(); begin += kSwapPiece) {
@@ -166,7 +168,7 @@ void SwapFile::wait(const Transfer& transfer) {
   Transfer::State& state = *transfer.state_;
   const std::string& failure = state.transfer.wait();
   if (!failure.empty()) throw IoError(failure);
-  // Once: from here on the memory is the caller's again.
+  // Verified once, because the caller may change the memory after the first wait().
   const std::lock_guard lock(state.mutex);
   if (!state.verified) state.damage = damage(state.expected, state.transfer);
   state.verified = true;

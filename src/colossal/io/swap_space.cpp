@@ -7,7 +7,7 @@ namespace colossal::io {
 namespace {
 
 constexpr int64_t kFileBytes = int64_t{256} << 20;
-// Regions begin at multiples of it, so that what one wrote ends where the next begins.
+// Regions are multiples of the swap file's pieces, so that no piece belongs to two regions.
 constexpr int64_t kUnit = int64_t{1} << 20;
 
 }  // namespace

@@ -33,7 +33,7 @@ bool is_plain_shard_name(std::string_view name) {
 struct Index {
   std::string path;
   std::map<std::string, std::vector<std::string>> tensors_of_shard;
-  double total_size = 0;  // a number of any kind in the wild; 0 when not stated
+  double total_size = 0;  // any kind of number occurs; 0 if not stated
 };
 
 Index read_index(const std::filesystem::path& path) {
@@ -88,11 +88,11 @@ bool is_of_another_format(const std::string& name) {
   return name.ends_with(".h5") || name.ends_with(".msgpack") || name.ends_with(".gguf");
 }
 
-// Names of the files for which `choose` is true, in order.
+// Returns the names of the files for which `choose` is true, sorted.
 std::vector<std::string> find_files(const std::filesystem::path& folder,
                                     const std::function<bool(const std::string&)>& choose) {
   std::vector<std::string> names;
-  std::error_code ignored;  // of a folder that is not there
+  std::error_code ignored;  // the folder may not exist
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
     const std::string name = entry.path().filename().string();
     if (choose(name)) names.push_back(name);
@@ -101,7 +101,7 @@ std::vector<std::string> find_files(const std::filesystem::path& folder,
   return names;
 }
 
-// Weights that are not read. (The trainer of transformers leaves its own settings as a pickle.)
+// Returns files with weights that are not read. (training_args.bin is transformers' own settings.)
 std::vector<std::string> find_other_weights(const std::filesystem::path& folder) {
   return find_files(folder, [](const std::string& name) {
     return name != "training_args.bin" &&

@@ -13,7 +13,7 @@ class ThreadQueue final : public TransferQueue {
     try {
       for (int i = 0; i < kTransferThreads; ++i) threads_.emplace_back([this] { move_blocks(); });
     } catch (...) {
-      list_.close();  // or those that did start are waited for without end
+      list_.close();  // ends the threads that did start; their destructors wait for that
       throw;
     }
   }
@@ -26,7 +26,7 @@ class ThreadQueue final : public TransferQueue {
     while (const auto block = list_.wait_and_take()) list_.finish(*block, move(*block));
   }
 
-  // The reason of a failure; empty without one.
+  // Returns why the transfer failed, or "".
   std::string move(const TransferBlock& block) {
     try {
       if (block.transfer->direction == Direction::read) {

@@ -18,15 +18,15 @@ size_t whole_pages(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
 
-// Large blocks have pages of their own: the heap, before glibc 2.38, passes over freed blocks that
-// are aligned, and grows by one at each turn. Small ones come and go too often for that.
+// Large blocks are mapped. On the heap, glibc before 2.38 does not reuse freed aligned blocks, so
+// that the heap would grow each time. Small blocks are allocated too often for mmap().
 bool is_mapped(size_t bytes) {
   return bytes >= kHugePage;
 }
 
 std::byte* map(size_t bytes, PageSize pages) {
   const size_t wanted = whole_pages(bytes);
-  // More, so that it begins where a huge page can.
+  // Maps more, so that the block can begin at a multiple of the huge page size.
   void* const mapped = ::mmap(nullptr, wanted + kHugePage, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) throw std::bad_alloc();
@@ -35,8 +35,8 @@ std::byte* map(size_t bytes, PageSize pages) {
   std::byte* const memory = begin + before;
   if (before > 0) ::munmap(begin, before);
   ::munmap(memory + wanted, kHugePage - before);
-  // Only advice: without it all works, slower. What is left after whole huge pages stays small, so
-  // that a block takes no more than was asked for.
+  // Only a hint: without huge pages all works, but slower. The rest after the last whole huge page
+  // has small pages, so that a block takes no more memory than was asked for.
   if (pages == PageSize::huge) {
     advise_huge_pages(memory, wanted);
   } else {

@@ -23,7 +23,7 @@ std::string reason_of(int error) {
   throw IoError(fmt::format("{}: {}", what, reason_of(error)));
 }
 
-// The kernel's rings, closed at the end.
+// The kernel's rings. The destructor closes them.
 class Uring {
  public:
   explicit Uring(unsigned entries) {
@@ -51,7 +51,7 @@ class Uring {
   io_uring ring_;
 };
 
-// Wakes the thread of the ring: it reads this counter through the ring.
+// Wakes the thread of the ring, which reads this counter (an eventfd) through the ring.
 class Bell {
  public:
   Bell() : descriptor_(::eventfd(0, EFD_CLOEXEC)) {
@@ -68,7 +68,7 @@ class Bell {
   eventfd_t count_ = 0;
 };
 
-// One thread hands blocks to the kernel, sleeps until some are done, and hands it the next.
+// One thread submits blocks to the kernel, sleeps until some are done, and submits the next.
 class UringQueue final : public TransferQueue {
  public:
   explicit UringQueue(File& file) : file_(file), ring_(kTransferDepth + 1) {
@@ -86,13 +86,14 @@ class UringQueue final : public TransferQueue {
   }
 
  private:
-  static constexpr uint64_t kBellSlot = kTransferDepth;  // after those of blocks
+  static constexpr uint64_t kBellSlot = kTransferDepth;  // after the slots of blocks
 
-  // An exception here would end the process; only a broken invariant raises one.
+  // An exception here would end the process; only a broken invariant throws one.
   void move_blocks() {
     listen();
     for (;;) {
-      const bool last = list_.closed();  // asked first: what is added before closing is then seen
+      const bool last =
+          list_.closed();  // read first, so that blocks which were added before close() are seen
       start_blocks();
       if (last && free_slots_.size() == slots_.size()) return;
       wait_for_some();
@@ -151,11 +152,11 @@ class UringQueue final : public TransferQueue {
     }
   }
 
-  // `result`: bytes moved, or an error's number below 0.
+  // result: bytes that were transferred, or a negative errno.
   void complete(size_t slot, int result) {
     TransferBlock& block = slots_[slot];
     if (result == -EINTR || result == -EAGAIN) return submit(slot);
-    // What goes around the page cache goes on at a multiple of the block.
+    // A direct transfer must continue at a multiple of the block size.
     const int64_t moved = result < 0 ? 0 : result / kSwapBlock * kSwapBlock;
     if (moved > 0 && moved < std::ssize(block.memory)) {
       block.memory = block.memory.subspan(static_cast<size_t>(moved));
@@ -167,7 +168,7 @@ class UringQueue final : public TransferQueue {
     free_slots_.push_back(slot);
   }
 
-  // In the words of File.
+  // Words a failure as File does.
   std::string failure(const TransferBlock& block, int error) const {
     const bool read = block.transfer->direction == Direction::read;
     if (read && error <= 0) {
@@ -184,7 +185,7 @@ class UringQueue final : public TransferQueue {
   File& file_;
   BlockList list_;
   Bell bell_;
-  Uring ring_;  // after the bell, whose counter it reads into
+  Uring ring_;  // after the bell, because it writes the bell's counter
   std::array<TransferBlock, kTransferDepth> slots_;
   std::vector<size_t> free_slots_;
   std::jthread thread_;  // last, so that it is joined first

@@ -10,12 +10,13 @@
 namespace colossal::memory {
 namespace {
 
-// Tensors that are read from the disk ahead of the one in use.
+// Tensors that are read from NVMe ahead of the one in use. Also the number of newest tensors whose
+// writes are not waited for.
 constexpr size_t kLoadsAhead = 2;
 
 }  // namespace
 
-// The memory of a tensor, copied to a tier, and back when it is asked for.
+// A copy of a tensor's storage in a tier, which is copied back to the device on demand.
 class ActivationStore::Stored {
  public:
   Stored(TierPools& pools, const c10::Storage& storage, at::ScalarType type, Tier tier)
@@ -41,7 +42,7 @@ class ActivationStore::Stored {
   ~Stored() {
     try {
       wait();
-    } catch (const Error&) {  // nobody asks for it any more
+    } catch (const Error&) {  // nothing reads it any more
     }
     if (region_.file) pools_.swap_space().give(region_);
     if (rests_) pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
@@ -49,13 +50,14 @@ class ActivationStore::Stored {
   Stored(const Stored&) = delete;
   Stored& operator=(const Stored&) = delete;
 
-  // Whether this is still the memory of that storage, and holds it as this type.
+  // Whether this copies that very storage, with elements of this type. A new storage may have the
+  // address of one that was released.
   bool is_of(const c10::Storage& storage, at::ScalarType type) const {
     return type == type_ && !original_.expired() &&
            original_.lock().get() == storage.unsafeGetStorageImpl();
   }
 
-  // The host's copy is not needed while the disk has it.
+  // Releases the host buffer once the data is on NVMe.
   void let_host_go() {
     if (tier_ != Tier::nvme || !on_host_.defined() || !writes_) return;
     wait();
@@ -69,7 +71,7 @@ class ActivationStore::Stored {
     reads_ = true;
   }
 
-  // [elements of the whole memory]
+  // Returns the whole storage on the device: [numel_].
   const at::Tensor& on_device() {
     if (on_device_.defined()) return on_device_;
     begin_load();
@@ -81,7 +83,7 @@ class ActivationStore::Stored {
     on_device_.copy_(on_host_);
     on_host_.reset();
     pools_.count_from(tier_, MemoryKind::activations, bytes());
-    if (tier_ == Tier::host) {  // the disk keeps its copy to the end
+    if (tier_ == Tier::host) {  // NVMe keeps its copy until this is destroyed
       rests_ = false;
       pools_.count_at_rest(tier_, MemoryKind::activations, -bytes());
     }
@@ -150,7 +152,8 @@ void ActivationStore::begin_forward() {
 Tier ActivationStore::choose(int64_t bytes) {
   const auto size = static_cast<double>(bytes);
   seen_bytes_ += size;
-  // What stays on the device does not depend on how the rest is divided.
+  // Decided by the sum, so that what stays on the device does not depend on the division between
+  // host and NVMe.
   if (off_device_bytes_ + size / 2 > (shares_.host + shares_.nvme) * seen_bytes_) {
     return Tier::device;
   }
@@ -161,7 +164,7 @@ Tier ActivationStore::choose(int64_t bytes) {
 }
 
 std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {
-  // Positions, labels and the like are small.
+  // Integer tensors, such as positions and labels, are small: they stay on the device.
   const bool goes = !shares_.all_on_device() && tensor.is_floating_point() &&
                     tensor.has_storage() && tensor.storage().nbytes() > 0;
   if (!goes) return keep(tensor);
@@ -176,7 +179,8 @@ std::unique_ptr<SavedTensor> ActivationStore::save(const at::Tensor& tensor) {
     stored = std::make_shared<Stored>(pools_, storage, tensor.scalar_type(), tier);
     stored_[memory] = stored;
     if (tier == Tier::nvme) {
-      // Writes go on while the next ones are made.
+      // Waits for the write of an earlier tensor only, so that the newest writes overlap with
+      // computing.
       if (on_disk_->size() >= kLoadsAhead) {
         if (const auto earlier = (*on_disk_)[on_disk_->size() - kLoadsAhead].lock()) {
           earlier->let_host_go();

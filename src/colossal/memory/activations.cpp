@@ -26,8 +26,8 @@ class Activations::WeightReference final : public SavedTensor {
   at::Tensor weight_;
 };
 
-// A block's forward pass of which only the input is kept. The tensors that it saves are numbered;
-// the first that is asked for makes the block run again and save them anew, in the same order.
+// The forward pass of a block that keeps only the block's input. Saved tensors are numbered. The
+// first restore() runs the block again, which saves the tensors again in the same order.
 class Activations::Replay : public std::enable_shared_from_this<Replay> {
  public:
   Replay(Activations& activations, int64_t index, nn::Block& block, const at::Tensor& x,
@@ -38,7 +38,7 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
         x_(activations.store_.save(x.detach())),
         x_requires_grad_(x.requires_grad()),
         context_(std::move(context)) {
-    // What the first run has recorded is not recorded again.
+    // The first run has recorded the routers already: the second one records into records_.
     if (!context_.router_records) return;
     records_.for_losses = context_.router_records->for_losses;
     context_.router_records = &records_;
@@ -61,7 +61,7 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
     const nn::LayerScope scope([&] { return fmt::format("recompute.blocks.{}", index_); });
     runs_again_ = true;
     const auto outer = std::exchange(activations_.replay_, shared_from_this());
-    // Saved tensors depend on who needs a gradient.
+    // Which tensors autograd saves depends on which inputs require a gradient.
     block_.forward(x_->restore().detach().requires_grad_(x_requires_grad_), context_);
     x_ = nullptr;
     activations_.replay_ = outer;
@@ -96,10 +96,10 @@ std::unique_ptr<SavedTensor> Activations::Replay::save(const at::Tensor& tensor)
   if (!runs_again_) return std::make_unique<ReplayedTensor>(shared_from_this(), num_saved_++);
   note_saved_tensor(tensor);
   captured_.push_back(tensor);
-  return nullptr;  // the graph of the second run is never gone through
+  return nullptr;  // the second run's graph is never traversed
 }
 
-// A view of a result that is computed again.
+// A view of a result that is computed again in the backward pass.
 class Activations::RecomputableTensor final : public SavedTensor {
  public:
   RecomputableTensor(const at::Tensor& view, std::vector<std::unique_ptr<SavedTensor>> inputs,
@@ -127,7 +127,7 @@ at::Tensor Activations::run(int64_t index, nn::Block& block, const at::Tensor& x
   if (!at::GradMode::is_enabled()) return block.forward(x, context);
   if (index - first_block_ >= recompute_.full_blocks) {
     const at::Tensor y = block.forward(x, context);
-    recipes_.clear();  // who saves a result does so within its block
+    recipes_.clear();  // only the block that computes a result saves it
     return y;
   }
   const ops::RecomputableResultScope nobody_listens(nullptr);
@@ -157,7 +157,7 @@ std::unique_ptr<SavedTensor> Activations::save_recomputable(const at::Tensor& te
   if (!tensor.has_storage()) return nullptr;
   const auto found = recipes_.find(tensor.storage().unsafeGetStorageImpl());
   if (found == recipes_.end() || found->second.result.expired()) return nullptr;
-  // A copy: saving the inputs may go through here again.
+  // A copy, because save(input) may call this function again.
   const Recipe recipe = found->second;
   std::vector<std::unique_ptr<SavedTensor>> inputs;
   for (const at::Tensor& input : recipe.inputs) {

@@ -29,8 +29,8 @@ Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
   return {shard.begin + part.begin, shard.begin + part.end};
 }
 
-// Each huge page by one thread: threads that write to one page at the same time would each clear
-// it.
+// Provides the memory as huge pages, by several threads. Each page is provided by one thread:
+// threads that write to a page at the same time would each clear it.
 void provide_huge_pages(const at::Tensor& memory) {
   auto* const begin = static_cast<std::byte*>(memory.mutable_data_ptr());
   const auto bytes = static_cast<int64_t>(memory.nbytes());
@@ -76,7 +76,8 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
   } else {
     const MemoryKindScope scope(MemoryKind::parameters);
     const auto type = at::TensorOptions().dtype(plan.type).device(pools.device());
-    // What no update reads, all of it is loaded or made: the gaps may hold anything.
+    // Frozen weights need no zeros: all of them are loaded or initialized, and no update reads the
+    // gaps between them.
     weights_here_ = plan.trainable ? at::zeros({numel()}, type) : at::empty({numel()}, type);
     if (!plan.trainable && pools.device().is_cpu()) provide_huge_pages(weights_here_);
     weights_ = std::make_unique<StoredTensor>(weights_here_, all, MemoryKind::parameters, pools);
@@ -97,12 +98,13 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
     gradients_ = std::make_unique<StoredTensor>(kept_gradients_->tensor(), held,
                                                 MemoryKind::gradients, pools);
   } else {
-    whole_gradients_->take();  // no view is made of a part of nothing
+    whole_gradients_->take();  // narrow() needs memory
     gradients_ = std::make_unique<StoredTensor>(gradients_here_.narrow(0, held.begin, held.size()),
                                                 held, MemoryKind::gradients, pools);
     whole_gradients_->give();
   }
-  // Weights of which ranks update parts, and which rest whole off the device, are made on it.
+  // Separate masters are needed if their type differs, or if ranks update shards that are gathered
+  // on the device while whole weights are stored in another tier.
   if (options.master != options.working || (gathers_updates() && weights_are_transient())) {
     own_master_ = std::make_unique<StoredTensor>(tiers.optimizer, held, options.master,
                                                  MemoryKind::optimizer, pools);
@@ -136,7 +138,7 @@ void Chunk::gather_stored() {
       whole_weights_->give();
     }
   }
-  // At stage 0 the masters of the other ranks' parts are here too, and follow the same values.
+  // Without ZeRO, this rank also has the masters of the other ranks' shards: gather these too.
   if (!own_master_ || state_sharded_ || ranks.shards.size() == 1) return;
   const at::Tensor masters = own_master_->read(held).contiguous();
   comm::all_gather(masters, partition.counts(), ranks.shards, reason);
@@ -162,8 +164,9 @@ int64_t Chunk::loading_bytes() const {
 void Chunk::fetch(const std::function<void()>& arrived) {
   wanted_ = true;
   experts_on_device_.clear();
-  // Already here, and waited for, where a node of autograd has kept it while a block ran again: the
-  // other ranks may not have it, so that all gather once more, the same bits.
+  // If an autograd node still uses the weights of a recomputed block, they are on the device
+  // already. They are gathered nonetheless, with the same bits: other ranks may lack them, and all
+  // must take part.
   whole_weights_->take();
   const Range resting = weights_->covers();
   const auto place_of = [&](Range elements) {
@@ -186,7 +189,7 @@ void Chunk::fetch(const std::function<void()>& arrived) {
 }
 
 bool Chunk::can_fetch_experts() const {
-  // What is packed is no expert after the other.
+  // Packed weights are not stored expert by expert.
   return !weights_sharded_ && tiers_.parameters != Tier::device &&
          std::ranges::all_of(plan.slots, [](const Slot& slot) {
            return slot.parameter->of_experts && !slot.parameter->packed;
@@ -223,7 +226,8 @@ void Chunk::fetch_all() {
   }
 }
 
-// From NVMe in whole spans, whose ends may belong to others that are read again for these.
+// Copies elements to the device. From NVMe, reads whole spans; a span that other experts share is
+// read again for each.
 void Chunk::bring(const Range& elements) {
   const at::NoGradGuard no_grad;
   const at::Tensor place = weights_here_.narrow(0, elements.begin, elements.size());
@@ -265,7 +269,8 @@ void Chunk::take_gradients() {
 }
 
 bool Chunk::adopt_gradient(const at::Tensor& gradient) {
-  // Two that autograd holds, as it calls: the leaf's, and the result that became it.
+  // During the hook, autograd has two tensors of this storage: the leaf's gradient, and the result
+  // that it was made of.
   constexpr size_t kOwners = 2;
   const bool whole = gradient.numel() == numel() && gradient.is_contiguous() &&
                      gradient.scalar_type() == gradients_here_.scalar_type() &&
@@ -284,7 +289,8 @@ void Chunk::zero_missing_gradients() {
   }
 }
 
-// Where a reduction begins, so that it is traffic of its own micro-batch: it may end in the next.
+// Counts when a reduction begins, so that the traffic belongs to its own micro-batch: the reduction
+// may end in the next.
 void Chunk::count_kept_sums() {
   if (tiers_.gradients == Tier::device) return;
   memory_.pools.count_to(tiers_.gradients, MemoryKind::gradients, gradients_->bytes());
@@ -382,7 +388,7 @@ void Chunk::forget_gradients() {
   for (SlotState& slot : slots) slot.written = slot.summed = false;
 }
 
-// Summed by spans wherever they rest: the same bits at every tier.
+// Sums span by span in every tier, so that the result has the same bits.
 double Chunk::squared_gradient_norm() const {
   if (gradients_are_transient()) return squared_norm_.value_or(0);
   double sum = 0;

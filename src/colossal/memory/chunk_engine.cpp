@@ -23,14 +23,14 @@ nn::ParameterList frozen(nn::ParameterList parameters) {
   return parameters;
 }
 
-// Whole gradients under reduction, besides the one that is being filled.
+// Whole gradients that are being reduced, besides the one that is being filled.
 constexpr size_t kReductionsUnderWay = 1;
-// Spans of state under update: read ahead, or written behind.
+// Most spans of an update that are read ahead, and most that are being written.
 constexpr size_t kUpdatesUnderWay = 3;
 
 }  // namespace
 
-// Takes a parameter's gradient as soon as autograd has it whole.
+// Collects a parameter's gradient as soon as autograd has completed it.
 class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook {
  public:
   GradientHook(ChunkEngine& engine, Chunk& chunk, size_t slot, bool tied)
@@ -63,7 +63,8 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
       optimizer_(optimizer),
       options_(options),
       memory_(context.device(), options.tiers.nvme_path) {
-  // Gradients and gathered weights come and go each step; their pages must not, whoever counts.
+  // Gradients and gathered weights are allocated and freed in each step. These allocators keep
+  // their pages, whether or not the memory is counted.
   install_allocators();
   const int tensor_parts = context.strategy().tp;
   std::vector<ChunkPlan> plans =
@@ -75,7 +76,7 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
     nn::Placement& placement = plans[i].placement;
     const comm::Group& group = placement.reduction ? *placement.reduction : context.data_group();
     const bool at_both_ends = placement.tied_stage && context.tied_table_group().size() > 1;
-    if (at_both_ends) {  // the first one counts and writes
+    if (at_both_ends) {  // the rank of the first stage counts and writes
       placement.num_replicas *= 2;
       placement.replica = 2 * placement.replica + context.tied_table_group().rank();
     }
@@ -104,8 +105,8 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   for (Chunk* chunk : trained_) launch_orders_[chunk->stage].push_back({chunk, /*tied=*/false});
 }
 
-// The stage here whose backward passes bring a parameter's last gradient of each micro-batch; -1:
-// other ranks hold it.
+// Returns the stage of this rank whose backward passes bring the parameter's last gradient of a
+// micro-batch, or -1 if only other ranks hold the parameter.
 int ChunkEngine::stage_here(const nn::Placement& placement) const {
   if (context_.holds_stage(placement.stage)) return placement.stage;
   const int tied = placement.tied_stage.value_or(-1);
@@ -121,7 +122,8 @@ nn::ParameterList ChunkEngine::parameters_here() const {
 }
 
 ChunkEngine::~ChunkEngine() {
-  // Nothing under way may outlive what it reads. Its error was for the step to see.
+  // Operations under way must end before their memory is freed. Their errors are dropped: they
+  // matter to a step only.
   const auto end = [](const auto& wait) {
     try {
       wait();
@@ -138,7 +140,8 @@ ChunkEngine::~ChunkEngine() {
   }
 }
 
-// Shares are of the bytes that a kind has on this rank, in order of use.
+// Chooses the tiers of each chunk. The shares of a kind divide its bytes on this rank, in order of
+// use.
 std::vector<ChunkTiers> ChunkEngine::tiers_of(const std::vector<ChunkPlan>& plans) const {
   int64_t total = 0, total_trainable = 0;
   for (const ChunkPlan& plan : plans) {
@@ -160,8 +163,9 @@ std::vector<ChunkTiers> ChunkEngine::tiers_of(const std::vector<ChunkPlan>& plan
   return tiers;
 }
 
-// Makes each parameter a view of the chunk's storage: `set_` keeps a version counter of its own, so
-// that the optimizer's writes are not taken for writes to saved tensors of other parameters.
+// Makes each parameter a view of the chunk's storage. A view made by set_() has its own version
+// counter. So autograd does not take the optimizer's writes for writes to saved tensors of other
+// parameters.
 void ChunkEngine::attach(int index) {
   Chunk& chunk = *chunks_[index];
   chunk.take_weights();
@@ -183,7 +187,7 @@ void ChunkEngine::attach(int index) {
           leaf, std::make_unique<GradientHook>(*this, chunk, slot, tied));
     };
     if (parameter.tensor.defined()) {
-      // A foreign module holds this very tensor: its data moves here, its identity stays.
+      // A foreign module holds this tensor object: move its data here, and keep the object.
       load(parameter, 0, parameter.tensor.detach().contiguous().view(-1));
       parameter.tensor.set_data(make_view());
     } else {
@@ -235,7 +239,8 @@ void ChunkEngine::initialise(uint64_t seed, bool also_frozen) {
       if (mine.empty()) continue;
       const nn::Parameter& parameter = *chunk->plan.slots[slot].parameter;
       const int64_t begin = mine.begin - chunk->plan.slots[slot].offset;
-      // Rounded to the master's type first: a bf16 run starts from the masters of an fp32 run.
+      // Values are first rounded to the master's type, so that a bf16 run begins with the masters
+      // of an fp32 run.
       at::Tensor values =
           at::empty({mine.size()}, chunk->whole_weights().options().dtype(options_.master));
       fill_initial_values(values, parameter, begin, seed);
@@ -260,7 +265,8 @@ void ChunkEngine::store_packed(const nn::Parameter& parameter, const at::Tensor&
   const bool is_stack = oriented.dim() == 3;
   const at::Tensor numbers = is_stack ? oriented.flatten(0, 1) : oriented;
   const at::Tensor maxima = ops::block_maxima(numbers, layout);
-  // The ranks that share a weight have parts of blocks, and all must know the scales of all.
+  // A block that shares a scale may be divided between the ranks that share a weight: all need the
+  // maxima of whole blocks.
   const std::vector<const comm::Group*> sharing =
       is_stack ? std::vector{&context_.expert_group(), &context_.expert_parts_group()}
                : std::vector{&context_.group(Axis::tp)};
@@ -334,7 +340,7 @@ void ChunkEngine::begin_backward(bool last, int stage) {
 }
 
 void ChunkEngine::begin_backward_weight(bool last, int stage) {
-  // Those of the pass before this one: their buffers are filled anew.
+  // Finish the reductions of the previous pass: this one fills their buffers again.
   while (!reducing_.empty()) finish_oldest_reduction();
   last_pass_ = last;
   stage_ = stage;
@@ -359,7 +365,7 @@ void ChunkEngine::take(HeldGradients held) {
   }
 }
 
-// Of the pass that begins: those of layers of its stage.
+// Sets which gradients the pass that begins will bring: those of its stage's layers.
 void ChunkEngine::expect_gradients(Chunk& chunk) {
   chunk.pending = chunk.pending_tied = 0;
   for (size_t slot = 0; slot < chunk.slots.size(); ++slot) {
@@ -377,7 +383,7 @@ bool ChunkEngine::reduces_now(const Chunk& chunk) const {
 }
 
 void ChunkEngine::collect_gradient(Chunk& chunk, size_t slot, bool tied, const at::Tensor& leaf) {
-  if (!leaf.grad().defined()) return;  // put off
+  if (!leaf.grad().defined()) return;  // the computation of this gradient is deferred
   at::Tensor gradient = std::move(leaf.mutable_grad());
   if (held_) {
     held_->held_.push_back({&chunk, slot, tied, std::move(gradient)});
@@ -395,8 +401,8 @@ void ChunkEngine::take_gradient(Chunk& chunk, size_t slot, bool tied, at::Tensor
                  place.parameter->name);
   if (!chunk.adopt_gradient(gradient)) {
     chunk.take_gradients();
-    // Copying here and dropping autograd's tensor costs one pass less than having autograd add into
-    // a zeroed view, and lets a bf16 gradient accumulate in fp32.
+    // Copying here and dropping autograd's tensor saves one pass over memory, compared with letting
+    // autograd add to a zeroed view. It also lets bf16 gradients accumulate in fp32.
     const at::Tensor flat = gradient.contiguous().view(-1);
     const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
     if (state.summed) {
@@ -428,7 +434,8 @@ void ChunkEngine::launch(const Launch& next) {
   launched_last_ = &chunk;
   if (!chunk.gradients_are_transient()) return;
   reducing_.push_back(next);
-  // After the last tied one, nothing is under way that the same chunks' other gradients could meet.
+  // After the last tied gradient, finish all reductions: the same chunks' other gradients come
+  // next.
   const bool last_tied = next.tied && !(*launch_order_)[launched_].tied;
   const size_t kept = last_tied ? 0 : kReductionsUnderWay;
   while (reducing_.size() > kept) finish_oldest_reduction();
@@ -461,7 +468,7 @@ void ChunkEngine::finish_reduction() {
 double ChunkEngine::squared_gradient_norm() const {
   double sum = 0;
   for (const Chunk* chunk : trained_) {
-    if (chunk->plan.placement.replica > 0) continue;  // the first replica counts them
+    if (chunk->plan.placement.replica > 0) continue;  // the first replica counts it
     sum += chunk->squared_gradient_norm();
   }
   return sum;
@@ -501,7 +508,8 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
     bool last;  // of its chunk
   };
   std::vector<Part> parts;
-  // In order of use: the first weights that the next forward needs are gathered first.
+  // In order of use, so that the weights which the next forward pass needs first are gathered
+  // first.
   for (auto& chunk : chunks_) {
     if (!chunk->plan.trainable) continue;
     for (const Range& span : update_spans(*chunk)) {
@@ -569,9 +577,10 @@ void ChunkEngine::set_update_counts(const std::vector<int64_t>& counts) {
 
 void ChunkEngine::visit_written(const Chunk& chunk, size_t slot,
                                 const std::function<void(const OwnedShard&)>& visit) const {
-  if (chunk.plan.placement.replica > 0) return;  // the first replica writes
+  if (chunk.plan.placement.replica > 0) return;  // the first replica writes it
   const Slot& place = chunk.plan.slots[slot];
-  if (place.parameter->packed) return;  // the folder that they come from has their numbers
+  if (place.parameter->packed)
+    return;  // the folder that it was read from has the unquantized values
   const Range here = intersect(chunk.range_of(slot), chunk.part);
   place.parameter->for_each_run({here.begin - place.offset, here.end - place.offset},
                                 [&](const nn::Parameter::Run& run) {
@@ -613,7 +622,7 @@ ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {
   for (const auto& chunk : chunks_) {
     add(bytes.parameters, chunk->weights());
     if (!chunk->plan.trainable) continue;
-    // Where they do not go away they are whole.
+    // Gradients that are not transient are stored whole.
     if (chunk->gradients_are_transient()) {
       add(bytes.gradients, chunk->gradients());
     } else if (tier == Tier::device) {

@@ -31,7 +31,7 @@ std::vector<int> ChunkFetcher::transient_chunks() const {
   return found;
 }
 
-// The same on all ranks, also where tensors are cut unevenly.
+// Returns sizes that are equal on all ranks, even if tensors are divided unevenly.
 std::vector<int64_t> ChunkFetcher::chunk_bytes() const {
   std::vector<int64_t> bytes;
   for (const Chunk* chunk : chunks_) {
@@ -58,7 +58,7 @@ void ChunkFetcher::plan(int stage, const OrderOfUse& order) {
   inference_ = plan_repeated_fetches(order.forward, bytes, window_bytes_);
 }
 
-// Of an order that is unknown as yet: everything is here.
+// If the stage's order of use is not known yet, the plan fetches all chunks at once.
 ChunkFetcher::StagePlans& ChunkFetcher::plans_of(int stage) {
   const auto found = stages_.find(stage);
   if (found != stages_.end()) return found->second;
@@ -135,8 +135,8 @@ void ChunkFetcher::enter_next_step() {
   }
 }
 
-// From the disk to the host, for what is fetched next: fetches of step `number` from this one on,
-// and of those after it. As much as is allowed is always under way, so that the disk never rests.
+// Reads from NVMe to host memory what is fetched next: from entry `fetch` of step `number` on, and
+// in later steps. Keeps half the window's bytes under way, so that NVMe is never idle.
 void ChunkFetcher::load_ahead(size_t number, size_t fetch) {
   if (!any_on_nvme_) return;
   const int64_t allowed = std::max<int64_t>(1, window_bytes_ / 2);
@@ -189,13 +189,14 @@ void ChunkFetcher::prepare_use(int index) {
 }
 
 void ChunkFetcher::advance_to(int chunk) {
-  if (!plans_of(stage_).order_known) return;  // everything is here
+  if (!plans_of(stage_).order_known) return;  // all chunks are fetched
   const auto uses = [&](size_t number) {
     const FetchStep* const step = running_->step(number);
     return step && step->chunk == chunk;
   };
   if (uses(entered_)) return enter_next_step();
-  // Here, ahead of its place in the order: who left out uses between stays behind the others.
+  // The chunk was fetched before its turn, and this rank has skipped the uses before it. A later
+  // use, or end(), enters the steps in between.
   if (chunks_[chunk]->wanted()) return;
   const size_t steps = running_->steps.size();
   size_t next = entered_;
@@ -220,8 +221,8 @@ void ChunkFetcher::end_node_uses() {
   node_ = nullptr;
 }
 
-// Once, after the first micro-batch of an unknown order: that of the rank which used most, if all
-// others' come out of it by leaving uses out.
+// Called once, after the first micro-batch of an unknown order. Adopts the order of the rank with
+// the most uses, if it contains the orders of all other ranks (which skip some uses).
 void ChunkFetcher::agree(int stage) {
   std::vector<OrderOfUse> orders;
   for (const std::string& text :

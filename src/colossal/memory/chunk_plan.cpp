@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kAlignmentBytes = 64;
 
-// What the parameters of a chunk have in common. The same on all ranks, so that these cut alike.
+// What the parameters of a chunk have in common. It is equal on all ranks, so that all make the
+// same chunks.
 using Kind = std::tuple<bool, at::ScalarType, const comm::Group*, int, int, int>;
 
 Kind kind_of(const nn::Parameter& parameter, at::ScalarType working) {
@@ -27,7 +28,7 @@ int64_t alignment_elements(int64_t element_bytes) {
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::ScalarType working,
                                    int64_t chunk_bytes, int tensor_parts) {
   std::vector<ChunkPlan> chunks;
-  std::map<Kind, size_t> open;  // the chunk being filled
+  std::map<Kind, size_t> open;  // the chunk of each kind that is being filled
   for (size_t index = 0; index < parameters.size(); ++index) {
     const nn::ParameterHandle& parameter = parameters[index];
     const int64_t numel = parameter->stored_numel();

@@ -40,7 +40,8 @@ class Uses {
   std::vector<at::Tensor> used_;
 };
 
-// Every operator of a thread in a scope comes here first; what it calls in turn does not.
+// While its thread has a FetchOnDispatch, every operator call comes here first. Operators that it
+// calls in turn do not.
 void call_with_weights(const c10::OperatorHandle& op, c10::DispatchKeySet,
                        torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard inside(kWrapper);

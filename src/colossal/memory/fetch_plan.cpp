@@ -7,9 +7,9 @@
 namespace colossal::memory {
 namespace {
 
-// The chunks wanted at `position`, in order of use: the one used there, the next other one, and
-// those that follow, as far as all come to no more than `window_bytes`. Going on by one use, only
-// the chunk just used can drop out: the others move closer.
+// Returns the chunks that should be fetched at `position`, in order of use: the one used there, the
+// next other one, and following ones as long as all fit in `window_bytes`. From one position to the
+// next, only the chunk just used can drop out, because the others come closer.
 std::vector<int> wanted_at(size_t position, const std::vector<int>& order,
                            const std::vector<int64_t>& bytes, int64_t window_bytes) {
   std::vector<int> wanted;
@@ -73,10 +73,10 @@ FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>
 FetchPlan plan_repeated_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                                 int64_t window_bytes) {
   std::vector<int> round = order;
-  // Used last and then first again (a tied head): one use.
+  // A chunk that ends one round and begins the next (a tied head) has one use there.
   if (round.size() > 1 && round.front() == round.back()) round.pop_back();
-  // The first round begins with nothing here, the last one has none after it: the second is as all
-  // others are.
+  // The first of three rounds begins with no chunk fetched, and the last one is followed by none.
+  // So the second is the round that repeats.
   std::vector<int> rounds;
   for (int i = 0; i < 3; ++i) rounds.insert(rounds.end(), round.begin(), round.end());
   FetchPlan plan = plan_fetches(rounds, bytes, window_bytes);

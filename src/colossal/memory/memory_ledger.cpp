@@ -26,7 +26,7 @@ struct MemoryLedger::Books {
   std::vector<MemoryChange> timeline;
 
   using Time = std::chrono::steady_clock::time_point;
-  // Call these with the mutex held.
+  // The caller of these functions holds the mutex.
   Time now() const { return keeps_timeline ? std::chrono::steady_clock::now() : Time(); }
   void change(MemoryKind kind, int64_t bytes, Time time) {
     live[kind] += bytes;
@@ -48,16 +48,17 @@ thread_local std::shared_ptr<Books> counting_books;
 thread_local c10::DeviceType counted_device = c10::kCPU;
 thread_local MemoryKind current_kind = MemoryKind::other;
 
-// Stands before the memory of a tensor that is counted or large, which begins at the next multiple
-// of 64 bytes: one plain block of the system. Asked for aligned memory, glibc before 2.38 passes
-// over free blocks that would just fit, so that a step's peak takes up to a sixth more than its
-// tensors.
+// Header before the memory of a tensor that is counted or large. The tensor begins at the next
+// multiple of 64 bytes in the same allocation. If aligned memory were requested, glibc before 2.38
+// would skip free blocks that just fit, and a step's peak would exceed the bytes of its tensors by
+// up to a sixth.
 struct Block {
-  std::shared_ptr<Books> books;  // null: nobody counts it
+  std::shared_ptr<Books> books;  // null: not counted
   int64_t bytes;
   MemoryKind kind;
-  bool maps;                                // in pages of its own, not from the heap
-  std::unique_ptr<c10::DataPtr> elsewhere;  // what another made: nothing is behind this block then
+  bool maps;  // allocated by allocate_pages(), not by malloc()
+  std::unique_ptr<c10::DataPtr>
+      elsewhere;  // memory of another allocator; then none follows the header
 };
 
 void release_block(void* context) {
@@ -75,7 +76,7 @@ void release_block(void* context) {
   }
 }
 
-// Meta tensors have no memory but what counts them.
+// Allocates a header with `memory` bytes behind it: 0 for meta tensors.
 Block* make_block(std::shared_ptr<Books> books, int64_t bytes, MemoryKind kind, size_t memory) {
   const size_t size = sizeof(Block) + memory;
   const bool maps = size >= kLargeBlock;
@@ -91,15 +92,15 @@ void count(const Block& block) {
   block.books->note_peak();
 }
 
-// The blocks behind which the CPU's tensors lie, by where these begin. LibTorch's oneDNN asks for
-// memory and gives it back by its address alone, whoever counted meanwhile.
+// The headers of CPU tensors, by the address of the tensor's memory. LibTorch's oneDNN frees memory
+// by its address alone, whether or not that memory is counted.
 class BlocksByMemory {
  public:
   void add(void* memory, Block* block) {
     const std::lock_guard lock(mutex_);
     blocks_.emplace(memory, block);
   }
-  // Null where LibTorch's own allocator made it.
+  // Returns null if LibTorch's own allocator made it.
   Block* find(void* memory) const {
     const std::lock_guard lock(mutex_);
     const auto found = blocks_.find(memory);
@@ -116,13 +117,13 @@ class BlocksByMemory {
   std::unordered_map<void*, Block*> blocks_;
 };
 
-// As long-lived as the memory it finds.
+// Never destroyed, because the memory may live as long as the process.
 BlocksByMemory& blocks_by_memory() {
   static auto* const blocks = new BlocksByMemory;
   return *blocks;
 }
 
-c10::DeleterFnPtr release_by_libtorch = nullptr;  // of the allocator under ours, on the CPU
+c10::DeleterFnPtr release_by_libtorch = nullptr;  // deleter of LibTorch's CPU allocator
 
 void release_memory(void* memory) {
   if (Block* const block = blocks_by_memory().remove(memory)) {
@@ -132,7 +133,7 @@ void release_memory(void* memory) {
   }
 }
 
-// Null where LibTorch's own allocator made it.
+// Returns null if LibTorch's own allocator made it.
 Block* block_of(const c10::DataPtr& memory) {
   if (memory.get_deleter() == release_memory) {
     return blocks_by_memory().find(memory.get_context());
@@ -141,7 +142,7 @@ Block* block_of(const c10::DataPtr& memory) {
   return static_cast<Block*>(memory.get_context());
 }
 
-// With the books' mutex held.
+// The caller holds the books' mutex.
 void recount(Block& block, MemoryKind kind) {
   if (block.kind == kind) return;
   Books& books = *block.books;
@@ -157,9 +158,9 @@ void* memory_behind(Block* block) {
   return reinterpret_cast<void*>((end + kAlignment - 1) / kAlignment * kAlignment);
 }
 
-// Makes what is counted, and large blocks whether counted or not; leaves the rest to LibTorch's.
-// Real memory is its own context, and one function releases it, whoever made it: LibTorch's
-// interface of bare addresses (raw_allocate), by which oneDNN takes its scratch, needs both.
+// Allocates what is counted, and large blocks even if they are not counted. LibTorch's allocator
+// does the rest. The context of a DataPtr to CPU memory is the memory's address, and one deleter
+// releases all CPU memory: raw_allocate(), by which oneDNN allocates its scratch, requires both.
 class Allocator final : public c10::Allocator {
  public:
   explicit Allocator(c10::DeviceType device) : device_(device), under_(c10::GetAllocator(device)) {
@@ -315,7 +316,7 @@ MemoryKindScope::~MemoryKindScope() {
 }
 
 void install_allocators() {
-  // They live as long as the process, as what they have given may.
+  // Never destroyed, because their memory may live as long as the process.
   static const auto* const allocators =
       new std::array<Allocator, 2>{Allocator(c10::kCPU), Allocator(c10::kMeta)};
   static_cast<void>(allocators);

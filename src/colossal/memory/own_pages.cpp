@@ -14,16 +14,16 @@
 namespace colossal::memory {
 namespace {
 
-// Moving a smaller one costs as much as new pages.
+// Moving the pages of a smaller piece costs as much as new pages.
 constexpr size_t kLeastPiece = size_t{256} << 10;
 
-// Part of a block that is one mapping of the system's, and so can be moved.
+// Part of a block that is one mapping of the kernel, so that mremap() can move it.
 struct Piece {
   char* begin;
   size_t bytes;
 };
 
-using Pieces = std::vector<Piece>;  // of a block: each begins where the one before ends
+using Pieces = std::vector<Piece>;  // of a block: each begins where the previous one ends
 
 size_t size_of(const Pieces& pieces) {
   return pieces.back().begin + pieces.back().bytes - pieces.front().begin;
@@ -40,17 +40,18 @@ class Pages {
   void free(void* block);
 
  private:
-  // Empty where none that waits has this size.
+  // Returns the newest freed block of this size, or an empty one.
   Pieces take(size_t bytes);
-  // A new block; its first `moved` bytes, or some of them, get the pages of blocks that wait.
+  // Returns a new block. Takes `moved` bytes of pages from the oldest freed blocks: moves them to
+  // the block's beginning, or unmaps them if a piece is too small.
   Pieces make(size_t bytes, size_t moved);
-  // What waits loses the last `bytes`, at most, of its oldest block's last piece.
+  // Cuts up to `bytes` bytes off the end of the oldest freed block's last piece.
   Piece cut_oldest(size_t bytes);
   void release(const Piece& piece) { munmap(piece.begin, piece.bytes); }
 
   std::mutex mutex_;
   std::unordered_map<void*, Pieces> used_blocks_;
-  std::deque<Pieces> waiting_;  // oldest first
+  std::deque<Pieces> waiting_;  // freed blocks, oldest first
   size_t waiting_bytes_ = 0, used_bytes_ = 0, most_used_bytes_ = 0;
 };
 
@@ -118,7 +119,7 @@ Piece Pages::cut_oldest(size_t bytes) {
   return cut;
 }
 
-// They live as long as the process, as blocks may.
+// Never destroyed, because blocks may live as long as the process.
 Pages& pages() {
   static auto* const pages = new Pages;
   return *pages;

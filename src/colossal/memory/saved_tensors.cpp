@@ -15,8 +15,8 @@ thread_local const SavedTensorObserver::See* watch_of_thread = nullptr;
 
 class Kept final : public SavedTensor {
  public:
-  // Without its graph: a node that keeps its own result would keep itself, also when nobody comes
-  // back for it.
+  // Without its graph: a node that saves its own result would own itself and leak if no backward
+  // pass runs.
   explicit Kept(const at::Tensor& tensor) : tensor_(tensor.tensor_data()) {}
   at::Tensor restore() override { return tensor_; }
 

@@ -76,7 +76,7 @@ std::vector<Range> spans_of(Range range, int64_t origin) {
 
 at::Tensor StoredTensor::read(Range range) const {
   if (memory_.defined()) return memory(range);
-  auto& self = const_cast<StoredTensor&>(*this);  // reading changes nothing
+  auto& self = const_cast<StoredTensor&>(*this);  // reading does not change it
   const at::Tensor all =
       at::empty({range.size()}, at::TensorOptions().dtype(type_).device(pools_.device()));
   for (const Range& piece : spans_of(range, covers_.begin)) {
@@ -133,8 +133,8 @@ TierTransfer::~TierTransfer() {
   try {
     finish();
   } catch (const Error&) {
-    // Whoever needs what was written calls finish() and hears of it; this is another failure's way
-    // out.
+    // Code that needs the written data calls finish() itself, which throws. A destructor without
+    // that call runs while another error is handled.
   }
 }
 
@@ -209,7 +209,7 @@ void TierTransfer::leave() {
 }
 
 void TierTransfer::finish() {
-  // Each transfer is waited for, also after one has failed: the memory is about to go.
+  // Waits for every transfer, even after one has failed, because their memory is freed next.
   std::string failure;
   for (const io::SwapFile::Transfer& transfer : std::exchange(transfers_, {})) {
     try {

@@ -40,7 +40,7 @@ void TieredUpdate::run(const optim::Optimizer& optimizer, const ScalarsOf& scala
   if (chunk_.has_own_masters()) {
     working_.emplace(chunk_.updated_weights(), elements_, place_, Access::write, Counted::yes);
   }
-  // Neighbours that are updated alike go together: one call of the kernel serves them.
+  // Adjacent parameters with equal scalars are updated by one call of the kernel.
   Range range{elements_.begin, elements_.begin};
   std::optional<optim::UpdateScalars> scalars;
   for (size_t slot = 0; slot < chunk_.slots.size(); ++slot) {
@@ -67,7 +67,8 @@ void TieredUpdate::run_slots(const optim::Optimizer& optimizer, Range range,
     return visit.tensor().narrow(0, range.begin - elements_.begin, range.size());
   };
   if (!scalars) {
-    // A copy elsewhere has no contents yet.
+    // The parameter is not updated, but its working weights are written: in another tier, their
+    // buffer has no contents yet.
     if (working_) ops::convert_copy(view(*working_), view(master_));
     return;
   }

@@ -59,9 +59,10 @@ const TierShares& Tiers::of(MemoryKind kind) const {
   return const_cast<Tiers&>(*this).of(kind);
 }
 
-// LibTorch's allocators do not see it.
+// Host buffers, which LibTorch's allocators do not see.
 struct TierPools::HostBooks {
-  // Blocks that wait to be used again, so that the system need not make new pages each time.
+  // Most freed blocks that are kept for reuse, so that the system need not provide new pages each
+  // time.
   static constexpr size_t kMaxFree = 16;
 
   using Block = std::shared_ptr<io::TransferMemory>;
@@ -108,7 +109,7 @@ TierPools::TierPools(at::Device device, std::string nvme_path)
 at::Tensor TierPools::host_tensor(int64_t numel, at::ScalarType type) {
   const auto options = at::TensorOptions().dtype(type);
   if (device_.is_meta()) {
-    const MemoryScope uncounted;  // these are no tensors of the device
+    const MemoryScope uncounted;  // host memory is not counted as the device's
     return at::empty({numel}, options.device(at::kMeta));
   }
   const HostBooks::Block block = host_->take(io::whole_swap_blocks(

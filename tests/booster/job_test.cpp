@@ -416,5 +416,13 @@ TEST(ResolveJob, AnOverriddenFieldIsNamedWhereItWasGiven) {
   EXPECT_THAT(refusal(config, 1), HasSubstr("--model.n_heda=5: no such key"));
 }
 
+// A rank that does not know its host's memory lifts no other rank's limit.
+TEST(StricterLimit, ZeroIsNoLimit) {
+  EXPECT_EQ(stricter_limit(5, 3), 3);
+  EXPECT_EQ(stricter_limit(0, 3), 3);
+  EXPECT_EQ(stricter_limit(5, 0), 5);
+  EXPECT_EQ(stricter_limit(0, 0), 0);
+}
+
 }  // namespace
 }  // namespace colossal

@@ -245,4 +245,8 @@ ModelSource source_of(const Job& job) {
       .router_losses = job.model.decoder.router_losses};
 }
 
+int64_t stricter_limit(int64_t a, int64_t b) {
+  return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b);
+}
+
 }  // namespace colossal

@@ -61,9 +61,9 @@ Job settle_memory(Job job, const ParallelContext& context, const TrainingHooks& 
   const nlohmann::json mine{job.device_budget, job.host_budget, job.memory_budget};
   for (const std::string& text : tell(mine.dump())) {
     const auto budgets = nlohmann::json::parse(text).get<std::array<int64_t, 3>>();
-    job.device_budget = std::min(job.device_budget, budgets[0]);
-    job.host_budget = std::min(job.host_budget, budgets[1]);
-    job.memory_budget = std::min(job.memory_budget, budgets[2]);
+    job.device_budget = stricter_limit(job.device_budget, budgets[0]);
+    job.host_budget = stricter_limit(job.host_budget, budgets[1]);
+    job.memory_budget = stricter_limit(job.memory_budget, budgets[2]);
   }
   nlohmann::json found;
   if (context.rank() == 0) {

@@ -16,7 +16,8 @@ namespace {
 
 using Runs = std::vector<Range>;
 
-// `size` indices of which `part` has those of `runs`; zeros elsewhere.
+// Returns a tensor with `size` indices along `dim`: the slices of `part` at the indices in `runs`,
+// and zeros elsewhere.
 at::Tensor spread(const at::Tensor& part, int64_t dim, const Runs& runs, int64_t size) {
   std::vector<int64_t> sizes = part.sizes().vec();
   sizes[static_cast<size_t>(dim)] = size;
@@ -33,7 +34,7 @@ at::Tensor ones_like_dim(const at::Tensor& part, int64_t dim) {
   return at::ones({part.size(dim)}, part.options());
 }
 
-// Sums parts over ranks, flat, in one call.
+// Returns the sums of several tensors over ranks, with one call of `sum`.
 std::vector<at::Tensor> summed(const std::vector<at::Tensor>& parts, const SumOverRanks& sum) {
   std::vector<at::Tensor> flat;
   std::vector<int64_t> sizes;
@@ -48,7 +49,7 @@ std::vector<at::Tensor> summed(const std::vector<at::Tensor>& parts, const SumOv
   return sums;
 }
 
-// A weight's rows here as numbers, some at a time.
+// Reads the rows (outputs) of a weight on this rank, dequantized if necessary.
 class Rows {
  public:
   Rows(const ParameterHandle& weight, LayerScope& scope) : weight_(*weight) {

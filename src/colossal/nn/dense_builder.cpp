@@ -74,6 +74,7 @@ TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOpt
   std::vector<ParameterHandle> blocks{parameter(name, "weight",
                                                 {options.vocabulary, options.features},
                                                 options.initializer, std::move(of_rows))};
+  // The other blocks are copies of the first one, which get their own rows below.
   const size_t count = blocks_of_ranks[rank].size();
   for (size_t index = 1; index < count; ++index) {
     blocks.emplace_back(std::make_shared<Parameter>(*blocks.front()));

@@ -92,6 +92,7 @@ at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, L
                 spread(ones_like_dim(down, 1), 0, inputs_here, inputs),
                 spread(ones_like_dim(up, 0), 0, outputs_here, outputs)},
                sum);
+    // Several ranks may hold an element of A or B: each sum is divided by their number.
     const Runs rows_here = runs_here(*adapted.weight, output_dim),
                columns_here = runs_here(*adapted.weight, 1 - output_dim);
     down = select_runs(sums[0] / sums[2], 1, columns_here);
@@ -111,6 +112,8 @@ at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, L
       summed({spread(squares, 0, rows_here, outputs),
               spread(at::full_like(squares, down.size(1)), 0, rows_here, outputs)},
              sum);
+  // Several ranks may hold the same columns of a row: sums[1] counts the columns in the square sum,
+  // of which there should be `inputs`.
   const at::Tensor norms = (sums[0] * static_cast<double>(inputs) / sums[1]).sqrt();
   return select_runs(norms, 0, runs_here(*adapted.up, 0));
 }

@@ -258,7 +258,7 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-// sinks: an optional, because only so may a tensor be undefined in an autograd function.
+// sinks: an optional, because autograd functions accept undefined tensors only in optionals.
 struct Attention : torch::autograd::Function<Attention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,

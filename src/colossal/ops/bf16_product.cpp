@@ -26,7 +26,7 @@ namespace {
 constexpr int64_t kPanel = 64;  // columns of b
 constexpr int64_t kGroup = 4;   // panels; more of them would leave the cache before they are used
 constexpr int64_t kMostPacked = 1 << 23;  // elements of b that are packed at a time
-constexpr int64_t kMostRows = 256;        // of a block of a
+constexpr int64_t kMostRows = 256;        // maximum rows of a block of a
 // Elements after each packed row of a: rows at distances of a power of two would compete for a few
 // cache sets.
 constexpr int64_t kPadding = 32;

@@ -60,8 +60,8 @@ struct PermuteRows : torch::autograd::Function<PermuteRows> {
   }
 };
 
-// Divides `rows` in proportion to `ratio`. The sum of the first experts' counts is rounded down, so
-// all counts add up to `rows`.
+// Divides `rows` in proportion to `ratio`. Rounds the sum of the first i counts down, for each i,
+// so all counts add up to `rows`.
 std::vector<int64_t> divided_counts(int64_t rows, const std::vector<int64_t>& ratio) {
   const double total = std::accumulate(ratio.begin(), ratio.end(), 0.0);
   std::vector<int64_t> counts;

@@ -105,6 +105,7 @@ class Gptq {
       for (int64_t input = begin; input < end; ++input) {
         rounded[input].copy_(round(input, end, errors[input - begin]));
       }
+      // Changes the inputs after the block for all errors of the block.
       columns_.narrow(0, end, inputs_ - end)
           .sub_(factor_.narrow(0, begin, end - begin).narrow(1, end, inputs_ - end).t().mm(errors));
     }

@@ -158,7 +158,7 @@ TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("head_norm_backward", aten_fallback::head_norm_backward);
 }
 
-// bias: an optional, because only so may a tensor be undefined in an autograd function.
+// bias: an optional, because autograd functions accept undefined tensors only in optionals.
 struct HeadNorm : torch::autograd::Function<HeadNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const OptionalTensor& bias, bool unit_offset, bool centered,

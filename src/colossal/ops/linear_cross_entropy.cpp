@@ -505,7 +505,7 @@ at::Tensor times(const at::Tensor& x, double scale) {
   return scale == 1 || !x.defined() ? x : x * scale;
 }
 
-// If this is true, x's gradient is computed, too, since the two are computed together.
+// Returns whether a bias needs a gradient. It is computed only together with x's gradient.
 bool needs_gradient(const at::Tensor& bias) {
   return bias.defined() && bias.requires_grad();
 }

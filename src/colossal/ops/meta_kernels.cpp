@@ -120,8 +120,7 @@ void implement(torch::Library& library) {
 }  // namespace
 
 void register_meta_kernels() {
-  // Static, because registrations last as long as their Library object: here until the process
-  // ends.
+  // Static: registrations last as long as their Library object, here until the process ends.
   static const torch::Library library = [] {
     torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
     implement(aten);

@@ -33,7 +33,7 @@ auto norm_operator() {
 }
 
 // Returns {x + branch, norm}, or {norm} if branch is undefined. branch, weight, bias: optionals,
-// because only so may a tensor be undefined in an autograd function.
+// because autograd functions accept undefined tensors only in optionals.
 struct Norm : torch::autograd::Function<Norm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const OptionalTensor& given_branch,

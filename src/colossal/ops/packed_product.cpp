@@ -63,8 +63,8 @@ at::Tensor packed_product(const at::Tensor& x, const PackedWeights& given) {
 }
 
 // Returns the gradient of x, [rows, in]. y_gradient: [rows, sum of out]. Sums over panels in the
-// compute type; each panel's product is rounded to bf16 before, since such products are the
-// fastest.
+// compute type. In bf16, each panel's product is rounded before it is added: a product that returns
+// bf16 is the fastest.
 at::Tensor packed_input_gradient(const at::Tensor& y_gradient, const PackedWeights& given) {
   const at::ScalarType type = y_gradient.scalar_type();
   at::Tensor sum;

@@ -17,9 +17,10 @@
 namespace colossal::ops {
 namespace {
 
-constexpr int kMostCode = 127;
+constexpr int kMostCode = 127;  // largest int8 code
 constexpr int64_t kPackedRowsOfThread = 16;
-constexpr int64_t kByteAlignment = 16;  // of sections, even if several weights share one buffer
+// Sections are padded to multiples of this, so they stay aligned if weights are concatenated.
+constexpr int64_t kByteAlignment = 16;
 
 // Appendix E of the QLoRA paper.
 constexpr std::array<float, 16> kNf4Levels{-1.0F,

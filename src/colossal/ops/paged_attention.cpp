@@ -55,6 +55,7 @@ class PagedProblem {
     for (int64_t token = 0; token < positions_.numel(); ++token) {
       longest = std::max(longest, positions[token] + 1);
     }
+    // The kernel computes the scores of whole pages: up to one page more at each end.
     return kernels::paged_scratch(group_, longest + 2 * keys_.size(3), query_.size(2),
                                   values_.size(3)) *
            c10::elementSize(compute_type(query_.scalar_type()));

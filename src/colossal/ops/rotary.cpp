@@ -254,7 +254,7 @@ at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, i
       case Scaling::longrope:
         to[pair] = plain / factors[pair];
         break;
-      case Scaling::proportional:
+      case Scaling::proportional:  // pairs beyond the rotated channels do not turn
         to[pair] = 2 * pair < channels ? plain / options.factor : 0;
         break;
     }

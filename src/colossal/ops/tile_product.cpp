@@ -20,8 +20,8 @@ namespace {
 using kernels::kTileSide;
 using kernels::TileProduct;
 
-constexpr int64_t kMostTileRows = 128;    // up to here tiles are faster in the forward form
-constexpr int64_t kMostTileDepth = 2048;  // the same for k in the weight gradient form
+constexpr int64_t kMostTileRows = 128;    // tiles are faster for m up to this, in forward form
+constexpr int64_t kMostTileDepth = 2048;  // tiles are faster for k up to this, for weight gradients
 constexpr int64_t kRowsOfOthers = 128;    // LibTorch gets multiples of this number of tokens
 constexpr int64_t kLineNumbers = 16;      // elements of 32 bits in a cache line
 

@@ -36,6 +36,7 @@ template <int kRows, int kOutputs>
   NativeVector<float> sums[kRows][kOutputs] = {};
   for (int64_t group = 0; group < weight.groups; ++group) {
     __m512i of_group[kRows][kOutputs];
+    // The sums of a group begin with the subtrahend, in lane 0.
     for (int r = 0; r < kRows; ++r) {
       const int32_t moved = -128 * product.sums[(row + r) * weight.groups + group];
       for (int o = 0; o < kOutputs; ++o) {

@@ -24,6 +24,8 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
   }
   if (key_of_query.empty()) return;
   seen_ = {key_of_query.front(), key_of_query.back() + 1};
+  // ops::attention() lets query head i use key head floor(i * keys / queries). If these heads are
+  // not mapped so, seen_by_queries() copies the key head of each query head.
   bool even = queries_ % seen_.size() == 0;
   for (int64_t i = 0; i < queries_; ++i) {
     even = even && key_of_query[i] - seen_.begin == i * seen_.size() / queries_;
@@ -59,7 +61,8 @@ at::Tensor AttentionHeads::rotated(const at::Tensor& heads, const at::Tensor& po
                      {rotary_.interleaved, ops::rotary_attention_factor(rotary_)});
 }
 
-// Neighbours of one length at a time; up to original_positions all lengths are one.
+// Rotates consecutive tokens of one length at a time. All lengths up to original_positions have the
+// same frequencies, so they count as one length.
 at::Tensor AttentionHeads::rotated_by_lengths(const at::Tensor& heads,
                                               const StepContext& context) const {
   if (heads.numel() == 0) return heads;
@@ -79,8 +82,8 @@ at::Tensor AttentionHeads::rotated_by_lengths(const at::Tensor& heads,
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> AttentionHeads::split(const at::Tensor& qkv) const {
-  // One split: its backward joins the three gradients, where three cuts would each fill a whole
-  // one.
+  // One split, because its backward concatenates the three gradients. The backward of three
+  // narrow() would fill a tensor of qkv's size each.
   const std::vector<at::Tensor> parts =
       qkv.split_with_sizes({queries_ * head_size_, keys_ * head_size_, keys_ * value_size_}, -1);
   const auto heads = [](const at::Tensor& part, int64_t count, int64_t size) {

@@ -17,7 +17,7 @@ std::unique_ptr<Attention> make_dense_attention(std::string stream, const Attent
 
 namespace {
 
-// Of what multiplies by 1 at first.
+// Returns the initializer of a norm's weight with which the factor is 1.
 Initializer initial_weight(bool unit_offset) {
   return unit_offset ? Initializer::zeros() : Initializer::ones();
 }
@@ -74,6 +74,7 @@ TokenTable DenseBuilder::token_table(const std::string& name, const EmbeddingOpt
   std::vector<ParameterHandle> blocks{parameter(name, "weight",
                                                 {options.vocabulary, options.features},
                                                 options.initializer, std::move(of_rows))};
+  // The other blocks are copies of the first one, which get their own rows below.
   const size_t count = blocks_of_ranks[rank].size();
   for (size_t index = 1; index < count; ++index) {
     blocks.emplace_back(std::make_shared<Parameter>(*blocks.front()));
@@ -165,7 +166,7 @@ std::pair<ParameterHandle, ParameterHandle> DenseBuilder::linear_parameters(
 
 LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products,
                                      const AdaptedInput& input) {
-  std::vector<std::string> adapted;  // what has each A
+  std::vector<std::string> adapted;  // the module of each A in `downs`
   std::vector<ParameterHandle> downs;
   std::vector<LowRankAdapter::Product> parts;
   const auto make = [&](const std::string& layer, const char* name, std::vector<int64_t> shape,
@@ -275,7 +276,8 @@ std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
   const LinearOptions up =
       product_options(options.key_value_rank, options.heads * (options.plain + options.value));
   parts.key_value_weight = latent_weight("key_value_up", up);
-  parts.key_value_weight->product.reset();  // attention among latents reads it as it is
+  // attend_absorbed() reads the weight itself, so it must not be quantized or packed.
+  parts.key_value_weight->product.reset();
   parts.key_value_weight->packed = nullptr;
   parts.key_value_up = latent_product("key_value_up", up, parts.key_value_weight);
   AttentionOptions among_heads = options.attention;
@@ -430,7 +432,7 @@ ExpertAdapter DenseBuilder::expert_adapter(const std::vector<AdaptedStack>& stac
                                            int64_t in_features, const ExpertsOptions& options,
                                            bool cut_outputs, int64_t inner_width) {
   if (!adapters_) return {};
-  std::optional<std::string> module;  // the same for all
+  std::optional<std::string> module;  // one for all stacks
   for (const AdaptedStack& stack : stacks) module = adapters_->adapted(full_name(stack.name));
   if (!module) return {};
   const auto [rank, scale] = adapters_->size_of(*module);

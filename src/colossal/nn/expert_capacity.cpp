@@ -8,13 +8,16 @@
 namespace colossal::nn {
 namespace {
 
-// [tokens, 2 + 2 chosen] fp64: row, its column, experts, weights in steps of 2^-16.
+// Returns the rows for GatherTokenRows, [tokens, 2 + 2 * chosen]: the index of the sequence in the
+// micro-batch, the index of the token among this rank's tokens of the sequence, the chosen experts,
+// and their weights in multiples of 2^-16.
 at::Tensor rows_of(const Routing& routing, const StepContext& context, int64_t first_token) {
   const at::Tensor token =
       at::arange(first_token, first_token + routing.experts.size(0), routing.experts.options());
   const at::Tensor sequence = token.div(context.sequence, "floor");
   const at::Tensor column = token - sequence * context.sequence;
-  // Repeated tokens have weights that are equal but for rounding, which the layout decides.
+  // Weights of equal tokens may differ by rounding errors, which depend on the layout. Coarser
+  // rounding makes such weights equal, so that positions decide.
   constexpr double kSteps = 1 << 16;
   const at::Tensor weights = (routing.weights.detach().to(at::kDouble) * kSteps).round();
   return at::cat({sequence.unsqueeze(1).to(at::kDouble), column.unsqueeze(1).to(at::kDouble),
@@ -22,8 +25,10 @@ at::Tensor rows_of(const Routing& routing, const StepContext& context, int64_t f
                  1);
 }
 
-// Of all choices [choices], how many of the same expert and sequence come before each: those of
-// larger weights, and of equal ones those of earlier positions.
+// Returns how many choices of the same group come before each choice: those with larger weights,
+// and those with equal weights and earlier positions. All tensors: [choices]. groups: one number
+// for each pair of sequence and expert. Uses stable sorts, from the least important key to the most
+// important.
 at::Tensor ranks_of(const at::Tensor& groups, const at::Tensor& weights,
                     const at::Tensor& positions) {
   at::Tensor order = at::argsort(positions, /*stable=*/true, 0, /*descending=*/false);

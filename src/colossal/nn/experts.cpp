@@ -20,7 +20,7 @@ namespace colossal::nn {
 
 namespace {
 
-// Of a bias [experts, features] the row of each row's expert.
+// Returns the bias of each row's expert, [rows, features]. bias: [experts, features].
 at::Tensor bias_of_rows(const at::Tensor& bias, const std::vector<int64_t>& counts) {
   std::vector<at::Tensor> rows;
   for (size_t expert = 0; expert < counts.size(); ++expert) {
@@ -29,26 +29,27 @@ at::Tensor bias_of_rows(const at::Tensor& bias, const std::vector<int64_t>& coun
   return at::cat(rows);
 }
 
-// What one of `parts` ranks adds of a bias that all of them have: equal shares, whose gradients are
-// that of the whole bias on each, so that the copies stay equal.
+// Returns bias / parts, which each of `parts` ranks adds to its part of a sum. Its gradient is that
+// of the whole bias on each of these ranks, so that their copies of the bias stay equal.
 at::Tensor share_of_bias(const at::Tensor& bias, int parts) {
   if (parts == 1) return bias;
   const double share = 1.0 / parts;
   return bias.detach() * share + (bias - bias.detach());
 }
 
-// Whether the stack is held as it is computed with.
+// Returns whether the stack is neither packed nor quantized.
 bool is_plain(const ParameterHandle& stack) {
   return !stack->packed && stack->quantized_stack.empty();
 }
 
-// What `on_use` takes of a weight may be other experts than those with rows.
+// Returns the weight with which to compute. All experts must be on the device for on_use, which may
+// read experts without rows.
 at::Tensor used_weight(const ParameterHandle& stack, const std::vector<int64_t>& counts,
                        LayerScope& scope, const OnUse& on_use) {
   return on_use ? on_use(stack.use(scope)) : stack.use_of(scope, counts);
 }
 
-// The products of each expert's rows with its matrices of these stacks, [rows, sum of out].
+// Returns the products of each row with its expert's matrices of these stacks, [rows, sum of out].
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     const std::vector<ParameterHandle>& stacks, LayerScope& scope,
                     const OnUse& on_use) {
@@ -176,7 +177,8 @@ at::Tensor LocalExperts::forward(const at::Tensor& x, const StepContext& context
   return activation_of(ops::sum_over_experts(results, routing.weights, order), x, context);
 }
 
-// Sums are products with ones and zeros: in an order that is the same in every run.
+// Sums over tokens by products with matrices of zeros and ones, whose order of summation is the
+// same in every run.
 void LocalExperts::record(const Routing& routing, const std::vector<int64_t>& counts,
                           const StepContext& context) const {
   RouterRecord& made = context.router_records->layers.emplace_back();

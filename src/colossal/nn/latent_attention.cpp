@@ -11,7 +11,8 @@
 namespace colossal::nn {
 namespace {
 
-// x [.., heads, in], weights [heads, out, in] -> [.., heads, out]
+// Multiplies each head by its weight. x: [.., heads, in]; weights: [heads, out, in]. Returns [..,
+// heads, out].
 at::Tensor product_of_each_head(const at::Tensor& x, const at::Tensor& weights) {
   const int64_t heads = weights.size(0),
                 tokens = x.numel() / std::max<int64_t>(1, heads * x.size(-1));

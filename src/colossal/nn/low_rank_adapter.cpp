@@ -11,7 +11,7 @@
 namespace colossal::nn {
 namespace {
 
-// Where the columns of each A begin in z.
+// Returns the column of z at which x A^T begins, for each A.
 std::vector<int64_t> first_columns(const std::vector<at::Tensor>& downs) {
   std::vector<int64_t> first;
   int64_t columns = 0;
@@ -39,7 +39,6 @@ at::Tensor LowRankAdapter::apply(const at::Tensor& x, const std::vector<Paramete
   return y;
 }
 
-// It may overwrite y.
 at::Tensor LowRankAdapter::add_own(const at::Tensor& y, const at::Tensor& x,
                                    const StepContext& context, LayerScope& scope) const {
   if (downs_.empty() || !context.adapted) return y;
@@ -72,9 +71,9 @@ at::Tensor LowRankAdapter::scaled(const at::Tensor& x, const std::vector<Paramet
   return biases.empty() ? y : y + at::cat(used(biases, scope));
 }
 
-// [out_features here] of all products side by side, 1 for those that are not adapted.
 at::Tensor LowRankAdapter::factors(const StepContext& context, LayerScope& scope) const {
-  // Weights change after training passes only.
+  // Weights change only after training passes, so the norms are kept from one other pass to the
+  // next.
   if (context.training) cached_norms_.clear();
   std::vector<at::Tensor> norms = cached_norms_;
   std::vector<at::Tensor> factors;
@@ -174,7 +173,7 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
     const AdapterWeights::Product* const product = requested.ups[i].product;
     if (product && product->factors.defined()) {
       at::Tensor columns = y.narrow(1, begin, count);
-      // The bias is not scaled.
+      // The factors do not apply to the bias.
       if (bias.defined()) columns.sub_(bias.narrow(0, begin, count));
       columns.mul_(product->factors);
       if (bias.defined()) columns.add_(bias.narrow(0, begin, count));
@@ -183,7 +182,6 @@ void LowRankAdapter::add_request_adapters(const at::Tensor& y, const at::Tensor&
   }
 }
 
-// x A^T of all A's side by side, where y lies.
 at::Tensor LowRankAdapter::down_projected(const at::Tensor& x, const std::vector<at::Tensor>& downs,
                                           const StepContext& context) const {
   const at::Tensor z = ops::fused_linear(x, {downs, {}});

@@ -4,7 +4,8 @@ namespace colossal::nn {
 
 NormParts::Tensors NormParts::use(LayerScope& scope) const {
   Tensors used;
-  // First: the backward pass needs the weight only, which is then the one that is still here.
+  // The bias comes first: the backward pass needs only the weight, which is then the one that was
+  // brought to the device last.
   if (bias) used.bias = bias.use(scope);
   if (weight) used.weight = weight.use(scope);
   return used;

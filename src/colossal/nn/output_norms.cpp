@@ -16,7 +16,8 @@ namespace {
 
 using Runs = std::vector<Range>;
 
-// `size` indices of which `part` has those of `runs`; zeros elsewhere.
+// Returns a tensor with `size` indices along `dim`: the slices of `part` at the indices in `runs`,
+// and zeros elsewhere.
 at::Tensor spread(const at::Tensor& part, int64_t dim, const Runs& runs, int64_t size) {
   std::vector<int64_t> sizes = part.sizes().vec();
   sizes[static_cast<size_t>(dim)] = size;
@@ -33,7 +34,7 @@ at::Tensor ones_like_dim(const at::Tensor& part, int64_t dim) {
   return at::ones({part.size(dim)}, part.options());
 }
 
-// Sums parts over ranks, flat, in one call.
+// Returns the sums of several tensors over ranks, with one call of `sum`.
 std::vector<at::Tensor> summed(const std::vector<at::Tensor>& parts, const SumOverRanks& sum) {
   std::vector<at::Tensor> flat;
   std::vector<int64_t> sizes;
@@ -48,7 +49,7 @@ std::vector<at::Tensor> summed(const std::vector<at::Tensor>& parts, const SumOv
   return sums;
 }
 
-// A weight's rows here as numbers, some at a time.
+// Reads the rows (outputs) of a weight on this rank, dequantized if necessary.
 class Rows {
  public:
   Rows(const ParameterHandle& weight, LayerScope& scope) : weight_(*weight) {
@@ -91,6 +92,7 @@ at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, L
                 spread(ones_like_dim(down, 1), 0, inputs_here, inputs),
                 spread(ones_like_dim(up, 0), 0, outputs_here, outputs)},
                sum);
+    // Several ranks may hold an element of A or B: each sum is divided by their number.
     const Runs rows_here = runs_here(*adapted.weight, output_dim),
                columns_here = runs_here(*adapted.weight, 1 - output_dim);
     down = select_runs(sums[0] / sums[2], 1, columns_here);
@@ -110,6 +112,8 @@ at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, L
       summed({spread(squares, 0, rows_here, outputs),
               spread(at::full_like(squares, down.size(1)), 0, rows_here, outputs)},
              sum);
+  // Several ranks may hold the same columns of a row: sums[1] counts the columns in the square sum,
+  // of which there should be `inputs`.
   const at::Tensor norms = (sums[0] * static_cast<double>(inputs) / sums[1]).sqrt();
   return select_runs(norms, 0, runs_here(*adapted.up, 0));
 }

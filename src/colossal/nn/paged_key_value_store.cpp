@@ -20,7 +20,7 @@ ops::VirtualTokens virtual_tokens_of_row(
   return options.virtual_tokens;
 }
 
-// Of the rows from this one on that have the same virtual tokens.
+// Returns the end of the rows from `row` on that have the same virtual tokens.
 int64_t end_of_rows(int64_t row,
                     const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) {
   for (const RowsWithVirtualTokens& rows : rows_with_virtual_tokens) {
@@ -83,7 +83,7 @@ void PagedKeyValueStore::write(const ops::KeyValuePages& layer, const at::Tensor
   ops::write_to_pages(layer, keys.squeeze(0), values.squeeze(0), page_of_token_, slot_of_token_);
 }
 
-// scales: [1, kv_heads, tokens]
+// layer: [pages, kv_heads, page_size]. scales: [1, kv_heads, tokens].
 void PagedKeyValueStore::write_scales(const at::Tensor& layer, const at::Tensor& scales) {
   at::Tensor rows = layer.permute({0, 2, 1});
   rows.index_put_({page_of_token_.to(layer.device()), slot_of_token_.to(layer.device())},
@@ -117,7 +117,7 @@ at::Tensor PagedKeyValueStore::attend(
   COLOSSAL_CHECK(queries.size(0) == 1 && tokens == page_of_token_.numel(),
                  "{} rows of {} tokens, {} in the step", queries.size(0), tokens,
                  page_of_token_.numel());
-  // Of a rank that works on other ranks' tokens alone.
+  // A rank that works only on tokens of other ranks has no tokens itself.
   if (tokens == 0) return queries.new_empty({1, queries.size(1), 0, given_values.size(3)});
   at::Tensor keys = given_keys, values = given_values;
   if (options_.int8) {
@@ -152,7 +152,7 @@ at::Tensor PagedKeyValueStore::attend_alone(
     const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) const {
   const ops::AttentionResult seen = ops::paged_attention(rows, layer, tokens_alone_, options);
   if (options.virtual_tokens.count() == 0 && rows_with_virtual_tokens.empty()) return seen.output;
-  // [tokens, heads, size] as [1, heads, tokens, size]
+  // Views [tokens, heads, size] as [1, heads, tokens, size].
   const auto as_sequence = [](const at::Tensor& x) { return x.unsqueeze(0).transpose(1, 2); };
   const ops::AttentionRule rule(options, rows.size(2));
   const bool one_by_one =
@@ -163,7 +163,8 @@ at::Tensor PagedKeyValueStore::attend_alone(
     const ops::VirtualTokens tokens = virtual_tokens_of_row(row, options, rows_with_virtual_tokens);
     count = one_by_one ? 1 : std::min(alone_, end_of_rows(row, rows_with_virtual_tokens)) - row;
     if (tokens.count() == 0) continue;
-    // All see all virtual tokens, unless each is asked for its own position.
+    // The positions are right for the first row only. They matter only if rows are passed one by
+    // one; otherwise each row sees all virtual tokens.
     ops::attend_virtual_tokens(
         {as_sequence(rows.narrow(0, row, count)), {{positions[row], positions[row] + count}}},
         tokens, rule,
@@ -173,8 +174,8 @@ at::Tensor PagedKeyValueStore::attend_alone(
   return output.to(rows.scalar_type());
 }
 
-// [tokens, heads, value_size]. What came before a chunk is copied out of its pages, but for a
-// window's hidden part.
+// Copies the keys and values of earlier positions from the pages, except for whole pages that the
+// window hides.
 at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
                                                const Together& chunk, const at::Tensor& queries,
                                                const at::Tensor& keys, const at::Tensor& values,
@@ -189,7 +190,7 @@ at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
     const int64_t end_page = (before + options_.page_size - 1) / options_.page_size;
     const at::Tensor pages =
         chunk.pages.narrow(0, first_page, end_page - first_page).to(layer.keys.device());
-    // [pages, kv_heads, page_size, size] -> [1, kv_heads, positions, size]
+    // Reorders [pages, kv_heads, page_size, size] to [1, kv_heads, positions, size].
     const auto in_order = [&](const at::Tensor& taken) {
       return taken.transpose(0, 1).flatten(1, 2).narrow(1, 0, before - begin).unsqueeze(0);
     };
@@ -205,7 +206,7 @@ at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
     value = at::cat({in_order(earlier_values), value}, 2);
   }
   ops::AttentionOptions of_these = options;
-  if (begin > 0) of_these.virtual_tokens = {};  // hidden with the window's hidden part
+  if (begin > 0) of_these.virtual_tokens = {};  // the window hides them, too
   return ops::attention(query, key, value, of_these).squeeze(0).transpose(0, 1);
 }
 

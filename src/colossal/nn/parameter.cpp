@@ -63,15 +63,16 @@ bool Parameter::is_contiguous_here() const {
 void Parameter::for_each_run(Range local, const std::function<void(const Run&)>& visit) const {
   if (local.empty()) return;
   const std::vector<int64_t> here = local_shape();
-  // Trailing dims that are here whole go along with the last one that is cut.
+  // `cut` is the last dim that is sharded. The dims after it are contiguous with it.
   size_t cut = shape.size();
   while (cut > 0 && here[cut - 1] == shape[cut - 1]) --cut;
   if (cut == 0) return visit({local.begin, local.begin, local.size()});
   --cut;
   const int64_t inner = product_of(shape, cut + 1);
-  const int64_t row = here[cut] * inner;  // elements here of one combination of the dims before
+  // Number of local elements for one combination of indices of the dims before `cut`.
+  const int64_t row = here[cut] * inner;
   for (int64_t index = local.begin / row; index * row < local.end; ++index) {
-    // The global number of that combination.
+    // `outer` becomes the global number of local combination `index`.
     int64_t outer = 0, rest = index;
     for (size_t dim = 0; dim < cut; ++dim) {
       const int64_t below = product_of(here, dim + 1) / row;

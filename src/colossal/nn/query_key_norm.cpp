@@ -8,8 +8,8 @@
 namespace colossal::nn {
 namespace {
 
-// One row for each head, of parameters of queries and of keys that are [heads, head_size] each or
-// [head_size] for all heads.
+// Returns one row per query head, then one row per key head. queries, keys: parameters of the
+// norms, [heads, head_size], or [head_size] if all heads share them.
 at::Tensor rows_of_heads(const at::Tensor& queries, const at::Tensor& keys,
                          const HeadCounts& here) {
   return at::cat(

@@ -14,15 +14,16 @@
 namespace colossal::nn {
 namespace {
 
-// Of the last dim: indices of the `count` largest, the largest first. Stable, so that equal scores
-// give the same choice wherever a token is.
+// Returns the indices of the `count` largest scores along the last dim, the largest first. The sort
+// is stable, so that equal scores give the same choice for every token.
 at::Tensor largest(const at::Tensor& scores, int64_t count) {
   return std::get<1>(at::sort(scores, /*stable=*/true, -1, /*descending=*/true))
       .narrow(-1, 0, count)
       .contiguous();
 }
 
-// Minus infinity for experts outside the best groups: zero would win over negative scores.
+// Returns the scores, with -infinity for experts outside the best groups. 0 would not do, because
+// it is above negative scores.
 at::Tensor within_best_groups(const at::Tensor& scores, const RouterOptions& options) {
   const at::Tensor by_group = scores.unflatten(1, {options.groups, -1});
   const at::Tensor of_groups =
@@ -59,7 +60,7 @@ Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bi
     routing.weights = at::softmax(routing.weights, -1);
   }
   if (options.normalized) {
-    // Sigmoids of very negative logits are all zero.
+    // 1e-20, because all sigmoids may be 0 if the logits are very negative.
     routing.weights = routing.weights / (routing.weights.sum(-1, /*keepdim=*/true) + 1e-20);
   }
   if (options.scale != 1) routing.weights = routing.weights * options.scale;

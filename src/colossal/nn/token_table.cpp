@@ -8,7 +8,8 @@
 namespace colossal::nn {
 namespace {
 
-// first: the number of its first row, of those of all ranks.
+// Calls visit() for blocks of dequantized rows. first: index of the table's first row in the whole
+// vocabulary.
 void visit_numbers(const ops::QuantizedMatrix& table, int64_t first, const ops::VisitRows& visit) {
   constexpr int64_t kRows = 1024;
   for (int64_t row = 0; row < table.outputs; row += kRows) {

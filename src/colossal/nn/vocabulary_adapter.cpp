@@ -10,11 +10,12 @@
 namespace colossal::nn {
 namespace {
 
-// A^T[tokens] B^T, [.., features here] of tokens [..] whose rows are among `rows`, zeros for
-// others.
+// Returns A^T[tokens] B^T for the tokens that are in `rows`, and zeros for the others: [.., number
+// of features]. tokens: [..].
 at::Tensor looked_up(const at::Tensor& down, const at::Tensor& up, const at::Tensor& tokens,
                      Range rows, Range features) {
-  // A rank without rows uses A and B all the same, as those with whom it shares them out do.
+  // A rank without rows uses A and B, too: its gradients are zeros, but it records the same graph
+  // as the ranks with which it reduces them.
   const Range searched = rows.empty() ? Range{0, 1} : rows;
   const at::Tensor local = tokens - rows.begin;
   const at::Tensor elsewhere = local.lt(0).bitwise_or_(local.ge(rows.size()));

@@ -30,7 +30,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 const std::map<std::string, Activation, std::less<>>& known_names() {
-  // gelu_fast rounds sqrt(2/pi) to ten digits.
+  // gelu_fast differs from gelu_new only in that it rounds sqrt(2/pi) to ten digits.
   static const std::map<std::string, Activation, std::less<>> kNames{
       {"gelu", Activation::gelu},
       {"gelu_python", Activation::gelu},
@@ -49,7 +49,7 @@ const std::map<std::string, Activation, std::less<>>& known_names() {
 
 constexpr double kQuickGelu = 1.702;
 
-// By LibTorch's functions, for devices and kinds that our kernels do not have.
+// Implementations with LibTorch's functions, for devices and activations without our own kernels.
 
 at::Tensor activation_any(const at::Tensor& x, Activation kind) {
   switch (kind) {
@@ -102,8 +102,8 @@ at::Tensor gated_backward_any(const at::Tensor& gradient, const at::Tensor& x, A
                  -1);
 }
 
-// LibTorch's tanh GELU takes several times as long as reading and writing memory does; our kernels
-// do not. For the CPU and for meta, which allocates the same.
+// Implementations for the CPU and for meta, which allocates the same tensors. LibTorch's tanh GELU
+// takes several times as long as reading and writing the memory; our kernel does not.
 
 at::Tensor activation(const at::Tensor& given, int64_t code) {
   const auto kind = static_cast<Activation>(code);
@@ -146,7 +146,7 @@ std::vector<int64_t> halved(const at::Tensor& x) {
   return sizes;
 }
 
-// Rows of gate and up, one after the other: those of a rank, whatever its share of them is.
+// Calls visit(row) for each row of gate_up, from several threads.
 template <typename Visit>
 void visit_rows(const at::Tensor& gate_up, const Visit& visit) {
   const int64_t width = gate_up.size(-1);
@@ -238,7 +238,8 @@ TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
          });
 }
 
-// A function of one tensor whose gradient needs that tensor only, by the names of both operators.
+// Autograd function of an operator of one tensor whose gradient needs only that tensor. name,
+// backward_name: the dispatcher's names of the operator and of its gradient.
 template <const char* name, const char* backward_name>
 struct OfOneTensor : torch::autograd::Function<OfOneTensor<name, backward_name>> {
   static at::Tensor of(const at::Tensor& x, Activation kind) {

@@ -86,11 +86,14 @@ at::Tensor rotary(const at::Tensor& x, const at::Tensor& positions, const at::Te
 
 namespace {
 
+// Maximum bytes of the scores of one block of query rows.
 constexpr int64_t kScoreBytes = int64_t{256} << 20;
 
-// Attention for a block of query rows of all heads at once, in fp32 (fp64).
+// An attention, computed for one block of query rows of all heads at a time, in the compute type
+// (fp64 for fp64, otherwise fp32).
 struct Problem {
-  at::Tensor query, key, value;  // in the compute type, a key head for each query head
+  // In the compute type. Heads of keys and values are repeated: one for each query head.
+  at::Tensor query, key, value;
   std::vector<Range> query_runs{}, key_runs{};
   std::optional<at::Tensor> query_documents{}, key_documents{};
   AttentionRule rule{};
@@ -106,21 +109,23 @@ struct Problem {
     return std::max<int64_t>(1, std::min(sequence(), kScoreBytes / row_bytes));
   }
 
-  // [elements of all runs] on the host.
+  // Returns the positions in all runs, one run after the other, on the host.
   static at::Tensor positions_of(const std::vector<Range>& runs) {
     std::vector<at::Tensor> parts{at::empty({0}, at::kLong)};
     for (const Range& run : runs) parts.push_back(at::arange(run.begin, run.end, at::kLong));
     return at::cat(parts);
   }
 
-  // Scaled and capped scores of rows [begin, begin + rows).
+  // Returns the scaled and capped scores of query rows [begin, begin + rows), [batch, heads, rows,
+  // keys].
   at::Tensor capped_scores(int64_t begin, int64_t rows) const {
     const at::Tensor product = at::matmul(query.narrow(2, begin, rows), key.transpose(2, 3));
     product.mul_(rule.scale);
     return rule.soft_cap == 0 ? product : product.div_(rule.soft_cap).tanh_().mul_(rule.soft_cap);
   }
 
-  // Those with what is added to them; -infinity where a row may not see.
+  // Returns `capped` plus the ALiBi biases, with -infinity where a row does not see a key. begin:
+  // the first row.
   at::Tensor seen_scores(const at::Tensor& capped, int64_t begin) const {
     const int64_t rows = capped.size(2);
     const at::Tensor of_rows =
@@ -143,7 +148,8 @@ struct Problem {
     return scores;
   }
 
-  // Which of the keys at these positions each row sees, [batch or 1, 1, rows, keys].
+  // Returns whether each row sees each key: [rows, keys], or [batch, 1, rows, keys] if there are
+  // prefixes. of_rows [rows, 1] and of_keys [keys] are positions.
   at::Tensor seen(const at::Tensor& of_rows, const at::Tensor& of_keys) const {
     const at::Tensor after = of_keys - of_rows;
     at::Tensor seen = after.le(rule.causal ? 0 : rule.window - 1);
@@ -153,7 +159,8 @@ struct Problem {
     return seen.logical_or(of_keys.lt(prefixes.to(of_keys.device())));
   }
 
-  // The factors of dropout for these rows, [batch, heads, rows, keys]; undefined without dropout.
+  // Returns the dropout factors of these rows, [batch, heads, rows, keys]; undefined without
+  // dropout.
   at::Tensor factors(int64_t begin, int64_t rows) const {
     if (rule.dropout == 0) return {};
     const at::Tensor positions = positions_of(query_runs).narrow(0, begin, rows);
@@ -188,18 +195,19 @@ Problem make_problem(const at::Tensor& query, const at::Tensor& key, const at::T
   return problem;
 }
 
-// In memory [batch, sequence, heads, size].
+// Allocates [batch, heads, sequence, columns], stored as [batch, sequence, heads, columns].
 at::Tensor empty_heads(const at::Tensor& like, int64_t columns) {
   return at::empty({like.size(0), like.size(2), like.size(1), columns}, like.options())
       .transpose(1, 2);
 }
 
-// The sum over the query heads that share a key head.
+// Returns the sums over the query heads that share a key head.
 at::Tensor sum_groups(const at::Tensor& x, int64_t kv_heads) {
   return x.view({x.size(0), kv_heads, x.size(1) / kv_heads, x.size(2), x.size(3)}).sum(2);
 }
 
-// The last queries of a sequence, and all of its keys.
+// Return packed runs (pack_runs()): the queries are the last tokens of the sequence, the keys are
+// all of its tokens.
 std::array<int64_t, 2> last_positions(const at::Tensor& query, const at::Tensor& key) {
   const int64_t first = std::max<int64_t>(0, key.size(2) - query.size(2));
   return {first, first + query.size(2)};
@@ -208,7 +216,7 @@ std::array<int64_t, 2> all_positions(const at::Tensor& key) {
   return {0, key.size(2)};
 }
 
-// exp(x), 0 where both are -infinity.
+// Returns exp(logsumexp - total), and 0 where logsumexp is -infinity, even if `total` is, too.
 at::Tensor weight_of(const at::Tensor& logsumexp, const at::Tensor& total) {
   return (logsumexp - total)
       .exp_()
@@ -336,7 +344,8 @@ void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
   value_pages.permute({0, 2, 1, 3}).index_put_(places, values.transpose(0, 1));
 }
 
-// Of every token a copy of its pages, those that a longer sequence has beside it masked.
+// Copies the pages of each token's sequence, as many as the longest table has, and masks the
+// positions after the token.
 std::tuple<at::Tensor, at::Tensor> paged_attention(
     const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
@@ -349,7 +358,7 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
   const int64_t tokens = query.size(0), heads = query.size(1), group = heads / keys.size(1);
   const at::Tensor pages = tables.to(device).index_select(0, sequences.to(device));
   const int64_t length = pages.size(1) * keys.size(3);
-  // [tokens, pages, kv_heads, .., ..] -> [tokens, heads, positions, size]
+  // Reorders [tokens * pages, kv_heads, page_size, size] to [tokens, heads, positions, size].
   const auto of_heads = [&](const at::Tensor& taken) {
     return taken.unflatten(0, {tokens, pages.size(1)})
         .permute({0, 2, 1, 3, 4})
@@ -367,7 +376,8 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
   at::Tensor scores = at::matmul(key, query.to(type).unsqueeze(-1)).squeeze(-1) * rule.scale;
   if (rule.soft_cap != 0) scores = (scores / rule.soft_cap).tanh() * rule.soft_cap;
   const at::Tensor own = positions.to(device).view({tokens, 1, 1});
-  const at::Tensor distance = at::arange(length, own.options()) - own;  // of keys, from the token
+  // Positions of the keys minus the position of the token.
+  const at::Tensor distance = at::arange(length, own.options()) - own;
   if (!rule.alibi_slopes.empty()) {
     const at::Tensor slopes = at::tensor(rule.alibi_slopes, scores.options());
     scores = scores + slopes.view({1, heads, 1}) * distance;
@@ -379,7 +389,7 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
     scores = at::cat({scores, sinks->to(type).view({1, heads, 1}).expand({tokens, -1, 1})}, -1);
   }
   const at::Tensor probabilities = scores.softmax(-1).narrow(-1, 0, length).unsqueeze(-1);
-  // What a page holds beyond the sequence's end is any bits.
+  // Pages are not initialized after the sequence's end, and 0 times NaN would be NaN.
   const at::Tensor seen = value.masked_fill(hidden.unsqueeze(-1), 0);
   return {(probabilities * seen).sum(2).to(query.scalar_type()), scores.logsumexp(-1)};
 }

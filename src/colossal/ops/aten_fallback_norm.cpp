@@ -16,7 +16,7 @@ at::Tensor widened(const at::Tensor& x) {
   return x.to(compute_type(x.scalar_type()));
 }
 
-// [rows] as [.., 1] beside x.
+// Returns of_rows [rows] in the compute type, in x's shape but with 1 as the last size.
 at::Tensor column(const at::Tensor& of_rows, const at::Tensor& x) {
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = 1;
@@ -32,7 +32,8 @@ at::Tensor normal_rows(const at::Tensor& x, const OptionalTensor& mean, const at
   return (there(mean) ? wide - column(*mean, x) : wide) * column(inverse, x);
 }
 
-// n, or a gradient, times what n is multiplied by; both in the type computed with.
+// Returns `wide`, which is n or a gradient in the compute type, times the factor of n: weight, 1 +
+// weight if unit_offset, or 1 if there is no weight.
 at::Tensor multiplied(const at::Tensor& wide, const OptionalTensor& weight, bool unit_offset) {
   if (!there(weight)) return wide;
   const at::Tensor factor = widened(*weight);

@@ -26,8 +26,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// [batch, heads, sequence, columns] whose memory is [batch, sequence, heads, columns]: the heads of
-// a token lie side by side for the projection that follows.
+// Allocates [batch, heads, sequence, columns], stored as [batch, sequence, heads, columns]: the
+// projection that follows reads the heads of a token side by side.
 at::Tensor empty_heads(const at::Tensor& like, int64_t columns, at::ScalarType type) {
   return at::empty({like.size(0), like.size(2), like.size(1), columns}, like.options().dtype(type))
       .transpose(1, 2);
@@ -49,11 +49,12 @@ at::Tensor with_contiguous_rows(const at::Tensor& x) {
   return x.stride(3) == 1 ? x : x.contiguous();
 }
 
-// Up to here LibTorch's blocks of fp32 take less time than ours.
+// Up to this number of queries in fp32, LibTorch's flash attention takes less time than ours.
 constexpr int64_t kShortSequence = 64;
 
-// Where LibTorch's flash attention is faster and computes the same. It aligns a causal mask to the
-// first key, ours to the last: equal only where the lengths are. One query alone sees all keys.
+// Returns whether LibTorch's flash attention is faster than ours and computes the same. LibTorch
+// aligns a causal mask to the first key, we align it to the last key. The two agree if there are as
+// many queries as keys. A single query sees all keys, so it needs no causal mask.
 bool use_libtorch(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                   const AttentionRule& rule, bool sinks) {
   const bool plain = !sinks && rule.dropout == 0 && rule.window == 0 && rule.soft_cap == 0 &&
@@ -69,7 +70,8 @@ bool libtorch_causal(const at::Tensor& query, const AttentionRule& rule) {
   return rule.causal && query.size(2) > 1;
 }
 
-// All of a sequence's keys and its last queries, or other queries of which none has a position.
+// Returns the part with all keys of a sequence and its last queries. The queries of cross-attention
+// get positions, too, but their attention does not depend on positions.
 AttentionPart whole_sequence(const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value) {
   const int64_t queries = query.size(2), keys = key.size(2);
@@ -121,7 +123,8 @@ std::tuple<at::Tensor, at::Tensor> attention_meta(const at::Tensor& query, const
   return {result.output, result.logsumexp};
 }
 
-// Of what LibTorch's flash attention gave, if `libtorch`. The sinks are in its logsumexp.
+// sinks: whether the forward pass had sinks, so that both passes choose the same implementation.
+// The values of the sinks are not needed, since logsumexp includes them.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
@@ -210,7 +213,8 @@ void part_backward_meta(const at::Tensor&, const at::Tensor& query, const at::Te
       /*backward=*/true);
 }
 
-// rule: of AttentionRule::packed(); positions: the begin and the end of each run.
+// rule_integers, rule_numbers: from AttentionRule::packed(). query_positions, key_positions: from
+// pack_runs().
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
       "attention(Tensor query, Tensor key, Tensor value, Tensor? sinks, int[] rule_integers, "
@@ -254,7 +258,7 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
   return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
-// Sinks: autograd takes what may be undefined as an optional only.
+// sinks: an optional, because autograd functions accept undefined tensors only in optionals.
 struct Attention : torch::autograd::Function<Attention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
@@ -350,7 +354,7 @@ void check_shapes(const at::Tensor& query, const at::Tensor& key, const at::Tens
                  "{} query heads over {} key heads", query.size(1), key.size(1));
 }
 
-// documents [batch, positions] of the rows of x.
+// Checks document numbers [batch, positions] of x [batch, heads, positions, size].
 void check_documents(const at::Tensor& documents, const at::Tensor& x) {
   COLOSSAL_CHECK(documents.dim() == 2 && documents.size(0) == x.size(0) &&
                      documents.size(1) == x.size(2) && documents.scalar_type() == at::kLong,
@@ -409,14 +413,14 @@ void check(const AttentionPart& part, const AttentionRule& rule) {
   check_rule(rule, part.query, part.sinks);
 }
 
-// What queries can see of keys, and of the options what makes a difference to it.
+// The keys and values that at least one query can see, and the options that make a difference.
 struct Seen {
   at::Tensor key, value;
   AttentionOptions options;
 };
 
-// Positions are then counted from the first key that is seen: only dropout and prefixes would tell
-// the difference.
+// Drops the keys that the window hides from all queries. Positions then count from the first key
+// that is kept. Dropout and prefixes depend on positions, so with them all keys are kept.
 Seen seen_by(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
              const AttentionOptions& options) {
   Seen seen{key, value, options};
@@ -428,14 +432,16 @@ Seen seen_by(const at::Tensor& query, const at::Tensor& key, const at::Tensor& v
     cut(seen.value, 2);
     if (options.documents.defined()) cut(seen.options.documents, 1);
   }
+  // Options without an effect are removed: use_libtorch() requires that there are none.
   if (options.window >= seen.key.size(2)) seen.options.window = 0;
   const bool sees_all = !options.causal || queries == 1;
   if (seen.options.window == 0 && sees_all) seen.options.prefix_lengths = {};
   return seen;
 }
 
-// Where a window hides keys of the sequence from all queries, it hides what comes before them. Only
-// dropout, which goes by positions, tells the difference.
+// Returns whether the virtual tokens make a difference. They are before the sequence, so a window
+// that hides the first key of the sequence from all queries hides them, too. With dropout they make
+// a difference even if hidden: they shift the positions on which the mask depends.
 bool sees_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
                          const AttentionOptions& options) {
   return options.virtual_tokens.count() > 0 && (options.dropout > 0 || options.window == 0 ||
@@ -487,7 +493,8 @@ void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool 
           accumulate, gradients.query, gradients.key, gradients.value);
 }
 
-// A sink is a key whose value is zero: with P its probability, dS = P (0 - rowsum(dO * O)).
+// A sink S is the score of a key whose value is zero. With P the key's probability, O the output:
+// dS = P (0 - rowsum(dO * O)).
 at::Tensor sink_gradient(const at::Tensor& sinks, const AttentionResult& result,
                          const at::Tensor& output_gradient) {
   const at::ScalarType type = result.logsumexp.scalar_type();

@@ -13,10 +13,10 @@
 namespace colossal::ops {
 namespace {
 
-// Half of the largest number: sums with positions do not overflow.
+// A bound beyond all positions. Half of the maximum, so that sums with positions do not overflow.
 constexpr int64_t kFarther = std::numeric_limits<int64_t>::max() / 2;
 
-// slope of head i: 2^(-8 (i + 1) / heads)
+// Returns ALiBi's slope of head `head` for a power of two of heads: 2^(-8 (head + 1) / heads).
 double slope_of(int64_t head, int64_t heads) {
   return std::exp2(-8 * static_cast<double>(head + 1) / static_cast<double>(heads));
 }
@@ -27,7 +27,7 @@ void append(std::vector<Number>& to, const std::vector<Number>& numbers) {
   to.insert(to.end(), numbers.begin(), numbers.end());
 }
 
-// Reads what append() wrote, and what lies between.
+// Reads a packed list: single numbers with next(), vectors that append() wrote with next_vector().
 template <typename Number>
 class Reader {
  public:

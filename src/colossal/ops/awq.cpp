@@ -9,7 +9,8 @@
 namespace colossal::ops {
 namespace {
 
-// Of the weights, each rounded times the factors and divided by them again.
+// Returns the squared error of the layers' outputs if each weight is multiplied by the factors,
+// quantized, and divided by the factors again.
 double error_with(const at::Tensor& factors, const std::vector<at::Tensor>& weights,
                   const at::Tensor& hessian, const Quantization& how) {
   double error = 0;
@@ -28,7 +29,7 @@ InputStatistics::InputStatistics(int64_t inputs)
       magnitudes(at::zeros({inputs}, at::kDouble)) {}
 
 void InputStatistics::add(const at::Tensor& rows_seen) {
-  // Sums of products in fp32 over one batch, of batches in fp64.
+  // Products are summed in fp32 within a batch, and in fp64 over batches.
   const at::Tensor seen = rows_seen.to(at::kFloat);
   hessian.add_(seen.t().mm(seen));
   magnitudes.add_(seen.abs().sum(0));
@@ -38,7 +39,7 @@ void InputStatistics::add(const at::Tensor& rows_seen) {
 at::Tensor awq_factors(const std::vector<at::Tensor>& weights, const InputStatistics& inputs,
                        const Quantization& how) {
   constexpr int kSteps = 20;
-  constexpr double kLeast = 1e-4;  // of a factor before it is put in proportion, as the authors do
+  constexpr double kLeast = 1e-4;  // minimum factor before normalization, as in the authors' code
   const at::Tensor ones = at::ones_like(inputs.magnitudes);
   if (inputs.rows == 0) return ones;
   const at::Tensor mean = inputs.magnitudes / static_cast<double>(inputs.rows);

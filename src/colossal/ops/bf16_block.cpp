@@ -15,8 +15,9 @@ void brgemm_product(int64_t m, int64_t n, int64_t k, int64_t a_stride, int64_t b
   at::native::cpublas::brgemm(m, n, k, a_stride, b_stride, c_stride, add, a, b, c, true);
 }
 
-// The block kernel refuses CPUs without bf16 instructions, and what it wants of its operands has
-// changed between versions: so it is tried once, on numbers whose sums are exact.
+// Returns whether brgemm() multiplies correctly. brgemm() throws on CPUs without bf16 instructions,
+// and its requirements on operands differ between versions of LibTorch. So this tries it once, on
+// numbers whose sums are exact.
 bool brgemm_works() {
   if (!has_bf16_instructions()) return false;
   constexpr int64_t kM = 5, kN = 32, kK = 6;

@@ -19,28 +19,33 @@
 namespace colossal::ops {
 namespace {
 
-// The kernel multiplies rows of a by a panel of b, [k/2, 64, 2] ("VNNI": pairs of rows
-// interleaved), so b is repacked, a group of panels at a time, and a where its rows are not dense.
-// Rows of a and a panel of b are in the second-level cache when they meet.
+// The kernel multiplies a block of rows of a by a panel of 64 columns of b. The layout of a panel
+// is "VNNI", [k/2, 64, 2]: pairs of rows are interleaved. So b is packed, one group of panels at a
+// time. A block of a is packed, too, if a is transposed or k is odd. A block of a and a panel of b
+// fit into the second-level cache together.
 constexpr int64_t kPanel = 64;  // columns of b
 constexpr int64_t kGroup = 4;   // panels; more of them would leave the cache before they are used
-constexpr int64_t kMostPacked = 1 << 23;  // numbers of b
-constexpr int64_t kMostRows = 256;        // of a block of a
-constexpr int64_t kPadding = 32;  // of a's packed rows, or a power of two would thrash the cache
-constexpr int64_t kWholeDepth = 8192;  // beyond this the sums stay in memory, and k is cut:
+constexpr int64_t kMostPacked = 1 << 23;  // elements of b that are packed at a time
+constexpr int64_t kMostRows = 256;        // maximum rows of a block of a
+// Elements after each packed row of a: rows at distances of a power of two would compete for a few
+// cache sets.
+constexpr int64_t kPadding = 32;
+// If k is above kWholeDepth and the whole product is in memory in fp32, k is cut into parts of
+// kDepth.
+constexpr int64_t kWholeDepth = 8192;
 constexpr int64_t kDepth = 2048;
-constexpr int64_t kWideRows = 4096;  // of a that the form in fp32 widens at a time
+constexpr int64_t kWideRows = 4096;  // rows of a that are converted to fp32 at a time
 constexpr int64_t kLine = 64;        // bytes of a cache line
 
 int64_t rounded_up(int64_t size, int64_t multiple) {
   return (size + multiple - 1) / multiple * multiple;
 }
 
-// A matrix whose rows are dense, or its transpose's.
+// A matrix with contiguous rows or, if `transposed`, with contiguous columns.
 struct Operand {
   const uint16_t* data;  // null on meta
   int64_t rows, columns;
-  int64_t stride;  // of dense rows (columns, where transposed)
+  int64_t stride;  // from row to row (if transposed, from column to column), in elements
   bool transposed;
 
   const uint16_t* at(int64_t row, int64_t column) const {
@@ -62,7 +67,7 @@ Operand operand(const at::Tensor& x) {
   return {data, x.size(0), x.size(1), x.stride(transposed ? 1 : 0), transposed};
 }
 
-// Asks for rows of memory that will be read soon: they lie too far apart for the CPU to foresee.
+// Prefetches rows that will be read soon. They are too far apart for the CPU's own prefetching.
 void prefetch_rows(const uint16_t* rows, int64_t stride, int64_t count, int64_t width) {
   for (int64_t row = 0; row < count; ++row) {
     const auto* bytes = reinterpret_cast<const char*>(rows + row * stride);
@@ -70,7 +75,8 @@ void prefetch_rows(const uint16_t* rows, int64_t stride, int64_t count, int64_t 
   }
 }
 
-// Calls visit(first, size) for strips of rows, the next ones already on their way.
+// Calls visit(first, size) for each strip of at most `strip` rows, and prefetches the next strip
+// before.
 template <typename Visit>
 void for_strips(const uint16_t* rows, int64_t stride, int64_t count, int64_t width, int64_t strip,
                 const Visit& visit) {
@@ -83,7 +89,8 @@ void for_strips(const uint16_t* rows, int64_t stride, int64_t count, int64_t wid
   }
 }
 
-// The pairs of any columns, one after the other: where the fast kernels cannot.
+// Packs columns of b (at most kPanel) element by element, for depths and columns that the vector
+// kernels do not support.
 void pack_pairs(const Operand& b, Range depth, int64_t first_column, int64_t columns,
                 uint32_t* to) {
   for (int64_t k = depth.begin; k < depth.end; k += 2) {
@@ -95,7 +102,8 @@ void pack_pairs(const Operand& b, Range depth, int64_t first_column, int64_t col
   }
 }
 
-// b's rows are dense: those of all panels are read together.
+// Packs columns of b if b's rows are contiguous. Packs a strip of rows for all panels before the
+// next strip, in the order of memory.
 void pack_rows(const Operand& b, Range depth, Range columns, uint32_t* to) {
   constexpr int64_t kStrip = 16;
   const int64_t pairs = (depth.size() + 1) / 2, even = depth.size() / 2 * 2;
@@ -116,7 +124,7 @@ void pack_rows(const Operand& b, Range depth, Range columns, uint32_t* to) {
   }
 }
 
-// b's columns are dense, and with them the pairs.
+// Packs columns of b if b's columns are contiguous, so that the elements of a pair are adjacent.
 void pack_columns(const Operand& b, Range depth, Range columns, uint32_t* to) {
   constexpr int64_t kStrip = 16;
   const int64_t pairs = (depth.size() + 1) / 2, even = depth.size() / 2 * 2;
@@ -137,12 +145,13 @@ void pack_columns(const Operand& b, Range depth, Range columns, uint32_t* to) {
              });
 }
 
-// Columns of b to panels [k/2, kPanel], one after the other.
+// Packs columns of b into panels [k/2, kPanel] of pairs, one panel after the other.
 void pack_right(const Operand& b, Range depth, Range columns, uint32_t* to) {
   (b.transposed ? pack_columns : pack_rows)(b, depth, columns, to);
 }
 
-// Rows of a to dense ones; `to` has an even number of columns, an odd last one is 0.
+// Copies a block of a to contiguous rows. If the depth is odd, the element after each row is 0.
+// to_stride: in elements of 16 bits.
 void pack_left(const Operand& a, Range rows, Range depth, uint32_t* to, int64_t to_stride) {
   if (a.transposed) {
     constexpr int64_t kStrip = 32;
@@ -161,16 +170,16 @@ void pack_left(const Operand& a, Range rows, Range depth, uint32_t* to, int64_t 
   }
 }
 
-// Where a block of the product lies, in fp32.
+// Memory for a block of the product, in fp32.
 struct Block {
   float* data;
   int64_t stride;
-  Range rows, columns;  // of the product
+  Range rows, columns;  // of the whole product
 };
 
 class BlockProduct {
  public:
-  // `whole_sums`: the product has memory in fp32, so that k may be cut.
+  // whole_sums: the whole product is in memory in fp32, so k may be cut into parts.
   BlockProduct(const at::Tensor& a, const at::Tensor& b, bool whole_sums)
       : a_(operand(a)),
         b_(operand(b)),
@@ -186,8 +195,9 @@ class BlockProduct {
 
   int64_t row_block() const { return row_block_; }
 
-  // target(rows, columns) is the Block in which the kernel multiplies, done(Block) is called when
-  // it has: for a block of at most row_block() rows and kPanel columns after the other.
+  // Computes the product in blocks of at most row_block() rows and kPanel columns. target(rows,
+  // columns) returns the Block to which the kernel writes. done(block) is called when a block is
+  // complete. Several threads call both functions.
   template <typename Target, typename Done>
   void compute(Bf16Product product, bool add, const Target& target, const Done& done) const {
     for (int64_t k = 0; k < a_.columns; k += depth_) {
@@ -206,7 +216,8 @@ class BlockProduct {
   bool packs_a(int64_t depth) const { return a_.transposed || depth % 2 != 0; }
   int64_t packed_rows() const { return packs_a(a_.columns) ? row_block_ : 0; }
 
-  // As many as there may be where a would be packed, or read from memory, for each group again.
+  // Returns the number of columns of b in a group. If a is packed or k is cut, each group packs or
+  // reads a again, so groups are as large as kMostPacked allows.
   int64_t columns_of_group() const {
     const bool few = depth_ == a_.columns && !packs_a(depth_);
     const int64_t most = few ? 0 : kMostPacked / depth_ / kPanel;
@@ -256,7 +267,7 @@ class BlockProduct {
   }
 
   Operand a_, b_;
-  int64_t depth_;  // of what is packed at a time
+  int64_t depth_;  // part of k that is packed at a time
   int64_t row_block_, group_;
   int64_t packed_stride_;
   at::Tensor packed_a_, packed_b_;
@@ -272,7 +283,7 @@ void wide_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& su
   }
 }
 
-// The kernel into memory in fp32; done(Block) as blocks are complete.
+// Computes the product in `sum`, contiguous fp32. Calls done(block) when a block is complete.
 template <typename Done>
 void product_into(const at::Tensor& sum, Bf16Product product, const BlockProduct& blocks, bool add,
                   const Done& done) {
@@ -302,7 +313,7 @@ void summed_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tens
   }
 }
 
-// On meta, what the CPU allocates.
+// Allocates what summed_product_cpu() allocates.
 void summed_product_meta(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
                          bool add) {
   if (is_empty(a, sum)) return;
@@ -314,7 +325,7 @@ void summed_product_meta(const at::Tensor& a, const at::Tensor& b, const at::Ten
   }
 }
 
-// What a block becomes.
+// Writes blocks of the product to the result: to <- factor * block + bias, rounded to bf16.
 struct Rounding {
   const uint16_t* bias;  // null: none
   float factor;
@@ -329,7 +340,7 @@ struct Rounding {
                                           to_stride);
   }
 
-  // Its lines are fetched to be written while it is multiplied.
+  // Prefetches a block's part of `to` for writing, before the kernel computes the block.
   void expect(Range rows, Range columns) const {
     for (int64_t row = rows.begin; row < rows.end; ++row) {
       const auto* bytes = reinterpret_cast<const char*>(to + row * to_stride + columns.begin);
@@ -345,7 +356,7 @@ Rounding rounding(const at::Tensor& to, const std::optional<at::Tensor>& bias,
           to.stride(0)};
 }
 
-// A block in fp32 for each thread.
+// Allocates a block in fp32 for each thread.
 at::Tensor empty_blocks(const at::Tensor& a, int64_t row_block) {
   return at::empty({at::get_num_threads(), row_block, kPanel}, a.options().dtype(at::kFloat));
 }
@@ -372,7 +383,8 @@ void rounded_block_product(Bf16Product product, const at::Tensor& a, const at::T
   blocks.compute(product, /*add=*/false, target, write);
 }
 
-// visit(rows, their product in fp32), slice after slice.
+// Computes the product in fp32, in slices of at most kWideRows rows, and calls visit(rows, slice)
+// for each.
 template <typename Visit>
 void for_wide_slices(const at::Tensor& a, const at::Tensor& b, const Visit& visit) {
   const at::Tensor sum = empty_sum(a.narrow(0, 0, std::min(kWideRows, a.size(0))), b);

@@ -18,7 +18,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Calls visit() for some tokens after the others, so that what is made of their logits is small.
+// Calls visit() for one block of tokens after the other, so that tensors of a block's logits in the
+// compute type are small.
 void for_tokens(const at::Tensor& logits, const std::function<void(Range tokens)>& visit) {
   if (logits.numel() == 0) return;
   const int64_t rows =
@@ -32,20 +33,22 @@ at::Tensor rows_of(const at::Tensor& tensor, Range tokens) {
   return tensor.narrow(0, tokens.begin, tokens.size());
 }
 
-// Log-probabilities of some tokens. normalizers: log of the sum of exp(logit), by token.
+// Returns the log-probabilities of some tokens. normalizers: [all tokens], the logarithm of the sum
+// of exp(logit).
 at::Tensor log_probabilities(const at::Tensor& logits, const at::Tensor& normalizers,
                              Range tokens) {
   return rows_of(logits, tokens).to(normalizers.scalar_type()) -
          rows_of(normalizers, tokens).unsqueeze(1);
 }
 
-// [tokens]
+// Returns the logarithm of the sum of exp(logit), [tokens], from VocabularyShard::combine()'s
+// statistics.
 at::Tensor normalizers_of(const at::Tensor& statistics) {
   return statistics[0] + statistics[1].log();
 }
 
-// The statistics of VocabularyShard::combine, without labels: of the student's tokens, then of the
-// teacher's.
+// Returns VocabularyShard::combine()'s statistics, [3, 2 * tokens], without labels (row 2 is 0): of
+// the student's tokens, then of the teacher's.
 at::Tensor statistics_of(const at::Tensor& student, const at::Tensor& teacher) {
   const int64_t tokens = student.size(0);
   const at::Tensor found =
@@ -65,7 +68,8 @@ at::Tensor statistics_of(const at::Tensor& student, const at::Tensor& teacher) {
   return found;
 }
 
-// The logarithm of what the student is compared with: the teacher, or the mixture of both.
+// Returns log m, where m is the mixture of both distributions; for beta = 1 this is the teacher.
+// student, teacher: log-probabilities. Requires beta > 0.
 at::Tensor log_compared(const at::Tensor& student, const at::Tensor& teacher, double beta) {
   if (beta == 1) return teacher;
   return at::logaddexp(student + std::log1p(-beta), teacher + std::log(beta));
@@ -79,7 +83,7 @@ struct Divergence : torch::autograd::Function<Divergence> {
     if (shard) shard->combine(statistics);
     const int64_t tokens = student.size(0);
     const at::Tensor normalizers = normalizers_of(statistics).view({2, tokens});
-    // KL(teacher || compared) and KL(student || compared), with beta = 0 the student compared.
+    // KL(q || m) and KL(p || m), where m is p for beta = 0.
     const at::Tensor terms = at::zeros({2, tokens}, normalizers.options());
     for_tokens(student, [&](Range block) {
       const at::Tensor p = log_probabilities(student, normalizers[0], block);
@@ -95,8 +99,8 @@ struct Divergence : torch::autograd::Function<Divergence> {
     return beta * terms[0] + (1 - beta) * terms[1];
   }
 
-  // Of the student's logit v: p_v - q_v with beta = 0; else (1 - beta) p_v (log(p_v / m_v) -
-  // KL(p || m)), where with beta = 1 m is q and the factor 1.
+  // The gradient of the student's logit v is p_v - q_v for beta = 0. Otherwise it is (1 - beta) p_v
+  // (log(p_v / m_v) - KL(p || m)); for beta = 1, m is q and the factor is 1 instead of 1 - beta.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const variable_list saved = context->get_saved_variables();

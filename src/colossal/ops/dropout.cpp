@@ -29,7 +29,7 @@ at::Tensor masked_cpu(const at::Tensor& x, double probability, int64_t key,
   const kernels::DropoutRule rule = dropout_rule(probability);
   const at::Tensor host_positions = positions.contiguous();
   const int64_t* position = host_positions.const_data_ptr<int64_t>();
-  const int64_t num_positions = host_positions.numel();  // of a sequence, or of all rows
+  const int64_t num_positions = host_positions.numel();  // of one sequence, or of all sequences
   const char* from_data = static_cast<const char*>(from.const_data_ptr());
   char* to_data = static_cast<char*>(to.mutable_data_ptr());
   const int64_t grain = std::max<int64_t>(1, kElementsPerThread / channels);

@@ -19,13 +19,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Rows with one more, of zeros, which choices that were dropped have.
+// Appends a row of zeros if choices were dropped. The place of a dropped choice is this row.
 at::Tensor with_row_of_dropped(const at::Tensor& rows, bool has_dropped) {
   return has_dropped ? at::constant_pad_nd(rows, {0, 0, 0, 1}) : rows;
 }
 
-// Selecting rows by their order has a gradient that is summed by place, and never by the order in
-// which threads add.
+// Selects the token of each choice, in the order of experts. The gradient sums the choices of each
+// token in a fixed order, not in the order in which threads add.
 struct SelectTokens : torch::autograd::Function<SelectTokens> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& order,
                             const at::Tensor& place, int64_t chosen, bool has_dropped) {
@@ -60,7 +60,8 @@ struct PermuteRows : torch::autograd::Function<PermuteRows> {
   }
 };
 
-// Adds up to `rows`: each expert's begins where those before it, rounded down together, end.
+// Divides `rows` in proportion to `ratio`. Rounds the sum of the first i counts down, for each i,
+// so all counts add up to `rows`.
 std::vector<int64_t> divided_counts(int64_t rows, const std::vector<int64_t>& ratio) {
   const double total = std::accumulate(ratio.begin(), ratio.end(), 0.0);
   std::vector<int64_t> counts;
@@ -128,7 +129,8 @@ at::Tensor rows_by_expert(const at::Tensor& x, const ExpertOrder& order) {
 
 at::Tensor sum_over_experts(const at::Tensor& rows, const at::Tensor& weights,
                             const ExpertOrder& order) {
-  // Each row but the last, of those dropped, is selected once.
+  // index_select() selects each row once, except the appended zeros. So no two threads add to the
+  // gradient of the same row.
   const at::Tensor by_choice = order.has_dropped
                                    ? with_row_of_dropped(rows, true).index_select(0, order.place)
                                    : permuted_rows(rows, order.place, order.order);

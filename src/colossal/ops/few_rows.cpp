@@ -12,14 +12,15 @@
 namespace colossal::ops {
 namespace {
 
-// Beyond these, LibTorch's products win by what they keep in caches.
+// Maximum number of rows. For more rows LibTorch's products are faster, since they reuse weights in
+// caches.
 constexpr int64_t kFewRows = 32;
-// Weights that a thread of its own is worth starting for.
+// Minimum number of weights per thread.
 constexpr int64_t kNumbersOfThread = 1 << 15;
 
 thread_local bool batch_invariant = false;
 
-// in_out: the weight's inputs come first in memory.
+// in_out: the weight is stored as [in, out], that is with contiguous columns.
 kernels::MultiplyRows kernel_of(at::ScalarType type, bool in_out) {
   const kernels::RowsKernels& kernels = kernels::rows_kernels();
   switch (type) {
@@ -44,7 +45,7 @@ void few_rows_product_cpu(const at::Tensor& y, const at::Tensor& x, at::TensorLi
                  at::toString(x.scalar_type()));
   const int64_t element = x.element_size();
   std::vector<kernels::RowsProduct> products;
-  std::vector<int64_t> ends;  // of each weight's columns of y
+  std::vector<int64_t> ends;  // the end of each weight's columns in y
   int64_t outputs = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     const at::Tensor& weight = weights[i];

@@ -22,11 +22,12 @@ using kernels::AttentionBlock;
 using kernels::AttentionHalves;
 using kernels::AttentionSums;
 
-constexpr int64_t kRows = 128;  // queries of a block
+constexpr int64_t kRows = 128;  // maximum number of queries in a block
 
-// The documents of queries and of keys as numbers, equal where these are, small enough for a float.
+// The document numbers of queries and keys, replaced by small numbers that a float represents
+// exactly. Within a sample, equal numbers stay equal.
 struct NumberedDocuments {
-  at::Tensor queries, keys;  // undefined: one document
+  at::Tensor queries, keys;  // of type `type`; undefined: all are of one document
 
   NumberedDocuments(const AttentionPart& part, at::ScalarType type) {
     if (!part.query_documents.defined()) return;
@@ -46,7 +47,7 @@ struct NumberedDocuments {
   }
 
  private:
-  // Each run's id.
+  // Returns the document number of each run of tokens with equal ones.
   static std::vector<int64_t> ids_of(const at::Tensor& documents) {
     const auto* begin = documents.const_data_ptr<int64_t>();
     std::vector<int64_t> ids;
@@ -68,14 +69,15 @@ struct NumberedDocuments {
   }
 };
 
-// Rows of a tensor that are neighbouring positions of the sequence.
+// Rows of a tensor that are at consecutive positions of the sequence.
 struct PositionRun {
-  int64_t row;  // the first
+  int64_t row;  // the first row
   Range positions;
 };
 
-// Blocks end at multiples of their size in the sequence, wherever a run begins: each draws from one
-// group of random words.
+// Returns the number of keys in the block that begins at `position`. Blocks end at positions that
+// are multiples of `size`, wherever a run begins, so a block needs only one group of random words.
+// end: end of the run.
 int64_t keys_from(int64_t position, int64_t end, int64_t size) {
   return std::min(end - position, size - position % size);
 }
@@ -102,8 +104,8 @@ std::vector<PositionRun> runs_of(const std::vector<Range>& positions) {
   return runs;
 }
 
-// Numbers that will be added to: those of a long sequence are not in the core's cache, and a
-// product asks for its sums only when it has them.
+// Prefetches numbers to which a product will add. With a long sequence they are not in the core's
+// cache, and the product would not read them before its own sums are complete.
 template <typename Real>
 void fetch_ahead(const Real* numbers, int64_t count) {
   constexpr int64_t kLine = kAlignment / sizeof(Real);
@@ -162,15 +164,15 @@ class Flash {
  private:
   static constexpr at::ScalarType kRealType = c10::CppTypeToScalarType<Real>::value;
 
-  // A block of queries of one head, and what each of its lanes may see.
+  // A block of queries of one head. Each query is one lane; pointers are to one element per lane.
   struct QueryBlock {
     int64_t sample, head, begin, rows;
     Range positions;  // in the sequence
-    int64_t prefix;   // the keys before it are seen by all
-    // The positions of the keys that any, or all, of the queries see, the prefix left out.
+    int64_t prefix;   // all queries see the keys at positions below it
+    // Positions of the keys that at least one query sees or all queries see, without the prefix.
     Range seen_by_any, seen_by_all;
     Real* lane_positions;
-    Real* limits;
+    Real* limits;  // a lane sees no keys at positions from its limit on
     Real* documents;
     RandomRow* random_rows;
     uint32_t* kept;
@@ -190,12 +192,12 @@ class Flash {
     }
   };
 
-  // Keys of rows [row, row + count), in the index-th of the key blocks, for the lanes [first,
-  // first + lanes) of a block of queries.
+  // The keys in rows [row, row + count), within block `index` of key_blocks_, and the lanes [first,
+  // first + lanes) of a block of queries that may see these keys.
   struct KeyBlock {
     int64_t row, index, position, count, first, lanes;
-    bool masked;    // by limits or documents
-    bool windowed;  // some are before the window of some queries
+    bool masked;    // limits or documents may hide keys from lanes
+    bool windowed;  // some keys are before the window of some queries
   };
 
   struct Forward {
@@ -206,7 +208,7 @@ class Flash {
     uint32_t* pairs;
     AttentionSums sums;
     int64_t row_stride;
-    Real* rows;  // the outputs, a row for each query
+    Real* rows;  // the outputs, one row per query
 
     Forward(Scratch& scratch, const Flash& flash)
         : keys(scratch, flash.given_.part.key, flash.key_blocks_, true, false),
@@ -231,7 +233,7 @@ class Flash {
     Real* logsumexps;
     Real* deltas;
     Real* query_gradients;  // transposed
-    Real* rows;             // the same, a row for each query
+    Real* rows;             // the same, one row per query
     int64_t key_stride, value_stride;
     Real* key_gradients;
     Real* value_gradients;
@@ -261,32 +263,35 @@ class Flash {
     }
   };
 
-  // [threads, bytes]: a share for each.
+  // Allocates the buffers of all threads: [threads, bytes].
   template <typename Buffers>
   at::Tensor make_scratch() const;
 
-  // run(sample, kv_head, buffers) for each on this rank's threads. All memory is allocated here, by
-  // the thread that calls.
+  // Calls run(sample, kv_head, buffers) for each key head of each sample, on several threads. The
+  // calling thread allocates the buffers.
   template <typename Buffers, typename Run>
   void for_each_key_head(const Run& run) const;
 
-  // run(block) for the blocks of all query heads that share a key head.
+  // Calls run() for each block of queries of the query heads that share a key head. Describes the
+  // block in `block` before each call. Skips blocks for which adds_nothing() is true.
   template <typename Run>
   void for_each_query_block(int64_t sample, int64_t kv_head, QueryBlock& block,
                             const Run& run) const;
 
-  // run(keys) for the blocks of keys that a block of queries sees.
+  // Calls run(keys) for each block of keys that a block of queries sees.
   template <typename Run>
   void for_each_key_block(const QueryBlock& block, const Run& run) const;
 
-  // What each lane may see and draws.
+  // Fills the arrays of `block`: positions, limits, documents and random rows of the lanes.
   void fill_lanes(const QueryBlock& block) const;
-  // The running softmax before the first key: nothing, or what earlier keys gave.
+  // Initializes the running softmax: with nothing, with the sink, or with the result of earlier
+  // keys.
   void begin_sums(const QueryBlock& block, const AttentionResult& result, Forward& buffers) const;
   void forward_block(const QueryBlock& block, Forward& buffers) const;
   void backward_block(const QueryBlock& block, Backward& buffers) const;
 
-  // A block's probabilities and score gradients as left operands, and the latter as a right one.
+  // Operands of the products that give gradients. probabilities, gradients: of scores, as left
+  // operands. right_gradients: `gradients` as a right operand.
   struct GradientOperands {
     const Element* probabilities;
     const Element* gradients;
@@ -295,10 +300,11 @@ class Flash {
   GradientOperands compute_gradients(const AttentionBlock& described, int64_t first,
                                      Backward& buffers) const;
 
-  // Of the keys at `position` and beyond in a run that ends at `end`, the first block that a block
-  // of queries sees; its count is 0 where it sees none. Rows, index and documents are left out.
+  // Returns the first block of keys in [position, end) that `block` sees; its count is 0 if there
+  // is none. [position, end): positions in one run. Does not set row and index, and ignores
+  // documents.
   KeyBlock next_keys(const QueryBlock& block, int64_t position, int64_t end) const;
-  // What the passes take, its scores capped.
+  // Returns the argument of the passes. Draws the dropout bits, and caps the scores.
   AttentionBlock prepare(const QueryBlock& block, const KeyBlock& keys, Real* scores) const;
 
   const Real* query_documents(int64_t sample, int64_t row) const {
@@ -316,7 +322,8 @@ class Flash {
                                               (block.begin + row) * logsumexp.stride(2)];
   }
 
-  // Whether a block has nothing to add to what earlier keys gave.
+  // Returns whether the result of earlier keys stays as it is, because `block` sees none of these
+  // keys.
   bool adds_nothing(const QueryBlock& block) const {
     return given_.accumulate && std::ranges::none_of(key_runs_, [&](const PositionRun& run) {
              return block.sees_any(run.positions);
@@ -329,12 +336,12 @@ class Flash {
   kernels::DropoutRule dropout_;
   std::vector<PositionRun> query_runs_, key_runs_;
   std::vector<KeyRows> key_blocks_;
-  int64_t end_of_keys_ = 0;      // the position after the last
-  NumberedDocuments documents_;  // Real
-  at::Tensor sinks_;             // Real; undefined: none
+  int64_t end_of_keys_ = 0;      // the position after the last key
+  NumberedDocuments documents_;  // of type Real
+  at::Tensor sinks_;             // of type Real; undefined: none
   int64_t kv_heads_, group_, keys_, head_size_, value_size_;
-  int64_t rows_;    // queries of a block, at most
-  int64_t stride_;  // from one key to the next of arrays [keys, lanes]
+  int64_t rows_;    // maximum number of queries in a block
+  int64_t stride_;  // row stride of arrays [keys, lanes], in elements
 };
 
 template <typename Format>
@@ -431,8 +438,9 @@ auto Flash<Format>::next_keys(const QueryBlock& block, int64_t position, int64_t
   keys.windowed = keys.position < all.begin && last >= block.prefix;
   keys.lanes = block.lanes();
   if (in_prefix) return keys;
-  // Of the lanes, one further on each, those before the one whose limit is beyond the first key see
-  // nothing, nor do those whose window begins after the last key.
+  // Limits and windows move on by one position per lane. The first lanes see none of these keys if
+  // their limits are not beyond the first key; the last lanes, if their windows begin after the
+  // last key.
   keys.first = std::max<int64_t>(0, keys.position - all.end + 1) / kLanes * kLanes;
   const int64_t lanes_end = std::clamp<int64_t>(last - any.begin + 1, 0, block.lanes());
   keys.lanes = round_up(lanes_end, kLanes) - keys.first;
@@ -442,7 +450,8 @@ auto Flash<Format>::next_keys(const QueryBlock& block, int64_t position, int64_t
 template <typename Format>
 template <typename Run>
 void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) const {
-  int64_t index = 0;  // of the block that holds position 0, were it in the run
+  // Index in key_blocks_ of the block with position 0, if the run's blocks began there.
+  int64_t index = 0;
   for (const PositionRun& of_run : key_runs_) {
     index -= of_run.positions.begin / kKeys;
     KeyBlock keys = next_keys(block, of_run.positions.begin, of_run.positions.end);
@@ -467,7 +476,8 @@ template <typename Format>
 AttentionBlock Flash<Format>::prepare(const QueryBlock& block, const KeyBlock& keys,
                                       Real* scores) const {
   if (block.kept) {
-    // A group of random words is 64 keys, two words of bits; a block is one group, or some of it.
+    // A random group has the bits of 64 keys, in two words. A block of keys lies within one group.
+    // If it begins within the group, the bits of the keys before it are shifted out.
     static_assert(kKeys == kRandomGroup);
     uint32_t* kept = block.kept + keys.first;
     kernels::vector_kernels().kept_bits(
@@ -649,7 +659,7 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
       std::fill_n(buffers.deltas, stride_, Real{0});
       for (int64_t row = 0; row < block.rows; ++row) {
         const Real logsumexp = logsumexp_at(result.logsumexp, block, row);
-        // Whoever sees nothing gets probabilities of zero.
+        // A query that sees no key gets probabilities of 0: exp2(score - infinity).
         buffers.logsumexps[row] = logsumexp == -kInfinity
                                       ? kInfinity
                                       : static_cast<Real>(logsumexp * std::numbers::log2e);
@@ -674,7 +684,7 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
   });
 }
 
-// run(attention) in the format for the problem's type.
+// Calls run(flash) with a Flash in the format for the queries' type.
 template <typename Run>
 void with_format(const FlashAttention& problem, const Run& run) {
   const at::ScalarType type = problem.part.query.scalar_type();
@@ -687,7 +697,7 @@ void with_format(const FlashAttention& problem, const Run& run) {
   }
 }
 
-// Whether it is known beforehand that no query sees a key: there is nothing to compute.
+// Returns whether it is certain that no query sees a key, or that there are no queries.
 bool sees_nothing(const FlashAttention& problem) {
   const AttentionPart& part = problem.part;
   return part.query.numel() == 0 ||

@@ -53,7 +53,8 @@ std::vector<Range> unpack_runs(at::IntArrayRef packed) {
 kernels::DropoutRule dropout_rule(double probability) {
   COLOSSAL_CHECK(probability >= 0 && probability <= 1, "dropout probability {}", probability);
   const double threshold = std::min(std::round(probability * 0x1p32), 0x1p32 - 1);
-  // At 1 the one word in 2^32 that is not below the threshold is dropped by the factor.
+  // For probability 1, one random word in 2^32 is not below the threshold; the factor 0 drops its
+  // element.
   return {static_cast<uint32_t>(threshold), probability < 1 ? 1 / (1 - probability) : 0};
 }
 

@@ -18,7 +18,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Calls visit(index, columns of y that are weight index's).
+// Calls visit(i, columns) for each weight i, with the columns of y that belong to it.
 template <typename Visit>
 void visit_columns(const at::Tensor& y, const std::vector<int64_t>& out_features,
                    const Visit& visit) {
@@ -35,7 +35,7 @@ std::vector<int64_t> out_features_of(const std::vector<at::Tensor>& weights) {
   return out_features;
 }
 
-// fused_product() of x [.., in].
+// Returns fused_product() of x [.., in]: [.., sum of out].
 at::Tensor shaped_product(const at::Tensor& x, const FusedWeights& given) {
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = given.out_features();
@@ -43,7 +43,7 @@ at::Tensor shaped_product(const at::Tensor& x, const FusedWeights& given) {
 }
 
 struct FusedLinear : torch::autograd::Function<FusedLinear> {
-  // Only of an at::TensorList does autograd see the elements.
+  // at::TensorList is the only type of list whose elements autograd records.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases) {
     variable_list saved{is_any_trained(weights) ? x : at::Tensor()};
@@ -70,7 +70,8 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
         .out_features = out_features_of(weights), .transposed = {}, .wanted = {}};
     for (size_t i = 1; i < result.size(); ++i) made.wanted.push_back(context->needs_input_grad(i));
     if (std::ranges::find(made.wanted, true) == made.wanted.end()) return result;
-    // In the order of the weight: a copy would follow.
+    // Each gradient is computed in the memory order of its weight; otherwise autograd would copy
+    // it.
     for (const at::Tensor& weight : weights) made.transposed.push_back(weight.stride(1) != 1);
     const auto compute = [=, given = saved[0]] {
       const at::Tensor x = given.defined() ? given.flatten(0, -2) : given;

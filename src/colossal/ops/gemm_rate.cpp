@@ -33,8 +33,9 @@ double measure_gemm_rate(at::ScalarType type, std::chrono::milliseconds length, 
     synchronize(device);
     return Seconds(std::chrono::steady_clock::now() - start);
   };
-  multiply(1);  // the first call prepares
-  // A type that the machine only emulates would take minutes at full size.
+  multiply(1);  // warm-up
+  // Begins with few rows: for a type that the machine only emulates, the full size would take
+  // minutes.
   int64_t rows = kRows / 64;
   while (rows < kRows && multiply(rows) * 4 * kLeast <= length) rows *= 4;
   multiply(rows);

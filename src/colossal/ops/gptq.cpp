@@ -10,15 +10,15 @@
 namespace colossal::ops {
 namespace {
 
-// The upper Cholesky factor of the damped Hessian's inverse: row i has what an error of input i
-// costs each later one, after all before it are fixed (the paper's step 3).
+// Returns the upper Cholesky factor of the inverse of the damped Hessian (step 3 of the paper). Row
+// i says how later inputs change for an error of input i, when all inputs before i are fixed.
 at::Tensor inverse_factor(const at::Tensor& hessian, double damping) {
   at::Tensor damped = hessian.clone();
   damped.diagonal().add_(damping * damped.diagonal().mean());
   return at::linalg_cholesky(at::cholesky_inverse(at::linalg_cholesky(damped)), /*upper=*/true);
 }
 
-// Rounds the numbers of one input of all outputs.
+// Chooses the scales of groups, and rounds the weights of one input of all outputs.
 class InputRounder {
  public:
   InputRounder(const Quantization& how, int64_t outputs, int64_t groups)
@@ -26,14 +26,15 @@ class InputRounder {
 
   bool has(int64_t group) const { return groups_[static_cast<size_t>(group)].scale.defined(); }
 
-  // numbers: [outputs, inputs of the group]
+  // Chooses the scales of a group. numbers: its weights, [outputs, inputs of the group].
   void choose(int64_t group, const at::Tensor& numbers) {
     Quantization whole = how_;
     whole.group = 0;
     set(group, choose_scales(numbers, whole));
   }
 
-  // [outputs] -> the nearest that each output's group can hold
+  // Returns the nearest values that the group can represent. numbers: the weights of one input of
+  // the group, [outputs].
   at::Tensor round(const at::Tensor& numbers, int64_t group) const {
     const Group& of = groups_[static_cast<size_t>(group)];
     const bool is_int8 = how_.type == Quantization::Type::int8;
@@ -104,6 +105,7 @@ class Gptq {
       for (int64_t input = begin; input < end; ++input) {
         rounded[input].copy_(round(input, end, errors[input - begin]));
       }
+      // Changes the inputs after the block for all errors of the block.
       columns_.narrow(0, end, inputs_ - end)
           .sub_(factor_.narrow(0, begin, end - begin).narrow(1, end, inputs_ - end).t().mm(errors));
     }
@@ -117,10 +119,11 @@ class Gptq {
     return hessian.diagonal().argsort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
   }
 
-  // Rounds an input, and changes those of its block that come after it.
+  // Rounds the input at place `input` of the order, and changes the later inputs of its block.
+  // Returns the rounded weights, and writes the scaled rounding error to `error`, both [outputs].
   at::Tensor round(int64_t input, int64_t block_end, const at::Tensor& error) {
     const int64_t group = order_[input].item<int64_t>() / group_;
-    if (!rounder_.has(group)) {  // in order: the group begins here
+    if (!rounder_.has(group)) {  // only if inputs are rounded in ascending order: a group begins
       rounder_.choose(group, columns_.narrow(0, input, std::min(group_, inputs_ - input)).t());
     }
     const at::Tensor number = columns_[input];
@@ -134,9 +137,10 @@ class Gptq {
   GptqOptions options_;
   int64_t inputs_, group_;  // group_: inputs that share a scale
   InputRounder rounder_;
-  at::Tensor order_;    // [inputs]
-  at::Tensor factor_;   // [inputs, inputs]
-  at::Tensor columns_;  // [inputs, outputs], in this order, changed for what is rounded already
+  at::Tensor order_;   // [inputs]: inputs in the order in which they are rounded
+  at::Tensor factor_;  // [inputs, inputs], inverse_factor() in this order
+  // [inputs, outputs] in this order: the weights, changed to make up for errors of rounded inputs.
+  at::Tensor columns_;
 };
 
 }  // namespace

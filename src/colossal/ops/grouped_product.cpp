@@ -27,7 +27,7 @@ int64_t total_out(at::TensorList weights) {
   return out;
 }
 
-// visit(group, begin, count) for each group that has rows.
+// Calls visit(group, first row, number of rows) for each group that has rows.
 template <typename Visit>
 void visit_groups(const std::vector<int64_t>& counts, const Visit& visit) {
   int64_t begin = 0;
@@ -41,8 +41,9 @@ bool fits_blocks(const at::Tensor& a) {
   return (a.is_cpu() || a.is_meta()) && a.scalar_type() == at::kBFloat16 && bf16_block_product();
 }
 
-// to <- a b, or with `add` to + a b. Groups have other numbers of rows each time, and LibTorch's
-// product in bf16 would compile a kernel for each, and keep a thousand of them.
+// Computes to <- a b or, with `add`, to <- to + a b. Avoids LibTorch's bf16 product on the CPU: it
+// would compile a kernel for each number of rows, which changes from call to call, and keep up to a
+// thousand of them.
 void group_product(at::Tensor to, const at::Tensor& a, const at::Tensor& b, bool add = false) {
   if (supports_tile_product(a, b, to)) {
     tile_product(a, b, to, add);
@@ -93,7 +94,7 @@ at::Tensor gradient_of_rows(const at::Tensor& y_gradient, const std::vector<int6
   return result;
 }
 
-// Of the weight [groups, out, in] whose results begin at `column`.
+// Returns the gradient of a weight [groups, out, in] whose outputs begin at column `column`.
 at::Tensor gradient_of_weight(const at::Tensor& y_gradient, const at::Tensor& rows,
                               const std::vector<int64_t>& counts, int64_t column, int64_t out) {
   const int64_t groups = static_cast<int64_t>(counts.size());
@@ -127,7 +128,7 @@ struct GroupedProduct : torch::autograd::Function<GroupedProduct> {
     const std::vector<int64_t> counts = context->saved_data["counts"].toIntVector();
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::Tensor y_gradient = gradients[0].contiguous();
-    variable_list result(1 + weights.size() + 1);  // none for counts
+    variable_list result(1 + weights.size() + 1);  // the last one, of counts, is undefined
     if (context->needs_input_grad(0)) result[0] = gradient_of_rows(y_gradient, counts, weights);
     std::vector<int64_t> outs;
     std::vector<bool> wanted;

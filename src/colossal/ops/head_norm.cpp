@@ -24,7 +24,8 @@ using aten_fallback::ThreeTensors;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Heads [tokens, heads, head_size] in memory, of which the first `normed` are rows of norms.
+// Sizes of x, contiguous [tokens, heads, head_size]. The first `normed` heads of each token are
+// normalized; each of them is one row.
 struct HeadRows {
   int64_t heads, normed, head_size, tokens;
 
@@ -36,16 +37,16 @@ struct HeadRows {
 
   int64_t num_rows() const { return tokens * normed; }
 
-  // The heads of a token that are not normed.
+  // Copies the heads of a token that are not normalized.
   void copy_others(const RowsAt<const char>& from, const RowsAt<char>& to, int64_t token) const {
     const int64_t begin = token * heads + normed;
     std::copy_n(from[begin], (heads - normed) * from.row_bytes, to[begin]);
   }
 };
 
-// Each function for the CPU is the one for meta too: it allocates the same, then finds no numbers.
+// The two functions below are for the CPU and for meta, where they only allocate the same tensors.
 
-// The heads, and the statistics of the rows; mean: undefined for an RMS norm.
+// Returns {y, mean, inverse}. mean, inverse: [rows]; mean is undefined for RMS norm.
 ThreeTensors head_norm(const at::Tensor& given, const at::Tensor& weight,
                        const OptionalTensor& given_bias, bool unit_offset, bool centered,
                        double epsilon) {
@@ -85,7 +86,7 @@ ThreeTensors head_norm(const at::Tensor& given, const at::Tensor& weight,
   return {y, centered ? mean.to(kept) : at::Tensor(), inverse.to(kept)};
 }
 
-// Of x, the weight and, where `has_bias`, the bias.
+// Returns the gradients of x, of the weight and, if has_bias, of the bias.
 ThreeTensors head_norm_backward(const at::Tensor& given_gradient, const at::Tensor& given,
                                 const OptionalTensor& given_mean, const at::Tensor& given_inverse,
                                 const at::Tensor& weight, bool unit_offset, bool has_bias) {
@@ -157,7 +158,7 @@ TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("head_norm_backward", aten_fallback::head_norm_backward);
 }
 
-// bias: may be undefined, which autograd takes as an optional only.
+// bias: an optional, because autograd functions accept undefined tensors only in optionals.
 struct HeadNorm : torch::autograd::Function<HeadNorm> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const OptionalTensor& bias, bool unit_offset, bool centered,

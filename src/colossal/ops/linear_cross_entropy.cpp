@@ -39,7 +39,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kRowMultiple = 64;  // what GEMM kernels like
+constexpr int64_t kRowMultiple = 64;  // matrix products run faster on multiples of this
 
 double logit(const char* row, kernels::ElementType type, int64_t index) {
   if (type == kernels::ElementType::float64) return reinterpret_cast<const double*>(row)[index];
@@ -47,7 +47,7 @@ double logit(const char* row, kernels::ElementType type, int64_t index) {
   return reinterpret_cast<const at::BFloat16*>(row)[index];
 }
 
-// Logits [tokens, rows] <- soft_cap * tanh(logits / soft_cap).
+// Computes logits <- soft_cap * tanh(logits / soft_cap) in place. logits: [tokens, rows].
 void cap_cpu(const at::Tensor& logits, double soft_cap) {
   const auto type = element_type(logits.scalar_type());
   const int64_t row_bytes = logits.size(1) * logits.element_size();
@@ -65,13 +65,13 @@ void cap_logits(const at::Tensor& logits, double soft_cap) {
                   : static_cast<void>(logits.div_(soft_cap).tanh_().mul_(soft_cap));
 }
 
-// The slope of the cap where the capped logits are these.
+// Returns the derivative of the cap, from the capped logits.
 at::Tensor slope_of_cap(const at::Tensor& capped, double soft_cap) {
   return 1 - (capped / soft_cap).square();
 }
 
-// Sum of the losses of a block of logits [rows, vocabulary], capped already, an fp64 scalar. With
-// `gradient` the logits become their gradient, by what they were before they were capped.
+// Returns the sum of the losses of a block of tokens, a scalar in fp64. logits: [tokens, rows],
+// already capped. With `gradient`, overwrites the logits by the gradient of the uncapped logits.
 using LossesOfBlock =
     std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels, bool gradient)>;
 
@@ -98,7 +98,7 @@ at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, 
       kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i], soft_cap);
     }
   });
-  double sum = 0;  // in order: the same whatever the threads
+  double sum = 0;  // in a fixed order, so that its bits do not depend on threads
   for (const double loss : losses) sum += loss;
   return at::scalar_tensor(sum, at::kDouble);
 }
@@ -123,7 +123,8 @@ at::Tensor losses_meta(const at::Tensor&, const at::Tensor& labels, double, bool
   return at::empty({}, labels.options().dtype(at::kDouble));
 }
 
-// The statistics of VocabularyShard::combine; labels count from the first row here.
+// Returns the statistics of VocabularyShard::combine over this shard's rows. labels: counted from
+// the shard's first row.
 at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tensor) {
   const int64_t tokens = logits.size(0), rows = logits.size(1);
   const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
@@ -143,13 +144,14 @@ at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tens
   return wide.to(compute_type(logits.scalar_type()));
 }
 
-// On meta, what the CPU allocates.
+// Allocates what statistics_cpu() allocates.
 at::Tensor statistics_meta(const at::Tensor& logits, const at::Tensor&) {
   const at::Tensor wide = at::zeros({3, logits.size(0)}, logits.options().dtype(at::kDouble));
   return wide.to(compute_type(logits.scalar_type()));
 }
 
-// Which labels are not among the rows here, and an index [tokens, 1] for the others.
+// elsewhere: [tokens], whether a label is not among this shard's rows. index: [tokens, 1], the
+// label's row; 0 if elsewhere.
 struct LabelsHere {
   at::Tensor elsewhere, index;
 };
@@ -172,7 +174,7 @@ at::Tensor losses_of(const at::Tensor& statistics) {
   return statistics[0] + statistics[1].log() - statistics[2];
 }
 
-// Logits become the gradient of the losses, `statistics` being the whole vocabulary's.
+// Overwrites the logits by the gradient of the losses. statistics: over the whole vocabulary.
 void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
                      const at::Tensor& ignored_tensor, const at::Tensor& statistics,
                      double soft_cap) {
@@ -222,7 +224,7 @@ ShardFunctions shard_functions(const at::Tensor& logits) {
   return {statistics_any, to_gradient_any};
 }
 
-// Labels of a part of the vocabulary, counted from its first row; -1 where ignored.
+// Returns the labels counted from row `begin` of the vocabulary; -1 for ignored labels.
 at::Tensor labels_from(const at::Tensor& labels, const at::Tensor& ignored, int64_t begin) {
   return (labels - begin).masked_fill_(ignored, -1);
 }
@@ -240,8 +242,8 @@ LossesOfBlock losses_of_shard(const VocabularyShard& shard, double soft_cap) {
       };
 }
 
-// sum <- (or +=) (logits' gradient)^T x, of a block of tokens. Products in bf16 are not rounded
-// before they are added.
+// Adds a block's product logits_gradient^T x to `sum`; if it is the first block, overwrites `sum`.
+// On the CPU, products of bf16 operands are not rounded to bf16 before they are added.
 void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x, bool first,
                          at::Tensor& sum) {
   if (x.scalar_type() == sum.scalar_type()) {
@@ -269,8 +271,9 @@ int64_t rows_of_block(const at::Tensor& x, int64_t vocabulary, int64_t logits_by
 bool keeps_logits(int64_t tokens, int64_t hidden, at::ScalarType type, int64_t rows_of_block) {
   const auto wide = static_cast<int64_t>(c10::elementSize(compute_type(type)));
   const auto narrow = static_cast<int64_t>(c10::elementSize(type));
-  // Bytes for a row of the weight: the gradients of its logits and of the row, made from them;
-  // those of a block, and the sum over the blocks.
+  // Bytes per row of the weight. kept: the gradient of the logits of all tokens, and the weight
+  // gradient that is computed from it. summed: the logits of one block, and the sum over blocks of
+  // the weight gradient.
   const int64_t kept = (tokens + hidden) * narrow;
   const int64_t summed = rows_of_block * narrow + hidden * wide;
   return narrow < wide && kept <= summed;
@@ -282,14 +285,14 @@ at::Tensor or_undefined(const OptionalTensor& given) {
   return given ? *given : at::Tensor();
 }
 
-// Logits <- x weight^T + bias, capped.
+// Computes the capped logits of x weight^T + bias.
 void logits_out(const at::Tensor& logits, const at::Tensor& x, const at::Tensor& weight,
                 const at::Tensor& bias, double soft_cap) {
   product_out(logits, x, weight.t(), bias);
   cap_logits(logits, soft_cap);
 }
 
-// sum += the sum over tokens of the logits' gradient, where there is a bias.
+// Adds the sum over tokens of the logits' gradient to `sum`, if there is a bias.
 void add_bias_gradient(const at::Tensor& logits_gradient, const at::Tensor& sum) {
   if (sum.defined()) sum.add_(sum_rows(logits_gradient));
 }
@@ -299,13 +302,13 @@ at::Tensor zeros_for_bias(const at::Tensor& bias) {
   return at::zeros(bias.sizes(), bias.options().dtype(compute_type(bias.scalar_type())));
 }
 
-// Gradients are undefined where they are not asked for. The weight's is in the type in which it is
-// summed, fp32 (fp64): the backward pass rounds it, once, after scaling. Where the logits are kept,
-// theirs takes its place. The bias's comes with either.
+// Gradients that are not needed are undefined. The weight gradient is in the compute type (fp64 for
+// fp64, otherwise fp32); the backward pass scales it and rounds it once. If the logits are kept,
+// their gradient is returned instead. The bias gradient is computed if x or the weight needs one.
 using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor,
                            at::Tensor>;  // loss, gradients of x, weight, logits, bias
 
-// rows: tokens of a block.
+// rows: number of tokens per block.
 Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels,
                 bool x_needs_gradient, bool weight_needs_gradient, int64_t rows,
                 const at::Tensor& bias, double soft_cap, const LossesOfBlock& losses_of_block) {
@@ -405,8 +408,9 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   m.impl("scale_copy_", scale_copy_meta);
 }
 
-// Memory for x rounded to `type`: its own where they are written one after the other, since a
-// narrower number then overtakes none that has not been read.
+// Returns memory for x rounded to `type`. With one thread on the CPU this is x's own memory:
+// elements are written in order and are not wider than x's, so each is read before it is
+// overwritten.
 at::Tensor rounding_place(const at::Tensor& x, at::ScalarType type) {
   if (x.scalar_type() == type) return x;
   const bool serial = (x.is_cpu() || x.is_meta()) && at::get_num_threads() == 1;
@@ -414,10 +418,12 @@ at::Tensor rounding_place(const at::Tensor& x, at::ScalarType type) {
   return x.view(-1).view(type).narrow(0, 0, x.numel()).view(x.sizes());
 }
 
-// x * factor, a tensor of one number, rounded to `type`, which is x's or narrower. x is spent.
+// Returns x * factor, rounded to `type`, which is x's type or a narrower one. factor: a tensor with
+// one element. May overwrite x.
 at::Tensor scaled(const at::Tensor& x, const at::Tensor& factor, at::ScalarType type) {
   if (!x.defined()) return x;
-  // On meta the factor is not known, on a GPU asking for it would wait; usually it is not 1.
+  // Reads the factor only on the CPU: on meta it has no value, and reading it on a GPU would wait.
+  // It is usually not 1.
   const bool is_one = factor.is_cpu() && factor.item<double>() == 1;
   if (is_one && x.scalar_type() == type) return x;
   static const auto op = find_operator<decltype(scale_copy_cpu)>("colossal::scale_copy_");
@@ -426,7 +432,7 @@ at::Tensor scaled(const at::Tensor& x, const at::Tensor& factor, at::ScalarType 
   return result;
 }
 
-// The weight's gradient from that of the logits, for a gradient of the loss.
+// Returns the weight gradient, from the gradients of the logits and of the loss.
 at::Tensor weight_gradient_from(const at::Tensor& logits_gradient, const at::Tensor& x,
                                 const at::Tensor& loss_gradient) {
   if (x.size(0) == 0) return at::zeros({logits_gradient.size(1), x.size(1)}, x.options());
@@ -467,7 +473,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     COLOSSAL_CHECK(context->saved_data.emplace("spent", true).second,
                    "linear_cross_entropy has one backward pass: its gradients were made in place");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
-    variable_list result(9);  // none for what is no tensor of numbers
+    variable_list result(9);  // undefined for labels and for arguments that are not tensors
     result[0] = scaled(x_gradient, gradients[0], type);
     result[3] = scaled(saved[4], gradients[0], type);
     DeferredGradients* const later = DeferredGradients::of_this_thread();
@@ -494,12 +500,12 @@ void check_sizes(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
                  c10::toString(weight.scalar_type()), c10::toString(labels.scalar_type()));
 }
 
-// x and bias times the scale, which so is that of the logits.
+// Returns x * scale. Scaling x, z and the bias scales the logits.
 at::Tensor times(const at::Tensor& x, double scale) {
   return scale == 1 || !x.defined() ? x : x * scale;
 }
 
-// The bias's gradient comes with x's.
+// Returns whether a bias needs a gradient. It is computed only together with x's gradient.
 bool needs_gradient(const at::Tensor& bias) {
   return bias.defined() && bias.requires_grad();
 }
@@ -519,8 +525,8 @@ at::Tensor apply(const at::Tensor& given, const at::Tensor& weight, const at::Te
                                    recording && weight.requires_grad(), shard, logits_bytes);
 }
 
-// Labels counted from the first of the rows that lie in these runs; -1 where they are elsewhere or
-// ignored.
+// Returns the labels as indices among the rows of these runs, one run after the other. Labels that
+// are elsewhere or ignored get an index outside these rows.
 at::Tensor labels_among(const at::Tensor& labels, const at::Tensor& ignored,
                         const std::vector<Range>& runs) {
   if (runs.size() == 1) return labels_from(labels, ignored, runs.front().begin);
@@ -534,11 +540,11 @@ at::Tensor labels_among(const at::Tensor& labels, const at::Tensor& ignored,
   return found;
 }
 
-// What a node of a block keeps beside its tensors.
+// The place of a block in its table; an autograd node saves it in addition to its tensors.
 struct BlockPlace {
   int64_t first_row;
   size_t index;
-  const BlockRanks* ranks;  // null: what is here is all of it
+  const BlockRanks* ranks;  // null: this rank has the whole block
 
   std::vector<Range> runs(const at::Tensor& weight) const {
     if (ranks) return ranks->rows(index);
@@ -561,8 +567,8 @@ struct BlockPlace {
   }
 };
 
-// What a low-rank adapter adds to logits: z [tokens, rank] up^T, up [rows, rank]; undefined:
-// nothing.
+// The term that a low-rank adapter adds to the logits: z up^T. z: [tokens, rank]; up: [rows, rank].
+// Both undefined: no adapter. Also holds the gradients of z and up.
 struct LowRankLogits {
   at::Tensor z, up;
 
@@ -571,7 +577,8 @@ struct LowRankLogits {
   }
 };
 
-// Calls visit(tokens, logits): of some tokens after the others, as many as logits_bytes hold.
+// Computes logits for one block of tokens after the other, and calls visit(tokens, logits) for
+// each. A block has as many tokens as logits_bytes allows.
 void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                 const LowRankLogits& low_rank, double soft_cap, int64_t logits_bytes,
                 const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
@@ -588,13 +595,14 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   }
 }
 
-// The gradients of what a low-rank adapter adds, in the type of the sums; undefined as that is.
+// Returns zeros for the gradients of z and up, in the compute type; undefined without an adapter.
 LowRankLogits zeros_for(const LowRankLogits& given) {
   if (!given.up.defined()) return {};
   const auto sums = given.up.options().dtype(compute_type(given.up.scalar_type()));
   return {at::zeros(given.z.sizes(), sums), at::zeros(given.up.sizes(), sums)};
 }
 
+// Writes the gradient of z for these tokens, and adds their term to the gradient of up.
 void add_gradients(const LowRankLogits& of, const at::Tensor& logits_gradient, Range tokens,
                    const LowRankLogits& gradients) {
   if (!of.up.defined()) return;
@@ -604,9 +612,11 @@ void add_gradients(const LowRankLogits& of, const at::Tensor& logits_gradient, R
   gradients.up.addmm_(gradient.t(), wide(of.z.narrow(0, tokens.begin, tokens.size())));
 }
 
-// The statistics of VocabularyShard::combine over one block of rows more than `before`. What comes
-// back along the statistics is not their gradient but what each block needs to make the logits':
-// the largest logit and the sum over the whole vocabulary, and the gradient of each token's loss.
+// Merges the softmax statistics (VocabularyShard::combine) of one block of rows into `before`,
+// those of the earlier blocks. The "gradient" that the backward pass sends along the statistics is
+// not their gradient, but what each block needs to compute the gradient of its logits: rows 0 and 1
+// are the largest logit and the sum over the whole vocabulary, row 2 is the gradient of each
+// token's loss.
 struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& before, const at::Tensor& x,
                             const at::Tensor& part, const at::Tensor& labels,
@@ -676,7 +686,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       }
     };
     for_logits(x, weight, bias, low_rank, soft_cap, data["logits_bytes"].toInt(), add);
-    if (x.size(0) == 0 || weight.size(0) == 0) {  // nothing was added
+    if (x.size(0) == 0 || weight.size(0) == 0) {  // for_logits() did not call add()
       x_gradient = at::Tensor();
       if (weight_needs_gradient) weight_gradient = at::zeros_like(weight);
     } else {
@@ -711,8 +721,8 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
 
 using Combine = std::function<void(const at::Tensor&)>;
 
-// Log-probabilities [tokens] of the labels, 0 where they are ignored, from statistics over all rows
-// here. Back goes what BlockStatistics takes.
+// Returns the log-probabilities of the labels, [tokens]; 0 for ignored labels. statistics: over all
+// rows of this rank. The backward pass returns what BlockStatistics::backward() expects.
 struct LogProbabilities : torch::autograd::Function<LogProbabilities> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& statistics,
                             const at::Tensor& labels, const Combine* combine) {
@@ -731,7 +741,8 @@ struct LogProbabilities : torch::autograd::Function<LogProbabilities> {
   }
 };
 
-// Of a bias, or other rows, from global row `begin` on those of these runs.
+// Returns the rows of `all` that are in these runs. all: a bias or other rows, whose first row has
+// index `begin` in the whole vocabulary.
 at::Tensor rows_among(const at::Tensor& all, const std::vector<Range>& runs, int64_t begin) {
   if (!all.defined()) return {};
   std::vector<at::Tensor> parts;
@@ -759,7 +770,7 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
   const at::Tensor z = times(options.z, options.scale);
   if (labels.is_cpu()) check_labels(flat_labels, vocabulary);
   const auto wide = x.options().dtype(compute_type(x.scalar_type()));
-  // Of no rows.
+  // The statistics over no rows.
   at::Tensor statistics = at::zeros({3, x.size(0)}, wide.requires_grad(false));
   statistics[0].fill_(-std::numeric_limits<double>::infinity());
   size_t index = 0;
@@ -805,7 +816,7 @@ int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::Scalar
   const int64_t row_bytes = vocabulary * static_cast<int64_t>(c10::elementSize(type));
   const int64_t fitting = std::max<int64_t>(1, logits_bytes / row_bytes);
   if (tokens <= fitting) return std::max<int64_t>(1, tokens);
-  // Even blocks: a short last one would run at a lower rate.
+  // Blocks get about equal sizes: a short last block would run at a lower rate.
   const int64_t blocks = (tokens + fitting - 1) / fitting;
   const int64_t even = (tokens + blocks - 1) / blocks;
   const int64_t rounded = (even + kRowMultiple - 1) / kRowMultiple * kRowMultiple;

@@ -17,17 +17,17 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Where a product's columns are.
+// The columns of y and of z that belong to one layer, and the scale of its adapter.
 struct Columns {
   int64_t y = 0, out_features = 0;
   int64_t z = 0, rank = 0;
-  double scale = 1;  // of what is added to them
+  double scale = 1;
 
   at::Tensor of_y(const at::Tensor& rows) const { return rows.narrow(1, y, out_features); }
   at::Tensor of_z(const at::Tensor& rows) const { return rows.narrow(1, z, rank); }
 };
 
-// y += scale * z weight^T.
+// Adds scale * z weight^T to y.
 void add_product(at::Tensor y, const at::Tensor& z, const at::Tensor& weight, double scale) {
   if (!are_few_rows(z, {weight})) {
     y.addmm_(z, weight.t(), 1, scale);
@@ -35,12 +35,14 @@ void add_product(at::Tensor y, const at::Tensor& z, const at::Tensor& weight, do
   }
   const at::Tensor added = at::empty(y.sizes(), z.options());
   few_rows_product(added, z, {weight}, {});
-  // Two roundings, wherever a number lies: vectors of a sum with a factor would round once.
+  // Rounds each element twice. y.add_(added, scale) would round the elements in vectors once and
+  // the others twice, so bits would depend on an element's place.
   y.add_(added.mul_(scale));
 }
 
 struct AddLowRank : torch::autograd::Function<AddLowRank> {
-  // places: of each weight. Only of an at::TensorList does autograd see the elements.
+  // places: one for each weight. at::TensorList is the only type of list whose elements autograd
+  // records.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& z,
                             at::TensorList weights, const std::vector<Columns>& places) {
     variable_list saved{z};
@@ -79,7 +81,7 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
       }
       return made;
     };
-    variable_list result(2 + places.size() + 1);  // none for places
+    variable_list result(2 + places.size() + 1);  // the last one, of `places`, is undefined
     result[0] = gradients[0];
     result[1] = z_gradient.view(saved[0].sizes());
     if (DeferredGradients* const later = DeferredGradients::of_this_thread()) {

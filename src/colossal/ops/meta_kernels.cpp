@@ -17,8 +17,8 @@ using OptionalTensor = std::optional<at::Tensor>;
 using TwoTensors = std::tuple<at::Tensor, at::Tensor>;
 using ThreeTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-// Statistics keep the normalized dims, as 1. They are fp32 for a bf16 input with fp32 weights, and
-// of the input's type when all are of one type.
+// Returns {y, mean, rstd}. mean and rstd keep the normalized dims, with size 1. They are of the
+// weight's type if that differs from x's (fp32 weights for a bf16 input), otherwise of x's type.
 ThreeTensors native_layer_norm(const at::Tensor& x, c10::SymIntArrayRef normalized_shape,
                                const OptionalTensor& weight, const OptionalTensor&, double) {
   std::vector<int64_t> statistics = x.sizes().vec();
@@ -120,8 +120,7 @@ void implement(torch::Library& library) {
 }  // namespace
 
 void register_meta_kernels() {
-  // Its registrations last as long as it does: as those of TORCH_LIBRARY_IMPL, until the process
-  // ends.
+  // Static: registrations last as long as their Library object, here until the process ends.
   static const torch::Library library = [] {
     torch::Library aten(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__);
     implement(aten);

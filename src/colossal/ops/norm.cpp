@@ -19,7 +19,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 
-// Operators of norm_passes.cpp.
+// Signatures of operators that norm_passes.cpp defines.
 using NormSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& weight,
     const OptionalTensor& bias, bool unit_offset, bool centered, double epsilon);
@@ -28,12 +28,12 @@ using NormBackwardSignature = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
     const at::Tensor& inverse, const OptionalTensor& weight, bool unit_offset,
     const OptionalTensor& sum_gradient);
 
-// branch, weight, bias: may be undefined, which autograd takes as an optional only. Gives the sum,
-// if there is a branch, and the norm.
 auto norm_operator() {
   return find_operator<NormSignature>("colossal::norm");
 }
 
+// Returns {x + branch, norm}, or {norm} if branch is undefined. branch, weight, bias: optionals,
+// because autograd functions accept undefined tensors only in optionals.
 struct Norm : torch::autograd::Function<Norm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const OptionalTensor& given_branch,
@@ -93,7 +93,7 @@ void check(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weig
       "{} and a branch {} that joins it", type_and_shape(x), type_and_shape(branch));
 }
 
-// The sum, if there is a branch, and the norm.
+// Returns {x + branch, norm}; the first is undefined if branch is undefined.
 SumAndNorm without_gradient(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
                             const at::Tensor& bias, bool unit_offset, bool centered,
                             double epsilon) {

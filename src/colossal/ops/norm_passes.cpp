@@ -34,7 +34,7 @@ at::Tensor gradient_parts(const at::Tensor& x) {
   return ops::gradient_parts(x, num_rows(x), x.size(-1));
 }
 
-// A parameter's gradient; none of one that is not there.
+// Returns a parameter's gradient from its parts; undefined if the parts are undefined.
 at::Tensor sum_or_none(const at::Tensor& parts, at::ScalarType type) {
   return parts.defined() ? sum_of_parts(parts, type) : at::Tensor();
 }
@@ -47,7 +47,7 @@ const void* data_or_null(const OptionalTensor& given) {
   return there(given) ? given->const_data_ptr() : nullptr;
 }
 
-// To one of a statistic's numbers.
+// Writes `value` to numbers[index], rounded to the type of `numbers`.
 void put_rounded(const at::Tensor& numbers, int64_t index, double value) {
   switch (numbers.scalar_type()) {
     case at::kDouble:
@@ -61,7 +61,7 @@ void put_rounded(const at::Tensor& numbers, int64_t index, double value) {
   }
 }
 
-// Rows of which n is made, as the kernels take them.
+// The rows of x with their statistics, as arguments of the kernels.
 class NormRows {
  public:
   NormRows(const at::Tensor& x, const OptionalTensor& weight, bool unit_offset,
@@ -89,7 +89,8 @@ class NormRows {
   const double* inverse_;
 };
 
-// Parts of the gradients of the parameters that are there. A norm without a weight has no bias.
+// gradient_parts() of weight and bias; undefined for a parameter that the norm does not have. A
+// norm without a weight has no bias.
 struct ParameterParts {
   at::Tensor weight, bias;
   ParameterParts(const at::Tensor& x, const OptionalTensor& given_weight, bool has_bias)
@@ -97,7 +98,7 @@ struct ParameterParts {
         bias(has_bias && there(given_weight) ? gradient_parts(x) : at::Tensor()) {}
 };
 
-// Each function for the CPU is the one for meta too: it allocates the same, then finds no numbers.
+// The operators below are for the CPU and for meta, where they only allocate the same tensors.
 
 TwoTensors norm_sums(const at::Tensor& given, const OptionalTensor& given_branch,
                      const OptionalTensor& given_mean, bool squared) {

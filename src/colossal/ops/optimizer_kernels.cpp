@@ -14,7 +14,8 @@
 namespace colossal::ops {
 namespace {
 
-// What one thread takes at a time, and the pieces of a sum: a multiple of every kernel's block.
+// Elements per piece. A thread processes whole pieces, and sums of pieces are added in order. A
+// multiple of the block size of every kernel.
 constexpr int64_t kPiece = 1 << 16;
 
 void check_flat(const at::Tensor& tensor, int64_t count) {
@@ -27,7 +28,7 @@ int64_t pieces_of(int64_t count) {
   return (count + kPiece - 1) / kPiece;
 }
 
-// run(begin, end) for all pieces, on this rank's threads.
+// Calls run(begin, end) for each piece, on several threads.
 template <typename Run>
 void for_each_piece(int64_t count, const Run& run) {
   parallel_for(0, pieces_of(count), 1, [&](int64_t first, int64_t last) {

@@ -21,10 +21,13 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Numbers that are made at a time: most matrices of models of some billions of parameters whole.
+// Maximum number of elements per panel. Most matrices of models with a few billion parameters are
+// one panel.
 constexpr int64_t kPanelNumbers = int64_t{1} << 23;
 
-// Calls visit(panel [outputs, in], columns of y that are its outputs', weight, its first output).
+// Unpacks the weights panel by panel, and calls visit(panel, columns, i, begin) for each panel.
+// panel: outputs of weight i from `begin` on, [outputs of the panel, in]. columns: the columns of y
+// for these outputs.
 template <typename Visit>
 void for_panels(const at::Tensor& y, const PackedWeights& given, at::ScalarType type,
                 const Visit& visit) {
@@ -42,7 +45,7 @@ void for_panels(const at::Tensor& y, const PackedWeights& given, at::ScalarType 
   }
 }
 
-// x [rows, in] -> [rows, out]
+// Returns x weight^T + bias, [rows, sum of out]. x: [rows, in].
 at::Tensor packed_product(const at::Tensor& x, const PackedWeights& given) {
   const at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
   for_panels(y, given, x.scalar_type(),
@@ -59,8 +62,9 @@ at::Tensor packed_product(const at::Tensor& x, const PackedWeights& given) {
   return y;
 }
 
-// [rows, out] -> [rows, in], summed over panels in a type that holds sums. bf16 panels are
-// multiplied by the fastest way there, which rounds each once.
+// Returns the gradient of x, [rows, in]. y_gradient: [rows, sum of out]. Sums over panels in the
+// compute type. In bf16, each panel's product is rounded before it is added: a product that returns
+// bf16 is the fastest.
 at::Tensor packed_input_gradient(const at::Tensor& y_gradient, const PackedWeights& given) {
   const at::ScalarType type = y_gradient.scalar_type();
   at::Tensor sum;
@@ -91,7 +95,7 @@ at::Tensor shaped_packed_product(const at::Tensor& x, const PackedWeights& given
 struct PackedLinear : torch::autograd::Function<PackedLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const PackedWeights& given) {
-    // Bytes that are transient are fetched again.
+    // The backward pass fetches bytes that are transient again.
     context->save_for_backward(given.bytes);
     std::vector<int64_t> layouts;
     for (const auto& layout : given.layouts) {
@@ -114,8 +118,8 @@ struct PackedLinear : torch::autograd::Function<PackedLinear> {
   }
 };
 
-// Calls visit(rows of the group, columns of y, panel [out, in]) of each group that has rows and
-// each stack.
+// Calls visit(rows, columns, panel) for each group that has rows and each stack, with the group's
+// rows of x, the stack's columns of y, and the group's unpacked weight [out, in].
 template <typename Visit>
 void for_groups(const std::vector<int64_t>& counts, const PackedWeights& stacks,
                 at::ScalarType type, const Visit& visit) {

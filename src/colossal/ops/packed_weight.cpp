@@ -17,11 +17,12 @@
 namespace colossal::ops {
 namespace {
 
-constexpr int kMostCode = 127;
+constexpr int kMostCode = 127;  // largest int8 code
 constexpr int64_t kPackedRowsOfThread = 16;
-constexpr int64_t kByteAlignment = 16;  // of what several weights side by side send together
+// Sections are padded to multiples of this, so they stay aligned if weights are concatenated.
+constexpr int64_t kByteAlignment = 16;
 
-// Appendix E of the paper.
+// Appendix E of the QLoRA paper.
 constexpr std::array<float, 16> kNf4Levels{-1.0F,
                                            -0.6961928009986877F,
                                            -0.5250730514526367F,
@@ -39,9 +40,9 @@ constexpr std::array<float, 16> kNf4Levels{-1.0F,
                                            0.7229568362236023F,
                                            1.0F};
 
-// The 8-bit numbers of scales: bitsandbytes' create_dynamic_map(signed=True), after T. Dettmers
-// 2016, "8-Bit Approximations for Parallelism in Deep Learning". Seven decades, each with twice as
-// many fractions as the one below.
+// Returns the levels of 8-bit scales: those of create_dynamic_map(signed=True) of bitsandbytes,
+// after T. Dettmers 2016, "8-Bit Approximations for Parallelism in Deep Learning". There are seven
+// decades; each has twice as many levels as the next smaller one.
 std::array<float, 256> make_dynamic_levels() {
   std::vector<float> levels{0.0F, 1.0F};
   constexpr int kDecades = 7;
@@ -67,7 +68,8 @@ const std::array<float, 256>& dynamic_levels() {
   return kLevels;
 }
 
-// Index of the nearest of rising levels; of two as near the lower one.
+// Returns the index of the level that is nearest to `number`; of two equally near levels, the lower
+// one. levels: ascending.
 uint8_t nearest(std::span<const float> levels, float number) {
   const auto above = std::ranges::lower_bound(levels, number) - levels.begin();
   if (above == 0) return 0;
@@ -81,7 +83,7 @@ float inverse(float scale) {
   return scale == 0 ? 0 : 1 / scale;
 }
 
-// Tensors over the parts of `bytes`.
+// Views of the sections of packed bytes.
 struct Packed {
   Packed(const at::Tensor& bytes, const PackedLayout& layout) : layout(layout) {
     COLOSSAL_CHECK(bytes.numel() == layout.bytes() && bytes.scalar_type() == at::kByte,
@@ -101,8 +103,8 @@ struct Packed {
   }
 
   const PackedLayout& layout;
-  at::Tensor groups;  // nf4: the mean of all scales, then a scale for each group here
-  at::Tensor scales;  // [rows, parts]: nf4 codes, int8 bf16
+  at::Tensor groups;  // nf4: the mean of all scales, then the second-level scales of the shard
+  at::Tensor scales;  // [rows, parts]: codes (uint8) for nf4, bf16 for int8
   at::Tensor codes;   // [rows, row_bytes]
 };
 
@@ -111,8 +113,8 @@ const PackedLayout::RowRun& run_of(const PackedLayout& layout, int64_t row) {
   return *std::ranges::find_if(runs, [&](const auto& run) { return row < run.row + run.count; });
 }
 
-// Visits each row of [begin, end): row, its output, and the group here of block 0 of it, which may
-// lie before those that are here.
+// Calls visit(row, output, run) for each row in [begin, end), with the row's index in the whole
+// weight and its RowRun.
 template <typename Visit>
 void for_rows(const PackedLayout& layout, int64_t begin, int64_t end, const Visit& visit) {
   while (begin < end) {
@@ -123,12 +125,13 @@ void for_rows(const PackedLayout& layout, int64_t begin, int64_t end, const Visi
   }
 }
 
+// Returns the index, among the groups that the shard stores, of the group of a block.
 int64_t group_here(const PackedLayout& layout, const PackedLayout::RowRun& run, int64_t output,
                    int64_t block) {
   return run.first_group + layout.group_of(output, block) - run.groups.begin;
 }
 
-// Of the row's parts.
+// Writes the scales of the parts of a row to `scales`.
 void scales_of_row(const Packed& packed, int64_t row, int64_t output,
                    const PackedLayout::RowRun& run, std::span<float> scales) {
   const auto& parts = packed.layout.parts();
@@ -174,8 +177,9 @@ void unpack_rows_into(const Packed& packed, int64_t begin, int64_t end, const at
   });
 }
 
-// Of nf4's scales as they are kept: the mean of all, a scale for each group of the weight, and the
-// code of each block.
+// The double quantization of nf4's scales over the whole weight: the mean of all scales, a
+// second-level scale for each group, and a code for each block. maxima: the scales themselves,
+// [outputs, blocks].
 struct GroupedScales {
   explicit GroupedScales(const at::Tensor& maxima)
       : mean(static_cast<float>(maxima.sum(at::kDouble).item<double>() /

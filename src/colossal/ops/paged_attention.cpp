@@ -25,7 +25,7 @@ AttentionResult empty_result(const at::Tensor& query, const at::Tensor& values) 
                     query.options().dtype(compute_type(query.scalar_type())))};
 }
 
-// One piece of work: the queries of a token that share a head of keys.
+// The attention of a batch of tokens. One piece of work is a token's queries that share a key head.
 class PagedProblem {
  public:
   PagedProblem(const at::Tensor& query, const KeyValuePages& pages, const PagedTokens& tokens,
@@ -55,6 +55,7 @@ class PagedProblem {
     for (int64_t token = 0; token < positions_.numel(); ++token) {
       longest = std::max(longest, positions[token] + 1);
     }
+    // The kernel computes the scores of whole pages: up to one page more at each end.
     return kernels::paged_scratch(group_, longest + 2 * keys_.size(3), query_.size(2),
                                   values_.size(3)) *
            c10::elementSize(compute_type(query_.scalar_type()));
@@ -143,7 +144,8 @@ std::tuple<at::Tensor, at::Tensor> paged_meta(const at::Tensor& query, const at:
   return {result.output, result.logsumexp};
 }
 
-// Rows of one token's heads to a place of their page. to: of heads and features the strides.
+// Copies the keys or values of one token, from [heads, tokens, features], to position `place` of
+// page `page`. place_stride, feature_stride: of `to`, in elements.
 template <typename Bits>
 void write_token(const at::Tensor& from, int64_t token, const at::Tensor& to, int64_t page,
                  int64_t place, int64_t place_stride, int64_t feature_stride) {
@@ -230,7 +232,7 @@ void write_to_pages(const KeyValuePages& pages, const at::Tensor& keys, const at
   op.call(pages.keys, pages.values, keys, values, page_of_token, place_of_token);
 }
 
-// Where all numbers of a row are 0, any scale will do.
+// A row of zeros has scale 0. Its codes are computed with the divisor 1, to avoid 0 / 0.
 ScaledRows ScaledRows::of(const at::Tensor& numbers) {
   constexpr double kMost = 127;
   const at::Tensor wide = numbers.to(at::kFloat);

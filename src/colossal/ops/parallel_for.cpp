@@ -17,9 +17,9 @@ ThreadTeam& alone() {
   return team;
 }
 
-// What a part calls in turn, LibTorch's operators too, stays on the part's thread.
-// at::get_num_threads() comes first: it sets OpenMP's number when a thread calls it for the first
-// time.
+// While an object of this class exists, parallel loops of the calling thread run on this thread
+// alone, also those of LibTorch's operators. The constructor calls at::get_num_threads() before
+// omp_set_num_threads(), because a thread's first call of it sets OpenMP's number of threads.
 class OnOneThread {
  public:
   OnOneThread() : team_(std::exchange(awake, &alone())), threads_(at::get_num_threads()) {

@@ -12,10 +12,11 @@
 namespace colossal::ops {
 namespace {
 
-// Repacking b costs as much as multiplying it with some tens of rows.
+// Minimum number of rows for rounded_product(): it repacks b, which costs as much as the product of
+// b with some tens of rows.
 constexpr int64_t kFewRows = 128;
 
-// AMX tiles multiply so fast that it is LibTorch's choice of blocks that has been measured there.
+// Returns whether rounded_product() is faster than LibTorch. CPUs with AMX use LibTorch's blocks.
 bool is_faster_in_blocks(const at::Tensor& a) {
   return (a.is_cpu() || a.is_meta()) && a.scalar_type() == at::kBFloat16 && a.size(0) >= kFewRows &&
          bf16_block_product() && !has_amx_bf16();
@@ -41,8 +42,6 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
   }
 }
 
-// The conversion is written out: LibTorch's sum of two types makes it too, but on the CPU only, so
-// that a dry run would know of less memory.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
   if (supports_tile_product(a, b, sum)) {
     dynamic_rows_product(a, b, sum, /*bias=*/{}, /*add=*/true);
@@ -51,6 +50,8 @@ void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b
   } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
     summed_product(a, b, sum, /*add=*/true);
   } else {
+    // add_() would convert, too, but on meta it would not allocate the converted tensor, so a dry
+    // run would count too little memory.
     sum.add_(at::mm(a, b).to(sum.scalar_type()));
   }
 }

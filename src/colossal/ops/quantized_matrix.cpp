@@ -32,7 +32,8 @@ int64_t row_bytes_of(int64_t inputs, Type type) {
   return blocks_of(inputs) * (type == Type::int4 ? kBlock / 2 : kBlock);
 }
 
-// To the nearest integer, ties to even, of numbers below 2^22: what compilers make many at once of.
+// Rounds to the nearest integer, ties to even. |number| must be below 2^22. Compilers vectorize
+// this.
 int nearest_integer(float number) {
   constexpr float kShift = 3 << 22;
   return static_cast<int>((number + kShift) - kShift);
@@ -43,7 +44,7 @@ struct Group {
   int zero = 0;
 
   float steps(float number) const { return scale == 0 ? 0 : number / scale; }
-  // Codes outside [low, high] are moved into it.
+  // Returns the code of `number`, clamped to [low, high].
   int code(float number, int low, int high) const {
     return std::clamp(nearest_integer(steps(number)) + zero, low, high);
   }
@@ -53,7 +54,7 @@ float to_bfloat16(float value) {
   return static_cast<float>(at::BFloat16(value));
 }
 
-// Of a group's numbers, and 0, which has a code.
+// The least and the largest of a group's numbers and 0. Including 0 gives 0 an exact code.
 struct Extremes {
   float least = 0, most = 0;
 
@@ -65,7 +66,7 @@ struct Extremes {
     }
     return found;
   }
-  // The number furthest from 0, with its sign; of two the negative one.
+  // Returns the number with the largest magnitude, with its sign; of two, the negative one.
   float furthest() const { return most > -least ? most : least; }
 };
 
@@ -81,7 +82,8 @@ Group choose_group(const Extremes& extremes, const Quantization& how) {
     return {to_bfloat16(std::abs(extremes.furthest()) / most), 0};
   }
   if (how.zero_point) return group_with_zero(extremes);
-  // The furthest number becomes code 0, which lies further from the middle than 15 does.
+  // The number with the largest magnitude gets code 0, which is 8 steps from the middle; code 15 is
+  // only 7. So the scale may be negative.
   return {to_bfloat16(extremes.furthest() / -kInt4Middle), kInt4Middle};
 }
 
@@ -126,7 +128,7 @@ kernels::ScaleType scale_type(at::ScalarType type) {
   return type == at::kHalf ? kernels::ScaleType::float16 : kernels::ScaleType::float32;
 }
 
-// Row i is the output output_of(i).
+// Returns dequantized rows, [rows, inputs] in `type`. Row i is output output_of(i) of the matrix.
 template <typename OutputOf>
 at::Tensor rows_as_numbers(const QuantizedMatrix& matrix, int64_t rows, at::ScalarType type,
                            const OutputOf& output_of) {
@@ -152,7 +154,7 @@ void require_group(const Quantization& how) {
                   how.group, Quantization::kGroupStep));
 }
 
-// Calls visit(row of the weight as fp32, its index) from several threads.
+// Calls visit(row, index) for each row of the weight, converted to fp32, from several threads.
 template <typename Visit>
 void for_rows_of_weight(const at::Tensor& weight, const Visit& visit) {
   COLOSSAL_CHECK(weight.dim() == 2, "{} dims", weight.dim());
@@ -167,7 +169,7 @@ void for_rows_of_weight(const at::Tensor& weight, const Visit& visit) {
   });
 }
 
-// Calls visit(group, its first input, how many it has).
+// Calls visit(index, first input, number of inputs) for each group of an output.
 template <typename Visit>
 void for_groups(int64_t inputs, const Quantization& how, const Visit& visit) {
   const int64_t size = inputs_of_group(inputs, how);

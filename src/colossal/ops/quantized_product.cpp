@@ -22,9 +22,9 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Of a weight that is made at a time where there are many rows.
+// Outputs of a weight that are dequantized at a time, if there are many rows.
 constexpr int64_t kPanelOutputs = 256;
-constexpr int64_t kNumbersOfThread = 1 << 15;
+constexpr int64_t kNumbersOfThread = 1 << 15;  // minimum number of weights per thread
 
 using Matrices = std::vector<const QuantizedMatrix*>;
 
@@ -32,7 +32,8 @@ int64_t padded(int64_t inputs) {
   return (inputs + kernels::kCodeBlock - 1) / kernels::kCodeBlock * kernels::kCodeBlock;
 }
 
-// Of bf16, dense: fp32. LibTorch takes longer to call its conversion than to convert a row.
+// Converts x from bf16 (contiguous) to fp32. Calling LibTorch's conversion takes longer than
+// converting a row.
 at::Tensor widened(const at::Tensor& x) {
   at::Tensor wide = at::empty(x.sizes(), at::kFloat);
   const auto* from = x.const_data_ptr<at::BFloat16>();
@@ -40,7 +41,7 @@ at::Tensor widened(const at::Tensor& x) {
   return wide;
 }
 
-// x [rows, in], dense, in the type computed in, with zeros up to whole blocks.
+// Returns x [rows, in] (contiguous) in `type`, padded with zeros to whole blocks of codes.
 at::Tensor padded_rows(const at::Tensor& x, at::ScalarType type) {
   const int64_t size = padded(x.size(1));
   if (size == x.size(1)) {
@@ -51,8 +52,8 @@ at::Tensor padded_rows(const at::Tensor& x, at::ScalarType type) {
   return wide;
 }
 
-// Calls visit(weight, its outputs [begin, end), column of y where its outputs begin) from several
-// threads.
+// Calls visit(i, begin, end, column) from several threads: outputs [begin, end) of weight i, whose
+// output 0 is column `column` of y.
 template <typename Visit>
 void for_outputs(const QuantizedWeights& given, const Visit& visit) {
   const int64_t inputs = given.weights.front()->inputs;
@@ -87,7 +88,7 @@ void* column_of(const at::Tensor& y, int64_t column) {
   return static_cast<char*>(y.mutable_data_ptr()) + column * y.element_size();
 }
 
-// y [rows, out], Real or bf16, x [rows, in padded] Real.
+// Computes y [rows, out], of Real or bf16, from x [rows, padded in], of Real.
 template <typename Real>
 void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
   const std::vector<at::Tensor> biases = biases_in(given, x.scalar_type());
@@ -104,9 +105,9 @@ void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeigh
   });
 }
 
-// x in codes of int8, row by row.
+// Rows quantized to int8: element = code * scale of its row.
 struct Int8Rows {
-  at::Tensor codes;   // int8 [rows, in padded]
+  at::Tensor codes;   // int8 [rows, padded in]
   at::Tensor scales;  // fp32 [rows]
 };
 
@@ -122,14 +123,14 @@ Int8Rows to_int8(const at::Tensor& x) {
     const float steps = most > 0 ? kMost / most : 0;
     rows.scales.mutable_data_ptr<float>()[row] = most / kMost;
     for (int64_t k = 0; k < size; ++k) {
-      // To the nearest integer, ties to even.
+      // Adding and subtracting kShift rounds to the nearest integer, ties to even.
       codes[row * size + k] = static_cast<int8_t>((from[row * size + k] * steps + kShift) - kShift);
     }
   }
   return rows;
 }
 
-// [rows, groups] int32: sums of the codes of each group of the weight.
+// Returns the sum of each row's codes over each group of the weight, [rows, groups] int32.
 at::Tensor group_sums(const at::Tensor& codes, const kernels::QuantizedWeight& weight) {
   const int64_t rows = codes.size(0), size = codes.size(1);
   const int64_t group_size = weight.group_blocks * kernels::kCodeBlock;
@@ -149,7 +150,7 @@ at::Tensor group_sums(const at::Tensor& codes, const kernels::QuantizedWeight& w
 void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
   const Int8Rows rows = to_int8(x);
   const std::vector<at::Tensor> biases = biases_in(given, at::kFloat);
-  // Weights of one input are quantized alike.
+  // All weights have the same Quantization and inputs, so the sums are those for each of them.
   const at::Tensor sums = group_sums(rows.codes, kernel_weight(*given.weights.front()));
   for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
     kernels::quantized_kernels().int8_int8(
@@ -166,8 +167,9 @@ void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
   });
 }
 
-// Calls visit(panel's outputs as numbers [outputs, in], columns of y that they make, the weight's
-// index, its first output there).
+// Dequantizes the weights panel by panel, and calls visit(panel, columns, i, begin) for each panel.
+// panel: outputs of weight i from `begin` on, [outputs of the panel, in]. columns: the columns of y
+// for these outputs.
 template <typename Visit>
 void for_panels(const Matrices& weights, const at::Tensor& y, at::ScalarType type,
                 const Visit& visit) {
@@ -196,7 +198,7 @@ void multiply_many(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
              });
 }
 
-// x [rows, in] -> [rows, out]
+// Returns x weight^T + bias, [rows, sum of out]. x: [rows, in].
 at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
   const int64_t outputs = given.out_features();
   const bool in_int8 = given.weights.front()->how.activations == Activations::int8;
@@ -219,7 +221,7 @@ at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
   return y.to(x.scalar_type());
 }
 
-// [rows, out] -> [rows, in]
+// Returns the gradient of x, [rows, in]. y_gradient: [rows, sum of out].
 at::Tensor input_gradient(const at::Tensor& y_gradient, const Matrices& weights) {
   at::Tensor result;
   for_panels(weights, y_gradient, y_gradient.scalar_type(),
@@ -239,7 +241,7 @@ at::Tensor shaped_product(const at::Tensor& x, const QuantizedWeights& given) {
   return product_of(x.flatten(0, -2).contiguous(), given).view(sizes);
 }
 
-// Where the weights are: autograd keeps numbers.
+// Returns the addresses of the weights as integers, which an autograd node can save.
 std::vector<int64_t> given_as_numbers(const QuantizedWeights& given) {
   std::vector<int64_t> numbers;
   for (const auto& weight : given.weights) {
@@ -296,7 +298,7 @@ at::Tensor quantized_grouped_product(const at::Tensor& rows, const std::vector<i
   for (size_t group = 0; group < counts.size(); ++group) {
     QuantizedWeights given;
     for (const QuantizedStack& stack : stacks) given.weights.push_back(stack.at(group));
-    // Also of no rows, if there are none at all.
+    // If there are no rows at all, the last group gives a result of 0 rows.
     const bool is_last_chance = results.empty() && group + 1 == counts.size();
     if (counts[group] == 0 && !is_last_chance) continue;
     results.push_back(quantized_linear(rows.narrow(0, first, counts[group]), given));

@@ -25,13 +25,13 @@ using torch::autograd::variable_list;
 
 using Scaling = RotaryOptions::Scaling;
 
-// Of pair `pair`, of `channels`.
+// Returns the frequency of a pair without scaling.
 double plain_frequency(double base, int64_t pair, int64_t channels) {
   return std::pow(base, -2.0 * static_cast<double>(pair) / static_cast<double>(channels));
 }
 
 double llama3_frequency(const RotaryOptions& options, double frequency) {
-  const double turns =  // within the positions of the first training
+  const double turns =  // number of rotations within the context of pre-training
       static_cast<double>(options.original_positions) * frequency / (2 * std::numbers::pi);
   if (turns < options.low_frequency_factor) return frequency / options.factor;
   if (turns > options.high_frequency_factor) return frequency;
@@ -40,7 +40,8 @@ double llama3_frequency(const RotaryOptions& options, double frequency) {
   return (1 - share) * frequency / options.factor + share * frequency;
 }
 
-// The base with which a sequence of this length turns as one of original_positions did.
+// Returns the base for a sequence of `length` positions. It is options.base for sequences up to
+// original_positions.
 double dynamic_base(const RotaryOptions& options, int64_t channels, int64_t length) {
   const auto original = static_cast<double>(options.original_positions);
   const double ratio = std::max(static_cast<double>(length), original) / original;
@@ -48,7 +49,8 @@ double dynamic_base(const RotaryOptions& options, int64_t channels, int64_t leng
   return options.base * std::pow(options.factor * ratio - (options.factor - 1), size / (size - 2));
 }
 
-// The share of `factor` in the frequencies of yarn: from pair `low` on some, from `high` on all.
+// The interpolation of yarn. share() is the weight of the frequency that is divided by `factor`: 0
+// up to pair low_, 1 from pair high_ on.
 class YarnRamp {
  public:
   YarnRamp(const RotaryOptions& options, int64_t channels) {
@@ -74,7 +76,7 @@ class YarnRamp {
   double low_, high_;
 };
 
-// Of `factor` and yarn's mscale.
+// Returns m(mscale) of rotary_attention_factor().
 double yarn_magnitude(double factor, double mscale) {
   return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
 }
@@ -84,10 +86,11 @@ const std::vector<double>& longrope_factors(const RotaryOptions& options, int64_
 }
 
 struct Turns {
-  at::Tensor cosines, sines;  // of each position, [.., pairs]
+  at::Tensor cosines, sines;  // [positions.., pairs], times the attention factor
 };
 
-// Angles in fp64. backward: what the transposed matrix has, to turn gradients back.
+// Computes cosines and sines from angles in fp64, rounded to `type`. backward: negates the sines,
+// for the transposed rotation that gives gradients.
 Turns turns_of(const at::Tensor& positions, const at::Tensor& frequencies, at::ScalarType type,
                double factor, bool backward) {
   const at::Tensor angles = positions.unsqueeze(-1) * frequencies;
@@ -96,14 +99,16 @@ Turns turns_of(const at::Tensor& positions, const at::Tensor& frequencies, at::S
   return {cosines.to(type), angles.sin().mul_(backward ? -factor : factor).to(type)};
 }
 
-// Of frequencies; each layer has a tensor of its own.
+// Compares frequencies by value, because each layer has its own tensor of them.
 bool have_same_bytes(const at::Tensor& one, const at::Tensor& other) {
   return one.defined() && one.scalar_type() == other.scalar_type() &&
          one.numel() == other.numel() &&
          std::memcmp(one.const_data_ptr(), other.const_data_ptr(), one.nbytes()) == 0;
 }
 
-// Where no gradients are computed, a step's layers share the turns of its few tokens.
+// Returns turns_of(). If no gradients are recorded and there are few positions, the layers of a
+// step share the result, which the thread caches. A cached result is for the same tensor of
+// positions.
 Turns shared_turns(const at::Tensor& positions, const at::Tensor& frequencies, at::ScalarType type,
                    double factor) {
   constexpr int64_t kFewPositions = 64;
@@ -158,7 +163,7 @@ at::Tensor rotary_cpu(const at::Tensor& given, const at::Tensor& positions,
   return y;
 }
 
-// On meta, what the CPU allocates.
+// Allocates what rotary_cpu() allocates.
 at::Tensor rotary_meta(const at::Tensor& given, const at::Tensor& positions,
                        const at::Tensor& frequencies, int64_t, bool, double factor, bool backward) {
   const at::Tensor x = given.contiguous();
@@ -193,7 +198,7 @@ struct Rotary : torch::autograd::Function<Rotary> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const at::Tensor& positions, const at::Tensor& frequencies,
                             int64_t rotated_heads, const RotaryApplication& turn) {
-    // All layers share these, where tables of cosines and sines would be each layer's own.
+    // Saves these small tensors, not the cosines and sines, of which each layer would save its own.
     context->save_for_backward({positions, frequencies});
     context->saved_data["rotated_heads"] = rotated_heads;
     context->saved_data["interleaved"] = turn.interleaved;
@@ -249,7 +254,7 @@ at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, i
       case Scaling::longrope:
         to[pair] = plain / factors[pair];
         break;
-      case Scaling::proportional:
+      case Scaling::proportional:  // pairs beyond the rotated channels do not turn
         to[pair] = 2 * pair < channels ? plain / options.factor : 0;
         break;
     }

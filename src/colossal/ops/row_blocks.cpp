@@ -44,7 +44,7 @@ void put_rows_any(const at::Tensor& result, const at::Tensor& rows, const at::Te
   result.copy_(found.where(missing.logical_not().unsqueeze(-1), result));
 }
 
-// Puts the rows of those tokens that the block has into their places in `result`.
+// Copies the rows of those tokens that are in the block to the tokens' places in `result`.
 struct PutRows : torch::autograd::Function<PutRows> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& result,
                             const at::Tensor& rows, const at::Tensor& tokens, int64_t first_row) {
@@ -58,9 +58,10 @@ struct PutRows : torch::autograd::Function<PutRows> {
     return result;
   }
 
-  // The result before was zeros wherever rows were put, so that its gradient is the result's.
+  // Passes on the whole gradient of `result`: the elements that forward() overwrote were zeros, and
+  // the nodes of earlier blocks read only the gradients of their own tokens.
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    constexpr int64_t kNoRow = -1;  // embedding_dense_backward() passes over it
+    constexpr int64_t kNoRow = -1;  // padding_idx, which embedding_dense_backward() skips
     const at::Tensor tokens = context->get_saved_variables()[0];
     const int64_t rows = context->saved_data["rows"].toInt();
     at::AutoDispatchBelowADInplaceOrView below_autograd;

@@ -14,14 +14,15 @@
 namespace colossal::ops {
 namespace {
 
-// Columns that a thread sums at a time: they stay in its first cache.
+// Columns that a thread sums at a time: their sums stay in the first-level cache.
 constexpr int64_t kColumns = 4096;
 
 at::Tensor zero_sums(const at::Tensor& rows) {
   return at::zeros({rows.size(1)}, rows.options().dtype(at::kFloat));
 }
 
-// LibTorch's sum of bf16 rows takes several times as long as reading them; this does not.
+// Sums bf16 rows in fp32, and rounds once. LibTorch's sum takes several times as long as reading
+// the rows; this does not.
 at::Tensor sum_rows_cpu(const at::Tensor& rows) {
   if (rows.scalar_type() != at::kBFloat16) return rows.sum(0);
   const at::Tensor sums = zero_sums(rows);
@@ -44,7 +45,7 @@ at::Tensor sum_rows_any(const at::Tensor& rows) {
   return rows.sum(0);
 }
 
-// On meta, what the CPU allocates.
+// Allocates what sum_rows_cpu() allocates.
 at::Tensor sum_rows_meta(const at::Tensor& rows) {
   if (rows.scalar_type() != at::kBFloat16) return rows.sum(0);
   return zero_sums(rows).to(at::kBFloat16);

@@ -20,10 +20,10 @@ namespace {
 using kernels::kTileSide;
 using kernels::TileProduct;
 
-constexpr int64_t kMostTileRows = 128;
-constexpr int64_t kMostTileDepth = 2048;  // of weight gradients
-constexpr int64_t kRowsOfOthers = 128;    // LibTorch's products have multiples of it
-constexpr int64_t kLineNumbers = 16;      // of 32 bits in a cache line
+constexpr int64_t kMostTileRows = 128;    // tiles are faster for m up to this, in forward form
+constexpr int64_t kMostTileDepth = 2048;  // tiles are faster for k up to this, for weight gradients
+constexpr int64_t kRowsOfOthers = 128;    // LibTorch gets multiples of this number of tokens
+constexpr int64_t kLineNumbers = 16;      // elements of 32 bits in a cache line
 
 enum class Form { none, by_rows, by_columns, outer };
 
@@ -65,7 +65,7 @@ int64_t packed_of(Form form, int64_t m, int64_t n, int64_t k) {
   return 0;
 }
 
-// For each thread, aligned to cache lines.
+// Allocates memory for packed operands: one row per thread, with room for aligned().
 at::Tensor packed_memory(Form form, const at::Tensor& a, const at::Tensor& b, int64_t threads) {
   const int64_t of_thread = packed_of(form, a.size(0), b.size(1), a.size(1));
   return at::empty({threads, of_thread + kLineNumbers}, a.options().dtype(at::kInt));
@@ -100,7 +100,7 @@ uint32_t* aligned(const at::Tensor& memory, int64_t thread) {
   return begin + (64 - address % 64) % 64 / sizeof(uint32_t);
 }
 
-// Threads divide the result: its rows where weights' gradients are made, else its columns.
+// Each thread computes some rows of the result in the weight gradient form, otherwise some columns.
 void tile_product_cpu(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add) {
   const Form form = form_of(a, b, to);
   COLOSSAL_CHECK(form != Form::none, "no product in tiles: [{}, {}] by [{}, {}]", a.size(0),

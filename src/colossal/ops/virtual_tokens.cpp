@@ -14,18 +14,19 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Some samples of the batch, and where their queries are behind the virtual tokens.
+// Samples of the batch, and the positions of their queries, counted from the first virtual token.
 struct Samples {
   Range range;
   std::vector<Range> positions;
 };
 
-// Where each document begins anew. documents: of a whole sequence.
+// Returns the positions of tokens within their documents. columns: the indices of the tokens in the
+// sequence. documents: the document number of each token of the whole sequence.
 std::vector<Range> positions_in_documents(const int64_t* documents,
                                           const std::vector<Range>& columns) {
   std::vector<Range> positions;
   for (const Range& run : columns) {
-    int64_t begin = run.begin;  // of the document that the column is in
+    int64_t begin = run.begin;  // of the document to which the column belongs
     while (begin > 0 && documents[begin - 1] == documents[begin]) --begin;
     for (int64_t column = run.begin; column < run.end; ++column) {
       const bool begins = column > 0 && documents[column] != documents[column - 1];
@@ -37,8 +38,8 @@ std::vector<Range> positions_in_documents(const int64_t* documents,
   return positions;
 }
 
-// Distances to virtual tokens count where queries see a window or prefer what is near; in rows of
-// several documents they differ by row.
+// Divides the batch into groups of samples whose queries have the same positions. Positions matter
+// for windows and ALiBi only; if there are documents, they differ between samples.
 std::vector<Samples> samples_of(const VirtualTokenQueries& queries, int64_t count,
                                 const AttentionRule& rule) {
   const int64_t batch = queries.query.size(0);
@@ -60,7 +61,7 @@ std::vector<Samples> samples_of(const VirtualTokenQueries& queries, int64_t coun
 
 AttentionRule add_anonymous_rule(const AttentionRule& rule, const Range& samples) {
   AttentionRule part = rule;
-  part.prefix_lengths.clear();  // all virtual tokens are seen without one
+  part.prefix_lengths.clear();  // queries see all virtual tokens without a prefix
   if (!rule.sample_ids.empty()) {
     part.sample_ids.assign(rule.sample_ids.begin() + samples.begin,
                            rule.sample_ids.begin() + samples.end);
@@ -160,7 +161,7 @@ struct AttentionBehindVirtualTokens : torch::autograd::Function<AttentionBehindV
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const at::ScalarType sum_type = result.logsumexp.scalar_type(),
                          type = saved.query.scalar_type();
-    // In memory as the activations that hold the heads of a token side by side.
+    // Allocates like's shape, stored as [batch, sequence, heads, size] like the activations.
     const auto empty = [](const at::Tensor& like, at::ScalarType of) {
       return at::empty({like.size(0), like.size(2), like.size(1), like.size(3)},
                        like.options().dtype(of))
@@ -185,7 +186,7 @@ struct AttentionBehindVirtualTokens : torch::autograd::Function<AttentionBehindV
     at::Tensor query, key, value, virtual_keys, virtual_values, sinks, documents;
 
     VirtualTokens tokens() const { return {virtual_keys, virtual_values}; }
-    // The last ones of the sequence.
+    // The queries are the last tokens of the sequence.
     Range query_positions() const { return {key.size(2) - query.size(2), key.size(2)}; }
     VirtualTokenQueries queries() const { return {query, {query_positions()}, documents}; }
     AttentionPart sequence() const {

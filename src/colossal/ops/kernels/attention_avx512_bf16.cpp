@@ -1,5 +1,5 @@
-// Attention's passes over blocks that become bf16, for CPUs that convert to it themselves.
-// CMakeLists.txt gives the compiler flags.
+// The kernels of native_bf16_attention_passes() (attention_passes.h), for CPUs with AVX-512 BF16.
+// CMakeLists.txt sets the compiler flags.
 #include <immintrin.h>
 
 #include "colossal/ops/kernels/attention.h"
@@ -9,11 +9,11 @@ namespace colossal::ops::kernels {
 namespace {
 
 typedef NativeVector<float> Lanes;
-typedef uint16_t TwoRows __attribute__((vector_size(64)));  // the lanes of two keys, in bf16
+typedef uint16_t TwoRows __attribute__((vector_size(64)));  // 16 lanes of each of two keys, in bf16
 
-// 2^x. Below 2^-149 it is 0; NaN stays NaN.
+// Returns 2^x; 0 for results below 2^-149. NaN stays NaN.
 [[gnu::always_inline]] inline Lanes scaled_power_of_two(Lanes x) {
-  const Lanes least = broadcast(-200.0F);  // -infinity has no fraction
+  const Lanes least = broadcast(-200.0F);  // x - whole would be NaN for -infinity
   const Lanes bounded = least > x ? least : x;
   const Lanes whole = _mm512_roundscale_ps(bounded, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   return _mm512_scalef_ps(power_series(bounded - whole), whole);
@@ -23,7 +23,7 @@ typedef uint16_t TwoRows __attribute__((vector_size(64)));  // the lanes of two 
   return (TwoRows)_mm512_cvtne2ps_pbh(second, first);
 }
 
-// Lane i of the first row in the low half of number i, of the second in the high half.
+// Returns pairs of 16-bit numbers: pair i has lane i of the first key, then lane i of the second.
 [[gnu::always_inline]] inline TwoRows interleaved(TwoRows rows) {
   constexpr TwoRows kOrder = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
                               8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};

@@ -1,4 +1,5 @@
-// Products of few rows of bf16 numbers by the CPU's own products of pairs.
+// The kernel of native_bf16_rows(): uses the CPU's instruction for dot products of pairs of bf16
+// numbers.
 #include <immintrin.h>
 
 #include "colossal/ops/kernels/few_rows_tiles.h"

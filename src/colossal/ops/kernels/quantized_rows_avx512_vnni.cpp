@@ -1,5 +1,6 @@
-// Products of int8 rows with int8 weights by the CPU's own sums of four products, of unsigned with
-// signed numbers: weights are moved up by 128, and 128 times the sum of the row is taken off.
+// The kernel of native_int8_product(). The CPU's instruction for dot products of four numbers
+// multiplies unsigned by signed numbers. So 128 is added to each code of the weight, and 128 times
+// the sum of the row's codes is subtracted.
 #include <immintrin.h>
 
 #include "colossal/ops/kernels/block.h"
@@ -17,7 +18,7 @@ namespace {
 constexpr int kTileRows = 3, kTileOutputs = 4;
 constexpr int64_t kStep = 64;
 
-// Numbers [k, k + kStep) of a row, zeros in place of those from `end` on.
+// Loads the codes [k, k + kStep) of a row, with zeros from `end` on. end - k is a multiple of 32.
 [[gnu::always_inline]] inline __m512i load_codes(const int8_t* row, int64_t k, int64_t end) {
   if (k + kStep <= end) return _mm512_loadu_si512(row + k);
   return _mm512_zextsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + k)));
@@ -35,6 +36,7 @@ template <int kRows, int kOutputs>
   NativeVector<float> sums[kRows][kOutputs] = {};
   for (int64_t group = 0; group < weight.groups; ++group) {
     __m512i of_group[kRows][kOutputs];
+    // The sums of a group begin with the subtrahend, in lane 0.
     for (int r = 0; r < kRows; ++r) {
       const int32_t moved = -128 * product.sums[(row + r) * weight.groups + group];
       for (int o = 0; o < kOutputs; ++o) {

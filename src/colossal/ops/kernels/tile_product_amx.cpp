@@ -11,9 +11,11 @@ namespace colossal::ops::kernels {
 
 namespace {
 
-constexpr int64_t kTile = 16;                // rows of a tile, and its columns of 32 bits
-constexpr int64_t kDepth = 2 * kTile;        // bf16 numbers of a row
-constexpr int64_t kNumbers = kTile * kTile;  // of 32 bits
+constexpr int64_t kTile = 16;                // rows of a tile, and columns of 32 bits
+constexpr int64_t kDepth = 2 * kTile;        // bf16 numbers in a row of a tile
+constexpr int64_t kNumbers = kTile * kTile;  // numbers of 32 bits in a tile
+
+// The operand of the instructions that load and store the configuration of the tiles.
 
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -21,8 +23,8 @@ struct alignas(64) TileShapes {
   uint8_t rows[16] = {};
 };
 
-// All eight tiles are 16 x 64 bytes while one lives. Others of this thread may have configured
-// tiles, and find them as they were.
+// While an object of this class exists, all eight tiles have 16 rows of 64 bytes. The destructor
+// restores the configuration that other code on this thread may have loaded before.
 class Tiles {
  public:
   Tiles() {
@@ -45,14 +47,15 @@ class Tiles {
   TileShapes before_;
 };
 
-// The sums of four tiles, two by two.
+// Two by two tiles of sums.
 struct alignas(64) Sums {
-  float tiles[4][kNumbers];  // 0 1 / 2 3
+  float tiles[4][kNumbers];  // tiles 0 and 1 are above tiles 2 and 3
 };
 
-// Two by two tiles of a product: a_0 and a_1 are tiles of rows, b_0 and b_1 of pairs, each the
-// first of `depth` whose distances are given in bytes (from tile to tile) and, within a tile, by
-// strides.
+// Computes two by two tiles of a product. Each pointer is to the first of `depth` tiles, over which
+// the products are summed. a_0 and a_1: tiles of rows, at distances of a_step elements; within a
+// tile, rows are at distances of a_row_bytes bytes. b_0 and b_1: packed tiles of pairs, one after
+// the other.
 [[gnu::always_inline]] inline void multiply_tiles(const uint16_t* a_0, const uint16_t* a_1,
                                                   int64_t a_row_bytes, int64_t a_step,
                                                   const uint32_t* b_0, const uint32_t* b_1,
@@ -77,6 +80,7 @@ struct alignas(64) Sums {
   _tile_stored(3, sums.tiles[3], 64);
 }
 
+// Rounds 32 sums to bf16 and writes them to `to`. add: adds what is there before rounding.
 [[gnu::always_inline]] inline void store_row(uint16_t* to, __m512 low, __m512 high, bool add) {
   if (add) {
     const __m512i before = _mm512_loadu_si512(to);
@@ -89,6 +93,7 @@ struct alignas(64) Sums {
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
+// Transposes 16 x 16 numbers of 32 bits.
 [[gnu::always_inline]] inline void transpose_tile(__m512i rows[16]) {
   __m512i halves[16];
   for (int i = 0; i < 8; ++i) {
@@ -113,6 +118,7 @@ struct alignas(64) Sums {
   }
 }
 
+// Loads 16 rows of 64 bytes. Rows from `rows` on become zeros.
 [[gnu::always_inline]] inline void load_tile(const void* from, int64_t row_bytes, int64_t rows,
                                              __m512i into[16]) {
   for (int64_t i = 0; i < kTile; ++i) {
@@ -121,8 +127,8 @@ struct alignas(64) Sums {
   }
 }
 
-// Rows of 32 numbers each, in pairs: [16 pairs][16] of the first 16 columns, then of the others.
-// Rows from `rows` on count as zeros.
+// Interleaves pairs of 32 rows of 32 bf16 numbers: first[p] has the pairs of rows 2 p and 2 p + 1
+// for columns 0 to 15, second[p] those for columns 16 to 31. Rows from `rows` on count as zeros.
 [[gnu::always_inline]] inline void interleave(const uint16_t* from, int64_t stride, int64_t rows,
                                               __m512i first[16], __m512i second[16]) {
   const __m512i order_of_first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
@@ -142,8 +148,8 @@ struct alignas(64) Sums {
   for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(to + i * kTile, rows[i]);
 }
 
-// b [k, 32 columns] to tiles of pairs: those of the first 16 columns, [k / 32] of them, and of the
-// others from `second` on.
+// Packs b [k, 32 columns] into tiles of pairs: ceil(k / 32) tiles of the first 16 columns at
+// `first`, and as many of the other 16 columns at `second`. Missing rows count as zeros.
 void pack_pairs_of(const uint16_t* from, int64_t stride, int64_t k, uint32_t* first,
                    uint32_t* second) {
   for (int64_t depth = 0; depth < k; depth += kDepth) {
@@ -154,8 +160,8 @@ void pack_pairs_of(const uint16_t* from, int64_t stride, int64_t k, uint32_t* fi
   }
 }
 
-// Up to 16 rows of a to `depth` tiles of pairs, in which a column is a row. Rows from `rows` on
-// count as zeros.
+// Packs up to 16 rows of a into `depth` tiles of pairs, transposed: row i of a becomes column i of
+// the tiles. Rows from `rows` on count as zeros.
 void pack_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t depth, uint32_t* to) {
   for (int64_t i = 0; i < depth; ++i) {
     __m512i tile[16];
@@ -165,6 +171,7 @@ void pack_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t depth
   }
 }
 
+// Writes `rows` rows of 32 sums.
 void store_sums(const Sums& sums, int64_t rows, uint16_t* to, int64_t stride, bool add) {
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t pair = row / kTile * 2, at = row % kTile * kTile;
@@ -173,7 +180,8 @@ void store_sums(const Sums& sums, int64_t rows, uint16_t* to, int64_t stride, bo
   }
 }
 
-// Sums of 32 columns (two tiles down) by 32 rows (two across) of the product.
+// Writes the transpose of the sums: the rows of `sums` are 32 columns of the product, and the first
+// `rows` columns of `sums` are rows of the product.
 void store_transposed(const Sums& sums, int64_t rows, uint16_t* to, int64_t stride, bool add) {
   for (int64_t across = 0; across < 2 && across * kTile < rows; ++across) {
     __m512i low[16], high[16];
@@ -190,8 +198,8 @@ void store_transposed(const Sums& sums, int64_t rows, uint16_t* to, int64_t stri
 
 }  // namespace
 
-// The product is made transposed: rows of b lie as tiles want their left operand, and a, of fewer
-// rows, is packed.
+// Computes the transposed product b a^T. The rows of b have the layout of a left operand already,
+// so only a, which has fewer rows, is packed.
 void tile_product_by_rows(const TileProduct& p) {
   const Tiles tiles;
   const int64_t depth = p.k / kDepth, tile_row = depth * kNumbers;
@@ -219,7 +227,8 @@ void tile_product_by_rows(const TileProduct& p) {
 void tile_product_by_columns(const TileProduct& p) {
   const Tiles tiles;
   const int64_t depth = p.k / kDepth, tile_row = depth * kNumbers;
-  // Rows of a beyond its last whole block may not be read: they are copied, with zeros after them.
+  // Tiles are loaded whole, and memory after the last row of a may not be read. So the rows after
+  // the last whole block of a are copied and padded with zeros.
   const int64_t whole = p.m / kTileSide * kTileSide;
   auto* const rest = reinterpret_cast<uint16_t*>(p.packed + p.k * kTilePanel / 2);
   for (int64_t row = whole; row < p.m; ++row) {

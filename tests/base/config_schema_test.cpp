@@ -36,7 +36,7 @@ std::string error_of(const std::function<void()>& body) {
   return "no error";
 }
 
-// A key of each type, as a program would declare them.
+// Declares a key of each type, as a program does.
 class Schema : public testing::Test {
  protected:
   Schema() {
@@ -63,7 +63,7 @@ class Schema : public testing::Test {
   }
 
   void read(const std::string& text) { schema.read_file(write_file(folder / "run.toml", text)); }
-  // The message without the folder's path.
+  // Returns the error's message without the folder's path.
   std::string read_error(const std::string& text) {
     const std::string error = error_of([&] { read(text); });
     const std::string prefix = folder.path().string() + "/";
@@ -363,7 +363,7 @@ TEST_F(Schema, ValuesSayTheirSource) {
 }
 
 TEST_F(Schema, HelpListsEveryKeyIn100Columns) {
-  schema.set("train.steps", "5");  // the default stays the default
+  schema.set("train.steps", "5");  // does not change the default
   const std::string help = schema.help();
   EXPECT_THAT(help, HasSubstr(R"([train]
   steps = 1000 (a whole number of steps from 1)

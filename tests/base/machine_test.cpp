@@ -19,13 +19,13 @@ TEST(Machine, ResidentMemoryFollowsAllocations) {
   const int64_t peak = machine::peak_resident_bytes();
   std::vector<char>().swap(block);
   EXPECT_LE(machine::resident_bytes(), before + kSize / 10);
-  // The kernel counts in batches a core: not exact to the page.
+  // The kernel counts in batches per core, so the value is not exact to the page.
   EXPECT_GE(machine::peak_resident_bytes(), peak - kSize / 10);
 }
 
 TEST(Machine, PeakIsTheKernelsOwn) {
   rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);  // ru_maxrss is in KiB too
+  getrusage(RUSAGE_SELF, &usage);  // ru_maxrss is in KiB
   EXPECT_NEAR(static_cast<double>(machine::peak_resident_bytes()), usage.ru_maxrss * 1024.0, 8e6);
 }
 

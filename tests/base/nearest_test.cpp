@@ -7,10 +7,10 @@ namespace {
 
 TEST(EditDistance, CountsEachKindOfSlipOnce) {
   EXPECT_EQ(edit_distance("steps", "steps"), 0u);
-  EXPECT_EQ(edit_distance("steps", "stps"), 1u);    // left out
-  EXPECT_EQ(edit_distance("steps", "stepps"), 1u);  // put in
-  EXPECT_EQ(edit_distance("steps", "stePs"), 1u);   // replaced
-  EXPECT_EQ(edit_distance("steps", "setps"), 1u);   // swapped
+  EXPECT_EQ(edit_distance("steps", "stps"), 1u);    // deletion
+  EXPECT_EQ(edit_distance("steps", "stepps"), 1u);  // insertion
+  EXPECT_EQ(edit_distance("steps", "stePs"), 1u);   // substitution
+  EXPECT_EQ(edit_distance("steps", "setps"), 1u);   // transposition
   EXPECT_EQ(edit_distance("", "steps"), 5u);
   EXPECT_EQ(edit_distance("steps", ""), 5u);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);

@@ -9,7 +9,7 @@
 namespace colossal::machine {
 namespace {
 
-// Ends this process, with 2 and the message where a ConfigError was thrown.
+// Ends this process: with exit code 2 and the message if a ConfigError is thrown, else with 0.
 template <class Require>
 [[noreturn]] void require_and_exit(Require require) {
   try {
@@ -56,7 +56,7 @@ TEST(Threads, that_cannot_be_started_are_named_with_what_would_work) {
 
 TEST(Threads, of_what_computes_beside_them_count_too) {
   EXPECT_NO_THROW(require_threads(2, 3, "the sampler (tune.overlap_sampling)"));
-  // Room for the stacks of some hundred threads.
+  // Enough memory for the stacks of several hundred threads, but not of twice as many.
   const auto in_little_memory = [](const std::string& beside) {
     constexpr rlim_t kForSomeStacks = rlim_t{6} << 30;
     limit(RLIMIT_AS, kForSomeStacks, kForSomeStacks);

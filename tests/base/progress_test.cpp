@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A clock and a stream in the test's hand.
+// A clock and an output that the test controls.
 struct Screen {
   std::string text;
   std::chrono::steady_clock::time_point now{};

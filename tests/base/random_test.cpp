@@ -18,7 +18,7 @@ struct KnownAnswer {
   RandomBlock expected;
 };
 
-// Random123's kat_vectors, "philox4x32 10".
+// The known answers are those of Random123's kat_vectors, "philox4x32 10".
 TEST(Philox, GivesTheKnownAnswers) {
   const KnownAnswer answers[] = {
       {{{0, 0, 0, 0}}, {0, 0}, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}}},
@@ -45,7 +45,7 @@ TEST(Philox, AGroupOfARowHoldsItsBlocksWordForWord) {
   }
 }
 
-// What these numbers are is part of a run's reproducibility: a change here changes every model.
+// Runs are reproducible only if these numbers never change: they determine every model.
 TEST(RandomKeys, StayWhatTheyAre) {
   const RandomKey key = random_key(1, 2, "name");
   EXPECT_EQ(random_key(1, 2, "name"), key);
@@ -104,7 +104,7 @@ TEST(RandomNumbers, NormalsHaveTheMomentsAndTailsOfTheNormalDistribution) {
     beyond_two += std::abs(z) > 2;
     beyond_three += std::abs(z) > 3;
   }
-  // Five standard errors of each mean.
+  // The tolerance of each mean is five standard errors.
   const double unit = 5 / std::sqrt(static_cast<double>(kCount));
   EXPECT_NEAR(sums[1] / kCount, 0, unit);
   EXPECT_NEAR(sums[2] / kCount, 1, unit * std::sqrt(2));
@@ -124,8 +124,8 @@ TEST(ExactLog, AgreesWithTheLibraryTo1e15) {
   EXPECT_EQ(exact_log(1), 0);
 }
 
-// The cumulative function at the result must give p again; its relative condition number is
-// x * density(x) / p, so the error allowed in x is small in all parts and both tails.
+// The cumulative distribution function of the result must be p again. Its relative condition number
+// is x * density(x) / p, so this allows only a small error of x, in the middle and in both tails.
 TEST(InverseNormal, InvertsTheDistributionTo1e14) {
   const auto check = [](double p) {
     const double x = inverse_normal_cdf(p);

@@ -8,7 +8,8 @@
 namespace colossal::checkpoint {
 namespace {
 
-// What each of four ranks throws, by kind and in words; all the same.
+// Returns the message of the error E that each of four ranks throws. Expects the same message on
+// all.
 template <class E>
 std::string failure(const std::function<std::string(int rank)>& work) {
   std::vector<std::string> words(4);

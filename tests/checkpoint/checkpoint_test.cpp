@@ -33,8 +33,8 @@ Description description(const nlohmann::json& config = kConfig) {
           .state = {{"step", 3}}};
 }
 
-// Under tensor parallelism: rows of a table, columns of a product in three segments, the rest
-// whole.
+// Under tensor parallelism: the rows of the table and the columns of "up", in three segments, are
+// divided. The rest is whole.
 nn::Placement placement_of(const std::string& name, const ParallelContext& context) {
   const int tp = context.strategy().tp, here = context.coordinate(Axis::tp);
   if (tp == 1) return {};
@@ -44,7 +44,7 @@ nn::Placement placement_of(const std::string& name, const ParallelContext& conte
   return {.num_replicas = tp, .replica = here};
 }
 
-// table_rows: of the table, most in a parameter; 0: all.
+// table_rows: most rows of the table in a parameter; 0: all.
 nn::ParameterList make_parameters(const ParallelContext& context, int64_t table_rows) {
   nn::ParameterList parameters;
   for (const auto& [name, shape] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
@@ -80,7 +80,7 @@ struct Layout {
   int64_t table_rows = 0;
 };
 
-// Everything of a model by name: weights, masters, moments.
+// All values of a model, by name: weights, masters, moments.
 using Contents = std::map<std::string, at::Tensor>;
 
 void collect(Contents& contents, const memory::ChunkEngine& engine) {
@@ -97,7 +97,7 @@ void collect(Contents& contents, const memory::ChunkEngine& engine) {
   });
 }
 
-// Runs `use` on each rank with an engine at the layout; returns what the engines hold afterwards.
+// Runs `use` on each rank with an engine in this layout. Returns what the engines hold afterwards.
 Contents with_engine(const Layout& layout,
                      const std::function<void(memory::ChunkEngine&, const ParallelContext&)>& use) {
   Contents contents;
@@ -148,7 +148,7 @@ void expect_equal(const Contents& found, const Contents& expected) {
     EXPECT_TRUE(at::equal(found.at(name), tensor)) << name;
 }
 
-// Any layout loads what any other saved, bit for bit.
+// Any layout loads what any other has saved, to the bit.
 TEST(Checkpoint, LoadsAtEveryLayout) {
   const std::vector<Layout> layouts{{1, 0},
                                     {2, 0},
@@ -179,7 +179,8 @@ TEST(Checkpoint, LoadsAtEveryLayout) {
   }
 }
 
-// That this thread has read, by the system's count, which leaves out this reading.
+// Returns how many bytes this thread has read, by the kernel's count, without those of this
+// function.
 int64_t bytes_read() {
   static thread_local int64_t own = 0;
   std::ifstream file("/proc/thread-self/io");
@@ -189,8 +190,8 @@ int64_t bytes_read() {
   return read;
 }
 
-// Masters and two moments, of four bytes an element, are what a checkpoint of a run in bf16 gives a
-// rank; beside them each reads headers and the small files, as one rank alone does.
+// Of a bf16 run's checkpoint, a rank reads masters and two moments, of four bytes per element. It
+// also reads headers and small files, as many bytes as a single rank does.
 TEST(Checkpoint, ARankReadsOnlyTheBytesThatItKeeps) {
   test::TemporaryDirectory directory;
   with_engine({2, 1}, [&](auto& engine, const auto& context) {
@@ -228,7 +229,7 @@ TEST(Checkpoint, ARankReadsOnlyTheBytesThatItKeeps) {
       EXPECT_EQ(read, kept) << "rank " << context.rank();
       all_read += read;
     });
-    // Two parameters, of 8 elements and one, are whole on every rank of tp.
+    // Two parameters, of 8 elements and of one, are whole on every rank of tp.
     const int64_t elements = kElements + (layout.tp - 1) * (8 + 1);
     const int64_t weights = layout.zero < 3 ? layout.dp : 1,
                   states = layout.zero < 1 ? layout.dp : 1;
@@ -263,7 +264,7 @@ TEST(Checkpoint, OfATableInBlocksHasTheBytesOfTheWholeOnes) {
   EXPECT_EQ(found, expected);
 }
 
-// However strided the pieces, a tensor is written in one range a rank at most.
+// Even if shards are strided, each rank writes a tensor in one range at most.
 TEST(Checkpoint, WritesLongRanges) {
   test::TemporaryDirectory directory;
   with_engine({1, 1, 3}, [&](auto& engine, const auto& context) {
@@ -276,7 +277,7 @@ TEST(Checkpoint, WritesLongRanges) {
   for (const io::ManifestFile& found : manifest.files) {
     if (found.name.ends_with(".safetensors")) ranges += found.ranges.size();
   }
-  EXPECT_LE(ranges, 2 + 4 * 4 * 3U);  // headers; kinds, tensors, ranks
+  EXPECT_LE(ranges, 2 + 4 * 4 * 3U);  // headers + kinds x tensors x ranks
 }
 
 TEST(Checkpoint, MastersBecomeTheWeightsOfARunInFp32) {
@@ -340,7 +341,7 @@ TEST(Checkpoint, AnotherModelIsRefusedByItsFields) {
   });
 }
 
-// One rank's failure is everybody's, in the same words, and leaves nothing behind.
+// If one rank fails, all fail with the same message, and nothing is left behind.
 TEST(Checkpoint, AFailedSaveFailsOnAllRanksAndLeavesOlderOnes) {
   test::TemporaryDirectory directory;
   with_engine({3, 1}, [&](auto& engine, const auto& context) {
@@ -361,7 +362,7 @@ TEST(Checkpoint, AFailedSaveFailsOnAllRanksAndLeavesOlderOnes) {
   });
 }
 
-// Weights that one rank has, of which one element is not a number.
+// Sets an element of weights to NaN, on rank 0 only.
 void spoil(memory::ChunkEngine& engine, const ParallelContext& context) {
   engine.initialise(4);
   if (context.rank() == 0) engine.load(*engine.parameters().front(), 5, at::full({1}, NAN));

@@ -22,7 +22,7 @@ using testing::HasSubstr;
 const char* const kRun = "0123456789abcdef0123456789abcdef";
 const char* const kOther = "f123456789abcdef0123456789abcdef";
 
-// Checkpoints of little more than their state.
+// Checkpoints that consist of little more than their state.
 class RunFolderTest : public testing::Test {
  protected:
   fs::path path_of(int64_t step) const { return folder_ / io::checkpoint_name(step); }
@@ -47,7 +47,7 @@ class RunFolderTest : public testing::Test {
     return {folder_.path(), keep, resume, ParallelContext(*world_, Strategy{})};
   }
 
-  // As a run saves.
+  // Saves as a run does.
   void save(RunFolder& folder, int64_t step) const {
     folder.set_aside_existing(path_of(step));
     make(step, folder.run());
@@ -75,7 +75,7 @@ class RunFolderTest : public testing::Test {
     }
   }
 
-  // More than what is read of each checkpoint when older ones are looked for.
+  // More than is read of each older checkpoint when a folder is opened.
   static constexpr int64_t kWeights = int64_t{2} << 20;
   test::TemporaryDirectory folder_;
   std::unique_ptr<comm::World> world_ = comm::single_world();

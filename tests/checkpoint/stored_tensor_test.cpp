@@ -1,4 +1,4 @@
-// Tensors in few bits with scales beside them, as published models have them.
+// Quantized tensors with scales, as published models have them.
 #include "colossal/checkpoint/stored_tensor.h"
 
 #include <c10/util/BFloat16.h>
@@ -68,7 +68,7 @@ std::string refusal(const Folder& folder) {
   return "accepted";
 }
 
-// 0x38 is 1 in E4M3, 0x40 2, and 0xC0 -2.
+// In E4M3, 0x38 is 1, 0x40 is 2, and 0xC0 is -2.
 TEST(StoredTensor, NumbersOfABlockHaveItsScale) {
   std::vector<uint8_t> numbers(2 * 130, 0x38);
   numbers[129] = 0x40;
@@ -82,10 +82,10 @@ TEST(StoredTensor, NumbersOfABlockHaveItsScale) {
   EXPECT_EQ(names_of_stored(*folder, "w"), (std::vector<std::string>{"w", "w_scale_inv"}));
 }
 
-// Two matrices of one row of 32 inputs: bytes of 0x2A hold -1, then 1.
+// Two matrices of one output and 32 inputs: a byte of 0x2A holds -1 and then 1.
 TEST(StoredTensor, MicroscaledMatricesAreTransposed) {
   std::vector<uint8_t> blocks(32, 0x2A);
-  blocks[17] = 0x70;  // 0, then 6
+  blocks[17] = 0x70;  // 0 and then 6
   const Folder folder({{"w_blocks", io::ScalarType::u8, {2, 1, 1, 16}, blocks},
                        {"w_scales", io::ScalarType::u8, {2, 1, 1}, {127, 128}}});
   const auto tensor = find_stored_tensor(*folder, "w");

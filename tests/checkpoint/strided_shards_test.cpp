@@ -10,7 +10,8 @@
 namespace colossal::checkpoint {
 namespace {
 
-// Element i has value i in both kinds; runs of 3 go round the ranks, rank 2 has nothing.
+// Element i has the value i in both kinds. Runs of 3 elements are on ranks 0 and 1 in turn; rank 2
+// has none.
 TEST(Buffers, BringStridedShardsTogether) {
   constexpr int64_t kNumel = 100, kBuffer = 7;
   std::vector<double> first(kNumel, -1), second(kNumel, -1);

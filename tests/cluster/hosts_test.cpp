@@ -1,4 +1,4 @@
-// `colossal run --hosts`: a launcher on each of two "hosts".
+// `colossal run --hosts`, with a launcher on each of two "hosts".
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -24,7 +24,7 @@ std::vector<std::string> operator+(std::vector<std::string> a, const std::vector
   return a;
 }
 
-// Two loopback addresses are hosts enough where the network itself does not matter.
+// Two loopback addresses serve as hosts if the network itself does not matter.
 class Hosts : public testing::Test {
  protected:
   Hosts() : port_(bound_port(bind_socket("127.0.0.1", 0))) {}
@@ -211,7 +211,7 @@ TEST(RunOptions, that_cannot_be_are_refused) {
               HasSubstr("which other hosts cannot reach"));
 }
 
-// Two network namespaces: each launcher finds itself in the list, and nothing is on loopback.
+// Two network namespaces: each launcher finds itself in the list, and nothing uses loopback.
 class NamespacedHosts : public testing::Test {
  protected:
   void SetUp() override {

@@ -63,7 +63,7 @@ Variables with(Variables base, const Variables& changes) {
   return base;
 }
 
-// What a launcher sets, and what becomes of it.
+// The variables that a launcher sets, and how they are read.
 struct Case {
   const char* name;
   Variables variables;
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(All, LaunchEnvironmentCases, testing::ValuesIn(kCases),
 TEST(LaunchEnvironment, is_none_where_nobody_launched) {
   EXPECT_FALSE(read_from({}));
   EXPECT_FALSE(read_from({{"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}, {"WORLD_SIZE", "2"}}));
-  // A batch script is not a rank, though Slurm numbers it.
+  // A batch script is not a rank, although Slurm gives it a number.
   EXPECT_FALSE(read_from({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "1"}}));
 }
 

@@ -1,4 +1,4 @@
-// The same program under the launchers that other people have.
+// The same program under other launchers than our own.
 #include <gmock/gmock.h>
 
 #include "tests/cluster/test_process.h"

@@ -1,4 +1,4 @@
-// The launcher as a real process with real ranks.
+// Tests the launcher as a real process with real ranks.
 #include "colossal/cluster/local_launcher.h"
 
 #include <fmt/format.h>
@@ -153,7 +153,7 @@ TEST_F(LocalLauncher, a_rank_that_is_stopped_alone_stops_the_others) {
   TestProcess launcher(launch(2, {"train"}));
   ASSERT_TRUE(launcher.writes("trains", 2));
   const std::vector<pid_t> processes = processes_with(word_);
-  kill(*std::max_element(processes.begin(), processes.end()), SIGTERM);  // what started last
+  kill(*std::max_element(processes.begin(), processes.end()), SIGTERM);  // the last one started
   EXPECT_EQ(launcher.wait(), kStoppedExitCode);
   EXPECT_EQ(lines_with(launcher.output(), "saved"), 2);
 }
@@ -162,7 +162,7 @@ TEST_F(LocalLauncher, a_lost_pipe_ends_what_knows_nothing_of_it) {
   TestProcess launcher(
       {"sh", "-c", rank_program() + " run -n 1 -- sh -c 'yes " + word_ + "' | head -1"});
   launcher.wait(kAllGone);
-  // Of a shell, for 128 + SIGPIPE.
+  // A shell's exit code for SIGPIPE: 128 + 13.
   EXPECT_THAT(launcher.output(), HasSubstr("exited with code 141"));
   expect_no_process_with(word_);
 }
@@ -245,7 +245,7 @@ TEST_F(LocalLauncher, ranks_may_write_where_the_background_may_not) {
   EXPECT_THAT(launcher.output(), HasSubstr("all 1 ranks met"));
 }
 
-// The addresses, as /proc writes them, on which a process listens.
+// Returns the addresses on which the processes listen, as in /proc/net/tcp.
 std::vector<std::string> listening_addresses(const std::vector<pid_t>& processes) {
   namespace fs = std::filesystem;
   std::vector<std::string> addresses;
@@ -275,7 +275,7 @@ std::vector<std::string> listening_addresses(const std::vector<pid_t>& processes
 TEST_F(LocalLauncher, listens_on_loopback_only) {
   TestProcess launcher(launch(2, {"sleep"}));
   ASSERT_TRUE(launcher.writes("sleeps", 2));
-  // Rank 0's store and nothing else, once the launcher has let go of it.
+  // Only rank 0's store, once the launcher has closed it.
   const std::vector<std::string> loopback_once{"0100007F"};
   EXPECT_TRUE(
       comes_true([&] { return listening_addresses(processes_with(word_)) == loopback_once; }, 5s));
@@ -293,7 +293,7 @@ TEST_F(LocalLauncher, overrides_what_an_outer_launcher_set) {
   EXPECT_THAT(launcher.output(), ContainsRegex("rank=1 size=2 .* served=false listens=false"));
 }
 
-// A rank without our launcher, as torchrun or a scheduler would stop it.
+// A rank without our launcher, which torchrun or a scheduler stops.
 class StopRequest : public LocalLauncher {
  protected:
   const TestProcess::Options single_{.variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}}};

@@ -31,7 +31,7 @@ std::vector<std::string> NetworkNamespaces::on(int host) const {
 }
 
 void NetworkNamespaces::cut_cable() {
-  // What is sent vanishes, as it does when a switch dies; an interface that is down would say so.
+  // Packets vanish, as when a switch dies. If an interface were down, senders would get an error.
   for (const std::string& name : name_) {
     run_command({"ip", "-n", name, "route", "add", "blackhole", "10.213.0.0/25"});
     run_command({"ip", "-n", name, "route", "add", "blackhole", "10.213.0.0/30"});

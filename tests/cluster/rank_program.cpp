@@ -1,8 +1,8 @@
-// A launcher and its ranks for the tests, without a tensor in sight:
+// A launcher and its ranks for tests, without tensors:
 //   cluster_rank_program launch N ARGS...          run_local_ranks() of itself with ARGS
 //   cluster_rank_program run OPTIONS -- PROGRAM... `colossal run`
-//   cluster_rank_program BEHAVIOUR ...             what a rank does, see behave()
-// Arguments that a behaviour does not look at serve to find its processes.
+//   cluster_rank_program BEHAVIOUR ...             does what a rank does, see behave()
+// Arguments that a behaviour does not use serve to find its processes.
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ using namespace colossal::cluster;
 using namespace std::chrono_literals;
 using Arguments = std::vector<std::string>;
 
-// So short that tests are quick, so long that a busy machine keeps it.
+// Short, so that tests are quick, but long enough for a busy machine.
 constexpr Grace kShortGrace{.by_themselves = 400ms, .after_sigterm = 400ms};
 
 [[noreturn]] void sleep_for_ever() {
@@ -39,7 +39,8 @@ constexpr Grace kShortGrace{.by_themselves = 400ms, .after_sigterm = 400ms};
 }
 
 void print(const std::string& line) {
-  const std::string text = line + "\n";  // in one piece, among other ranks' lines
+  // Written at once, so that it does not mix with other ranks' lines.
+  const std::string text = line + "\n";
   if (write(STDOUT_FILENO, text.data(), text.size()) < 0) std::abort();
 }
 
@@ -53,7 +54,7 @@ void print_environment(const LaunchEnvironment& launch) {
       meeting.store_is_served, meeting.listen_fd >= 0, meeting.prefix, launch.launcher));
 }
 
-// Each other rank connects to rank 0's store socket; rank 0 says so when all have.
+// Each other rank connects to rank 0's store socket. Rank 0 prints a line when all have connected.
 void meet(const comm::Rendezvous& meeting) {
   if (meeting.rank == 0) {
     FileDescriptor listener(meeting.listen_fd);

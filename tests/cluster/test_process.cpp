@@ -29,7 +29,8 @@ std::string read_text(const fs::path& path) {
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   for (const auto& [name, value] : options.variables) setenv(name.c_str(), value.c_str(), 1);
-  // Tests in the background of a shell's script ignore SIGINT, and so would this program.
+  // If a shell script runs the tests in the background, they ignore SIGINT, and this program would
+  // inherit that.
   std::signal(SIGINT, SIG_DFL);
   execvp(argv[0], argv.data());
   _exit(126);
@@ -116,12 +117,12 @@ int TestProcess::wait(std::chrono::milliseconds timeout) {
   int status = 0;
   ended_ = ended_ || comes_true(
                          [&] {
-                           output();  // or it would wait for us to read
+                           output();  // else the process might wait for us to read
                            return waitpid(pid_, &status, WNOHANG) == pid_;
                          },
                          timeout);
   if (!ended_) return -1;
-  // A terminal hands on what was written with some delay.
+  // A terminal passes output on with some delay.
   comes_true([&] { return output(), all_closed_; }, 500ms);
   return WIFSIGNALED(status) ? 1000 + WTERMSIG(status) : WEXITSTATUS(status);
 }

@@ -1,4 +1,4 @@
-// Ranks that were started differently are told so while they meet.
+// Ranks that were started with different settings are told so when they meet.
 #include "colossal/comm/agreement.h"
 
 #include <gmock/gmock.h>
@@ -15,12 +15,13 @@ using testing::AllOf;
 using testing::Each;
 using testing::HasSubstr;
 
-// What connect() says on each rank.
+// Returns what connect() throws on each rank, or "joined".
 std::vector<std::string> meet(const std::vector<Settings>& settings) {
   const test::Listener listener = test::listen_on_loopback();
   const int ranks = static_cast<int>(settings.size());
   std::vector<std::string> answers(ranks, "joined");
-  std::vector<std::unique_ptr<World>> worlds(ranks);  // rank 0's serves the others until all are in
+  // Rank 0's world serves the store, so it must live until all ranks have met.
+  std::vector<std::unique_ptr<World>> worlds(ranks);
   std::vector<std::jthread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {

@@ -16,7 +16,7 @@ class Listener final : public CallListener {
   struct Heard {
     Operation operation;
     int64_t law_bytes;
-    std::optional<std::vector<int>> partners;  // none: all others
+    std::optional<std::vector<int>> partners;  // none: all other ranks
     bool operator==(const Heard&) const = default;
   };
   void issued(const IssuedCall& call) override {
@@ -28,7 +28,7 @@ class Listener final : public CallListener {
   std::vector<Heard> heard;
 };
 
-// Four of six ranks; group rank i is global rank 5 - i.
+// Makes calls in a group of four of six ranks; group rank i is global rank 5 - i.
 void use(World& world, at::Device device) {
   if (world.rank() < 2) return;
   const Group group = world.group("dp", {5, 4, 3, 2});
@@ -42,7 +42,7 @@ void use(World& world, at::Device device) {
   all_gather_async(eight, even, group, Reason::data).wait();
   rotate_async(two, two.clone(), group, Reason::data).wait();
   broadcast(two, 1, group, Reason::data);
-  // Group rank 0 gives each other one element and gets none.
+  // Group rank 0 sends one element to each other rank and receives none.
   const std::vector<int64_t> none(4, 0), one{0, 1, 1, 1}, from_zero{1, 0, 0, 0};
   const at::Tensor nothing = at::zeros({0}, options), three = at::zeros({3}, options);
   if (group.rank() == 0) {

@@ -79,7 +79,7 @@ TEST(Connect, NamesABadInterfaceAddress) {
               HasSubstr("no data sockets on interface address 203.0.113.7"));
 }
 
-// Local addresses of this process's listening TCP sockets, as /proc/net/tcp writes them.
+// Returns the local addresses of this process's listening TCP sockets, as in /proc/net/tcp.
 std::set<std::string> listening_addresses() {
   std::set<std::string> inodes;
   for (int fd = 0; fd < 1024; ++fd) {

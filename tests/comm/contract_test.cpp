@@ -1,5 +1,5 @@
-// What every backend must do, bit for bit: one suite over all of them. As all are compared with the
-// same serial results, they also agree with each other.
+// What every backend must do, to the bit: one suite for all backends. All are compared with the
+// same serial results, so they also agree with each other.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -18,11 +18,12 @@ constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kLong};
 class Contract : public testing::TestWithParam<Setting> {
  protected:
   int n() const { return GetParam().size; }
-  // Several buffers of each rank's part in fp32, and a last one that is not full.
+  // In fp32, each rank's part has several buffers, the last of which is not full.
   int64_t large() const { return n() * 300'000 + 7; }
   void run(const Body& body) const { comm::run(GetParam(), body); }
 
-  // Since the last time: calls with this law, and a wire that says the same.
+  // Expects that since the last time, calls with this law were booked, and as many bytes on the
+  // wire.
   void expect_booked(const Group& group, Reason reason, int64_t bytes, int64_t calls = 1) const {
     const auto entries = group.ledger().entries();
     const auto found = entries.find({"dp", reason});
@@ -34,7 +35,8 @@ class Contract : public testing::TestWithParam<Setting> {
     }
     group.ledger().reset();
   }
-  // The same; but over several hosts the wire says so for all ranks together, and `more`.
+  // Likewise. But over several hosts, only the wire bytes of all ranks together equal the law, plus
+  // `more`.
   void expect_booked_together(const Group& group, Reason reason, int64_t bytes, int64_t more = 0,
                               int64_t calls = 1) const {
     if (hosts() == 1) return expect_booked(group, reason, bytes, calls);
@@ -52,7 +54,7 @@ class Contract : public testing::TestWithParam<Setting> {
     return type == at::kBFloat16 ? (hosts() - 1) * numel * 2 : 0;
   }
 
-  // Even, uneven, with empty parts, everything at one rank, nothing at all.
+  // Parts: equal, even, none, uneven with empty ones, everything at one rank.
   std::vector<std::vector<int64_t>> count_cases() const {
     std::vector<std::vector<int64_t>> cases{std::vector<int64_t>(n(), 5), even_counts(1001, n()),
                                             std::vector<int64_t>(n(), 0)};
@@ -74,7 +76,7 @@ auto settings_where(bool (*wanted)(const Setting&)) {
   return testing::ValuesIn(settings);
 }
 
-// The same for what needs several ranks, three, three or four, or more than one group of a world.
+// Subsets of the settings: several ranks, three, three or four, or more than one group in a world.
 class ContractOfSeveral : public Contract {};
 INSTANTIATE_TEST_SUITE_P(Backends, ContractOfSeveral,
                          settings_where([](const Setting& setting) { return setting.size > 1; }),
@@ -144,7 +146,7 @@ TEST_P(Contract, ReduceScatterMayWriteIntoTheFullTensor) {
     reduce_scatter(full, part, counts, group, Reason::gradient);
     const at::Tensor sum = summed(GetParam(), large(), at::kFloat, at::kFloat);
     EXPECT_TRUE(at::equal(part, sum.narrow(0, begin, counts[group.rank()])));
-    // The rest of the input is as it was.
+    // The rest of the input must not change.
     const at::Tensor before = values(group.rank(), large(), at::kFloat);
     EXPECT_TRUE(at::equal(full.narrow(0, 0, begin), before.narrow(0, 0, begin)));
   });
@@ -206,7 +208,7 @@ TEST_P(Contract, AllToAllTransposes) {
       expect_booked(group, Reason::expert, bytes);
 
       received.zero_();
-      // The counts need not outlive the call.
+      // The counts may be destroyed before the call ends.
       Work work;
       {
         const std::vector<int64_t> to = send_counts, from = receive_counts;
@@ -233,7 +235,7 @@ TEST_P(Contract, RotateHandsOnToTheNextRank) {
   });
 }
 
-// A ring that hands on while it computes: the next hop starts before the last is looked at.
+// A ring that computes while it sends: the next rotation starts before the last one is waited for.
 TEST_P(Contract, RotationsFollowEachOther) {
   run([&](World&, const Group& group) {
     std::vector<at::Tensor> blocks{values(group.rank(), 1000, at::kFloat)};
@@ -263,7 +265,7 @@ TEST_P(Contract, BroadcastFromAnyRoot) {
   });
 }
 
-// The root of a broadcast is done before the others are, and its next calls may be under way.
+// The root of a broadcast may be done before the other ranks, and start its next calls.
 TEST_P(Contract, RanksMayBeCallsAheadOfABroadcast) {
   run([&](World&, const Group& group) {
     for (int round = 0; round < 20; ++round) {
@@ -322,7 +324,7 @@ TEST_P(Contract, ManyCallsInFlightAndWaitsInAnyOrder) {
     for (int i = 0; i < kCalls; ++i) {
       tensors.push_back(values(group.rank(), 100 * i + 1, at::kFloat, i));
       if (i % 3 == 2) {
-        all_reduce(tensors[i], group, Reason::gradient);  // behind those before it
+        all_reduce(tensors[i], group, Reason::gradient);  // runs after the calls before it
         works.emplace_back();
       } else {
         works.push_back(all_reduce_async(tensors[i], group, Reason::gradient));
@@ -355,7 +357,7 @@ TEST_P(ContractOfGroups, GroupsDoNotDisturbEachOther) {
     const Group tp = world.group("tp", dp.ranks());
     const at::Tensor a = values(dp.rank(), 5000, at::kFloat, 1);
     const at::Tensor b = values(dp.rank(), 5000, at::kFloat, 2);
-    // Issued in different orders on the ranks: only calls of one group must be in the same order.
+    // Ranks issue the calls in different orders: only calls of one group must be in the same order.
     Work first, second;
     if (dp.rank() % 2 == 0) {
       first = all_reduce_async(a, dp, Reason::gradient);
@@ -376,7 +378,7 @@ TEST_P(ContractOfGroups, GroupsDoNotDisturbEachOther) {
 
 TEST_P(ContractOfThreeOrMore, SubgroupsOfAMesh) {
   run([&](World& world, const Group& all) {
-    // Even and odd ranks; in reverse order, so that group ranks are not global ranks.
+    // Even and odd ranks, in reverse order, so that group ranks are not global ranks.
     std::vector<int> ranks;
     for (int rank = n() - 1; rank >= 0; --rank) {
       if (rank % 2 == all.rank() % 2) ranks.push_back(rank);
@@ -389,7 +391,7 @@ TEST_P(ContractOfThreeOrMore, SubgroupsOfAMesh) {
     if (half.size() == 1) {
       EXPECT_TRUE(world.ledger().entries().empty());
     }
-    barrier(all);  // rank 0 serves the store, through which the others are making their groups
+    barrier(all);  // rank 0 serves the store, through which other ranks still make their groups
   });
 }
 
@@ -405,7 +407,7 @@ TEST_P(Contract, RunsGiveTheSameBits) {
   EXPECT_TRUE(at::equal(runs[0], runs[1]));
 }
 
-// 1e8 and 1 do not add up in fp32: which sum comes out tells the order in which it was made.
+// In fp32, 1e8 + 1 = 1e8. So the result shows in which order the terms were added.
 float order_sensitive_sum(World& world, const Group& group) {
   const float terms[] = {1e8f, 1, -1e8f, 1};
   const at::Tensor tensor = at::full({5}, terms[world.rank()]);
@@ -422,7 +424,7 @@ TEST_P(ContractOfThreeOrFour, TheOrderOfASumIsThatOfTheRanks) {
   });
 }
 
-// The test above can fail: a group that adds in another order gives another sum.
+// Shows that the test above can fail: a group with another order gives another sum.
 TEST_P(ContractOfThree, AnotherOrderWouldBeSeen) {
   run([&](World& world, const Group&) {
     EXPECT_EQ(order_sensitive_sum(world, world.group("tp", {0, 2, 1})), 1);

@@ -10,7 +10,8 @@
 namespace colossal::comm {
 namespace {
 
-// The same calls on any world. On meta nothing can be compared but what is booked.
+// Makes the same calls in any world. Meta tensors have no values, so only the bookings are
+// compared.
 void use_all_calls(World& world, at::Device device) {
   std::vector<int> all(world.size());
   std::iota(all.begin(), all.end(), 0);

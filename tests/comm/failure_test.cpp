@@ -1,5 +1,5 @@
-// What happens when a rank is late, fails, or calls something else. Every message names the rank,
-// the axis and the operation.
+// What happens when a rank is late, fails, or makes another call. Every message names the rank, the
+// axis and the operation.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
@@ -29,7 +29,7 @@ using testing::StartsWith;
 
 constexpr milliseconds kShort{200};
 
-// A latch that gives up: a rank that fails where it should not must not hang the test.
+// A latch with a timeout, so that a rank that fails unexpectedly does not hang the test.
 class Countdown {
  public:
   explicit Countdown(int count) : count_(count) {}
@@ -58,7 +58,7 @@ const at::Tensor& four_floats() {
   return tensor;
 }
 
-// The message of the CommError that `body` throws.
+// Returns the message of the CommError that `function` throws.
 template <typename Function>
 std::string failure_of(const Function& function) {
   try {
@@ -77,7 +77,7 @@ class Failure : public testing::TestWithParam<Setting> {
     comm::run(GetParam(), body, timeout);
   }
   bool on_several_hosts() const { return !GetParam().host_letters.empty(); }
-  // Over TCP it is also the time to connect in, on a machine that may be busy.
+  // Over TCP, the timeout is also that of connecting, on a machine that may be busy.
   bool over_tcp() const { return is("gloo") || on_several_hosts(); }
   milliseconds short_timeout() const { return over_tcp() ? milliseconds(1000) : kShort; }
   std::string timed_out() const {
@@ -90,14 +90,14 @@ INSTANTIATE_TEST_SUITE_P(Backends, Failure,
                                          Setting{"shm", 3, "aba"}),
                          testing::PrintToStringParamName());
 
-// Over several hosts these fail as over the two backends, and a second more.
+// Over several hosts, these failures are those of the two backends, a second later.
 class FailureOnOneHost : public Failure {};
 INSTANTIATE_TEST_SUITE_P(Backends, FailureOnOneHost,
                          testing::Values(Setting{"local", 3}, Setting{"gloo", 3},
                                          Setting{"shm", 3}),
                          testing::PrintToStringParamName());
 
-// Through memory, all members of a group notice a loss at once.
+// Only over TCP does one rank learn of a loss from another: through memory, all notice it at once.
 class FailureOverTcp : public Failure {};
 INSTANTIATE_TEST_SUITE_P(Backends, FailureOverTcp, testing::Values(Setting{"gloo", 3}),
                          testing::PrintToStringParamName());
@@ -197,7 +197,7 @@ TEST_P(Failure, AnAbortEndsTheOwnCallWithItsReasonAndThePeersWithTheLoss) {
       return peers_failed.wait();
     }
     aborted.wait();
-    // Directly, or from the other peer where that one noticed first.
+    // Either directly, or from the other peer if that one noticed first.
     const std::string own = fmt::format("rank {} of 3 on axis \"dp\": barrier lost", group.rank());
     EXPECT_THAT(failure_of([&] { barrier(group); }),
                 AllOf(StartsWith(own), HasSubstr("lost rank 1: the user said stop")));
@@ -205,11 +205,11 @@ TEST_P(Failure, AnAbortEndsTheOwnCallWithItsReasonAndThePeersWithTheLoss) {
   });
 }
 
-// Rank 2 leaves without a word; rank 1 notices, and rank 0 learns from it who was the first.
+// Rank 2 leaves without a message. Rank 1 notices, and tells rank 0 which rank was lost first.
 TEST_P(FailureOverTcp, TheFirstRankLostIsNamedAlsoByThoseWhoWaitForAnother) {
   Countdown noticed(1);
   run([&](World&, const Group& group) {
-    if (group.rank() == 2) return;  // ends its world: its connections close
+    if (group.rank() == 2) return;  // its world ends, which closes its connections
     const at::Tensor tensor = four_floats().clone();
     if (group.rank() == 1) {
       EXPECT_THAT(failure_of([&] { receive(tensor, 2, group, Reason::stage); }),
@@ -232,14 +232,14 @@ TEST_P(FailureOnOneHost, AnAsynchronousCallThrowsWhereItIsWaitedFor) {
         Work second = all_reduce_async(four_floats().clone(), group, Reason::control);
         EXPECT_THAT(failure_of([&] { second.wait(); }), HasSubstr("(control)"));
         EXPECT_THAT(failure_of([&] { first.wait(); }), HasSubstr("(gradient) timed out"));
-        // Dropped without wait: the group ends cleanly all the same.
+        // The call is not waited for. The group must end cleanly anyway.
         all_reduce_async(four_floats().clone(), group, Reason::gradient);
         others_failed.count_down();
       },
       short_timeout());
 }
 
-// Rank 1 calls `other`, the others `usual`: what the ranks say about it.
+// Rank 1 calls `other`, the other ranks call `usual`. Returns the error of each rank.
 class Mismatch : public Failure {
  protected:
   using Collective = std::function<void(const Group&)>;
@@ -275,7 +275,7 @@ TEST_P(Mismatch, OfOperations) {
             gather + " while rank 0 called " + reduce);
     EXPECT_THAT(texts[1], HasSubstr("rank 0 called " + reduce + " while rank 1 called " + gather));
   }
-  // Over messages, who notices first tells the others.
+  // Over messages, the rank that notices first tells the others.
   for (const std::string& text : texts) {
     EXPECT_THAT(text, AllOf(HasSubstr("does not match"), HasSubstr(gather), HasSubstr(reduce)));
   }
@@ -327,13 +327,13 @@ TEST_P(Mismatch, OfWhatAnAllToAllExpects) {
                  receive_counts, group, Reason::expert);
     };
   };
-  // Only rank 1 is wrong, about what the others and itself send.
+  // Only rank 1 is wrong, about what it and the others send.
   for (const std::string& text : messages(exchange(3), exchange(2))) {
     EXPECT_THAT(text, AnyOf(HasSubstr("does not match"), HasSubstr("lost rank 1")));
   }
 }
 
-// Who is right may be done before it hears of it; who is wrong is told what came.
+// The ranks that are right may be done before they hear of it. The wrong one is told what came.
 TEST_P(Mismatch, OfWhatARingHandsOn) {
   const auto rotate = [](int64_t expected) {
     return [expected](const Group& group) {
@@ -396,7 +396,7 @@ TEST(RunRanks, EightRanksTakeLittleTime) {
   });
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   RecordProperty("seconds", std::to_string(seconds.count()));
-  EXPECT_LT(seconds.count(), 5);  // 0.05 on two idle cores
+  EXPECT_LT(seconds.count(), 5);  // 0.05 s on two idle cores
 }
 
 TEST(Group, NamesGlobalRanksWhereTheyDiffer) {
@@ -431,7 +431,7 @@ TEST(Group, RefusesWhatNoBackendCouldDo) {
   });
 }
 
-// As after SIGSTOP and SIGCONT of all ranks: each finds that the others did not come.
+// As after SIGSTOP and SIGCONT of all ranks: each finds that the others did not arrive.
 TEST(Deadline, that_is_noticed_late_says_that_the_rank_itself_did_not_run) {
   const auto noticed_after = [](std::chrono::milliseconds late) {
     return std::string(Deadline(3s).extended(-3s - late).failure("rank 1 did not arrive").what());

@@ -1,4 +1,4 @@
-// Groups over several hosts. That they give the right sums, the contract suite checks.
+// Groups over several hosts. Their results are tested in contract_test.cpp.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ TEST(Hosts, AgentsAreTheRanksWithTheSamePlace) {
 
 using Collective = std::function<void(Backend& backend)>;
 
-// What each rank sends to other hosts: what the backend books itself, without those within hosts.
+// Returns what each rank sends to other hosts: the hierarchical backend books only these bytes in
+// its ledger.
 std::vector<int64_t> bytes_between_hosts(const std::string& host_letters,
                                          const Collective& collective) {
   const Hosts hosts = setting(host_letters).hosts();
@@ -97,19 +98,21 @@ std::vector<int64_t> bytes_of_all_reduce(const std::string& host_letters, int64_
   });
 }
 
-// Of M bytes each host sends 2(h-1)/h M, as if it were one rank; each of its ranks an equal share.
+// In an all-reduce of M bytes, each of h hosts sends 2(h-1)/h M bytes, as if it were one rank. Its
+// ranks send equal shares.
 TEST(Hierarchical, AnAllReduceCrossesBetweenHostsAsIfEachWereOneRank) {
   constexpr int64_t kNumel = 600'000;
   const int64_t two = 2 * kNumel * 4 / 2 / 2, three = 2 * 2 * kNumel * 4 / 3 / 2;
   EXPECT_THAT(bytes_of_all_reduce("aabb", kNumel, at::kFloat), testing::Each(two));
   EXPECT_THAT(bytes_of_all_reduce("abab", kNumel, at::kFloat), testing::Each(two));
   EXPECT_THAT(bytes_of_all_reduce("abcabc", kNumel, at::kFloat), testing::Each(three));
-  // Three with a third of the half each, and one that sends all of the other.
+  // Each of the first three ranks has a third of one half; the last one sends all of the other
+  // half.
   EXPECT_THAT(bytes_of_all_reduce("aaab", kNumel, at::kFloat),
               ElementsAre(kNumel * 2, kNumel, kNumel, kNumel * 4));
 }
 
-// The sums, half of the elements that travel, in fp32; the results in bf16.
+// Of the elements that travel, half are sums, in fp32; the others are results, in bf16.
 TEST(Hierarchical, SumsOfBfloat16CrossInFloat32) {
   EXPECT_THAT(bytes_of_all_reduce("aabb", 600'000, at::kBFloat16),
               testing::Each(600'000 / 4 * (4 + 2)));
@@ -124,7 +127,8 @@ TEST(Hierarchical, EachByteOfAGatherOrBroadcastCrossesToEachHostOnce) {
                                                        counts);
                                   }),
               ElementsAre(2 * 4 * 70'000, 0, 2 * 4 * 3, 2 * 4 * 500'000, 2 * 4 * 11));
-  // From rank 4, the second on c: to 3, the second on a, and on to 1, the only one on b.
+  // From rank 4, the second rank of c, to rank 3, the second of a, and on to rank 1, the only one
+  // of b.
   EXPECT_THAT(bytes_between_hosts("abcac",
                                   [&](Backend& backend) {
                                     const at::Tensor tensor =
@@ -178,7 +182,7 @@ TEST(Hierarchical, ErrorsNameRanksOfTheGroupAndOfTheWorld) {
       std::chrono::seconds(20));
 }
 
-// Rank 0 waits for rank 2, which came later and waits for rank 3.
+// Rank 0 waits for rank 2, which comes later and waits for rank 3.
 TEST(Hierarchical, ATimeoutNamesWhoDidNotArriveAlsoToThoseWhoWaitForAnother) {
   std::latch others_failed(3);
   test::run_ranks_on(
@@ -198,7 +202,7 @@ TEST(Hierarchical, ATimeoutNamesWhoDidNotArriveAlsoToThoseWhoWaitForAnother) {
       std::chrono::seconds(1));
 }
 
-// Wherever it lives, and whoever waits for it.
+// The other ranks may be on the killed rank's host or not, and may wait for it or not.
 TEST(Hierarchical, AKilledProcessEndsTheRanksOfAllHosts) {
   for (const std::vector<std::string>& hosts :
        {std::vector<std::string>{"a", "a", "b", "b"}, {"a", "a", "a", "b"}}) {

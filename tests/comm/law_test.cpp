@@ -1,4 +1,4 @@
-// The table of docs/laws.md, by hand.
+// The values of the table in docs/laws.md, computed by hand.
 #include "colossal/comm/law.h"
 
 #include <gmock/gmock.h>
@@ -41,10 +41,10 @@ TEST(Law, AllReduceIsTwiceTheShareWhenEven) {
 }
 
 TEST(Law, UnevenAllReduceIsExact) {
-  // Parts 3, 2, 2: (7 - own) + 2 * own.
+  // Parts of 3, 2 and 2 elements: (7 - own) + 2 * own.
   EXPECT_EQ(law::all_reduce(7, 3, 0, 8), (7 + 3) * 8);
   EXPECT_EQ(law::all_reduce(7, 3, 1, 8), (7 + 2) * 8);
-  // Two ranks send the tensor once, however it divides.
+  // Two ranks send the tensor once, however it is divided.
   EXPECT_EQ(law::all_reduce(7, 2, 0, 8), 7 * 8);
   EXPECT_EQ(law::all_reduce(7, 2, 1, 8), 7 * 8);
 }

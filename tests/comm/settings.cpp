@@ -16,7 +16,7 @@ namespace {
 
 using Boards = std::map<std::vector<int>, std::shared_ptr<LocalBoard>>;
 
-// One group of the same ranks, at most.
+// A world in which the same ranks can make one group at most.
 class MessageWorld final : public World {
  public:
   MessageWorld(int rank, const Setting& setting, std::chrono::milliseconds timeout, Boards& boards,
@@ -174,7 +174,7 @@ at::Tensor compute_sum(const Hosts& hosts, int64_t numel, at::ScalarType type,
 at::Tensor summed(const Setting& setting, int64_t numel, at::ScalarType type,
                   at::ScalarType out_type, int salt) {
   using Key = std::tuple<int, std::string, int64_t, at::ScalarType, at::ScalarType, int>;
-  static std::mutex mutex;  // all ranks ask for the same sums
+  static std::mutex mutex;  // all ranks need the same sums
   static std::map<Key, at::Tensor> sums;
   const std::lock_guard lock(mutex);
   at::Tensor& sum = sums[{setting.size, setting.host_letters, numel, type, out_type, salt}];

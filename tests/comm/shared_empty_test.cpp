@@ -1,5 +1,5 @@
-// Tensors that all ranks can read give what plain ones give, bit for bit, and book the same; where
-// ranks share no memory they are plain.
+// Tensors that all ranks can read give the same bits as plain ones, and book the same bytes. If
+// ranks share no memory, they are plain tensors.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace colossal::comm::shared_empty_test {
 
 constexpr std::array kTypes{at::kFloat, at::kDouble, at::kBFloat16, at::kHalf, at::kLong};
 
-// `values` in memory that is shared, on each rank at another distance from its beginning.
+// Returns `values` in shared memory, at a different offset on each rank.
 at::Tensor share(const at::Tensor& values, const Group& group) {
   constexpr int64_t kGap = 5;
   const at::Tensor all =
@@ -25,11 +25,11 @@ at::Tensor share(const at::Tensor& values, const Group& group) {
 class SharedEmpty : public testing::TestWithParam<Setting> {
  protected:
   int n() const { return GetParam().size; }
-  // Not copied, and in several pieces.
+  // Large enough to be read without copies, and in several pieces.
   int64_t large() const { return n() * 140'000 + 7; }
   void run(const Body& body) const { comm::run(GetParam(), body); }
 
-  // Even, uneven, empty parts, everything at the last rank, little, nothing.
+  // Parts: even, uneven with an empty one, everything at the last rank, few elements, none.
   std::vector<std::vector<int64_t>> count_cases() const {
     std::vector<int64_t> uneven, one(n(), 0);
     for (int rank = 0; rank < n(); ++rank)
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, SharedEmpty,
                              {"local", 1}, {"local", 2}, {"gloo", 2}, {"shm", 2}, {"shm", 3}}),
                          testing::PrintToStringParamName());
 
-// `call` leaves the same in `shared` as in `plain`, and books the same.
+// Expects that `call` leaves the same values in `shared` as in `plain`, and books the same.
 template <typename Function>
 void expect_same(const at::Tensor& plain, const at::Tensor& shared, const Group& group,
                  const Function& call) {
@@ -113,7 +113,7 @@ TEST_P(SharedEmpty, ReduceScatterIntoTheTensor) {
         const int64_t begin = offsets_of(counts)[group.rank()];
         const at::Tensor part = full.narrow(0, begin, counts[group.rank()]);
         reduce_scatter(full, part, counts, group, Reason::gradient);
-        return full;  // the other parts are as they were
+        return full;  // the other parts must not change
       });
     }
   });
@@ -135,7 +135,7 @@ TEST_P(SharedEmpty, AllGather) {
   });
 }
 
-// All must agree on how they read: where only some can share, or not the same, all copy.
+// Ranks must agree on how they read: if some cannot share, or share different tensors, all copy.
 TEST_P(SharedEmpty, RanksMayGiveOtherTensors) {
   run([&](World&, const Group& group) {
     const at::Tensor sum = summed(GetParam(), large(), at::kFloat, at::kFloat);
@@ -165,7 +165,7 @@ TEST_P(SharedEmpty, RanksMayGiveOtherTensors) {
   });
 }
 
-// Who has nothing to read is not done before the others have read what is its own.
+// A rank that has nothing to read is not done before the others have read its memory.
 TEST_P(SharedEmpty, MayBeWrittenToAfterACall) {
   run([&](World&, const Group& group) {
     std::vector<int64_t> counts(n(), 0);
@@ -184,7 +184,7 @@ TEST_P(SharedEmpty, MayBeWrittenToAfterACall) {
   });
 }
 
-// What is of one group is a plain tensor to others, and calls of groups may be under way at once.
+// A shared tensor of one group is a plain one to other groups. Calls of groups may overlap.
 TEST_P(SharedEmpty, GroupsDoNotDisturbEachOther) {
   run([&](World& world, const Group& dp) {
     std::vector<int> reversed(dp.ranks().rbegin(), dp.ranks().rend());
@@ -222,7 +222,8 @@ TEST_P(SharedEmpty, ManyCallsInFlight) {
   });
 }
 
-// A rank that has released its tensor takes nothing from the others, nor do group and world.
+// If a rank releases its tensor, the others keep theirs. Tensors may outlive the group and the
+// world.
 TEST_P(SharedEmpty, IsReleasedInAnyOrder) {
   std::vector<at::Tensor> kept(n());
   run([&](World&, const Group& group) {

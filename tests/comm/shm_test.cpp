@@ -50,7 +50,7 @@ TEST(Shm, ProcessesSumTheSameBits) {
   }
 }
 
-// As many calls as it takes until sums and copies go both through the caches and past them.
+// Makes so many calls that sums and copies go both through the caches and past them.
 TEST(Shm, SumsInSharedMemoryAreTheSameBitsEachTime) {
   for (const test::RankProcess& process :
        test::start_ranks({"a", "a", "a"}, [](const Group& group) {
@@ -68,7 +68,7 @@ TEST(Shm, SumsInSharedMemoryAreTheSameBitsEachTime) {
   }
 }
 
-// Wherever it is killed: rank 1 dies between calls, or in the middle of one.
+// Kills rank 1 between calls or in the middle of one.
 TEST(Shm, AKilledProcessIsNamedAndNothingIsLeftBehind) {
   const std::set<std::string> before = named_segments();
   const auto run = [](std::chrono::milliseconds delay, bool shared) {
@@ -126,8 +126,8 @@ TEST(Shm, RanksMakeSharedTensorsAlike) {
   }
 }
 
-// What this process has in its page tables of shared memory of so many bytes; nothing: it is not
-// mapped.
+// Returns how many bytes of a shared mapping of this size are in this process's page tables, or
+// nothing if there is no such mapping.
 std::optional<int64_t> resident_bytes(int64_t mapped_bytes) {
   std::ifstream mappings("/proc/self/smaps");
   bool found = false;
@@ -149,7 +149,7 @@ int64_t num_open_files() {
   return std::distance(begin(files), end(files));
 }
 
-// Reading a peer's memory makes it resident here: that is how its use shows, and its cost.
+// Reading a peer's memory makes it resident here: so this shows which memory was read.
 TEST(Shm, SharedTensorsAreReadWhereTheyLieAndLeaveNothing) {
   constexpr int64_t kElements = 1 << 20, kBytes = 4 * kElements, kMapped = 2 * kBytes;
   for (const test::RankProcess& process :
@@ -179,7 +179,7 @@ TEST(Shm, SealedMemoryCannotBeOpened) {
   EXPECT_THROW(SharedMemory::open(address), CommError);
 }
 
-// Ranks that wait for one that computes must not take the processor from it.
+// Ranks that wait for one that computes must not take the CPU from it.
 TEST(Shm, AWaitSleeps) {
   test::run_ranks_over("shm", 4, [](World& world) {
     const Group group = world.group("dp", {0, 1, 2, 3});
@@ -195,10 +195,10 @@ TEST(Shm, AWaitSleeps) {
   });
 }
 
-// A rank writes into all its slots while its peer reads the first, and into none before it is read.
+// A rank fills all its slots while its peer reads the first one, but none again before it was read.
 TEST(Shm, ARankWritesAheadOfItsPeer) {
   constexpr int64_t kRounds = 5 * ShmBoard::kSlots / 2;
-  std::array<std::atomic<int64_t>, 2> written_by_other{};  // of each call
+  std::array<std::atomic<int64_t>, 2> written_by_other{};  // in each call
   const SharedMemory memory = SharedMemory::create(ShmBoard::bytes_needed(2));
   const auto run_rank = [&](int rank) {
     const auto timeout = std::chrono::seconds(20);
@@ -235,8 +235,8 @@ TEST(Shm, ARankWritesAheadOfItsPeer) {
   other.join();
 }
 
-// Each phase of a round sees what all ranks did in the one before, whichever rank lags, and a rank
-// that is done with a round goes on to the next but one.
+// Each phase of a round sees what all ranks did in the phase before, whichever rank is late. A rank
+// writes one round ahead of the one that it sums.
 TEST(Shm, RoundsOfTwoPhasesOverlap) {
   constexpr int kRanks = 3;
   constexpr int64_t kRounds = 3 * ShmBoard::kSlots + 1;
@@ -284,7 +284,7 @@ TEST(Shm, RoundsOfTwoPhasesOverlap) {
   EXPECT_EQ(written_ahead, 2);
 }
 
-// Through the caches and past them, whichever the writer chooses.
+// Writes through the caches and past them, as the writer chooses.
 TEST(Shm, WritesForPeersKeepTheirBytes) {
   constexpr size_t kBytes = 200'000;
   std::vector<std::byte> from(kBytes);
@@ -308,7 +308,7 @@ TEST(Shm, WritesForPeersKeepTheirBytes) {
   }
 }
 
-// Of 1,000 writes of a size, how many go past the caches, where they take 20 us.
+// Returns how many of 1,000 writes go past the caches, where each takes 20 us.
 int writes_past_caches(double slow, std::chrono::microseconds through_caches) {
   const auto spend = [](std::chrono::microseconds time) {
     const auto begin = std::chrono::steady_clock::now();
@@ -330,7 +330,7 @@ int writes_past_caches(double slow, std::chrono::microseconds through_caches) {
 TEST(Shm, WritesGoPastTheCachesWhileThoseThroughThemAreSlow) {
   EXPECT_EQ(writes_past_caches(1e6, std::chrono::microseconds(0)), 32)
       << "to know how fast those are";
-  // After the first 32 slow ones 256 of every 257.
+  // After the first 32, which were slow, 256 of every 257.
   EXPECT_EQ(writes_past_caches(4, std::chrono::microseconds(200)), 1000 - 32 - 3);
 }
 

@@ -1,6 +1,5 @@
-// A save that is killed, or whose disk fails, at each of its file operations in turn. Whatever the
-// moment, the folder lists whole checkpoints only, the older one among them, and the next save
-// works.
+// Kills a save, or lets its disk fail, at each of its file operations in turn. After each, the
+// folder must list whole checkpoints only, the older one among them, and the next save must work.
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -23,13 +22,13 @@ using colossal::test::ProcessResult;
 using colossal::test::run_process;
 
 constexpr const char* kWorker = COLOSSAL_TEST_BINARY_DIR "/checkpoint_worker";
-// More file operations than any of the scenarios has.
+// More file operations than any scenario has.
 constexpr int kEnough = 200;
 
 struct Scenario {
   const char* name;
-  int64_t step;        // to save; 1 and 2 are there, filled with 'a'
-  const char* faults;  // on top of the one at the k-th operation
+  int64_t step;        // step to save; steps 1 and 2 exist, filled with 'a'
+  const char* faults;  // besides the fault at the k-th operation
 };
 
 class CheckpointCrashTest : public ::testing::TestWithParam<Scenario> {
@@ -41,7 +40,7 @@ class CheckpointCrashTest : public ::testing::TestWithParam<Scenario> {
     }
   }
 
-  // A fresh copy of the two checkpoints, and a save in it under `fault`.
+  // Makes a new copy of the two checkpoints and saves into it under `fault`.
   ProcessResult save(const fs::path& folder, const std::string& fault) {
     fs::remove_all(folder);
     fs::copy(original_.path(), folder, fs::copy_options::recursive);
@@ -144,12 +143,12 @@ TEST_P(CheckpointCrashTest, ShortAndInterruptedCallsAreContinued) {
 
 INSTANTIATE_TEST_SUITE_P(All, CheckpointCrashTest,
                          ::testing::Values(Scenario{"NewStep", 3, ""}, Scenario{"SameStep", 2, ""},
-                                           // A file system that cannot exchange two names.
+                                           // On a file system that cannot exchange two names.
                                            Scenario{"SameStepByTwoRenames", 2, "rename:1=EINVAL,"}),
                          [](const auto& info) { return info.param.name; });
 
-// A kill leaves the kernel's memory in order; a power cut does not. So: when a name becomes
-// visible, everything below it must have been synced after its last change.
+// After a kill, the kernel's memory is still in order; after a power cut, it is lost. So when a
+// name becomes visible, everything below it must have been synced after its last change.
 TEST(CheckpointPowerCutTest, EverythingIsSyncedBeforeItsNameIsVisible) {
   const colossal::test::TemporaryDirectory work;
   auto environment = fault_environment(work.path(), "");
@@ -165,7 +164,7 @@ TEST(CheckpointPowerCutTest, EverythingIsSyncedBeforeItsNameIsVisible) {
       std::string target;
       if (kind == "rename") {
         log >> target;
-        unsynced.erase(folder);  // creating the temporary's name may be lost with the temporary
+        unsynced.erase(folder);  // if the temporary's name is lost, so is the temporary
         EXPECT_THAT(unsynced, ::testing::IsEmpty()) << "at the rename to " << target;
         unsynced.insert(folder);
         ++renames;
@@ -173,7 +172,7 @@ TEST(CheckpointPowerCutTest, EverythingIsSyncedBeforeItsNameIsVisible) {
         unsynced.erase(path);
       } else if (kind == "write" || kind == "resize") {
         unsynced.insert(path);
-      } else if (renames == 0) {  // open and mkdir change the folder above
+      } else if (renames == 0) {  // open and mkdir change the parent folder
         unsynced.insert(fs::path(path).parent_path());
         if (kind == "open") unsynced.insert(path);
       }

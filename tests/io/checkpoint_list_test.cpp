@@ -54,7 +54,7 @@ TEST_F(CheckpointListTest, AHalfDoneReplacementIsListedAndFinished) {
 }
 
 TEST_F(CheckpointListTest, AReplacementThatIsThereWinsOverWhatItReplaced) {
-  for (int64_t step = 0; step < 8; ++step) {  // in both orders of their creation
+  for (int64_t step = 0; step < 8; ++step) {  // the two folders are created in both orders
     const std::string old_name = fmt::format(".{}.old-0123456789abcdef", checkpoint_name(step));
     if (step % 2 == 0) make(old_name);
     make(checkpoint_name(step));

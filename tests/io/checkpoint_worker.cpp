@@ -1,6 +1,6 @@
-// checkpoint_worker DIRECTORY STEP FILL KEEP: what a job does around a save, for tests that kill it
-// or make its file operations fail. Two ranks write a shard with bytes FILL; exit code 1 and the
-// message when it fails.
+// checkpoint_worker DIRECTORY STEP FILL KEEP: does what a job does around a save, for tests that
+// kill it or let its file operations fail. Two ranks write a shard with bytes FILL. If the save
+// fails, prints the message and ends with exit code 1.
 #include <cstdio>
 #include <exception>
 #include <filesystem>

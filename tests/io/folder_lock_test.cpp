@@ -17,7 +17,7 @@ namespace {
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
-// The reason why the folder cannot be had, or "".
+// Returns why the folder cannot be locked, or "".
 std::string reason_for_refusal(const std::filesystem::path& folder,
                                std::chrono::milliseconds patience = 0ms) {
   try {

@@ -16,7 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Numbers of [-1, 1), some larger, and a block of zeros.
+// Returns numbers of [-1, 1), some larger ones, and a block of zeros.
 std::vector<float> gguf_numbers(int64_t count) {
   std::vector<float> numbers;
   for (uint64_t i = 0; i < static_cast<uint64_t>(count); ++i) {
@@ -57,8 +57,7 @@ std::vector<float> numbers_of(GgufType type, const std::vector<std::byte>& block
   return numbers;
 }
 
-// What the package gguf 0.19.0 makes of the same numbers: its bytes, and the numbers they stand
-// for.
+// The Python package gguf 0.19.0 gave these hashes, of its bytes and of the numbers they stand for.
 TEST(GgufBlocks, AreByteForByteThoseOfThePackage) {
   struct Expected {
     GgufType type;
@@ -77,7 +76,8 @@ TEST(GgufBlocks, AreByteForByteThoseOfThePackage) {
   }
 }
 
-// Bytes that every part of a block depends on, with finite scales where the type has its own.
+// Returns three blocks with bytes in a pattern without repetition. half_places: offsets of scales
+// in fp16, which get finite values.
 std::vector<std::byte> some_blocks(GgufType type, const std::vector<size_t>& half_places) {
   const auto size = static_cast<size_t>(bytes_per_block(type));
   std::vector<std::byte> blocks(3 * size);
@@ -142,7 +142,7 @@ class GgufFile : public testing::Test {
 
   void write(std::string_view bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }
 
-  // A valid file of two tensors.
+  // Returns a valid file with two tensors.
   static std::string valid() {
     const GgufPlan plan =
         plan_gguf({{"general.architecture", GgufValue::of("llama")},
@@ -226,14 +226,14 @@ TEST_F(GgufFile, IsRefusedWhereItSaysWhatCannotBe) {
   EXPECT_THAT(refusal_of(with(good, 8, uint64_t{1} << 60)), HasSubstr("tensors"));
   EXPECT_THAT(refusal_of(with(good, 16, ~uint64_t{0})), HasSubstr("fields"));
   EXPECT_THAT(refusal_of(with(good, 24, ~uint64_t{0})), HasSubstr("a field's name"));
-  // A text, an array, an array's text that are longer than the file.
+  // Texts and an array that are longer than the file.
   const size_t llama = place_of(good, "general.architecture") + 20 + 4;
   EXPECT_THAT(refusal_of(with(good, llama, uint64_t{1} << 63)), HasSubstr("a text"));
   const size_t scores = place_of(good, "scores") + 6 + 4;
   EXPECT_THAT(refusal_of(with(good, scores + 4, uint64_t{1} << 62)), HasSubstr("elements"));
   EXPECT_THAT(refusal_of(with(good, scores, uint32_t{9})), HasSubstr("array of arrays"));
   EXPECT_THAT(refusal_of(with(good, scores, uint32_t{77})), HasSubstr("is 77"));
-  // Tensors.
+  // Damaged tensors.
   const size_t a = good.find(std::string("\1\0\0\0\0\0\0\0a\2\0\0\0", 13)) + 9;
   ASSERT_LT(a, good.size());
   EXPECT_THAT(refusal_of(with(good, a, uint32_t{0})), HasSubstr("0 dims"));
@@ -262,7 +262,7 @@ TEST_F(GgufFile, ItsAlignmentIsAPowerOfTwo) {
   }
 }
 
-// Every cut, and thousands of changed bytes: an error or a file that is read, and nothing else.
+// Cuts the file everywhere, and changes thousands of bytes: each file must be read or refused.
 TEST_F(GgufFile, DamagedIsRefusedOrRead) {
   const std::string good = valid();
   for (size_t size = 0; size < good.size(); size += 7) refusal_of(good.substr(0, size));

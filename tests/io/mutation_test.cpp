@@ -1,5 +1,5 @@
-// Thousands of damaged files. Whatever a file says, only IoError or ConfigError
-// may come of it, and no more memory may be asked for than its own size explains.
+// Reads thousands of damaged files. Each may only cause an IoError or ConfigError, and allocate no
+// more memory than its own size explains.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -72,7 +72,7 @@ void operator delete[](void* memory, size_t) noexcept {
 namespace colossal::io {
 namespace {
 
-// Peak of what `call` allocates, freed again or not.
+// Returns the peak of the memory that `call` allocates, whether or not it frees it.
 template <typename Call>
 size_t peak_of(Call call) {
   const size_t before = live_bytes;
@@ -85,7 +85,8 @@ class Mutator {
  public:
   explicit Mutator(uint32_t seed) : random_(seed) {}
 
-  // One to four changes: bits, bytes, runs cut, doubled or moved, numbers made absurd.
+  // Makes one to four changes: flips bits, sets bytes, cuts, doubles or moves runs, sets absurd
+  // numbers.
   std::string operator()(std::string text) {
     for (uint32_t i = 0, changes = 1 + pick(4); i < changes && !text.empty(); ++i) change(text);
     return text;
@@ -135,7 +136,7 @@ class Mutator {
   std::mt19937 random_;
 };
 
-// What one damaged file leads to; anything but these two kinds ends the test.
+// Whether a damaged file is accepted. Exceptions other than these two end the test.
 template <typename Call>
 bool is_accepted(Call call) {
   try {
@@ -148,8 +149,8 @@ bool is_accepted(Call call) {
   }
 }
 
-// The least that one entry takes in a header is about 50 bytes, in memory 120 and its share of a
-// growing vector; a message has three copies or so of an excerpt.
+// An entry takes at least 50 bytes of a header. In memory, it takes 120 bytes and its share of a
+// growing vector. A message has about three copies of an excerpt.
 size_t allowed_memory(size_t file_bytes) {
   return 12 * file_bytes + 16384;
 }
@@ -182,11 +183,11 @@ TEST(MutationTest, SafetensorsFiles) {
     });
     ASSERT_LE(peak, allowed_memory(bad.size())) << bad;
   }
-  EXPECT_GT(accepted, 100);  // changed data, names or padding
+  EXPECT_GT(accepted, 100);  // changes of data, names or padding
   EXPECT_LT(accepted, 4000);
 }
 
-// The same for as long as mutations.h says, and of changes that it makes.
+// The same, with the changes of mutations.h and for as long as it says.
 TEST(MutationTest, SafetensorsFilesForATime) {
   const colossal::test::TemporaryDirectory folder(colossal::test::Storage::memory);
   const auto path = folder / "model.safetensors";

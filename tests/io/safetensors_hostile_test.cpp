@@ -1,4 +1,4 @@
-// Files that lie, each by name: what is refused, and with which words.
+// Files with wrong contents, each by name: which are refused, and with which message.
 #include <gmock/gmock.h>
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// The Python package is the oracle: each side reads what the other writes, and accepts nothing that
-// the other refuses.
+// Compares with the Python package safetensors: each side reads what the other writes, and accepts
+// nothing that the other refuses.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -28,7 +28,7 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-// "name dtype shape bytes" a line, sorted by name.
+// Returns lines "name dtype shape bytes", sorted by name.
 std::string summary(const SafetensorsReader& reader) {
   std::map<std::string, std::string> lines;
   for (const TensorEntry& entry : reader.entries()) {
@@ -99,7 +99,7 @@ TEST(SafetensorsPythonTest, WeAcceptNothingThatItRefuses) {
   std::mt19937 random(7);
   std::string ours;
   for (int i = 0; i < 3000; ++i) {
-    // Mostly digits and punctuation of the header, where a change can still be sound JSON.
+    // Changes mostly digits and punctuation of the header, so that some changes leave valid JSON.
     std::string file = good;
     const auto place = 8 + random() % (header_bytes - 8);
     file[place] = "0123456789[]{},:\" abF"[random() % 21];

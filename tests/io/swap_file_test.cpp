@@ -28,7 +28,7 @@ using ::testing::MatchesRegex;
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Filled so that no two blocks and no two seeds are alike.
+// Memory that can be filled so that no two blocks and no two seeds give the same bytes.
 class Memory {
  public:
   explicit Memory(int64_t bytes, uint64_t seed = 0) : memory_(bytes) { fill(seed); }
@@ -84,7 +84,7 @@ TEST_P(SwapFileTest, SaysHowItMovesBytes) {
   EXPECT_THAT(make(kMiB).method(), MatchesRegex(expected));
 }
 
-// Regions of many sizes, all under way at once, written and read in random order, three times over.
+// Writes and reads regions of many sizes, all under way at once, in random order, three times.
 TEST_P(SwapFileTest, RegionsComeBackAsTheyWereLastWritten) {
   constexpr int64_t kRegions = 60;
   std::mt19937_64 random(7);
@@ -107,7 +107,7 @@ TEST_P(SwapFileTest, RegionsComeBackAsTheyWereLastWritten) {
     for (const size_t i : order) {
       transfers.push_back(file.write(offsets[i], source.part(offsets[i], sizes[i])));
     }
-    // Reads do not wait for the writes: each follows its own.
+    // Reads start while writes are under way. Each must see its own region's write.
     std::ranges::shuffle(order, random);
     for (const size_t i : order) {
       transfers.push_back(file.read(offsets[i], destination.part(offsets[i], sizes[i])));
@@ -152,14 +152,14 @@ TEST_P(SwapFileTest, ReadingWhatWasNotWrittenIsRefused) {
   EXPECT_THAT(message_of([&] { file.read(kMiB, memory.span()); }),
               HasSubstr("no whole piece was written at offset 1048576"));
   write_and_wait(file, kMiB, memory.span());
-  // beyond its end, within a piece, and half a piece
+  // Beyond the end of what was written, within a piece, and half a piece.
   EXPECT_THAT(message_of([&] { file.read(2 * kMiB, memory.span()); }),
               HasSubstr("no whole piece was written at offset 4194304"));
   EXPECT_THAT(message_of([&] { file.read(kMiB + kSwapBlock, memory.part(0, kMiB)); }),
               HasSubstr("no whole piece was written at offset 1052672"));
   EXPECT_THAT(message_of([&] { file.read(kMiB, memory.part(0, kMiB / 2)); }),
               HasSubstr("no whole piece was written at offset 1048576"));
-  // A piece that was partly overwritten is no whole one any more; its neighbours are.
+  // A piece that was partly overwritten cannot be read as a whole any more; its neighbors can.
   write_and_wait(file, 2 * kMiB + kMiB / 2, memory.part(0, kSwapBlock));
   EXPECT_THAT(message_of([&] { file.read(2 * kMiB, memory.part(0, kMiB)); }),
               HasSubstr("no whole piece was written at offset 2097152"));
@@ -199,7 +199,7 @@ TEST_P(SwapFileTest, AFailedTransferFailsAloneAndNamesThePlace) {
   SwapFile file = make(8 * kMiB);
   const Memory source(8 * kMiB, 1), destination(9 * kMiB, 2);
   write_and_wait(file, 0, source.span());
-  for (const int64_t length : {5 * kMiB, 5 * kMiB - 1000}) {  // in and between blocks
+  for (const int64_t length : {5 * kMiB, 5 * kMiB - 1000}) {  // within and between blocks
     ASSERT_EQ(::ftruncate(file.descriptor(), length), 0);
     const auto bad = file.read(4 * kMiB, destination.part(4 * kMiB, 4 * kMiB));
     const auto good = file.read(0, destination.part(0, 4 * kMiB));
@@ -238,7 +238,7 @@ TEST_P(SwapFileTest, ABadDirectoryIsNamed) {
 TEST_P(SwapFileTest, ADirectoryThatIsNotWritableIsNamed) {
   std::filesystem::create_directory(folder_ / "closed");
   std::filesystem::permissions(folder_ / "closed", std::filesystem::perms::none);
-  const bool root = ::geteuid() == 0;  // who may write anywhere
+  const bool root = ::geteuid() == 0;  // root may write anywhere
   if (root) {
     std::filesystem::permissions(folder_.path(), std::filesystem::perms{0755});
     ASSERT_EQ(::seteuid(65534), 0);
@@ -339,7 +339,7 @@ TEST_P(SwapFileTest, WorksInMemoryThroughThePageCache) {
   EXPECT_TRUE(equal(source.span(), destination.span()));
 }
 
-// Makes io_uring_setup fail in the calling thread, as containers do.
+// Makes io_uring_setup() fail in the calling thread, as containers do.
 bool forbid_io_uring() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -372,7 +372,7 @@ TEST(TransferMemoryTest, IsAlignedAndOfTheSizeAskedFor) {
     for (const int64_t bytes : {int64_t{1}, kSwapBlock, 2 * kMiB, 5 * kMiB}) {
       const TransferMemory memory(bytes, pages);
       EXPECT_EQ(std::ssize(memory.bytes()), bytes);
-      const auto alignment = bytes < 2 * kMiB ? kSwapBlock : 2 * kMiB;  // a huge page's
+      const auto alignment = bytes < 2 * kMiB ? kSwapBlock : 2 * kMiB;  // 2 MiB: a huge page
       EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.bytes().data()) % alignment, 0U);
       std::memset(memory.bytes().data(), 1, memory.bytes().size());
     }

@@ -31,12 +31,12 @@ TEST(SwapSpace, JoinsNeighboursAndGrows) {
   std::vector<SwapSpace::Region> regions;
   for (int i = 0; i < 256; ++i) regions.push_back(space.take(kMebibyte));
   EXPECT_EQ(space.file_bytes(), 256 * kMebibyte);
-  const SwapSpace::Region large = space.take(300 * kMebibyte);  // more than a file has
+  const SwapSpace::Region large = space.take(300 * kMebibyte);  // more than fits in a file
   EXPECT_NE(large.file, regions[0].file);
   EXPECT_EQ(space.file_bytes(), 556 * kMebibyte);
   for (int i = 0; i < 256; i += 2) space.give(regions[i]);
   for (int i = 255; i > 0; i -= 2) space.give(regions[i]);
-  EXPECT_EQ(space.take(256 * kMebibyte).file, regions[0].file);  // whole again
+  EXPECT_EQ(space.take(256 * kMebibyte).file, regions[0].file);  // one free region again
   EXPECT_EQ(space.file_bytes(), 556 * kMebibyte);
 }
 

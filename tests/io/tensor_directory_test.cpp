@@ -21,7 +21,7 @@ constexpr const char* kShard2 = "model-00002-of-00002.safetensors";
 
 class TensorDirectoryTest : public ::testing::Test {
  protected:
-  // Two shards: "b" and "a" in the first, "c" in the second.
+  // Writes two shards: "b" and "a" in the first, "c" in the second.
   void write_shards() {
     write_safetensors(folder_ / kShard1, {{"b", ScalarType::f32, {2}}, {"a", ScalarType::u8, {3}}});
     write_safetensors(folder_ / kShard2, {{"c", ScalarType::f32, {4}}});
@@ -186,7 +186,7 @@ TEST_F(TensorDirectoryTest, NoFileIsLeftUnread) {
   write_shards();
   write_index(sound_map());
   EXPECT_EQ(refusal(), "nothing was thrown");
-  write_text(folder_ / "consolidated.00.safetensors", "");  // the same weights once more
+  write_text(folder_ / "consolidated.00.safetensors", "");  // Meta's files with the same weights
   EXPECT_EQ(refusal(), "nothing was thrown");
   write_safetensors(folder_ / "model-00003-of-00003.safetensors", {{"d", ScalarType::f32, {4}}});
   EXPECT_THAT(refusal(), AllOf(HasSubstr("model-00003-of-00003.safetensors would not be read"),

@@ -37,7 +37,7 @@ void backward_of_sum(const nn::ParameterHandle& parameter, double factor) {
   torch::autograd::backward({(parameter.use(scope) * factor).sum()}, {});
 }
 
-// Whole weights by name, of all ranks' parts.
+// Collects whole weights by name, from the shards of all ranks.
 class Weights {
  public:
   void collect(const ChunkEngine& engine) {
@@ -55,12 +55,13 @@ class Weights {
   std::map<std::string, at::Tensor> weights_;
 };
 
-// As torch.optim: what nobody used keeps its value and its moments; what one rank used counts, with
-// zeros from the others. The ranks take part in what they do not use, so that nobody waits.
+// As in torch.optim, a parameter that no rank uses keeps its value and its moments. If one rank
+// uses it, the others contribute zeros. All ranks take part in the communication of parameters that
+// they do not use.
 TEST(ChunkEngine, UnusedParametersStayUntouched) {
   const auto optimizer = optim::make_optimizer({});
   ChunkOptions options = kFp64;
-  options.chunk_bytes = 256;  // a chunk for each
+  options.chunk_bytes = 256;  // each parameter has a chunk
   options.window_bytes = 0;
   for (int zero : {0, 1, 2, 3}) {
     TRACED_CASE(zero);
@@ -106,7 +107,7 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
       engine.begin_micro_batch();
       engine.begin_backward(micro_batch == 2);
-      // Two uses: autograd adds them before the engine sees them.
+      // Of two uses, autograd adds the gradients before the engine gets them.
       nn::LayerScope scope("layer");
       const at::Tensor weight = parameters[0].use(scope), again = parameters[0].use(scope);
       torch::autograd::backward({weight.sum() + (again * (10.0 * world.rank())).sum()}, {});
@@ -151,8 +152,8 @@ TEST(ChunkEngine, InitialWeightsAreTheSameAtEveryRankCount) {
   }
 }
 
-// A chunk of fewer units of 64 bytes than ranks: the last ones have no part of it to update, and
-// gather what the others updated.
+// A chunk with fewer units of 64 bytes than ranks: the last ranks have no part to update, and
+// gather what the others have updated.
 TEST(ChunkEngine, RanksWithoutAPartOfAChunkGatherItsUpdates) {
   const auto optimizer = optim::make_optimizer({});
   const test::TemporaryDirectory folder;
@@ -170,7 +171,7 @@ TEST(ChunkEngine, RanksWithoutAPartOfAChunkGatherItsUpdates) {
       test::run_ranks(4, [&](comm::World& world) {
         const ParallelContext context(world, Strategy{.dp = 4, .zero = zero});
         nn::ParameterList parameters{nn::ParameterHandle(std::make_shared<nn::Parameter>(
-            nn::Parameter{.name = "small", .shape = {11}}))};  // two units
+            nn::Parameter{.name = "small", .shape = {11}}))};  // two units of 64 bytes
         ChunkEngine engine(parameters, context, *optimizer, options);
         engine.initialise(1);
         for (int step = 0; step < 2; ++step) {
@@ -213,7 +214,8 @@ TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
   EXPECT_EQ(engine.first_non_finite_gradient(), "on_one_rank");
 }
 
-// From the first of a step until the next step begins. One that fills its chunk is taken as it is.
+// Gradients take memory from the first one of a step until the next step begins. A gradient that
+// fills its chunk is adopted without a copy.
 TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
   constexpr int64_t kElements = 4096, kBytes = kElements * static_cast<int64_t>(sizeof(double));
   install_allocators();
@@ -242,7 +244,8 @@ TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
         torch::autograd::backward({product}, {});
         engine.end_backward();
         engine.finish_reduction();
-        // The gradient and, sharded, the part of it that is kept; autograd's own is no second one.
+        // The gradient and, if it is sharded, the part that is kept. Autograd's gradient is not
+        // another copy.
         const int64_t expected = zero >= 2 ? kBytes + kBytes / 2 : kBytes;
         EXPECT_LT(ledger.at_peak().total() - before, expected + kBytes / 4);
         EXPECT_EQ(ledger.live()[MemoryKind::gradients], zero >= 2 ? kBytes / 2 : kBytes);
@@ -297,13 +300,13 @@ class NvmeTier : public testing::Test {
   ChunkOptions options_ = kFp64;
 };
 
-// Other bytes than were written are an error, never numbers.
+// If bytes differ from those that were written, that is an error.
 TEST_F(NvmeTier, DamageIsNoticed) {
   ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
   engine.initialise(1);
   step(engine);
   io::SwapFile& file = engine.tier_pools().swap();
-  alignas(4096) static const std::array<char, 4096> other{};  // as direct I/O wants it
+  alignas(4096) static const std::array<char, 4096> other{};  // aligned for direct I/O
   ASSERT_EQ(::pwrite(file.descriptor(), other.data(), other.size(), 0), std::ssize(other));
   try {
     step(engine);
@@ -314,10 +317,10 @@ TEST_F(NvmeTier, DamageIsNoticed) {
   }
 }
 
-// Frozen weights rest alone, without gradients and state; each comes once a round, also the first
-// ones of the next round, which come while this one ends.
+// Frozen weights have no gradients or state. Each is read once per round, including the first ones
+// of the next round, which are read at the end of this one.
 TEST_F(NvmeTier, InferenceBringsEachWeightOnceARound) {
-  options_.chunk_bytes = 1;  // a chunk each
+  options_.chunk_bytes = 1;  // each parameter has a chunk
   options_.window_bytes = 0;
   ChunkEngine engine(make_parameters(), context_, options_, {{0, {.forward = {0, 1, 2, 3}}}});
   engine.initialise(1);
@@ -357,7 +360,7 @@ TEST_F(NvmeTier, AFolderThatIsNoneIsRefused) {
   EXPECT_THROW(ChunkEngine(make_parameters(), context_, *optimizer_, options_), IoError);
 }
 
-// However many chunks there are, only the last few gradients that were written are still in memory.
+// With any number of chunks, only the last few gradients that were written are still in memory.
 TEST_F(NvmeTier, GradientsThatWereWrittenMakeWay) {
   constexpr int64_t kChunks = 40, kElements = 32'768;
   nn::ParameterList parameters;

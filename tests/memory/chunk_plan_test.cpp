@@ -65,7 +65,7 @@ TEST(PlanChunks, PackedWeightsSitApartAsBytes) {
   ASSERT_EQ(chunks.size(), 2);
   EXPECT_EQ(chunks[0].type, at::kByte);
   EXPECT_EQ(chunks[0].slots.size(), 2);
-  // 2 scales of a row of 64 bytes, the mean and the one group of all.
+  // For rows of 64 bytes: 2 scales each, the mean, and the scale of the only group of scales.
   const int64_t bytes = 16 + 8 * 2 + 8 * 64;
   EXPECT_EQ(chunks[0].slots[0].numel, bytes);
   EXPECT_EQ(chunks[0].global_bytes(), 2 * bytes);

@@ -1,5 +1,5 @@
-// Parameters of experts, stacked on dim 0 and shared out among ranks unevenly, beside parameters
-// that all ranks hold: each is updated, counted and written once, whatever the layout.
+// Parameters of experts are stacked on dim 0 and divided unevenly among ranks; other parameters are
+// on all ranks. Each is updated, counted and written once, in any layout.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kExperts = 6, kInner = 5, kHidden = 4;
 
-// What the ranks hold of a layer: a norm, the router, and the experts' first products.
+// Returns a rank's parameters of a layer: a norm, the router, and the experts' first projections.
 nn::ParameterList layer_of_experts(const ParallelContext& context) {
   const auto make = [](const std::string& name, std::vector<int64_t> shape,
                        nn::Placement placement) {
@@ -41,7 +41,7 @@ nn::ParameterList layer_of_experts(const ParallelContext& context) {
           make("experts.up.weight", {kExperts, kInner, kHidden}, experts)};
 }
 
-// Elements here of a tensor of all of them.
+// Returns this rank's elements of a tensor with the elements of all experts.
 at::Tensor here_of(const at::Tensor& whole, const nn::Parameter& parameter) {
   at::Tensor here = at::empty({parameter.local_numel()}, whole.options());
   parameter.for_each_run({0, parameter.local_numel()}, [&](const nn::Parameter::Run& run) {
@@ -50,7 +50,7 @@ at::Tensor here_of(const at::Tensor& whole, const nn::Parameter& parameter) {
   return here.view(parameter.local_shape());
 }
 
-// The sum over the ranks that hold the same is the same at every layout.
+// The sum over the ranks that hold the same parameter is equal in every layout.
 void backward_of(const nn::ParameterHandle& parameter) {
   const comm::Group& same = *parameter->placement.reduction;
   const double ranks = same.size(), share = 2 * (same.rank() + 1) / (ranks * (ranks + 1));
@@ -61,7 +61,7 @@ void backward_of(const nn::ParameterHandle& parameter) {
   torch::autograd::backward({(weight * weight * factors).sum() * share}, {});
 }
 
-// Of all ranks' pieces, by name.
+// The shards of all ranks, collected by name.
 struct Collected {
   std::mutex mutex;
   std::map<std::string, at::Tensor> weights, gradients, times_written;
@@ -100,7 +100,7 @@ ChunkOptions options_of(const Case& c) {
   return options;
 }
 
-// eps: so large that updates depend on the size of gradients.
+// So large an eps that updates depend on the size of gradients.
 const std::unique_ptr<optim::Optimizer> kOptimizer = optim::make_optimizer({.eps = 1});
 
 void train(const Case& c, Collected& collected) {
@@ -120,7 +120,7 @@ void train(const Case& c, Collected& collected) {
         engine.end_backward();
       }
       engine.finish_reduction();
-      // As the control message does: over all ranks.
+      // The control all-reduce also sums over all ranks.
       const at::Tensor norm = at::full({1}, engine.squared_gradient_norm(), at::kDouble);
       comm::all_reduce(norm, context.world_group(), comm::Reason::control);
       const double squared = norm.item<double>();
@@ -132,7 +132,7 @@ void train(const Case& c, Collected& collected) {
                     {true, true, true});
     }
     engine.synchronize();
-    // What the layer reads is what was written, everywhere.
+    // The layer reads its tensor in this rank's shape.
     const std::lock_guard lock(collected.mutex);
     for (const nn::ParameterHandle& parameter : parameters) {
       EXPECT_EQ(parameter->tensor.sizes(), parameter->local_shape());
@@ -170,9 +170,9 @@ std::vector<Case> cases() {
       add(4, 1, 2, 2);  // 3 and 2 of 5 features
       add(6, 1, 3, 2);
       add(8, 1, 2, 1, 4);
-      add(8, 1, 4, 1, 2);  // experts over two groups
+      add(8, 1, 4, 1, 2);  // experts are divided over two groups
       add(4, 2, 2, 2, 2);
-      add(8, 1, 8, 1);  // two ranks have no expert
+      add(8, 1, 8, 1);  // two ranks have no experts
     }
   }
   return cases;
@@ -198,7 +198,8 @@ TEST(ExpertParameters, AreUpdatedCountedAndWrittenOnceAtEveryLayout) {
   }
 }
 
-// By their places in the tensor of all experts: what one layout wrote, another reads.
+// Elements are loaded by their places in the whole tensor, so another layout can read what one
+// wrote.
 TEST(ExpertParameters, LoadAtAnotherLayout) {
   Collected written;
   train({.strategy = {.dp = 4, .ep = 4, .zero = 1}}, written);
@@ -220,10 +221,10 @@ TEST(ExpertParameters, LoadAtAnotherLayout) {
   }
 }
 
-// An evaluation brings to the device only those experts of a stack that have rows, once each.
+// An evaluation reads only the experts that have rows, once each.
 TEST(ExpertParameters, OnlyExpertsWithRowsLeaveTheirTier) {
   constexpr int64_t kExpertBytes = 8 * kInner * kHidden;
-  constexpr int64_t kSpanBytes = kExperts * kExpertBytes;  // all of them, which NVMe reads at once
+  constexpr int64_t kSpanBytes = kExperts * kExpertBytes;  // all experts, in one read from NVMe
   const test::TemporaryDirectory folder;
   for (const Tier tier : {Tier::host, Tier::nvme}) {
     SCOPED_TRACE(tier_name(tier));

@@ -10,11 +10,11 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Four layers of a chunk each, forward and back, and one that all of them use.
+// Four layers of one chunk each, forward and backward, and a chunk that all of them use.
 const std::vector<int> kOrder{4, 0, 4, 1, 4, 2, 4, 3, 3, 4, 2, 4, 1, 4, 0};
 const std::vector<int64_t> kBytes{100, 100, 100, 100, 1};
 
-// How often each of so many chunks is fetched.
+// Returns how often each of `num_chunks` chunks is fetched.
 std::vector<int64_t> num_fetches(const FetchPlan& plan, int num_chunks) {
   std::vector<int64_t> fetches(num_chunks);
   for (const FetchStep& step : plan.steps) {
@@ -29,7 +29,7 @@ TEST(FetchPlan, FetchesAheadAndLetsGoBehind) {
   EXPECT_THAT(plan.steps[0].fetch, ElementsAre(0, 1));
   EXPECT_THAT(plan.steps[1].release, ElementsAre(0));
   EXPECT_THAT(plan.steps[1].fetch, ElementsAre(2));
-  EXPECT_THAT(plan.steps[2].fetch, IsEmpty());  // 1 is here, for the way back
+  EXPECT_THAT(plan.steps[2].fetch, IsEmpty());  // chunk 1 was kept for the backward pass
   EXPECT_THAT(plan.steps[3].release, ElementsAre(2));
   EXPECT_THAT(plan.steps[3].fetch, ElementsAre(0));
   EXPECT_THAT(plan.steps[4].release, ElementsAre(1));
@@ -45,26 +45,26 @@ TEST(FetchPlan, FetchesTwiceWhatIsNotAtTheTurn) {
   EXPECT_THAT(num_fetches(plan_all_at_once({0, 1, 2}), 3), ElementsAre(1, 1, 1));
 }
 
-// What is not used soon goes, what was fetched ahead stays, and nothing comes.
+// Between the passes, chunks that are not used soon are released, others stay, and none is fetched.
 TEST(FetchPlan, LetsGoOfTheHeadBetweenThePasses) {
   const FetchPlan plan = plan_fetches({0, 1, 2, kNoUse, 1, 0}, {10, 10, 50}, 30);
   EXPECT_THAT(plan.steps[1].fetch, ElementsAre(2));
-  EXPECT_THAT(plan.steps[2].release, IsEmpty());  // 1 is here, for the way back
+  EXPECT_THAT(plan.steps[2].release, IsEmpty());  // chunk 1 was kept for the backward pass
   EXPECT_EQ(plan.steps[3].chunk, kNoUse);
   EXPECT_THAT(plan.steps[3].release, ElementsAre(2));
   EXPECT_THAT(plan.steps[3].fetch, IsEmpty());
   EXPECT_THAT(plan.steps[4].release, IsEmpty());
   EXPECT_THAT(plan.steps[4].fetch, ElementsAre(0));
-  // What the backward pass begins with stays.
+  // The chunk that the backward pass begins with stays.
   EXPECT_THAT(plan_fetches({0, 1, kNoUse, 1, 0}, {10, 10}, 10).steps[2].release, IsEmpty());
 }
 
-// What the next round uses first comes while the last of this one is used.
+// What the next round uses first is fetched while the last chunk of this round is used.
 TEST(FetchPlan, RepeatsWithoutAnEnd) {
   const FetchPlan plan = plan_repeated_fetches({0, 1, 2, 3}, {10, 10, 10, 10}, 20);
   ASSERT_EQ(plan.repeat_from, 4);
   ASSERT_EQ(plan.steps.size(), 8);
-  EXPECT_THAT(plan.steps[0].fetch, ElementsAre(0, 1));  // nothing is here yet
+  EXPECT_THAT(plan.steps[0].fetch, ElementsAre(0, 1));  // no chunk is fetched yet
   for (const size_t round : {1, 2, 9}) {
     EXPECT_EQ(plan.step(4 * round - 1)->chunk, 3);
     EXPECT_THAT(plan.step(4 * round - 1)->fetch, ElementsAre(0));
@@ -73,18 +73,18 @@ TEST(FetchPlan, RepeatsWithoutAnEnd) {
     EXPECT_THAT(plan.step(4 * round)->release, ElementsAre(3));
   }
   EXPECT_EQ(peak_bytes(plan, {10, 10, 10, 10}), 20);
-  // A tied table stays from the end of one round to the start of the next.
+  // A tied table stays from the end of a round to the beginning of the next.
   const FetchPlan tied = plan_repeated_fetches({0, 1, 2, 0}, {10, 10, 10}, 20);
   EXPECT_EQ(tied.repeat_from, 3);
   EXPECT_THAT(tied.step(3)->fetch, ElementsAre(1));
-  // All of it fits: it comes once.
+  // If all chunks fit, each is fetched once.
   const FetchPlan all = plan_repeated_fetches({0, 1}, {10, 10}, 20);
   EXPECT_THAT(num_fetches(all, 2), ElementsAre(1, 1));
   EXPECT_EQ(plan_fetches({0, 1}, {10, 10}, 20).step(2), nullptr);
 }
 
-// Whatever the order: a chunk is here when it is used, nothing is fetched twice or let go twice,
-// and no more is ahead than was allowed.
+// In any order of use, a chunk is fetched when it is used, nothing is fetched or released twice,
+// and no more than the window is fetched ahead.
 TEST(FetchPlan, HoldsItsPromisesForAnyOrder) {
   uint64_t state = 1;
   const auto random = [&](int below) {
@@ -109,7 +109,7 @@ TEST(FetchPlan, HoldsItsPromisesForAnyOrder) {
     };
     int used_before = -1;
     for (const FetchStep& step : plan.steps) {
-      // Nothing is let go between its fetch and its use.
+      // No chunk is released between its fetch and its use.
       for (int chunk : step.release) EXPECT_EQ(chunk, used_before);
       used_before = step.chunk;
       release_weights(step.release);

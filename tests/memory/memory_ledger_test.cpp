@@ -41,7 +41,7 @@ TEST_P(MemoryLedgerTest, CountsWhatIsAliveAndThePeak) {
       const at::Tensor b = bytes(500);
       EXPECT_EQ(ledger.live()[MemoryKind::gradients], 500);
     }
-    a = bytes(200);  // beside the old one, for a moment
+    a = bytes(200);  // the old tensor exists until the assignment ends
     EXPECT_EQ(ledger.live().total(), 200);
   }
   EXPECT_EQ(ledger.live().total(), 0);
@@ -142,7 +142,7 @@ TEST_P(MemoryLedgerTest, KeepsATimelineWhereAsked) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, MemoryLedgerTest, testing::Values(at::kCPU, at::kMeta));
 
-// Kernels load whole cache lines, and a later tensor may have an earlier one's memory.
+// Kernels load whole cache lines. A later tensor may get the memory of an earlier one.
 TEST(MemoryLedger, GivesAlignedMemory) {
   install_allocators();
   MemoryLedger ledger;
@@ -156,7 +156,7 @@ TEST(MemoryLedger, GivesAlignedMemory) {
   EXPECT_EQ(ledger.live().total(), 0);
 }
 
-// oneDNN takes its scratch so, counted, and may give it back where nobody counts.
+// oneDNN allocates its scratch in this way, counted, and may free it where nothing is counted.
 TEST(MemoryLedger, BareAddressesAreCountedAndReleased) {
   install_allocators();
   c10::Allocator* const allocator = c10::GetAllocator(at::kCPU);
@@ -179,7 +179,7 @@ int64_t page_faults() {
   return usage.ru_minflt;
 }
 
-// A library's user need not count to be spared new pages for each step's gradients.
+// Users of the library need not count memory to avoid new pages for each step's gradients.
 TEST(MemoryLedger, LargeBlocksKeepTheirPagesAlsoWhereNobodyCounts) {
   install_allocators();
   constexpr int64_t kMiB = int64_t{1} << 20;
@@ -191,15 +191,16 @@ TEST(MemoryLedger, LargeBlocksKeepTheirPagesAlsoWhereNobodyCounts) {
   count_as(next.storage().data_ptr(), MemoryKind::gradients);
 }
 
-// Of large blocks that are freed one waits for the next of its size; what waits does not stay
-// beside a block of another size, also where a small one lies behind it.
+// A large block that was freed is kept for the next one of its size. If another size is allocated,
+// kept blocks must not add to the peak, even if small blocks were allocated behind them.
 TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
   install_allocators();
   constexpr int64_t kMiB = int64_t{1} << 20;
   const MemoryLedger ledger;
   const MemoryScope scope(ledger, at::kCPU);
   const auto touched = [](int64_t size) { return bytes_on(at::kCPU, size).fill_(1); };
-  // More than the process has had at once; what nobody touches takes nothing.
+  // More than the process has had at once, so that freed blocks may be kept. Untouched pages take
+  // no memory.
   const at::Tensor untouched = bytes_on(at::kCPU, 4096 * kMiB);
   std::vector<at::Tensor> small;
   const void* freed = nullptr;
@@ -217,7 +218,7 @@ TEST(MemoryLedger, LargeBlocksTakeNoMoreThanAtTheirPeak) {
   }
 }
 
-// A new block of another size gets the pages of those that wait, not fresh ones to clear.
+// A new block of another size gets the pages of kept blocks, not new ones to clear.
 TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
   install_allocators();
   constexpr int64_t kMiB = int64_t{1} << 20;
@@ -226,7 +227,8 @@ TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
   const auto touched = [](int64_t size, int value) {
     return bytes_on(at::kCPU, size).fill_(value);
   };
-  // More than the process has had at once; what nobody touches takes nothing.
+  // More than the process has had at once, so that freed blocks may be kept. Untouched pages take
+  // no memory.
   const at::Tensor untouched = bytes_on(at::kCPU, 8192 * kMiB);
   { const std::array blocks{touched(100 * kMiB, 1), touched(50 * kMiB, 2), touched(70 * kMiB, 3)}; }
   const int64_t before = page_faults(), resident = machine::resident_bytes();
@@ -237,7 +239,7 @@ TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
     const auto size = static_cast<int64_t>(4 * kMiB + random() % (40 * kMiB));
     while (bytes + size > 200 * kMiB) {
       const auto& [block, value] = blocks[random() % 2];
-      // Nobody else has written there.
+      // Nothing else has written there.
       ASSERT_EQ(block.min().item<int>(), value);
       ASSERT_EQ(block.max().item<int>(), value);
       bytes -= block.numel();
@@ -251,7 +253,7 @@ TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
   EXPECT_LT((page_faults() - before) * int64_t{4096}, 400 * kMiB);
 }
 
-// Memory that ranks share counts as a rank's own, and a dry run counts the same.
+// Memory that ranks share counts as a rank's own. A dry run counts the same.
 TEST(MemoryCount, CountsSharedTensors) {
   const auto count_in = [](comm::World& world, c10::DeviceType device) {
     const comm::Group group = world.group("dp", {0, 1});
@@ -307,7 +309,7 @@ TEST(SavedTensors, AreSeenByTheInnermostWatch) {
 TEST(SavedTensors, GoWithAGraphThatIsDropped) {
   const at::Tensor x = at::ones({3}).requires_grad_();
   const SavedTensorObserver watching([](const at::Tensor&) {});
-  at::Tensor y = x.exp();  // its node keeps its result
+  at::Tensor y = x.exp();  // the node of exp() saves its result
   const c10::weak_intrusive_ptr<c10::StorageImpl> memory(
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(y.storage().unsafeGetStorageImpl()));
   y.reset();

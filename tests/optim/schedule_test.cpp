@@ -20,7 +20,7 @@ TEST(Schedule, CosineFallsFromPeakToMinimum) {
   EXPECT_DOUBLE_EQ(schedule.learning_rate(11), 1.0);
   EXPECT_NEAR(schedule.learning_rate(61), 0.55, 1e-12);  // half way
   EXPECT_NEAR(schedule.learning_rate(111), 0.1, 1e-12);
-  EXPECT_NEAR(schedule.learning_rate(500), 0.1, 1e-12);  // and stays
+  EXPECT_NEAR(schedule.learning_rate(500), 0.1, 1e-12);  // stays at the minimum
 }
 
 // transformers' get_cosine_schedule_with_warmup(warmup 2, steps 6) gives 1, 0.854, 0.5, 0.146 to

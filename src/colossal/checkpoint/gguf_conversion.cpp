@@ -55,6 +55,7 @@ void convert_numbers(const GgufFamily& family, const models::DecoderConfig& conf
   const int64_t columns = shape.size() == 1 ? 1 : shape.back();
   int64_t numel = 1;
   for (const int64_t size : shape) numel *= size;
+  // Buffers contain whole heads, and whole quantized blocks, which have up to 256 elements.
   const int64_t unit = columns * std::max<int64_t>(1, head_rows) * (shape.size() == 1 ? 256 : 1);
   const int64_t buffer = std::max<int64_t>(1, kBufferNumbers / unit) * unit;
   std::vector<float> numbers;

@@ -292,6 +292,7 @@ Parts compressed(const WeightFolder& folder, const std::string& name) {
   if (sizes[1] < 0 || sizes[1] > words * kWordBits) require_shape(parts.codes, {sizes[0], 0});
   parts.outputs = rows;
   parts.inputs = sizes[1];
+  // The number of words shows how many bits a code has.
   parts.bits = words_of(parts.inputs, 4) == words ? 4 : 8;
   parts.groups = sizes_of(parts.scales)[1];
   require_tensor(parts.codes, io::ScalarType::i32, {sizes[0], words_of(sizes[1], parts.bits)});

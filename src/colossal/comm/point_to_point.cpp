@@ -78,6 +78,7 @@ class PointToPointBackend::PartReceiver {
     transfers_.pop_front();
   }
 
+  // Buffers alternate between the two halves of the scratch memory.
   std::byte* place(int64_t begin, int peer) const {
     const int64_t slot =
         (begin / buffer_ % 2) * (backend_.size() - 1) + peer - (peer > backend_.rank());

@@ -16,7 +16,8 @@ namespace {
 // two, with the same bytes.
 constexpr int64_t kAtOnceBytes = int64_t{64} << 10;
 constexpr int64_t kAreaAlignment = 64;
-// Up to this size, copying into slots costs less than another phase, after which peers have read.
+// Up to this size, copying through slots is faster than reading in place, which needs one more
+// phase: a call may end only when peers have read.
 constexpr int64_t kCopiedBytes = int64_t{256} << 10;
 // Bytes of each part that an all-reduce over shared memory handles between two phases.
 constexpr int64_t kPieceBytes = int64_t{512} << 10;

@@ -138,6 +138,7 @@ void ShmBoard::show(const Call& call, Counts counts, Place place) {
   ++ordinal_;
   std::copy(counts.begin(), counts.end(), counts_of(own()));
   Shown& shown = state_of(own()).shown[ordinal_ % 2];
+  // A sequence lock: other_call() does not use a call if its ordinal changes while it is read.
   shown.ordinal.store(0, std::memory_order_relaxed);
   shown.what.store(static_cast<uint64_t>(call.operation) | static_cast<uint64_t>(call.reason) << 8 |
                        static_cast<uint64_t>(call.type) << 16 |

@@ -160,6 +160,8 @@ void DirectoryWriter::publish(Manifest manifest) {
 void DirectoryWriter::put_in_place() {
   const fs::path target = *final_path_;
   const fs::path folder = target.parent_path();
+  // An exchange is atomic. If the file system has none, the old checkpoint has a hidden name
+  // between two renames, by which list_checkpoints() finds it.
   std::optional<fs::path> replaced;
   if (!path_exists(target)) {
     rename_path(path_, target);

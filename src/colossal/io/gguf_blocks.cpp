@@ -100,7 +100,8 @@ struct Q4K {
 
   static constexpr int kNumbers = kLarge, kGroups = 8, kGroup = 32, kMostSix = 63, kMostCode = 15;
 
-  // Returns the scale and the minimum of a group.
+  // Returns the scale and the minimum of a group. Groups 0 to 3 have a byte for each. Groups 4 to 7
+  // have their lower 4 bits in the last 4 bytes, and their upper 2 bits in those of groups 0 to 3.
   std::pair<int, int> group(int index) const {
     if (index < 4) return {groups[index] & 63, groups[index + 4] & 63};
     return {(groups[index + 4] & 15) | (groups[index - 4] >> 6) << 4,

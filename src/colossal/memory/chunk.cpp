@@ -279,6 +279,7 @@ bool Chunk::adopt_gradient(const at::Tensor& gradient) {
          whole_gradients_->take_from(gradient.storage());
 }
 
+// Zeroes the gaps between parameters, and gradients that have not come since the last reduction.
 void Chunk::zero_missing_gradients() {
   take_gradients();
   for (size_t slot = 0; slot < slots.size(); ++slot) {

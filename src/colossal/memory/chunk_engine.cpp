@@ -521,6 +521,8 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
     writing.front().finish();
     writing.pop_front();
   };
+  // A pipeline: some spans are being read, one is updated, and some are being written. Gathering a
+  // chunk's updated weights overlaps with updating the next chunk.
   Chunk* gathering = nullptr;
   for (size_t next = 0, i = 0; i < parts.size(); ++i) {
     for (; next < parts.size() && next < i + kUpdatesUnderWay; ++next) {

@@ -96,6 +96,7 @@ void ChunkFetcher::begin_backward(int stage) {
                  "stage {} goes backward after a forward pass of stage {}", stage, stage_);
   in_backward_ = true;
   const StagePlans& plans = plans_of(stage);
+  // Enters the step between the passes (kNoUse), after those of uses that this rank has skipped.
   while (plans.order_known && entered_ < plans.forward_steps) enter_next_step();
 }
 

@@ -59,6 +59,8 @@ void* Pages::allocate(size_t bytes) {
   const std::lock_guard lock(mutex_);
   const size_t used = used_bytes_ + bytes, most_used = std::max(most_used_bytes_, used);
   Pieces block = take(bytes);
+  // Used and kept blocks together must not exceed the largest total of used blocks: what would
+  // exceed it is taken from kept blocks.
   if (block.empty()) block = make(bytes, std::max(used + waiting_bytes_, most_used) - most_used);
   void* const begin = block.front().begin;
   used_blocks_.emplace(begin, std::move(block));

@@ -133,8 +133,8 @@ TierTransfer::~TierTransfer() {
   try {
     finish();
   } catch (const Error&) {
-    // Code that needs the written data calls finish() itself, which throws. A destructor without
-    // that call runs while another error is handled.
+    // Code that needs the data calls finish() or tensor(), which throw. Here, nothing needs it any
+    // more.
   }
 }
 

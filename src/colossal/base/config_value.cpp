@@ -1,6 +1,7 @@
 #include "colossal/base/config_value.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -63,11 +64,15 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
-// Whether the text is written like an integer. A flag's integer that does not fit 64 bits stays
+// Whether the text is an integer that does not fit 64 bits. A flag's integer of that size stays
 // text.
-bool spells_integer(std::string_view text) {
-  if (text.starts_with('-') || text.starts_with('+')) text.remove_prefix(1);
-  return !text.empty() && text.find_first_not_of("0123456789_") == text.npos;
+bool is_beyond_64_bits(std::string text) {
+  std::erase(text, '_');
+  if (text.starts_with('+')) text.erase(0, 1);
+  int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc::result_out_of_range && parsed == end;
 }
 
 [[noreturn]] void refuse_beyond_64_bits(const KeyOptions& options) {
@@ -127,7 +132,9 @@ TypeDescription ConfigType<int64_t>::describe(const KeyOptions& options) {
 }
 
 int64_t ConfigType<int64_t>::read(const json& found, const KeyOptions& options) {
-  if (found.is_string() && spells_integer(found.get<std::string>())) refuse_beyond_64_bits(options);
+  if (found.is_string() && is_beyond_64_bits(found.get<std::string>())) {
+    refuse_beyond_64_bits(options);
+  }
   if (!found.is_number_integer()) throw WrongType();
   const auto value = found.get<int64_t>();
   check_limits(static_cast<double>(value), options, show_number);

@@ -57,6 +57,18 @@ serve::InferenceOptions inference_options(const models::ModelSpecification& spec
           .as_stored = bits.as_stored};
 }
 
+// What ranks must agree on.
+std::string describe(const WeightBits& bits) {
+  if (!bits.quantization) return bits.as_stored ? "auto" : "none";
+  using Quantization = ops::Quantization;
+  const Quantization& how = *bits.quantization;
+  std::string type = how.type == Quantization::Type::int8   ? "int8"
+                     : how.type == Quantization::Type::int4 ? "int4"
+                                                            : "fp8";
+  if (how.activations != Quantization::Activations::as_given) type += "-dynamic";
+  return fmt::format("{}, groups of {}", type, how.group);
+}
+
 void describe_weights(const serve::InferenceModel& model,
                       const models::ModelSpecification& specification, const WeightBits& bits) {
   if (model.is_quantized()) {
@@ -317,9 +329,7 @@ std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
                      {"parallel.tp", fmt::format("{}", strategy.tp)},
                      {"parallel.tp_mode", tensor_mode_name(strategy.tensor_mode)},
                      {"precision.compute", config.compute},
-                     {"--quantize", bits.quantization ? "given"
-                                    : bits.as_stored  ? "auto"
-                                                      : "none"}});
+                     {"--quantize", describe(bits)}});
   serve::InferenceOptions options = inference_options(specification, config, world.device(), bits);
   options.strategy = strategy;
   if (ranks.is_first()) options.progress = progress;

@@ -11,7 +11,8 @@
 
 namespace colossal::io {
 
-// Rounds `bytes` up to a multiple of kSwapBlock.
+// Rounds the bytes of a transfer up to whole blocks (kSwapBlock), as SwapFile requires. Regions are
+// rounded further, to whole pieces (kSwapPiece), which are multiples of blocks.
 constexpr int64_t whole_swap_blocks(int64_t bytes) {
   return (bytes + kSwapBlock - 1) / kSwapBlock * kSwapBlock;
 }

@@ -146,8 +146,9 @@ struct DecoderConfig {
   // Features of the attention's output, before the output projection.
   int64_t attended_features() const { return heads * size_of_value(); }
   // Size of the KV cache per token and layer: number of key heads, which is that of value heads,
-  // and features of all keys and values together. of_latents: the cache stores the latents and
-  // rotary features of latent attention instead of keys and values.
+  // and features of all keys and values together. of_latents: the cache stores what latent
+  // attention computes keys and values from, as one head. Its key is a token's latent, of
+  // key_value_rank features, and its rotary features; its value is the latent once more.
   int64_t key_value_cache_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
   int64_t key_value_cache_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;

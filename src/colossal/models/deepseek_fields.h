@@ -10,9 +10,9 @@
 namespace colossal::models {
 
 // Defaults of fields, as in Hugging Face transformers, that differ between DeepSeek-V2 and V3. A
-// comment names the field where the name differs.
+// comment names the field of config.json where its name differs.
 struct DeepseekDefaults {
-  int64_t positions = 4096;
+  int64_t positions = 4096;        // max_position_embeddings
   int64_t first_dense_layers = 0;  // first_k_dense_replace
   int64_t experts = 0;             // n_routed_experts
   int64_t chosen = 0;              // num_experts_per_tok; 0: required field

@@ -13,8 +13,9 @@
 
 namespace colossal::nn {
 
-// Virtual tokens of a per-request adapter, to which some tokens of a forward pass attend: those
-// with indices [begin, begin + count). The virtual tokens precede the sequences of these tokens.
+// The virtual tokens of a per-request adapter. The new positions [begin, begin + count) of a
+// forward pass, counted over its flattened [batch, new positions], attend to them. The virtual
+// tokens precede the sequences of these positions.
 struct RowsWithVirtualTokens {
   ops::VirtualTokens tokens;
   int64_t begin = 0;

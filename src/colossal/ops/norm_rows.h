@@ -48,7 +48,8 @@ void visit_rows_in_groups(int64_t rows, const Visit& visit) {
 
 // Returns zeros [groups, features] in the compute type of x (fp64 for fp64, otherwise fp32). The
 // caller adds the gradient terms of the rows of group i to row i. rows: number of rows in all
-// groups; features: number of elements of the weight or bias. There is at least one group.
+// groups; features: number of elements of the weight or bias. If `rows` is 0, the result
+// has one group, so that its sum is zeros.
 at::Tensor gradient_parts(const at::Tensor& x, int64_t rows, int64_t features);
 // Returns the sum of `parts` [groups, features] over the groups, in ascending order: [features], in
 // `type`. Overwrites `parts`.

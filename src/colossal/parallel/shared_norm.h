@@ -19,9 +19,10 @@ struct SharedNormOptions {
   double epsilon = 0;
   bool unit_offset = false;  // true: multiply by 1 + weight
   // Number of features over all ranks of the group. A feature that several ranks hold counts once
-  // for each of these ranks; all features must be held by the same number of ranks. If this number
-  // is above 1, a rank gets and returns only a part of a feature's gradient in the backward pass.
-  // The caller must sum these parts over the ranks that hold the feature.
+  // for each of these ranks; all features must be held by the same number of ranks. If r > 1
+  // ranks hold each feature, the gradient of the output is the sum of the gradients that these r
+  // ranks pass to the backward pass. The gradients that the backward pass returns are parts, too:
+  // the caller must sum them over the r ranks.
   int64_t features = 0;
 };
 

@@ -38,8 +38,8 @@ struct TensorGrid {
   Activation within;   // between the two layers of a pair
 
   // This rank's part of a weight. Inputs and outputs are each divided into q parts, which gives q x
-  // q blocks. In 3d, the rows of a block, in the weight's stored order, are divided further into
-  // pieces.
+  // q blocks. In 3d, the rows of a block as it is stored (outputs of a weight [out, in], inputs
+  // of a weight [in, out]) are divided further into pieces.
   struct Block {
     int inputs = 0;   // index of the part of the inputs on this rank
     int outputs = 0;  // index of the part of the outputs on this rank
@@ -51,8 +51,9 @@ struct TensorGrid {
   const comm::Group* same_weight;      // the ranks over which weight gradients are summed
   const comm::Group* same_key_weight;  // the same for the weights that compute keys and values
 
-  // For the token embedding. The sequences in between.batch.within(batch, embedding_level) belong
-  // to the ranks of `embedding`. Each of these ranks looks up the tokens of all these sequences in
+  // For the token embedding. The ranks of `embedding` together have the sequences that the first
+  // embedding_level cuts of between.batch leave: between.batch.within(batch, embedding_level). Each
+  // of these ranks looks up the tokens of all these sequences in
   // its own rows of the table. A reduce-scatter then sums the results and leaves each rank its own
   // sequences.
   const comm::Group& embedding;

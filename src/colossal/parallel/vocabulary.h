@@ -11,9 +11,9 @@
 namespace colossal::parallel {
 
 // Returns this rank's shard of a vocabulary of `vocabulary` rows that are divided as evenly as
-// possible. The functions of the shard communicate over `group`, which must outlive it. Law:
-// combine sends the bytes of three all-reduces of one number per token, sum those of one all-reduce
-// of its argument.
+// possible. The functions of the shard communicate over `group`, which must outlive it. Laws:
+// VocabularyShard::combine sends the bytes of three all-reduces of one number per token;
+// VocabularyShard::sum sends the bytes of one all-reduce of its argument.
 ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& group);
 
 // Returns the table rows of tokens [..], [.., features]; zeros for tokens whose rows are not on

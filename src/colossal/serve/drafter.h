@@ -100,8 +100,9 @@ class NeuralDrafter : public Drafter {
   // Returns logits [sequences, vocabulary], on the CPU, for the token that follows each sequence's
   // tokens and draft tokens.
   virtual at::Tensor next_logits(const std::vector<Sequence*>& sequences) = 0;
-  // Adds a chunk of a sequence to a pass: tokens[i] is at position begin + i. alone: whether the
-  // tokens of the chunk attend one by one (nn::PagedChunk).
+  // Adds a chunk of a sequence to a pass: tokens[i] is at position begin + i. alone:
+  // whether attention is computed for each of the tokens separately, as in decoding, and not for
+  // all of them as one block of queries (nn::PagedChunk::alone).
   static void add(Pass& pass, const Sequence& sequence, int64_t begin,
                   std::span<const int32_t> tokens, bool alone);
   // Runs the draft model's blocks and returns its final hidden states [1, tokens, hidden]. Sets

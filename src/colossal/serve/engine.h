@@ -41,9 +41,9 @@ struct Speculation {
 struct EngineOptions {
   int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
   // Bytes of a rank's KV cache, i.e. of all its pages. 0: enough for max_num_seqs sequences of the
-  // greatest length, but at most a quarter of the free host memory. (If the device is a CPU, ranks
-  // share this quarter.) If max_model_len is given, the cache nevertheless has room for at least
-  // one sequence of that length.
+  // greatest length, but at most a quarter of the host's free memory, even if the cache is on a
+  // GPU. On the CPU, the ranks of a host share this quarter. If max_model_len is given, the cache
+  // nevertheless has room for at least one sequence of that length.
   int64_t cache_bytes = 0;
   // Most requests that run at once. A request with beam search counts as BeamSearchOptions::width
   // requests.

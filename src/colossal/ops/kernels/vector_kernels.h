@@ -102,10 +102,11 @@ struct AttentionBlock {
   int64_t lanes;
   double scale;  // factor of the scores; includes the factor log2(e)
 
-  // Lane i sees key j if key_begin + j < limits[i] and query_documents[i] == key_documents[j].
-  // key_begin is the position of the first key. limits null: each lane sees each key, and all
-  // documents are equal. query_documents and key_documents are both null (one document) or both
-  // given. Numbers are stored as Real, so integers are exact up to 2^24 in float32.
+  // Lane i sees key j only if key_begin + j < limits[i] and query_documents[i] == key_documents[j];
+  // key_begin is the position of the first key. `window` may hide further keys. limits null: the
+  // caller knows that every lane and key meet both conditions. query_documents and key_documents
+  // are both null (one document) or both given. Numbers are stored as Real, so integers are exact
+  // up to 2^24 in float32.
   int64_t key_begin;
   const void* limits;           // [lanes] Real
   const void* query_documents;  // [lanes] Real
@@ -213,7 +214,8 @@ struct VectorKernels {
   //   gradient      of the norm's output
   //   means         the result of norm_gradient_sums(), summed over all ranks and divided by the
   //                 number of features of all ranks; means.weighted must be 0 for RMS norm
-  //   sum_gradient  if x is a sum x + branch, the gradient that reaches the sum through the
+  //   sum_gradient  if x is the sum of a residual stream and a branch, the gradient that reaches
+  //   the sum through the
   //                 residual stream; null: none
   void (*norm_input_gradient)(const NormRow& row, const void* gradient,
                               const NormGradientSums& means, const void* sum_gradient, void* to);

@@ -14,8 +14,8 @@ using Test = bool (*)(const Value& operand, const Arguments&);
 // Return the filter or test of this name. Throw TemplateError if there is none.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Returns test(operand, arguments). First counts the values that the test reads as steps of the
-// interpreter.
+// Returns test(operand, arguments). Before that, adds the number of values that the test will read
+// to the step count of the interpreter, which limits the work of a template.
 bool run_test(Interpreter& interpreter, Test test, const Value& operand,
               const Arguments& arguments);
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <c10/util/Logging.h>
 #include <netdb.h>
+#include <poll.h>
 #include <resolv.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/base/file_descriptor.h"
 #include "colossal/base/units.h"
 #include "colossal/comm/backend.h"
 
@@ -102,12 +104,19 @@ std::string numeric(const addrinfo& address) {
   return text.data();
 }
 
-bool accepts_connections(const addrinfo& candidate) {
-  const int fd = socket(candidate.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool accepted = connect(fd, candidate.ai_addr, candidate.ai_addrlen) == 0;
-  close(fd);
-  return accepted;
+// Waits at most until the deadline: to an address that drops packets, connect() would wait for
+// minutes.
+bool accepts_connections(const addrinfo& candidate, const Deadline& deadline) {
+  const FileDescriptor connection(
+      socket(candidate.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!connection) return false;
+  if (connect(connection.get(), candidate.ai_addr, candidate.ai_addrlen) == 0) return true;
+  if (errno != EINPROGRESS) return false;
+  pollfd connected{connection.get(), POLLOUT, 0};
+  if (poll(&connected, 1, static_cast<int>(deadline.remaining().count())) != 1) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
 }
 
 // Returns the address at which the store is served. TCPStore's own client would log every failed
@@ -117,7 +126,7 @@ std::string wait_until_served(const Rendezvous& rendezvous, const Deadline& dead
   const AddressList addresses = resolve(rendezvous);
   while (true) {
     for (const addrinfo* candidate = addresses.get(); candidate; candidate = candidate->ai_next) {
-      if (accepts_connections(*candidate)) return numeric(*candidate);
+      if (accepts_connections(*candidate, deadline)) return numeric(*candidate);
     }
     if (deadline.passed()) {
       throw CommError(fmt::format(

@@ -223,16 +223,15 @@ at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
 
 // Returns the gradient of x, [rows, in]. y_gradient: [rows, sum of out].
 at::Tensor input_gradient(const at::Tensor& y_gradient, const Matrices& weights) {
-  at::Tensor result;
-  for_panels(weights, y_gradient, y_gradient.scalar_type(),
+  // In bf16 a sum over panels would be rounded after each of them.
+  const at::ScalarType type = y_gradient.scalar_type();
+  const at::Tensor sum = at::zeros({y_gradient.size(0), weights.front()->inputs},
+                                   y_gradient.options().dtype(compute_type(type)));
+  for_panels(weights, y_gradient, type,
              [&](const at::Tensor& panel, const at::Tensor& columns, size_t, int64_t) {
-               if (result.defined()) {
-                 result.addmm_(columns, panel);
-               } else {
-                 result = product(columns, panel);
-               }
+               add_matrix_product(sum, columns, panel);
              });
-  return result;
+  return sum.to(type);
 }
 
 at::Tensor shaped_product(const at::Tensor& x, const QuantizedWeights& given) {

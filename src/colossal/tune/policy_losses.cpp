@@ -18,7 +18,8 @@
 namespace colossal::tune {
 namespace {
 
-// Of each token, or of rows beside it.
+// Returns values of rows as [rows, 1], to combine them with values of tokens, which it returns
+// unchanged.
 at::Tensor beside_tokens(const at::Tensor& of_rows) {
   return of_rows.dim() == 1 ? of_rows.unsqueeze(1) : of_rows;
 }

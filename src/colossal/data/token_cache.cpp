@@ -26,7 +26,9 @@ static_assert(std::endian::native == std::endian::little, "the cache is read as 
 constexpr std::array<char, 8> kMagic = {'C', 'O', 'L', 'T', 'O', 'K', 'E', 'N'};
 constexpr uint32_t kVersion = 2;
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
+// Bytes whose checksum is computed before their pages are released.
 constexpr size_t kVerifiedAtOnce = size_t{16} << 20;
+// Contents of larger caches are not verified.
 constexpr int64_t kLargestVerified = int64_t{512} << 20;
 
 struct Header {

@@ -201,7 +201,7 @@ void HeadDrafter::read(const std::vector<Sequence*>& sequences) {
     const at::Tensor states = std::exchange(sequence->states, {});
     if (count > 0) reads.push_back({sequence, states.narrow(0, 0, count)});
   }
-  // Chunks of one token, which attend alone, come before longer ones.
+  // begin_step() requires chunks of one token before longer ones.
   std::ranges::stable_partition(reads, [](const Read& read) { return read.states.size(0) == 1; });
   Pass pass;
   std::vector<Sequence*> going_on;

@@ -22,6 +22,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   const size_t most = share_of_step();
   Works works;
   const int64_t preemptions_before = preemptions_;
+  // First sequences in the decode phase, then sequences in the prefill phase.
   for (const bool single : {true, false}) {
     std::vector<Sequence*> in_order;
     for (const auto& [order, sequence] : running_) {
@@ -31,6 +32,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
     }
     for (Sequence* sequence : in_order) {
       if (works.size() >= most) break;
+      // An earlier iteration may have preempted this sequence.
       if (running_.contains(sequence->order())) continue_running(*sequence, budget, works);
     }
   }

@@ -28,6 +28,7 @@ struct Escape {
   bool negated = false;
 };
 
+// Translates an Oniguruma expression to PCRE2. Refuses what the two treat differently.
 class Translator {
  public:
   explicit Translator(std::string_view expression) : in_(expression) {}

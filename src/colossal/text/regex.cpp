@@ -100,6 +100,7 @@ void Regex::for_each_match(std::string_view text, RegexScratch& scratch,
   for (size_t start = 0; start <= text.size();) {
     const auto match = search(text, start, scratch);
     if (!match) return;
+    // Skips an empty match at the end of the previous match.
     if (match->begin == match->end && last_end == match->end) {
       if (start == text.size()) return;
       next_code_point(text, start);

@@ -17,7 +17,7 @@ namespace colossal::tune {
 namespace {
 
 // Fields of a batch.
-constexpr const char* kTeacher = "teacher_logits";  // as VocabularyHead::logits_here() gives them
+constexpr const char* kTeacher = "teacher_logits";  // result of LanguageModel::local_logits()
 constexpr const char* kToSample = "to_sample";      // flag: the student samples the completions
 constexpr const char* kSampled = "sampled/";        // prefix of metrics of sampled completions
 constexpr const char* kOnPolicy = "on_policy";

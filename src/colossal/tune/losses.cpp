@@ -29,6 +29,7 @@ struct Pairs {
     scaled = options.beta * (chosen_score - rejected_score);
   }
 
+  // Returns the score of a log ratio, whose form follows from the divergence (f-DPO).
   at::Tensor divergence(const at::Tensor& ratio) const {
     switch (options.divergence) {
       case Divergence::reverse_kl:

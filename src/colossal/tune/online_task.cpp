@@ -181,6 +181,7 @@ TrainingTask::ConcurrentWork OnlineTask::begin_step(Engine& engine) {
   if (config().max_staleness == 0) return {};
   const int64_t count = completions_per_generation();
   begin_until(config().max_staleness * count);
+  // Until the next generation is taken, the weights count as not trained on the current one.
   const Sampling sampling =
       sampling_of(begun_.to_continue_during(updates_, count), generations_ - 1);
   if (!beside_) {
@@ -232,6 +233,7 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
   const int64_t wanted = completions_per_generation();
   if (!config().dynamic_sampling) return sample(wanted, engine);
   const int64_t group = config().num_generations;
+  // Dynamic sampling (DAPO): samples other prompts in place of groups whose rewards are all equal.
   std::vector<ScoredCompletion> usable, alike;
   for (int64_t round = 0; round < config().max_sampling_rounds; ++round) {
     const std::vector<ScoredCompletion> found = sample(wanted - std::ssize(usable), engine);

@@ -43,6 +43,7 @@ void append(Sequence& sequence, const Sequence& more) {
 class JsonRules {
  public:
   explicit JsonRules(Grammar& grammar) : grammar_(grammar) {
+    // White space between elements: none, one space, or a line end with up to 20 spaces.
     Sequence line = Grammar::literal("\n");
     append(line, grammar.repeated(Grammar::literal(" ")[0], 0, 20));
     space_ = grammar.add_anonymous_rule({{}, Grammar::literal(" "), std::move(line)});

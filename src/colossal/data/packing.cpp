@@ -44,7 +44,8 @@ std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row
 
 std::vector<PackedRow> pack_best_fit(std::span<const PackedPart> parts, int64_t row_length) {
   std::vector<PackedRow> rows;
-  // Rows with free tokens, by their number; of equal numbers, first the row that got it first.
+  // Rows with free tokens, ordered by the number of these. Of equal rows, the one that reached this
+  // number first comes first.
   std::multimap<int64_t, size_t> rows_by_room;
   for (const PackedPart& part : parts) {
     const auto best = rows_by_room.lower_bound(part.range.size());

@@ -43,7 +43,7 @@ struct Header {
   int64_t documents = 0;
   int64_t skipped_lines = 0;
   std::array<uint64_t, 5> reserved = {};
-  uint64_t header_checksum = 0;  // of all fields before it
+  uint64_t header_checksum = 0;  // checksum of all fields before it
 
   uint64_t checksum() const { return XXH3_64bits(this, offsetof(Header, header_checksum)); }
 };

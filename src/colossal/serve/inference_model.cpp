@@ -220,7 +220,7 @@ at::Tensor oriented(const nn::Parameter& parameter, const at::Tensor& weights) {
 void quantize_all(nn::Parameter& parameter, const checkpoint::LocalWeights& weights,
                   const InferenceOptions& options, const ParallelContext& context,
                   CodeBlocks& blocks) {
-  if (weights.numbers.numel() == 0) return;  // of another stage of the pipeline
+  if (weights.numbers.numel() == 0) return;  // belongs to another pipeline stage
   ops::Quantization how;
   if (options.quantization) {
     how = parameter.head ? of_head(*options.quantization) : *options.quantization;
@@ -357,7 +357,7 @@ std::map<std::string, ops::VirtualTokens> virtual_tokens_of(const nn::ParameterL
                                                             int64_t head_size) {
   std::map<std::string, ops::VirtualTokens> of_attentions;
   for (const nn::ParameterHandle& parameter : parameters) {
-    if (!parameter->tensor.defined()) continue;  // of another stage of the pipeline
+    if (!parameter->tensor.defined()) continue;  // belongs to another pipeline stage
     const auto found = adapters::find_prefix_parameter(parameter->name);
     const at::Tensor heads =
         parameter->tensor.detach().unflatten(1, {-1, head_size}).transpose(0, 1).contiguous();

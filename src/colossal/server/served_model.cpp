@@ -11,8 +11,8 @@
 namespace colossal::server {
 namespace {
 
-// Limit on the bytes per token of a prompt, on average. A longer text cannot fit in max_length
-// tokens, and is refused before it is tokenized.
+// Bytes per token above which a text is assumed not to fit in max_length tokens. It is then refused
+// before it is tokenized.
 constexpr size_t kBytesOfToken = 8;
 // A noncharacter (U+FDD0), which no text has. Inserted in special tokens that users write, so that
 // they are tokenized as plain text.

@@ -7,7 +7,7 @@
 namespace colossal::text {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // of an unknown character, relative to the worst token
+constexpr double kUnknownPenalty = 10;  // how far an unknown character scores below the worst token
 
 ByteTrie trie_of(const Vocabulary& vocabulary) {
   return ByteTrie({vocabulary.begin(), vocabulary.end()});

@@ -181,7 +181,7 @@ TrainingTask::ConcurrentWork OnlineTask::begin_step(Engine& engine) {
   if (config().max_staleness == 0) return {};
   const int64_t count = completions_per_generation();
   begin_until(config().max_staleness * count);
-  // Until the next generation is taken, the weights count as not trained on the current one.
+  // During the updates on a generation, the weights count as not trained on it yet.
   const Sampling sampling =
       sampling_of(begun_.to_continue_during(updates_, count), generations_ - 1);
   if (!beside_) {

@@ -23,7 +23,7 @@ TokenDataset counting_dataset(int32_t num_samples) {
   return {Corpus::from_tokens(tokens), 4};
 }
 
-// Which samples the rows of the batches are, in order.
+// Returns the samples in the rows of the batches, in order.
 std::vector<int64_t> samples_of(const std::vector<Batch>& batches) {
   std::vector<int64_t> samples;
   for (const Batch& batch : batches) {
@@ -66,7 +66,7 @@ TEST(EvaluationStep, ReadsAllSamplesInOrderTheLastBatchShort) {
   shape.replica = 1;
   EXPECT_THAT(samples_of(read_evaluation_step(dataset, shape, 0)), ElementsAre(2, 3));
   const auto last = read_evaluation_step(dataset, shape, 1);
-  ASSERT_EQ(last.size(), 1u);  // a forward pass of no sequences, for the other replica's sake
+  ASSERT_EQ(last.size(), 1u);  // an empty forward pass, because the other replica has one
   EXPECT_EQ(last.front().inputs.size(0), 0);
 }
 
@@ -95,7 +95,7 @@ TEST(BatchLoader, GivesEvaluationsToTheEnd) {
   EXPECT_THROW(loader.next(), InternalError);
 }
 
-// The second read is waited for without next() being called again.
+// The second step is read without another call of next().
 TEST(BatchLoader, ReadsTheNextStepWhileTheCallerWorks) {
   std::promise<void> second_read;
   BatchLoader loader(

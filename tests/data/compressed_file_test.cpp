@@ -19,7 +19,7 @@ class CompressedFiles : public ::testing::TestWithParam<const char*> {
     return folder_.write(std::string("a") + GetParam(), content);
   }
 
-  // Its content, read by so many bytes at a time.
+  // Returns the content, read at_once bytes at a time.
   std::string read(size_t at_once = 1000) const {
     const SourceFile source = find_source_files(std::vector{folder_ / "*"}, "data.train").front();
     CompressedFile file(source, compression_of(source.path));
@@ -41,7 +41,7 @@ class CompressedFiles : public ::testing::TestWithParam<const char*> {
 
 TEST_P(CompressedFiles, GiveTheirContent) {
   std::mt19937 random(1);
-  std::string text(700'000, '\0');  // more than is read from the file at once
+  std::string text(700'000, '\0');  // more than one read of the file
   for (char& c : text) c = static_cast<char>(random() >> 24);
   for (const std::string& content : {text, std::string(2'000'000, 'a'), std::string("x")}) {
     write(compressed(content));

@@ -55,9 +55,9 @@ TEST_F(CorpusFiles, HasAFingerprintOfItsTokensAndBorders) {
   const Corpus cached = open(options());
   EXPECT_TRUE(cached.from_cache());
   EXPECT_EQ(cached.fingerprint(), usual);
-  folder_.write("text/b", "uw");  // as many tokens
+  folder_.write("text/b", "uw");  // the same number of tokens
   EXPECT_NE(open(options("")).fingerprint(), usual);
-  folder_.write("text/a", "xy");  // the same letters, cut elsewhere
+  folder_.write("text/a", "xy");  // the same letters, divided elsewhere
   folder_.write("text/b", "zuv");
   EXPECT_NE(open(options("")).fingerprint(), usual);
 }
@@ -205,7 +205,7 @@ TEST_F(CorpusFiles, ACorpusOfInvalidLinesIsRefusedWithTheirCount) {
               HasSubstr("1 empty file, 2 lines skipped"));
 }
 
-// In memory; a cache may be as large as it likes.
+// A corpus in memory is limited; a cache is not.
 TEST_F(CorpusFiles, WhatMemoryDoesNotHoldIsRefused) {
   CorpusOptions in_memory = options(""), in_cache = options();
   in_memory.memory_limit = in_cache.memory_limit = 11;  // six tokens of two bytes

@@ -20,7 +20,7 @@ class Glob : public ::testing::Test {
     }
   }
 
-  // Relative to the folder, sorted.
+  // Returns the found paths, relative to the folder and sorted.
   std::vector<std::string> expand(const std::string& pattern) const {
     std::vector<std::string> found = expand_glob(folder_ / pattern);
     for (std::string& path : found) path = path.substr((folder_ / "").size());

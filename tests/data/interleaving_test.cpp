@@ -11,7 +11,7 @@ namespace {
 const std::vector<std::vector<double>> kWeights = {
     {1}, {1, 1}, {0.7, 0.3}, {3, 1e-3, 5, 0.2, 1}, {1e-9, 1}, {1, 2, 3, 4, 5, 6, 7}};
 
-// Each source is read without a gap, from its first sample on.
+// Each source is read from its first sample on, without gaps.
 TEST(Interleaving, CountsWhatItHasDrawnOfEachSource) {
   for (const auto& weights : kWeights) {
     for (uint64_t seed = 0; seed < 4; ++seed) {

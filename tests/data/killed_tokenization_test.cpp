@@ -19,8 +19,8 @@
 namespace colossal::data {
 namespace {
 
-// Runs the function in a process of its own; killed after `delay`, if one is given.
-// Returns the wait status.
+// Runs the function in a process of its own, which is killed after `delay`, if given. Returns the
+// wait status.
 template <typename Function>
 int run_in_process(const Function& function,
                    std::optional<std::chrono::duration<double>> delay = std::nullopt) {
@@ -38,7 +38,7 @@ int run_in_process(const Function& function,
   return status;
 }
 
-// The process is killed when it next enters the system call.
+// Makes the kernel kill this process when it next enters the system call.
 void die_at(int system_call) {
   sock_filter instructions[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -101,7 +101,7 @@ class KilledTokenization : public ::testing::Test {
   const std::vector<int64_t> expected_ = make_expected();
 };
 
-// Killed with the first, the middle and the last file just written.
+// Kills the process after the first, the middle and the last file.
 TEST_F(KilledTokenization, LeavesNoHalfCache) {
   for (const int64_t last : {1, kFiles / 2, kFiles}) {
     CorpusOptions stopping = options_;
@@ -117,7 +117,7 @@ TEST_F(KilledTokenization, LeavesNoHalfCache) {
   }
 }
 
-// Killed at the sync and at the rename.
+// Kills the process at the sync and at the rename.
 TEST_F(KilledTokenization, LeavesNoHalfCacheAtTheEnd) {
   for (const int system_call : {SYS_fsync, SYS_rename}) {
     const int status = run_in_process([&] {
@@ -131,7 +131,7 @@ TEST_F(KilledTokenization, LeavesNoHalfCacheAtTheEnd) {
   }
 }
 
-// Killed at any moment: what stands there is whole or not there.
+// Kills the process at any moment: the cache is complete or missing.
 TEST_F(KilledTokenization, LeavesNoHalfCacheAtAnyMoment) {
   const auto start = std::chrono::steady_clock::now();
   run_in_process([&] { open(options_); });
@@ -146,7 +146,7 @@ TEST_F(KilledTokenization, LeavesNoHalfCacheAtAnyMoment) {
   }
 }
 
-// A file that may not grow behaves as a full disk does.
+// A limit on the file size simulates a full disk.
 TEST_F(KilledTokenization, AFullDiskIsNamedAndLeavesNothing) {
   const int status = run_in_process([&] {
     ::signal(SIGXFSZ, SIG_IGN);

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Samples of 4 tokens, which begin with first, first + 4, ...
+// Returns a dataset with samples of 4 tokens, which begin with first, first + 4, ...
 TokenDataset numbered_dataset(int32_t first, int32_t num_samples) {
   std::vector<int32_t> tokens(num_samples * 4 + 1);
   std::iota(tokens.begin(), tokens.end(), first);
@@ -41,7 +41,8 @@ TEST(Mixture, OfOneSourceIsItsOrder) {
   EXPECT_THAT(batch.sample_ids, ElementsAre(5, 6, 7, 8, 9, 10, 11, 12, 13, 14));
 }
 
-// 40 positions read 30 of the first, three epochs of it, and 10 of the second, two.
+// 40 positions read 30 samples of the first source (three epochs) and 10 of the second (two
+// epochs).
 TEST(Mixture, ReadsEachSourceByItsShareAndEpochByEpoch) {
   const Mixture mixture = mixture_of_two();
   EXPECT_DOUBLE_EQ(mixture.share(0), 0.75);
@@ -61,7 +62,7 @@ TEST(Mixture, IsTheSameAtEveryNumberOfReplicasAndWhereverARunBegins) {
   }
   for (int64_t step = 0; step < 6; ++step) {
     for (int replica = 0; replica < 3; ++replica) {
-      // A run that was stopped before this step.
+      // Reads as a run that resumes at this step.
       BatchLoader resumed = make_training_loader(mixture, {12, 3, 3, replica}, step, 6);
       for (const Batch& batch : resumed.next()) {
         for (const int64_t token : first_tokens(batch)) parallel.push_back(token);

@@ -28,7 +28,7 @@ std::vector<int64_t> random_lengths(int64_t count, int64_t most, int seed) {
   return lengths;
 }
 
-// Every token of every document is in one row, in the order of its document.
+// Expects that every token is in exactly one row, in the order of its document.
 void expect_whole(const std::vector<PackedRow>& rows, const std::vector<int64_t>& lengths,
                   int64_t row_length) {
   std::vector<std::vector<Range>> ranges(lengths.size());
@@ -51,7 +51,7 @@ void expect_whole(const std::vector<PackedRow>& rows, const std::vector<int64_t>
 
 TEST(Packing, BestFitTakesTheLongestFirstAndTheFullestRow) {
   const std::vector<int64_t> lengths = {3, 7, 5, 2, 1, 2};
-  // 7 | 5 in a new row | 3: only the first has exactly room for it | 2, 2 and 1 into the second.
+  // Row 0: 7. Row 1: 5. Then 3 fits row 0 exactly; 2, 2 and 1 fill row 1.
   EXPECT_THAT(pack_documents(lengths, 10, Packing::bfd),
               ElementsAre(ElementsAre(PackedPart{1, {0, 7}}, PackedPart{0, {0, 3}}),
                           ElementsAre(PackedPart{2, {0, 5}}, PackedPart{3, {0, 2}},
@@ -94,7 +94,7 @@ TEST(Packing, WrappedRowsAreFull) {
   for (size_t i = 0; i + 1 < rows.size(); ++i) EXPECT_EQ(length_of(rows[i]), 16);
 }
 
-// No document is cut that fits a row, and few rows are needed.
+// Documents that fit a row are not cut, and few rows are needed.
 TEST(Packing, BestFitKeepsDocumentsWholeAndWastesLittle) {
   const std::vector<int64_t> lengths = random_lengths(5000, 512, 2);
   const auto rows = pack_documents(lengths, 512, Packing::bfd);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// 0 .. count-1, one by one.
+// Returns a function that yields 0 .. count-1, one by one.
 std::function<std::optional<int64_t>()> numbers_below(int64_t count) {
   return [next = int64_t{0}, count]() mutable {
     return next < count ? std::optional(next++) : std::nullopt;
@@ -93,7 +93,7 @@ TEST(ParallelInOrder, AFailingConsumerStopsTheWorkers) {
   EXPECT_LE(produced, 3 + 4 * 2);
 }
 
-// After the results before it.
+// The exception arrives after all earlier results.
 TEST(ParallelInOrder, WhatGivingTasksThrowsTravelsLast) {
   int64_t consumed = 0;
   const auto run = [&] {

@@ -29,7 +29,8 @@ std::vector<int64_t> count_up(int64_t size) {
   return numbers;
 }
 
-// Standard deviations by which chi-square lies above its mean, for counts that should be equal.
+// Returns how far chi-square is above its mean, in standard deviations, for counts that should be
+// equal.
 double chi_square_excess(const std::vector<int64_t>& counts) {
   const double expected =
       static_cast<double>(std::accumulate(counts.begin(), counts.end(), int64_t{0})) /
@@ -79,7 +80,7 @@ TEST(SampleOrder, DependsOnSeedAndEpoch) {
   EXPECT_EQ(order.epoch_at(1000), 1);
 }
 
-// The order is part of what a resumed run and another rank count must agree on: pinned.
+// Resumed runs and other numbers of ranks rely on this order, so that it must never change.
 TEST(SampleOrder, StaysTheSameForEver) {
   EXPECT_THAT(epoch(SampleOrder(10, 1), 0), ElementsAre(2, 9, 3, 7, 8, 1, 4, 5, 6, 0));
 }
@@ -109,7 +110,7 @@ TEST(SampleOrder, EverySampleIsEquallyLikelyAtEveryPosition) {
   }
 }
 
-// Where one sample goes says nothing about its neighbour, in one epoch of many samples.
+// The position of a sample says nothing about its neighbour, in one epoch of many samples.
 TEST(SampleOrder, NeighboursAreScattered) {
   for (const int64_t size : {100'000, 99'991}) {
     const std::vector<int64_t> samples = epoch(SampleOrder(size, 9), 0);

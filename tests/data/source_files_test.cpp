@@ -27,7 +27,7 @@ TEST(SourceFiles, AreSortedByTheBytesOfTheirPathsEachOnce) {
   }
   const auto files = find_source_files(
       std::vector{folder / "*.txt", folder / "**/*", folder / "./a/../b.txt"}, "data.train");
-  // By bytes, '-' comes before '/': not the order of walking the folders.
+  // By bytes, '-' comes before '/', unlike in a walk through the folders.
   EXPECT_EQ(paths(files), (std::vector{folder / "B.txt", folder / "a-b.txt", folder / "a/z.txt",
                                        folder / "b.txt", folder / "\xc3\xa4.txt"}));
 }

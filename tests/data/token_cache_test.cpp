@@ -26,7 +26,7 @@ class TokenCache : public ::testing::Test {
     writer.finish({.tokens = std::ssize(tokens), .files = 3, .skipped_files = 1});
   }
 
-  // The file with the byte at `offset` changed.
+  // Changes the byte at `offset` of the file.
   void flip(int64_t offset) const {
     std::string content = read_file(path_);
     content.at(offset) ^= 0x40;
@@ -46,7 +46,7 @@ class TokenCache : public ::testing::Test {
 };
 
 TEST_F(TokenCache, GivesBackWhatWasWritten) {
-  std::vector<uint16_t> tokens(5'000'000);  // more than the writer's buffer
+  std::vector<uint16_t> tokens(5'000'000);  // larger than the writer's buffer
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<uint16_t>(i * 7);
   write(tokens);
   const auto stored = read_token_cache(path_, kKey);

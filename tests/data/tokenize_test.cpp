@@ -75,7 +75,7 @@ TEST(Tokenize, ManyFilesComeInOrderAtAnyNumberOfThreads) {
   }
 }
 
-// Three pieces of 16 MiB give what the file gives as a whole, and no separator between them.
+// Three pieces of 16 MiB give the tokens of the whole file, without separators between them.
 TEST(Tokenize, AHugeFileGoesInPieces) {
   TextFolder folder;
   std::string text((size_t{32} << 20) + 5, '\0');
@@ -106,7 +106,7 @@ TEST(Tokenize, AHugeFileGoesInPieces) {
 TEST(Tokenize, AFileTooLargeToBeTakenAsAWholeIsRefused) {
   TextFolder folder;
   folder.write("a", "x");
-  std::filesystem::resize_file(folder / "a", (int64_t{1} << 30) + 1);  // takes no space
+  std::filesystem::resize_file(folder / "a", (int64_t{1} << 30) + 1);  // sparse
   EXPECT_THAT(message_of<ConfigError>([&] { tokenize({folder / "a"}, LetterTokenizer()); }),
               AllOf(HasSubstr(folder / "a"), HasSubstr("at most 1.00 GiB"), HasSubstr("split it")));
 }
@@ -147,7 +147,7 @@ TEST(Tokenize, AFileThatChangesMeanwhileIsAnError) {
   EXPECT_THAT(message_of<IoError>(run), HasSubstr(folder / "a"));
 }
 
-// Whatever its name ends in, at any number of threads, whether the tokenizer takes pieces or not.
+// With any suffix, any number of threads, and tokenizers that accept pieces of texts or not.
 TEST(Tokenize, ALineIsADocument) {
   TextFolder folder;
   for (const char* name : {"a.jsonl", "b.jsonl.gz", "c.jsonl.zst"}) {
@@ -178,7 +178,7 @@ TEST(Tokenize, TheFieldAndTheFormatAreAsAsked) {
   EXPECT_EQ(tokenize({folder / "*"}, LetterTokenizer()).tokens.size(), 28u);
 }
 
-// Each of 9 MiB, so that lines begin and end across the borders of pieces.
+// Files of 9 MiB, so that lines cross the borders of pieces.
 TEST(Tokenize, LinesAreWholeWhereverPiecesEnd) {
   TextFolder folder;
   std::string lines, longest(5 << 20, 'l');

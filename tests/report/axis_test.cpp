@@ -35,7 +35,7 @@ TEST(LinearTicks, WholeNumbersWhereAsked) {
   EXPECT_THAT(linear_ticks(0.5, 1.5, 6, 1), ElementsAre(1));
 }
 
-// Over twenty powers of ten: never more than asked for, never fewer than two.
+// Over twenty powers of ten: never more ticks than allowed, never fewer than two.
 TEST(LinearTicks, NumberOfThem) {
   for (double span = 1e-10; span < 1e10; span *= 1.37) {
     for (const double low : {0.0, -span / 3, 7 * span}) {
@@ -48,7 +48,7 @@ TEST(LogarithmicTicks, PowersOfTenThinnedOutOrFilledUp) {
   EXPECT_THAT(logarithmic_ticks(0.5, 2000, 5), ElementsAre(1, 10, 100, 1000));
   EXPECT_THAT(logarithmic_ticks(0.9, 12, 5), ElementsAre(1, 2, 5, 10));
   EXPECT_THAT(logarithmic_ticks(1, 1e12, 5).size(), AllOf(Ge(3), Le(6)));
-  EXPECT_THAT(logarithmic_ticks(3, 4, 5).size(), AllOf(Ge(3), Le(6)));  // no power, no multiple
+  EXPECT_THAT(logarithmic_ticks(3, 4, 5).size(), AllOf(Ge(3), Le(6)));  // no round number
 }
 
 TEST(ValueAxis, WidensToWholeTicks) {
@@ -91,7 +91,7 @@ TEST(ValueAxis, ConstantsGetAir) {
     EXPECT_GT(axis.high, value);
     EXPECT_GE(axis.ticks.size(), 2u) << value;
   }
-  // Rounding noise is not a signal to be blown up to the height of the chart.
+  // Rounding noise must not fill the height of the chart.
   const Axis noise = value_axis(3, std::nextafter(3.0, 4.0), AxisScale::linear, kNumber);
   EXPECT_LT(noise.low, 2.9);
 }

@@ -29,7 +29,7 @@ Chart chart_of(std::vector<ChartSeries> all_series, ChartForm form = ChartForm::
   return chart;
 }
 
-// Path data of the elements of this class, in order.
+// Returns the path data of the elements of this class, in order.
 std::vector<std::string> paths_of(const std::string& figure, const std::string& kind) {
   const std::string opening = "<path class=\"" + kind + " c", before_data = " d=\"";
   std::vector<std::string> paths;

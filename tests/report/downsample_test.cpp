@@ -53,7 +53,7 @@ TEST(MinMaxIndices, GapsOfAColumnAndMoreStay) {
   EXPECT_EQ(std::ranges::count_if(kept, [&](size_t i) { return std::isnan(y[i]); }), 2);
 }
 
-// Steps that a run skipped: columns without any point.
+// Columns without any point, as for steps that a run skipped.
 TEST(MinMaxIndices, UnevenX) {
   std::vector<double> x = ascending(100), y = ascending(100);
   x.back() = 1e9;

@@ -43,7 +43,7 @@ TEST(OutputFile, GoesOnAfterWhatAFileHolds) {
   EXPECT_EQ(read_file(scratch / "log"), "one three");
 }
 
-// A limit on the file's size stands for the full disk.
+// A limit on the file size simulates a full disk.
 TEST(OutputFile, AFullDiskTakesWholeWritesOnly) {
   const test::TemporaryDirectory scratch;
   OutputFile file(scratch / "log");

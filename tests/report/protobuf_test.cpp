@@ -27,7 +27,7 @@ TEST(Protobuf, VarintsAtTheBorders) {
   EXPECT_EQ(varint(std::numeric_limits<uint64_t>::max()), std::string(9, '\xFF') + "\x01");
 }
 
-// Message examples of the encoding guide.
+// The examples of Protobuf's encoding guide.
 TEST(Protobuf, Fields) {
   ProtobufWriter number;
   number.varint(1, 150);

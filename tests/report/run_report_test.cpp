@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::Pair;
 
-// A run of 500 steps on two ranks as it might be, with noise that repeats.
+// Returns plausible metrics of a run on two ranks, with reproducible noise.
 std::vector<StepMetrics> plausible_metrics(int num_steps) {
   std::vector<StepMetrics> metrics;
   for (int step = 1; step <= num_steps; ++step) {
@@ -79,7 +79,7 @@ RunReport plausible_report() {
 
 struct WrittenPage {
   std::string html;
-  std::string text;  // what a reader sees; reading it has checked the page's form
+  std::string text;  // the visible text; extracting it has checked the page's form
 };
 
 WrittenPage written(const RunReport& report) {

@@ -20,7 +20,7 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::StartsWith;
 
-// TensorBoard's own reader.
+// Reads events with TensorBoard's own reader.
 json read_events(const std::filesystem::path& directory) {
   return json::parse(run_python("read_events.py", directory), nullptr, false);
 }
@@ -47,7 +47,7 @@ TEST(TensorBoard, ItsReaderFindsTagsStepsTimesAndValues) {
   EXPECT_EQ(events.at("texts").at("sample"), json({{7, 1.7e9, "def f(x):\n  return \"<x>\""}}));
 }
 
-// The bytes of a file that ends at any point of its last record: all records before it are read.
+// A file may end within its last record: all records before it are read.
 TEST(TensorBoard, ATornRecordHidesNothingBeforeIt) {
   const test::TemporaryDirectory scratch;
   TensorBoardWriter writer(scratch.path());

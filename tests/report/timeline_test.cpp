@@ -35,7 +35,7 @@ TEST(Timeline, AsText) {
             "bb  ...F0 .........\n");
 }
 
-// 16 columns for ten units of time: labels are cut, nothing is left out.
+// 16 columns for ten units of time: labels are cut, but no span is left out.
 TEST(Timeline, AsTextInLittleRoom) {
   Timeline timeline = two_rows();
   timeline.rows[0].spans[0].label = "F1000";

@@ -34,7 +34,7 @@ std::vector<json> of_phase(const json& events, const char* phase) {
   return found;
 }
 
-// What Perfetto does with an array that is not closed.
+// Parses an array that is not closed, as Perfetto does.
 json parse_unclosed(const std::string& text) {
   return json::parse(text + "]");
 }
@@ -80,7 +80,7 @@ TEST(Trace, AnEmptyOneIsValid) {
   EXPECT_EQ(json::parse(read_file(scratch / "trace.json")), json::array());
 }
 
-// The file as a process that dies leaves it: after any flush, the driver's own included.
+// A process that dies may leave the file after any flush, including those of the writer itself.
 TEST(Trace, WithoutItsEndItIsAnArrayThatIsNotClosed) {
   const test::TemporaryDirectory scratch;
   TraceWriter trace(scratch / "trace.json");
@@ -95,7 +95,7 @@ TEST(Trace, WithoutItsEndItIsAnArrayThatIsNotClosed) {
       seen = now;
     }
   }
-  EXPECT_GT(seen, 3000u);  // of 5,000, at 64 KiB a flush
+  EXPECT_GT(seen, 3000u);  // of 5,000; the writer flushes every 64 KiB
   trace.flush();
   EXPECT_EQ(of_phase(parse_unclosed(read_file(scratch / "trace.json")), "X").size(), 5000u);
 }

@@ -1,5 +1,5 @@
-// Adapters chosen by request: what a request gets is what a model gives into which its adapter was
-// merged, whatever runs beside it.
+// Adapters chosen by request: a request gets the same answer as from a model into which its adapter
+// was merged, whatever other requests run at the same time.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
@@ -27,13 +27,15 @@ nn::Parameter* find_weight_of(const RandomModel& model, const std::string& produ
   return nullptr;
 }
 
-// A head has an output for each row of its table, an embedding for each column.
+// Whether the rows of a weight are outputs: a head has an output for each row of its table, an
+// embedding for each column.
 bool makes_outputs_of_rows(const nn::Parameter& weight) {
   return weight.head || weight.product == nn::WeightOrder::out_in;
 }
 
-// Of the tables of the vocabulary, and of every product whose number is not a multiple of `number`
-// + 1. Parts of one module share A. That of an even number has factors, as DoRA has.
+// Makes an adapter of the vocabulary's tables and of those linear layers whose number is not a
+// multiple of `number` + 1. Parts of one module share A. An adapter with an even number has
+// factors, as DoRA has.
 std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint64_t number) {
   auto adapter = std::make_shared<nn::AdapterWeights>();
   adapter->number = number;
@@ -41,7 +43,9 @@ std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint6
   size_t which = 0;
   for (const adapters::Product& product : models::list_products(model.specification)) {
     const bool is_table = !product.is_of_blocks();
-    if (is_table && model.specification.decoder.tied_head) continue;  // it could not be merged
+    if (is_table && model.specification.decoder.tied_head)
+      continue;  // a tied table cannot be
+                 // merged
     const auto& [name, module] = product;
     if (!is_table && which++ % (number + 1) == 0) continue;
     const nn::Parameter& weight = *find_weight_of(model, name);
@@ -71,7 +75,7 @@ models::ModelSpecification with_prefix(models::ModelSpecification specification,
   return specification;
 }
 
-// The prefix of a model that has one.
+// Makes an adapter with the prefix of a model that has one.
 std::shared_ptr<nn::AdapterWeights> prefix_of(const RandomModel& model, uint64_t number) {
   auto adapter = std::make_shared<nn::AdapterWeights>();
   adapter->number = number;
@@ -87,7 +91,7 @@ std::shared_ptr<nn::AdapterWeights> prefix_of(const RandomModel& model, uint64_t
   return adapter;
 }
 
-// A copy of the model into whose weights the adapter was added.
+// Returns a copy of the model, with the adapter merged into its weights.
 std::unique_ptr<RandomModel> merged(const RandomModel& model, const nn::AdapterWeights* adapter,
                                     at::ScalarType type) {
   auto copy = std::make_unique<RandomModel>(model.specification, type);
@@ -109,7 +113,7 @@ class AdaptersTest : public testing::Test {
   AdaptersTest() { at::set_num_threads(1); }
 };
 
-// The likeliest tokens behind a prompt, and their log-probabilities.
+// The most likely tokens after a prompt, and their log-probabilities.
 struct Continuation {
   Tokens tokens;
   std::vector<double> logprobs;
@@ -174,7 +178,7 @@ TEST_F(AdaptersTest, GiveTheNumbersOfAMergedModelInMixedBatches) {
   }
 }
 
-// ... or a prefix of its own: within windows, behind learned positions, with ALiBi.
+// Prefixes with sliding windows, learned positions and ALiBi.
 TEST_F(AdaptersTest, PrefixesGiveTheNumbersOfAModelThatHasOne) {
   const nlohmann::json families = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
                                                 "tests" / "support" / "families.json");
@@ -229,7 +233,7 @@ TEST_F(AdaptersTest, PrefixesGiveTheNumbersOfAModelThatHasOne) {
   }
 }
 
-// A text and its prefix share the positions of the model.
+// A prefix takes up positions of the model.
 TEST_F(AdaptersTest, APrefixTakesPositions) {
   const RandomModel model(tiny(), at::kDouble), prefixed(with_prefix(tiny(), 100), at::kDouble);
   EXPECT_EQ(prefixed.specification.facts.positions, 28);
@@ -280,7 +284,7 @@ TEST_F(AdaptersTest, AreBatchInvariantInBits) {
   }
 }
 
-// Equal prompts, one adapter after the other.
+// Equal prompts with different adapters share no pages.
 TEST_F(AdaptersTest, ShareNoKeysAndValues) {
   const RandomModel model(tiny(), at::kDouble);
   Answers answers;

@@ -16,7 +16,7 @@
 namespace colossal::serve {
 namespace {
 
-// Of any text, log-probabilities of three tokens; token 2 ends it.
+// Returns log-probabilities of three tokens that may follow a text; token 2 ends it.
 std::vector<double> next_of(const Tokens& text) {
   double seed = 1;
   for (const int32_t token : text) seed = std::fmod(seed * 7.3 + token * 2.1 + 0.7, 5);
@@ -27,7 +27,7 @@ std::vector<double> next_of(const Tokens& text) {
   return weights;
 }
 
-// The best of all texts of at most `most` tokens.
+// Scores all texts of at most `most` tokens.
 void look_at_all(const Tokens& text, double sum, int64_t most, double penalty,
                  std::map<double, Tokens>& by_score) {
   const std::vector<double> next = next_of(text);
@@ -94,7 +94,7 @@ struct Found {
 
 class BeamEngine : public testing::Test {
  protected:
-  BeamEngine() { at::set_num_threads(1); }  // such small products only wait for each other
+  BeamEngine() { at::set_num_threads(1); }  // more threads only slow down such small tensors
 
   static Request request_of(int64_t which) {
     return {.prompt = prompt_of(3 + 5 * which % 11, which % 3),
@@ -142,7 +142,7 @@ class BeamEngine : public testing::Test {
   const RandomModel tiny_{tiny(), at::kDouble};
 };
 
-// The model alone, each text computed from its beginning.
+// Searches with the model alone, which computes each text from its beginning.
 std::vector<BeamText> searched(const RandomModel& model, const Request& request) {
   const at::NoGradGuard no_grad;
   BeamSearch search(request.beams, request.end_tokens, request.max_new_tokens);
@@ -192,8 +192,8 @@ TEST_F(BeamEngine, GivesTheTextsOfTheModelAlone) {
   EXPECT_GT(tokens, 100);
 }
 
-// Few pages, so that beams lose theirs and come back; few requests at once, so that some wait;
-// small steps, so that the beams of a request are not all in one; others between them.
+// Few pages, so that beams are preempted; few requests at once, so that some wait; small steps, so
+// that the beams of a request are not all in one step; other requests in between.
 TEST_F(BeamEngine, DoesNotDependOnWhatRunsBesideAndHow) {
   const std::vector<Found> expected = run({}, 6);
   const int64_t page = page_bytes({.type = at::kDouble}, tiny_.specification.facts);
@@ -220,7 +220,7 @@ TEST_F(BeamEngine, DoesNotDependOnWhatRunsBesideAndHow) {
   EXPECT_GT(preemptions, 20);
 }
 
-// Allows even tokens, and ends after four.
+// Allows even tokens only, and ends after four tokens.
 class FourEvenTokens : public LogitsConstraint {
  public:
   void apply(at::Tensor& logits) override { logits.view({-1, 2}).select(1, 1).fill_(-INFINITY); }
@@ -256,8 +256,8 @@ TEST_F(BeamEngine, EachBeamHasAConstraintOfItsOwnAndMayEndByItsText) {
   for (const BeamText& text : by_text) EXPECT_THAT(text.tokens, testing::SizeIs(6));
 }
 
-// Whether a text is complete may take long to find out: it is asked of those that would go on or
-// end, best first.
+// Checking whether a text is complete may be slow: only texts that would continue or end are
+// checked, best first.
 TEST(BeamSearch, AsksOnlyOfTextsThatMatter) {
   BeamSearch search({.width = 2}, {9}, 4);
   const auto asked = [&](const std::vector<std::vector<double>>& logprobs, int32_t complete) {

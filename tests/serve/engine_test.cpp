@@ -1,4 +1,4 @@
-// The engine: what a request gets does not depend on what runs beside it.
+// The engine: a request's answer does not depend on other requests.
 #include "colossal/serve/engine.h"
 
 #include <ATen/ATen.h>
@@ -18,7 +18,7 @@ namespace {
 
 class EngineTest : public testing::Test {
  protected:
-  EngineTest() { at::set_num_threads(1); }  // such small products only wait for each other
+  EngineTest() { at::set_num_threads(1); }  // more threads only slow down such small tensors
 
   Answers::Answer answer_of(const Request& request, const EngineOptions& options = {}) const {
     Answers answers;
@@ -45,7 +45,8 @@ std::vector<Setting> settings() {
           {16, 512, true, true, false},  {4, 5, false, true, true},   {16, 16, true, true, false}};
 }
 
-// Prompts of uneven lengths, of which some begin alike. Counts what it met.
+// Runs prompts of different lengths, of which some have equal beginnings. Adds to the counts of
+// preemptions and prefix hits.
 void expect_greedy(const RandomModel& model, const Setting& setting, int64_t& preemptions,
                    int64_t& prefix_hits) {
   const models::ModelFacts& facts = model.specification.facts;
@@ -92,7 +93,8 @@ TEST_F(EngineTest, GivesEveryFamilysTokensHoweverTheyAreBatched) {
   int64_t preemptions = 0, prefix_hits = 0;
   for (const auto& [family, fields] : families.items()) {
     const RandomModel model(family_of(family, fields), at::kFloat);
-    // Two settings for each, so that every family meets pages that are few, and all are met often.
+    // Two settings per family, so that every family runs with few pages, and all settings are
+    // covered.
     const std::vector<Setting> all = settings();
     for (const size_t index : {which % all.size(), (which + 3) % all.size()}) {
       const Setting& s = all[index];
@@ -125,7 +127,7 @@ TEST_F(EngineTest, EverySettingGivesTheSameTokens) {
   EXPECT_GT(prefix_hits, 100);
 }
 
-// The logarithms of probabilities have the same bits, too.
+// Log-probabilities have the same bits, too.
 TEST_F(EngineTest, BatchInvarianceIsOfBits) {
   const nlohmann::json families = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
                                                 "tests" / "support" / "families.json");
@@ -166,8 +168,8 @@ TEST_F(EngineTest, BatchInvarianceIsOfBits) {
   }
 }
 
-// Keys and values in int8: of one text however it is cut, shared and batched, and near to what it
-// is with whole ones.
+// With keys and values in int8, a text is the same however it is divided, shared and batched, and
+// near to what it is without int8.
 TEST_F(EngineTest, Int8KeysAndValuesAreTheSameHoweverTheyAreBatched) {
   for (const bool invariant : {true, false}) {
     const auto run = [&](int64_t batch, int64_t chunk, bool prefix_cache, bool few, bool int8) {
@@ -285,13 +287,13 @@ TEST_F(EngineTest, EndsWhereTheRequestSays) {
   answer = answer_of(stopped);
   EXPECT_EQ(answer.numbers(), Tokens(all.begin(), all.begin() + 4));
   EXPECT_EQ(answer.reason, FinishReason::stop);
-  // 128 positions.
+  // The model has 128 positions.
   answer = answer_of(greedy(prompt_of(120, 3), 100));
   EXPECT_EQ(answer.tokens.size(), 8);
   EXPECT_EQ(answer.reason, FinishReason::length);
 }
 
-// Only even tokens, four of them.
+// Allows even tokens only, and ends after four tokens.
 class EvenTokens : public LogitsConstraint {
  public:
   void apply(at::Tensor& logits) override {
@@ -332,7 +334,8 @@ TEST_F(EngineTest, PagesAreFoundAgainByEqualSaltsOnly) {
   };
   const Tokens prompt = prompt_of(48, 5);
   EXPECT_EQ(ask(prompt, ""), 0);
-  EXPECT_EQ(ask(prompt, ""), 47);  // the last token's logits are needed: its page is copied
+  // The last token's logits are needed, so that its page is copied.
+  EXPECT_EQ(ask(prompt, ""), 47);
   EXPECT_EQ(ask(prompt, "other"), 0);
   Tokens longer = prompt;
   longer.push_back(1);
@@ -348,7 +351,7 @@ TEST_F(EngineTest, PagesAreFoundAgainByEqualSaltsOnly) {
   EXPECT_EQ(engine.statistics().prefix_hits, 47 + 48 + 32);
 }
 
-// Who comes first by priority, then by arrival, is answered first, one at a time.
+// Requests are answered by priority, then by arrival, one at a time.
 TEST_F(EngineTest, PrioritiesThenArrivalDecide) {
   Engine engine(*tiny_.model, tiny_.specification.facts, with_type({.max_num_seqs = 1}));
   std::promise<void> first_runs, all_submitted;

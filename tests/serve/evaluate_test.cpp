@@ -17,12 +17,12 @@ namespace {
 class Evaluate : public testing::Test {
  protected:
   Evaluate() {
-    at::set_num_threads(1);  // such small products only wait for each other
+    at::set_num_threads(1);  // more threads only slow down such small tensors
     std::iota(tokens_.begin(), tokens_.end(), 3);
     for (int32_t& token : tokens_) token = token * token % 50;
   }
 
-  // By the logits of each row alone.
+  // Returns the loss sum, computed from the logits of each row alone.
   double expected_sum(int64_t length) {
     const at::NoGradGuard no_grad;
     double sum = 0;
@@ -48,7 +48,8 @@ class Evaluate : public testing::Test {
   std::vector<int32_t> tokens_ = std::vector<int32_t>(47);
 };
 
-// Rows that leave a short one, that fill the text, and one that is longer than it.
+// Lengths with a shorter last row, lengths that divide the text, and one that is longer than the
+// text.
 TEST_F(Evaluate, PredictsEachTokenButTheFirstOnceWhateverTheBatch) {
   tokens_.resize(19);
   for (const int64_t length : {1, 4, 6, 18, 20}) {

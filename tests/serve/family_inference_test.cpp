@@ -1,4 +1,4 @@
-// Every family over several ranks, without training: the loss and the tokens of one rank.
+// Inference of every family over several ranks gives the loss and the tokens of one rank.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using test::tensor_strategy;
 class FamilyInference : public testing::Test {
  protected:
   FamilyInference() {
-    at::set_num_threads(1);  // such small products only wait for each other
+    at::set_num_threads(1);  // more threads only slow down such small tensors
     for (size_t i = 0; i < text_.size(); ++i) text_[i] = static_cast<int32_t>(i * i * 5 % 90);
   }
 

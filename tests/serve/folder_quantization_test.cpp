@@ -1,4 +1,4 @@
-// Folders with weights in few bits: written, and used as they are.
+// Quantized model folders: writing and using them.
 #include "colossal/serve/folder_quantization.h"
 
 #include <ATen/ATen.h>
@@ -45,7 +45,7 @@ models::ModelSpecification llama_of_groups() {
 class QuantizedFolder : public testing::Test {
  protected:
   QuantizedFolder() {
-    at::set_num_threads(1);  // such small products only wait for each other
+    at::set_num_threads(1);  // more threads only slow down such small tensors
     for (size_t i = 0; i < text_.size(); ++i) text_[i] = static_cast<int32_t>(i * i * 5 % 50);
   }
 
@@ -71,7 +71,7 @@ class QuantizedFolder : public testing::Test {
                                                   "tests" / "support" / "families.json");
     EXPECT_GE(families.size(), 25);
     for (const auto& [family, fields] : families.items()) {
-      if (family == "gpt2" || family == "gpt_oss") continue;  // which are refused
+      if (family == "gpt2" || family == "gpt_oss") continue;  // these are refused
       SCOPED_TRACE(family);
       run(with_weights(family_of(family, fields)));
     }
@@ -85,7 +85,7 @@ class QuantizedFolder : public testing::Test {
     const at::Tensor tokens = at::arange(24, at::kLong).view({2, 12}) * 7 % 90;
     return (*model).logits(tokens, nn::make_step_context(2, 12, at::kCPU));
   }
-  // Over the text.
+  // Returns the loss of the text.
   double loss(const models::ModelSpecification& specification, const Strategy& strategy) const {
     double found = 0;
     test::run_ranks(strategy.world_size(), [&](comm::World& world) {
@@ -139,7 +139,7 @@ class QuantizedFolder : public testing::Test {
   int next_ = 0;
 };
 
-// Each matrix of the files, rounded as a model is that is rounded as it is read.
+// Each matrix is quantized as it is when weights are quantized while they are read.
 TEST_F(QuantizedFolder, HoldsTheNearestNumbersOfEveryFamily) {
   each_family([&](const models::ModelSpecification& specification) {
     for (const ops::Quantization& how : {kInt8, kInt4, kFp8}) {
@@ -171,7 +171,8 @@ TEST_F(QuantizedFolder, IsUsedAsItIsByRanks) {
   }
 }
 
-// What was not rounded is the model that it was: all factors are where they must be.
+// With fine quantization the model stays nearly the same: the AWQ factors are applied at the right
+// places.
 TEST_F(QuantizedFolder, FactorsOfInputsChangeNothingElse) {
   const ops::Quantization fine{.type = Type::int8, .group = 32};
   each_family([&](const models::ModelSpecification& specification) {
@@ -237,7 +238,7 @@ TEST_F(QuantizedFolder, SaysInItsConfigWhatItHolds) {
   const std::vector<std::string> ignored = config.at("ignore");
   EXPECT_THAT(ignored, testing::IsSupersetOf({"lm_head", "model.layers.1.mlp.gate"}));
   EXPECT_THAT(ignored, testing::Not(testing::Contains(HasSubstr("q_proj"))));
-  // Of 36 inputs none are whole groups of 32: one form for all.
+  // 36 inputs are no multiple of groups of 32: all layers have one scale per output.
   ASSERT_EQ(config.at("config_groups").size(), 1);
   const nlohmann::json weights = config.at("config_groups").at("group_0").at("weights");
   EXPECT_EQ(weights.at("strategy"), "channel");

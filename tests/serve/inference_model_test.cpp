@@ -41,9 +41,9 @@ models::ModelSpecification llama(bool tied) {
 
 class WeightsInTiers : public testing::Test {
  protected:
-  WeightsInTiers() { at::set_num_threads(1); }  // such small products only wait for each other
+  WeightsInTiers() { at::set_num_threads(1); }  // more threads only slow down such small tensors
 
-  // Chunks of about a matrix each, two at once.
+  // Chunks of about one matrix, two of them at once.
   InferenceOptions options(memory::TierShares shares) const {
     return {.tiers = {.parameters = shares, .nvme_path = folder_.path()},
             .chunk_bytes = 4096,
@@ -53,7 +53,7 @@ class WeightsInTiers : public testing::Test {
                                         const InferenceOptions& options) {
     const InferenceModel model(specification, options);
     std::vector<int32_t> tokens;
-    // Twice: a second text begins where the first has ended.
+    // Twice, because the second text begins with the chunks that the first one left on the device.
     for (const std::vector<int32_t>& prompt : {std::vector{4, 8, 15}, std::vector{16}}) {
       Engine engine(*model, specification.facts);
       engine.submit({.prompt = prompt,
@@ -88,7 +88,7 @@ TEST_F(WeightsInTiers, GiveTheSameTokens) {
     InferenceOptions in_blocks = options({.nvme = 1});
     in_blocks.table_rows = 11;
     EXPECT_EQ(tokens_of(specification, in_blocks), expected);
-    // A window of everything, and one of as little as can be.
+    // A minimal window, and one for all weights.
     for (const int64_t window : {int64_t{0}, int64_t{1} << 30}) {
       InferenceOptions other = options({.nvme = 1});
       other.window_bytes = window;
@@ -131,7 +131,7 @@ TEST(Quantized, AModelIsThatOfTheNumbersBehindItsCodes) {
           [&](const nn::Parameter& parameter, const at::Tensor& weight) {
             const bool in_out = parameter.product == nn::WeightOrder::in_out;
             const ops::Quantization of_head{.type = Type::int8};
-            // Of a stack, all matrices one below the other.
+            // Quantizes all matrices of a stack as one.
             const at::Tensor oriented = in_out ? weight.transpose(-1, -2) : weight;
             const at::Tensor numbers =
                 ops::dequantize(
@@ -158,7 +158,7 @@ TEST(Quantized, WeightsAreFewerBytesAndRestOnTheDevice) {
   const int64_t plain = InferenceModel(specification, {}).weight_bytes();
   InferenceOptions options{.quantization = ops::Quantization{}};
   const int64_t quantized = InferenceModel(specification, options).weight_bytes();
-  // The tokens' table and norms stay: 50 x 24 and 7 x 24 numbers of 4 bytes.
+  // The token table and norms are not quantized: 50 x 24 and 7 x 24 values of 4 bytes.
   EXPECT_EQ(plain % 4, 0);
   EXPECT_LT(quantized - 4 * (50 + 7) * 24, (plain - 4 * (50 + 7) * 24) / 2);
   options.tiers.parameters = {.host = 1};

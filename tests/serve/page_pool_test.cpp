@@ -45,7 +45,7 @@ TEST(PagePool, APageHasUsersUntilTheLastReleasesIt) {
   pool.release(page);
   EXPECT_EQ(pool.available(), 1);
   EXPECT_THROW(pool.release(page), InternalError);
-  // Still there, until somebody needs the page.
+  // The page stays cached until it is needed.
   pool.share(pool.find(0, "", kFirst)->page);
   pool.release(page);
   EXPECT_EQ(pool.take(), page);

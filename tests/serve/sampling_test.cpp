@@ -84,7 +84,7 @@ SamplingOptions options_of(const nlohmann::json& fields) {
   return options;
 }
 
-// sampling_golden.py wrote what transformers makes of these logits.
+// sampling_golden.py wrote the probabilities that transformers computes for these logits.
 TEST(Sampling, ProbabilitiesAreThoseOfTransformers) {
   const nlohmann::json golden = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
                                               "tests" / "serve" / "sampling_golden.json");
@@ -93,7 +93,7 @@ TEST(Sampling, ProbabilitiesAreThoseOfTransformers) {
     SCOPED_TRACE(each["options"].dump());
     const at::Tensor raw = at::tensor(golden["logits"].get<std::vector<double>>(), at::kDouble);
     const SamplingOptions options = options_of(each["options"]);
-    // Wherever the border between prompt and generated tokens is.
+    // The result does not depend on where the prompt ends.
     for (const size_t prompt : {0, 2, 5}) {
       const at::Tensor processed = raw.clone();
       const std::span<const int32_t> all(seen);

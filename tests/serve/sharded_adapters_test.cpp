@@ -1,4 +1,4 @@
-// Adapters chosen by request, over several ranks: the tokens and log-probabilities of one rank.
+// Adapters chosen by request, over several ranks: same tokens and log-probabilities as on one rank.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ struct Chosen {
 class ShardedAdapters : public testing::Test {
  protected:
   ShardedAdapters() : specification_(test::grouped_llama(false)) {
-    at::set_num_threads(1);  // such small products only wait for each other
+    at::set_num_threads(1);  // more threads only slow down such small tensors
     test::write_random_weights(specification_, folder_.path());
     write_adapter("plain", {"q_proj", "k_proj", "v_proj", "o_proj", "down_proj"}, false);
     write_adapter("magnitudes", {"q_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}, true);
@@ -59,9 +59,10 @@ class ShardedAdapters : public testing::Test {
     std::ofstream(folder / "adapter_config.json") << config.dump();
   }
 
-  using Sizes = std::map<std::string, std::pair<int64_t, int64_t>>;  // inputs and outputs
+  using Sizes = std::map<std::string, std::pair<int64_t, int64_t>>;  // (inputs, outputs)
 
-  // As peft saves it, of all layers; without magnitudes of the tables of the vocabulary too.
+  // Writes an adapter of all layers as PEFT saves it. Without magnitudes, also adapts the tables of
+  // the vocabulary.
   void write_adapter(const std::string& name, const std::vector<std::string>& targets,
                      bool magnitudes) {
     const models::ModelFacts& facts = specification_.facts;
@@ -116,8 +117,8 @@ class ShardedAdapters : public testing::Test {
     std::ofstream(folder / "adapter_config.json") << config.dump();
   }
 
-  // Requests of both adapters and of none, many at once; then one more of an adapter that is loaded
-  // while the engine runs and after the first was let go.
+  // Submits requests with both adapters and without one, many at once. Then submits one more, whose
+  // adapter is loaded while the engine runs and after the first adapter was dropped.
   std::vector<Chosen> ask(Engine& engine, const LoadAdapter& load) const {
     std::vector<Chosen> all(8);
     const auto submit = [&](size_t which, std::shared_ptr<const nn::AdapterWeights> adapter) {
@@ -192,7 +193,7 @@ class ShardedAdapters : public testing::Test {
   bool has_prefix_ = true;
 };
 
-// What rank 0 of two sends for two requests, of which the first has the adapter or none.
+// Returns what rank 0 of two sends for two requests, of which the first has the adapter, if any.
 std::map<comm::Ledger::Key, comm::Traffic> traffic_of(
     const models::ModelSpecification& specification, const std::filesystem::path& adapter) {
   const InferenceOptions options{
@@ -221,9 +222,9 @@ std::map<comm::Ledger::Key, comm::Traffic> traffic_of(
   return sent;
 }
 
-// Of products that add up what ranks have, what comes between A and B travels beside.
+// In linear layers that sum over ranks, the values between A and B are sent in addition.
 TEST_F(ShardedAdapters, SendWhatTheLawsSay) {
-  constexpr int64_t kColumns = 3, kLayers = 4, kPasses = 7;  // the prompt's and 6 of a token
+  constexpr int64_t kColumns = 3, kLayers = 4, kPasses = 7;  // the prompt's, and 6 of a token
   write_adapter("adding", {"o_proj", "down_proj"},
                 {{"self_attn.o_proj", {6 * 8, 36}}, {"mlp.down_proj", {96, 36}}},
                 /*magnitudes=*/false, /*tables=*/false);
@@ -237,7 +238,8 @@ TEST_F(ShardedAdapters, SendWhatTheLawsSay) {
   };
   EXPECT_EQ(more(comm::Reason::tensor),
             2 * kLayers * (all_reduce(5 * kColumns) + (kPasses - 1) * all_reduce(kColumns)));
-  // It is told, and answered for; each pass has a run of its tokens; then it is let go.
+  // The adapter's load message and its all-reduce; in each pass, one run of adapted rows; then the
+  // drop message.
   const auto path = static_cast<int64_t>(folder.string().size());
   EXPECT_EQ(more(comm::Reason::control),
             16 + 8 * (1 + path) + all_reduce(1) + 8 * 3 * kPasses + 16 + 8);
@@ -253,7 +255,7 @@ TEST_F(ShardedAdapters, GiveTheNumbersOfOneRank) {
   expect_those_of_one_rank(layouts_of_adapters());
 }
 
-// What multiplies an input of all heads, before and behind latents.
+// Adapters of latent attention: linear layers before and after the latents.
 TEST_F(ShardedAdapters, OfLatentsGiveThemToo) {
   specification_ = test::latent_deepseek();
   test::write_random_weights(specification_, folder_.path());
@@ -270,7 +272,7 @@ TEST_F(ShardedAdapters, OfLatentsGiveThemToo) {
   expect_those_of_one_rank(layouts_of_adapters());
 }
 
-// The requests with it end, the others go on.
+// If a rank cannot load an adapter, requests with this adapter fail, and the others continue.
 TEST_F(ShardedAdapters, OneThatARankCannotLoadEndsItsRequests) {
   const InferenceOptions options{
       .type = at::kDouble,
@@ -297,8 +299,8 @@ TEST_F(ShardedAdapters, OneThatARankCannotLoadEndsItsRequests) {
   }
 }
 
-// A rank is lost while one request runs, others wait, some of adapters that the ranks do not have
-// yet, and more are submitted: each ends, once, and soon.
+// A rank is lost while one request runs, others wait, some with adapters that the ranks have not
+// loaded, and more are submitted. Each request ends once, and soon.
 TEST_F(ShardedAdapters, ALostRankEndsWhatWaits) {
   for (const Strategy& strategy :
        {tensor_strategy(TensorMode::one_d, 2), tensor_strategy(TensorMode::one_d, 1, 1, 2)}) {

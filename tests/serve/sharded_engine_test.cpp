@@ -1,4 +1,4 @@
-// An engine over several ranks: the tokens and logits of one rank.
+// An engine over several ranks: same tokens and logits as on one rank.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
@@ -114,7 +114,7 @@ void expect_same(const std::vector<Answer>& found, const std::vector<Answer>& ex
 
 class ShardedEngine : public testing::Test {
  protected:
-  ShardedEngine() { at::set_num_threads(1); }  // such small products only wait for each other
+  ShardedEngine() { at::set_num_threads(1); }  // more threads only slow down such small tensors
 
   static EngineOptions with_type(EngineOptions options, at::ScalarType type) {
     options.type = type;
@@ -197,7 +197,7 @@ TEST_F(ShardedEngine, ExpertsMayBeSharedOutAndInFewBits) {
   }
 }
 
-// Chunks, pages given back and found again, and each token alone: on both sides alike.
+// Chunks, preemption, prefix cache and batch invariance work as on one rank.
 TEST_F(ShardedEngine, DecidesAsOneRankDoes) {
   models::ModelSpecification specification = grouped_llama(false);
   test::write_random_weights(specification, folder_.path());
@@ -232,7 +232,7 @@ TEST_F(ShardedEngine, PagesAreThoseOfTheHeadsAndLayersHere) {
   EXPECT_EQ(bytes(tensor_strategy(TensorMode::one_d, 2)), alone / 2);
   EXPECT_EQ(bytes(tensor_strategy(TensorMode::one_d, 2, 1, 4)), alone / 8);
   EXPECT_EQ(bytes(tensor_strategy(TensorMode::two_d, 4)), alone / 2);
-  // Two heads of keys and values for three ranks: each has both.
+  // Three ranks share two key-value heads: each rank stores both.
   EXPECT_EQ(bytes(tensor_strategy(TensorMode::one_d, 3)), alone);
 }
 
@@ -283,7 +283,7 @@ TEST_F(ShardedEngine, RefusesGroupsThatRanksWouldCut) {
               testing::HasSubstr("parallel.tp_mode = \"1d\""));
 }
 
-// One request of 17 tokens, then 8 steps of a token: what rank 0 of 2 sends.
+// One request with 17 tokens, then 8 steps of one token: bytes that rank 0 of 2 sends.
 TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
   models::ModelSpecification specification = uneven_gpt2();
   test::write_random_weights(specification, folder_.path());
@@ -311,8 +311,9 @@ TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
     });
     const std::string axis = pipeline ? "pp" : "tp";
     const int64_t hidden = 36, vocabulary = 53, tokens = 17 + 8, steps = 9;
-    // begin and end; of each step 6 numbers, 5 of its chunk, its pages, its tokens and one wanted.
-    const int64_t pages = 2 + 8 * 2;  // of 16 tokens
+    // The begin and end messages; for each step 6 numbers, 5 for its chunk, its pages, its tokens
+    // and one wanted row.
+    const int64_t pages = 2 + 8 * 2;  // pages of 16 tokens
     EXPECT_EQ((first[{axis, comm::Reason::control}].law_bytes),
               16 * (2 + steps) + 8 * (5 + steps * (6 + 5 + 1) + pages + tokens));
     if (pipeline) {
@@ -320,7 +321,8 @@ TEST_F(ShardedEngine, SendsWhatTheLawsSay) {
       EXPECT_EQ((second[{"pp.ends", comm::Reason::stage}].law_bytes),
                 (32 + 8 * vocabulary) * steps);
     } else {
-      // Of two ranks an all-reduce sends each half once each way; of logits rank 0 has 27 of 53.
+      // In an all-reduce over two ranks, each rank sends half of the data twice. Rank 0 has 27 of
+      // 53 logits.
       EXPECT_EQ((first[{"tp", comm::Reason::tensor}].law_bytes),
                 8 * tokens * hidden * (2 * 4 + 1) + 8 * 27 * steps);
     }

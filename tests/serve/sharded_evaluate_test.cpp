@@ -1,4 +1,4 @@
-// The loss of a text over several ranks: that of one rank.
+// The loss of a text over several ranks is that of one rank.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ std::vector<NamedStrategy> strategies_of_experts() {
 class ShardedEvaluate : public testing::Test {
  protected:
   ShardedEvaluate() {
-    at::set_num_threads(1);  // such small products only wait for each other
+    at::set_num_threads(1);  // more threads only slow down such small tensors
     for (size_t i = 0; i < tokens_.size(); ++i) {
       tokens_[i] = static_cast<int32_t>((i * i + 3 * i) % 50);
     }
@@ -64,7 +64,7 @@ class ShardedEvaluate : public testing::Test {
     return evaluate(*model, data::Corpus::from_tokens(tokens_), evaluate_);
   }
 
-  // That of each rank must be the same.
+  // Returns the evaluation, which must be the same on all ranks.
   Evaluation over_ranks(const models::ModelSpecification& specification, const Strategy& strategy,
                         InferenceOptions options = {.type = at::kDouble}) const {
     options.strategy = for_model(strategy, specification.facts);
@@ -94,7 +94,8 @@ class ShardedEvaluate : public testing::Test {
     }
   }
 
-  // Rows that ranks cannot share out evenly; the last one has 2 tokens, fewer than ranks of sp.
+  // The rows cannot be divided evenly among ranks. The last row has 2 tokens, fewer than there are
+  // ranks along sp.
   std::vector<int32_t> tokens_ = std::vector<int32_t>(7 * 13 + 2 + 1);
   EvaluateOptions evaluate_{.sequence_length = 13, .batch = 2};
   const test::TemporaryDirectory folder_;
@@ -141,7 +142,7 @@ TEST_F(ShardedEvaluate, WeightsMayRestElsewhereOrInFewBits) {
   }
 }
 
-// 5 passes: of 7 rows of 13 tokens, two at once, and of the last 2 tokens. Rank 0 is the first
+// 5 passes: 7 rows of 13 tokens, two rows per pass, and the last 2 tokens. Rank 0 is the first
 // stage.
 TEST_F(ShardedEvaluate, SendsWhatTheLawsSay) {
   models::ModelSpecification specification = test::uneven_gpt2();
@@ -160,7 +161,8 @@ TEST_F(ShardedEvaluate, SendsWhatTheLawsSay) {
   });
   const int64_t hidden = 36, tokens = 7 * 13 + 2;
   EXPECT_EQ((sent[{"pp", comm::Reason::stage}].law_bytes), 5 * 32 + 8 * tokens * hidden);
-  // Of two ranks an all-reduce of a number sends it once; one of 8 passes, all passes are.
+  // In an all-reduce of one number over two ranks, each sends it once. All passes are in one round,
+  // which may have 8.
   EXPECT_EQ((sent[{"pp", comm::Reason::control}].law_bytes), 8);
 }
 

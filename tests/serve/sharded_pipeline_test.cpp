@@ -1,5 +1,5 @@
-// Several steps of a pipeline under way at once: each stage works on one of them, and texts are
-// what they are on one rank.
+// Several steps of a pipeline in flight: each stage works on a different step, and texts are those
+// of one rank.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
@@ -28,7 +28,7 @@ using test::tensor_strategy;
 class ShardedPipeline : public testing::Test {
  protected:
   ShardedPipeline() : specification_(test::uneven_gpt2()) {
-    at::set_num_threads(1);  // such small products only wait for each other
+    at::set_num_threads(1);  // more threads only slow down such small tensors
     test::write_random_weights(specification_, folder_.path());
   }
 
@@ -46,7 +46,7 @@ class ShardedPipeline : public testing::Test {
     });
   }
 
-  // With an engine of the first rank.
+  // Calls `run` with an engine on the first rank.
   void use(const Strategy& strategy, EngineOptions options,
            const std::function<void(Engine& engine)>& run) const {
     options.type = at::kDouble;
@@ -56,7 +56,8 @@ class ShardedPipeline : public testing::Test {
     });
   }
 
-  // What a rank of an engine does once all have their weights, before it works.
+  // Takes part in the barrier and in the creation of the heartbeat group, as a rank of an engine
+  // does before its first step.
   static comm::Group join_signs_of_life(const ParallelContext& ranks) {
     count_failures(false, ranks);
     const comm::Group& all = ranks.world_group();
@@ -69,14 +70,15 @@ class ShardedPipeline : public testing::Test {
   models::ModelSpecification specification_;
 };
 
-// Steps of requests of 5 tokens on two stages. The last rank begins its part of a step only once
-// the first one has begun the next step, where there is one.
+// Requests that generate 5 tokens each, on two stages. The last rank begins its part of a step only
+// after the first rank has begun the next step, if there is one.
 TEST_F(ShardedPipeline, StagesWorkAtTheSameTime) {
   struct Case {
     int64_t requests, prompt, max_batch_tokens;
-    int steps, followed;  // how many first ones have one behind them
+    int steps, followed;  // how many of the first steps are followed by another one in flight
   };
-  // Six requests in two steps at a time; one long prompt, of which chunk follows chunk.
+  // Six requests, divided into two steps in flight; and one long prompt, whose chunks follow each
+  // other.
   for (const Case& of : {Case{6, 4, 512, 2 * 5, 2 * 5 - 1}, Case{1, 40, 7, 6 + 4, 5}}) {
     std::atomic<int> begun = 0;
     int done = 0, in_vain = 0;
@@ -121,7 +123,7 @@ TEST_F(ShardedPipeline, StagesWorkAtTheSameTime) {
   }
 }
 
-// Of what stands between steps: guesses, beams, pages given back, chunks, and who leaves early.
+// Drafts, beams, preemption, chunks and cancelled requests work across steps in flight.
 TEST_F(ShardedPipeline, TextsAreThoseOfOneRank) {
   const RandomModel draft(specification_, at::kDouble);
   const auto texts = [&](const Strategy& strategy, const EngineOptions& options,
@@ -189,7 +191,8 @@ TEST_F(ShardedPipeline, TextsAreThoseOfOneRank) {
   }
 }
 
-// While steps work on them: their pages are free at once, and others go on.
+// Requests may be cancelled while steps work on them: their pages are free at once, and other
+// requests continue.
 TEST_F(ShardedPipeline, RequestsMayBeCancelled) {
   Answers alone;
   use({}, {}, [&](Engine& engine) {
@@ -236,7 +239,7 @@ TEST_F(ShardedPipeline, AnEngineMayEndWhileStepsAreUnderWay) {
   }
 }
 
-// A rank that hears of the engine's begin, and then of nothing: its thread that answers for it does
+// A rank that receives the begin message and then hangs. Its thread that answers heartbeats does
 // not run either.
 TEST_F(ShardedPipeline, ARankThatHangsIsFoundLongBeforeTheTimeout) {
   for (const Strategy& strategy : {stages(2), tensor_strategy(TensorMode::one_d, 2)}) {
@@ -281,7 +284,8 @@ TEST_F(ShardedPipeline, ARankThatHangsIsFoundLongBeforeTheTimeout) {
   }
 }
 
-// Of each question and answer 8 bytes; of the all-reduce after all have their weights 8.
+// Each heartbeat and each answer has 8 bytes; so has the all-reduce after all ranks have their
+// weights.
 TEST_F(ShardedPipeline, SignsOfLifeSendWhatTheLawSays) {
   const InferenceOptions options{.type = at::kDouble,
                                  .strategy = for_model(stages(2), specification_.facts)};
@@ -310,13 +314,13 @@ TEST_F(ShardedPipeline, SignsOfLifeSendWhatTheLawSays) {
   const auto beats_of = [&](int rank) {
     return with[rank] - without[rank] - comm::law::all_reduce(1, 2, rank, 8);
   };
-  EXPECT_GE(beats_of(0), 2 * 8);  // the last one included
+  EXPECT_GE(beats_of(0), 2 * 8);  // including the last heartbeat
   EXPECT_LE(beats_of(0), 12 * 8);
   EXPECT_EQ(beats_of(0) % 8, 0);
   EXPECT_EQ(beats_of(1), beats_of(0));
 }
 
-// The first rank hangs after it has asked twice, between steps or in one.
+// The first rank hangs after two heartbeats, between steps or during a step.
 TEST_F(ShardedPipeline, TheOthersFindAFirstRankThatHangs) {
   for (const bool in_a_step : {false, true}) {
     const InferenceOptions options{.type = at::kDouble,
@@ -347,7 +351,7 @@ TEST_F(ShardedPipeline, TheOthersFindAFirstRankThatHangs) {
           comm::receive(goes_on, rank, beats, comm::Reason::control);
         }
       }
-      // The head of a message whose numbers do not come.
+      // Sends the header of a message without its numbers.
       if (in_a_step) {
         comm::send(at::tensor({1, 9}, at::kLong), 1, model.ranks()->group(Axis::pp),
                    comm::Reason::control);
@@ -361,7 +365,7 @@ TEST_F(ShardedPipeline, TheOthersFindAFirstRankThatHangs) {
   }
 }
 
-// However long its work takes, a rank answers.
+// A rank answers heartbeats however long its work takes.
 TEST_F(ShardedPipeline, ARankThatWorksForLongIsNotLost) {
   int passes = 0;
   Answers answers;

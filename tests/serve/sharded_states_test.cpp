@@ -1,5 +1,5 @@
-// What an engine over several ranks needs of final states: embeddings, and guesses of a head that
-// reads them. Both are those of one rank.
+// Final states in an engine over several ranks: embeddings, and a draft head that reads states.
+// Results are those of one rank.
 #include <ATen/Parallel.h>
 
 #include "colossal/serve/forward_pass.h"
@@ -16,13 +16,13 @@ using test::for_model;
 
 std::vector<Strategy> layouts_of_states() {
   std::vector<Strategy> all = test::tensor_and_pipeline_strategies();
-  all.push_back({.tp = 2});  // each rank has some of the tokens
+  all.push_back({.tp = 2});  // each rank has a part of the tokens
   return all;
 }
 
 class ShardedStates : public testing::Test {
  protected:
-  ShardedStates() { at::set_num_threads(1); }  // such small products only wait for each other
+  ShardedStates() { at::set_num_threads(1); }  // more threads only slow down such small tensors
 
   using Use = std::function<void(Engine& engine)>;
 
@@ -47,7 +47,7 @@ TEST_F(ShardedStates, EmbeddingsAreThoseOfOneRank) {
   for (models::ModelSpecification specification :
        {test::uneven_gpt2(), test::grouped_llama(true)}) {
     test::write_random_weights(specification, folder_.path());
-    // Prompts in several chunks, more than there are ranks and fewer.
+    // Prompts in several chunks; steps with more, and with fewer, rows than there are ranks.
     const auto embeddings = [&](const Strategy& strategy) {
       std::vector<std::vector<double>> found(5);
       over_ranks(specification, strategy, {.max_batch_tokens = 13, .type = at::kDouble},
@@ -79,7 +79,8 @@ TEST_F(ShardedStates, EmbeddingsAreThoseOfOneRank) {
   }
 }
 
-// Of two stages: from the last one the states of all tokens of a prompt, beside the logits of one.
+// With two stages, the last one sends the states of all tokens of a prompt in addition to the
+// logits of one token.
 TEST_F(ShardedStates, SendWhatTheLawSays) {
   models::ModelSpecification specification = test::uneven_gpt2();
   test::write_random_weights(specification, folder_.path());
@@ -114,7 +115,7 @@ struct Guessed {
   bool operator==(const Guessed&) const = default;
 };
 
-// Of a vocabulary so small that some guesses are right.
+// The vocabulary is so small that some drafts are accepted.
 TEST_F(ShardedStates, AHeadGuessesAsOnOneRank) {
   const auto of_few_tokens = [](bool draft_head) {
     return models::resolve_model({.preset = "gpt2-tiny",
@@ -160,7 +161,7 @@ TEST_F(ShardedStates, AHeadGuessesAsOnOneRank) {
                                    << ' ' << strategy.pp);
     const Guessed found = guessed(strategy);
     EXPECT_EQ(found.texts, expected.texts);
-    // Of a pipeline's steps each has fewer texts, and so more guesses.
+    // In a pipeline, each step has fewer sequences, and hence more drafts for each.
     EXPECT_TRUE(found == expected || strategy.pp > 1);
   }
 }

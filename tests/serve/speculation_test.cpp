@@ -1,4 +1,4 @@
-// Guessed tokens: texts are token for token what they are without guesses.
+// Speculative decoding: texts are, token for token, those without drafts.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 using Kind = Speculation::Kind;
 
-// A number, then another one that it allows, and so on.
+// Allows tokens that are near to the token before.
 class OnlyNeighbours : public LogitsConstraint {
  public:
   void apply(at::Tensor& logits) override {
@@ -36,7 +36,7 @@ models::ModelSpecification small_draft() {
                                               {"n_positions", 128}}});
 }
 
-// tiny(), or a head on its states.
+// Returns the specification of a tiny model, or of a draft head for it.
 models::ModelSpecification tiny_of(int64_t vocabulary, bool draft_head) {
   return models::resolve_model({.preset = "gpt2-tiny",
                                 .overrides = {{"n_layer", 2},
@@ -47,8 +47,8 @@ models::ModelSpecification tiny_of(int64_t vocabulary, bool draft_head) {
                                 .draft_head = draft_head});
 }
 
-// How many single guesses of a text are made, and right: the likeliest token after each beginning,
-// by the head over all states of the model at once.
+// Returns how many single drafts are proposed for a text, and accepted. The drafts are the head's
+// most likely tokens, computed over all states of the model at once.
 std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomModel& head,
                                        const Tokens& text, int64_t prompt) {
   const at::NoGradGuard no_grad;
@@ -60,14 +60,14 @@ std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomMod
   const at::Tensor guesses = head.model->logits(all.narrow(1, 1, size), step).argmax(-1).flatten();
   int64_t made = 0, right = 0;
   DraftLength length;
-  // The first token comes of the prompt; the last needs no guess.
+  // The first token follows from the prompt; the last token needs no draft.
   for (int64_t next = prompt + 1; next < size; ++next) {
     if (length.next(1) < 1) continue;
     const bool is_right = guesses[next - 2].item<int64_t>() == text[next];
     length.learn(1, is_right ? 1 : 0);
     ++made;
     right += is_right ? 1 : 0;
-    if (is_right) ++next;  // which comes with the token after it
+    if (is_right) ++next;  // the accepted draft and the token after it come in one step
   }
   return {made, right};
 }
@@ -90,7 +90,8 @@ class SpeculationTest : public testing::Test {
     return speculation;
   }
 
-  // Greedy ones, draws of each kind, and texts that end early, of several lengths.
+  // Returns requests of several lengths: greedy, sampled with all kinds of options, and with
+  // constraints.
   static std::vector<Request> requests() {
     std::vector<Request> all;
     for (int64_t i = 0; i < 16; ++i) {
@@ -113,7 +114,7 @@ class SpeculationTest : public testing::Test {
     return all;
   }
 
-  // Of each request its tokens, their log-probabilities rounded, and why it ended.
+  // Returns, for each request, its tokens, their rounded log-probabilities, and the finish reason.
   std::vector<std::string> run(EngineOptions options) {
     options.type = at::kDouble;
     options.max_model_len = 100;
@@ -144,7 +145,7 @@ TEST_F(SpeculationTest, LooksUpWhatFollowed) {
     return look_up_continuation(text, most);
   };
   EXPECT_THAT(look({1, 2, 3, 4, 1, 2}, 3), testing::ElementsAre(3, 4, 1));
-  EXPECT_THAT(look({1, 2, 3, 1, 2, 4, 1, 2}, 1), testing::ElementsAre(4));  // the last place
+  EXPECT_THAT(look({1, 2, 3, 1, 2, 4, 1, 2}, 1), testing::ElementsAre(4));  // the last occurrence
   EXPECT_THAT(look({0, 1, 2, 3, 9, 1, 2, 4, 0, 1, 2}, 1), testing::ElementsAre(3));  // the longest
   EXPECT_THAT(look({5, 5, 5}, 4), testing::ElementsAre(5));
   EXPECT_THAT(look({1, 2, 3, 4}, 4), testing::IsEmpty());
@@ -187,8 +188,8 @@ TEST_F(SpeculationTest, TextsAreWhatTheyAreWithoutGuesses) {
   EXPECT_GT(hits, 100);
 }
 
-// Of several texts at once some have a guess that was right, and others none: what a head reads of
-// them is of several lengths.
+// Of several sequences in a step, some have an accepted draft and others none: the head reads
+// chunks of different lengths.
 TEST_F(SpeculationTest, AHeadGoesOnGuessingAfterTextsOfAllKinds) {
   const RandomModel head(tiny_of(50, true), at::kDouble);
   Answers answers;
@@ -249,7 +250,7 @@ TEST_F(SpeculationTest, WrongGuessesBecomeFewer) {
   EXPECT_EQ(after(8, 8), 8);
 }
 
-// ... by which a model that is its own draft needs few passes.
+// A model that is its own draft model proposes only right tokens, and needs few passes.
 TEST_F(SpeculationTest, TheModelsOwnGuessesAreRight) {
   Answers answers;
   Engine engine(*tiny_.model, tiny_.specification.facts,
@@ -260,7 +261,7 @@ TEST_F(SpeculationTest, TheModelsOwnGuessesAreRight) {
   const EngineStatistics statistics = engine.statistics();
   EXPECT_EQ(statistics.accepted_tokens, statistics.draft_tokens);
   EXPECT_EQ(statistics.accepted_tokens, 40);
-  EXPECT_EQ(statistics.steps, 11);  // the prompt, then 5 tokens in each
+  EXPECT_EQ(statistics.steps, 11);  // the prompt, then 5 tokens per step
 }
 
 TEST_F(SpeculationTest, GuessesKeepToAConstraint) {
@@ -276,7 +277,7 @@ TEST_F(SpeculationTest, GuessesKeepToAConstraint) {
   EXPECT_EQ(engine.statistics().steps, 11);
 }
 
-// Throws in one of its functions, from so many tokens on.
+// Throws in one of its functions, from the given number of accepted tokens on.
 class Throwing : public LogitsConstraint {
  public:
   enum class In { clone, apply, accept };
@@ -301,7 +302,7 @@ class Throwing : public LogitsConstraint {
   int64_t from_, accepted_ = 0;
 };
 
-// It ends its request; others are guessed for as before.
+// A constraint that throws ends its request; other requests still get drafts.
 TEST_F(SpeculationTest, AConstraintThatThrowsWhileGuessingEndsItsRequest) {
   const RandomModel head(tiny_of(50, /*draft_head=*/true), at::kDouble);
   for (const Speculation& speculation : {by_model(tiny_, 4), by_head(head, 4)}) {
@@ -318,12 +319,13 @@ TEST_F(SpeculationTest, AConstraintThatThrowsWhileGuessingEndsItsRequest) {
       EXPECT_EQ(answers[0].tokens.size(), 40) << answers[0].error;
       EXPECT_EQ(answers[1].reason, FinishReason::failed);
       EXPECT_EQ(answers[1].error, "a constraint's own error");
-      EXPECT_LE(answers[1].tokens.size(), in == In::clone ? 3 + 4 : 3);  // a step may take several
+      // A step may accept several tokens.
+      EXPECT_LE(answers[1].tokens.size(), in == In::clone ? 3 + 4 : 3);
       EXPECT_EQ(engine.statistics().pages_in_use, 0);
       if (speculation.kind == Kind::model) {
         EXPECT_GE(engine.statistics().accepted_tokens, 30);
       }
-      // Long after the other one is gone.
+      // Drafts continued long after the other request had ended.
       EXPECT_GT(engine.statistics().draft_tokens, 8);
     }
   }
@@ -386,7 +388,7 @@ class CountingModel : public models::LanguageModel {
   int64_t tokens_ = 0;
 };
 
-// Of 70 tokens that begin as another text has, 4 pages of 16 are found; its guesses are as right.
+// Of 70 tokens that begin like another text, 4 pages of 16 are found; the drafts are as good.
 TEST_F(SpeculationTest, ADraftModelReadsEqualBeginningsOnce) {
   CountingModel draft(*tiny_.model);
   Speculation speculation = by_model(tiny_, 3);
@@ -408,7 +410,8 @@ TEST_F(SpeculationTest, ADraftModelReadsEqualBeginningsOnce) {
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(answers[i].tokens.size(), 9) << answers[i].error;
 }
 
-// As the documents define the options, with plain tensor operations.
+// Computes the distribution by the documented definition of the options, with plain tensor
+// operations.
 at::Tensor distribution_of(const at::Tensor& logits, const SamplingOptions& sampling) {
   at::Tensor scaled = logits / sampling.temperature;
   if (sampling.top_k > 0) {
@@ -417,7 +420,7 @@ at::Tensor distribution_of(const at::Tensor& logits, const SamplingOptions& samp
   }
   const at::Tensor all = scaled.softmax(-1);
   if (sampling.top_p == 1) return all;
-  // Of each token what the likelier ones have together: those that reach top_p are enough.
+  // The probability of all more likely tokens: tokens are kept until they reach top_p.
   const auto [sorted, places] = all.sort(-1, /*descending=*/true);
   const at::Tensor before = (sorted.cumsum(-1) - sorted);
   const at::Tensor kept = sorted.masked_fill(before >= sampling.top_p, 0);
@@ -425,9 +428,8 @@ at::Tensor distribution_of(const at::Tensor& logits, const SamplingOptions& samp
   return in_place / in_place.sum(-1, true);
 }
 
-// Of counts that have these expectations: how far chi-square lies above its mean, in standard
-// deviations of the normal variable that it is close to (E. Wilson and M. Hilferty 1931). Rare
-// outcomes count as one.
+// Returns how far the chi-square of the counts is above its mean, in standard deviations of the
+// nearly normal variable of E. Wilson and M. Hilferty (1931). Rare outcomes count as one outcome.
 double excess_of(const std::vector<int64_t>& counts, const at::Tensor& probabilities,
                  int64_t draws) {
   double statistic = 0, rare_expected = 0, rare_count = 0;
@@ -455,8 +457,8 @@ double excess_of(const std::vector<int64_t>& counts, const at::Tensor& probabili
   return (std::cbrt(statistic / freedom) - 1 + variance) / std::sqrt(variance);
 }
 
-// The joint distribution of three tokens over many seeds, against that of whole passes without kept
-// keys and values.
+// Compares the joint distribution of three tokens over many seeds with that of whole passes without
+// a KV cache.
 TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
   const at::NoGradGuard no_grad;
   constexpr int64_t kVocabulary = 7, kDraws = 3000;
@@ -508,7 +510,8 @@ TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
         const Tokens text = answer->numbers();
         ++counts.at((text[0] * kVocabulary + text[1]) * kVocabulary + text[2]);
       }
-      EXPECT_LT(std::abs(excess_of(counts, expected, kDraws)), 3.7);  // 1 in 5,000 lies beyond
+      // By chance, 1 of 5,000 values is larger.
+      EXPECT_LT(std::abs(excess_of(counts, expected, kDraws)), 3.7);
       EXPECT_GT(engine.statistics().accepted_tokens, kDraws / 10);
       EXPECT_LT(engine.statistics().accepted_tokens, engine.statistics().draft_tokens);
     }

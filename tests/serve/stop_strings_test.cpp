@@ -5,7 +5,7 @@
 namespace colossal::serve {
 namespace {
 
-// However the text is cut, the same comes out, and nothing of a stop string does.
+// The output is the same however the text is divided, and has no part of a stop string.
 TEST(StopStrings, EndBeforeTheFirstOverAnyBorders) {
   const std::string text = "one\n\ntwo ENDE END three";
   for (const auto& [strings, expected] :

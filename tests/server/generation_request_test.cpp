@@ -137,7 +137,7 @@ TEST_F(GenerationRequestTest, AnotherModelIsNotFound) {
 TEST_F(GenerationRequestTest, ChatsFollowTheTemplate) {
   const GenerationRequest request = chat(R"({"messages": [{"role": "user", "content": "hi"}]})");
   EXPECT_EQ(model_->tokenizer().decode(request.prompts[0].tokens), "user:hi;");
-  EXPECT_EQ(request.max_new_tokens, kLongest - 8);  // all that fits
+  EXPECT_EQ(request.max_new_tokens, kLongest - 8);  // as many tokens as there is room for
   EXPECT_EQ(chat(R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3,
                      "max_completion_tokens": 2})")
                 .max_new_tokens,

@@ -18,7 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A connection to the server, as bytes.
+// A connection to the server that sends and receives bytes.
 class Client {
  public:
   explicit Client(const std::string& address) {
@@ -35,7 +35,7 @@ class Client {
     EXPECT_EQ(::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
   }
-  // Up to the end of the connection.
+  // Returns all bytes up to the end of the connection.
   std::string receive_all() {
     std::string received;
     char buffer[4096];
@@ -65,7 +65,7 @@ class HttpServerTest : public testing::Test {
     thread_.join();
   }
 
-  // What comes for these bytes.
+  // Sends bytes and returns the answer.
   std::string ask(const std::string& bytes) {
     Client client(server_->address());
     client.send(bytes);
@@ -122,7 +122,7 @@ TEST_F(HttpServerTest, BodiesAreLimitedAloneAndTogether) {
   EXPECT_THAT(ask(post(100'001, "")), StartsWith("HTTP/1.1 413 "));
   Client first(server_->address());
   first.send(post(100'000, "abc", "Expect: 100-continue\r\n"));
-  // Once the first is being read, there is no room for a second of its size.
+  // While the body of the first request is awaited, there is no room for a second one of its size.
   std::string answer;
   for (int i = 0; i < 200 && !answer.starts_with("HTTP/1.1 503"); ++i) {
     answer = ask(post(100'000, std::string(100'000, 'x'), "Connection: close\r\n"));

@@ -1,5 +1,5 @@
-// Damaged requests (mutations.h): what comes of their JSON is a request or an ApiError, and of
-// their bytes an answer of HTTP or none. The server then answers as before.
+// Damaged requests (mutations.h): damaged JSON becomes a request or an ApiError; damaged bytes get
+// an HTTP answer or none. The server then still answers as before.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -57,7 +57,7 @@ TEST(RequestMutation, JsonIsReadOrRefused) {
       });
 }
 
-// All that comes for these bytes.
+// Sends bytes and returns all that the server answers.
 std::string ask(int port, const std::string& bytes) {
   const sockaddr_in to{.sin_family = AF_INET,
                        .sin_port = htons(static_cast<uint16_t>(port)),
@@ -67,7 +67,7 @@ std::string ask(int port, const std::string& bytes) {
   EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
   for (size_t sent = 0; sent < bytes.size();) {
     const ssize_t count = send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (count <= 0) break;  // refused before it was read to its end
+    if (count <= 0) break;  // the server refused the request before reading all of it
     sent += static_cast<size_t>(count);
   }
   shutdown(fd, SHUT_WR);

@@ -30,7 +30,7 @@ TEST(ByteTrie, FindsEveryPrefixTheShortestFirst) {
 TEST(ByteTrie, FindsWholeStrings) {
   const ByteTrie trie({{"ab", 0}, {"abcd", 1}, {"ab", 2}, {"", 3}});
   EXPECT_EQ(trie.find("abcd"), 1);
-  EXPECT_EQ(trie.find("ab"), 2);  // the last of two
+  EXPECT_EQ(trie.find("ab"), 2);  // the value of the last of equal keys
   EXPECT_EQ(trie.find("abc"), ByteTrie::kAbsent);
   EXPECT_EQ(trie.find("x"), ByteTrie::kAbsent);
   EXPECT_EQ(trie.find(""), ByteTrie::kAbsent);

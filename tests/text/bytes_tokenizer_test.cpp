@@ -47,7 +47,7 @@ TEST(BytesTokenizer, ItsFilesGiveTheSameTokens) {
     for (int byte = 0; byte < 256; ++byte) every_byte[byte] = byte;
     EXPECT_EQ(read_back->decode(every_byte), all_bytes());
     EXPECT_EQ(read_back->files(), BytesTokenizer().files());
-    EXPECT_TRUE(read_back->is_concatenative());  // the same kind again: any bytes are fine
+    EXPECT_TRUE(read_back->is_concatenative());  // it is a BytesTokenizer, which accepts any bytes
   }
 }
 

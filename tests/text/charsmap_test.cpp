@@ -1,4 +1,4 @@
-// Tables that are wrong; those that are right are compared with `tokenizers` in oracle_test.cpp.
+// Invalid tables; valid ones are compared with `tokenizers` in oracle_test.cpp.
 #include "colossal/text/charsmap.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,8 @@ std::string table_of(std::vector<uint32_t> units, const std::string& replacement
          replacements;
 }
 
-// Replaces "a" by what begins at `value`: the root's children lie at their bytes.
+// Returns a table that replaces "a" by the text at `value` in `replacements`. The root's children
+// are at the indices of their bytes.
 std::string table_for_a(uint32_t value, const std::string& replacements) {
   std::vector<uint32_t> units(256);
   units['a'] = 'a' | 1u << 8 | ('a' ^ 200u) << 10;

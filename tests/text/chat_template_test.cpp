@@ -1,4 +1,4 @@
-// Chat templates render as `transformers` renders them, byte for byte.
+// Chat templates are rendered as by `transformers`, byte for byte.
 #include "colossal/text/chat_template.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,8 @@ std::vector<jinja::Span> spans_of(const ordered_json& json) {
   return spans;
 }
 
-// What we give where `transformers` gives `expected`; errors are only known to be some.
+// Compares our output with `expected`, the output of `transformers`. Of errors, only their
+// occurrence is compared.
 void compare(const ordered_json& expected) {
   SCOPED_TRACE(expected["name"].get<std::string>());
   try {

@@ -1,4 +1,4 @@
-// Grammars against matchers of other makers: std::regex, and the JSON parser.
+// Compares grammars with other matchers: std::regex, and the JSON parser.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -126,7 +126,7 @@ std::string error_of(const std::function<void()>& run) {
   return "none";
 }
 
-// Chains of rules, in either order, are followed once.
+// Chains of rules, in either order, are followed only once.
 TEST(GrammarGbnf, LongChainsOfRulesAreReadInTimeOfTheirLength) {
   constexpr int kRules = 2500;
   for (const bool backwards : {false, true}) {
@@ -165,7 +165,7 @@ TEST(GrammarExpression, RepetitionsInOneSequenceAreLimited) {
   EXPECT_LT(test::computing_seconds() - before, 1);
 }
 
-// Many places at once, deep within rules: each step of the text goes through all of them.
+// A state with many deep stacks: each byte of the text visits all of them.
 TEST(GrammarExpression, WorkIsLimited) {
   const std::string expression =
       "(?:" + std::string(40, '(') + "(?:a|b){0,900}" + std::string(40, ')') + ")*c";
@@ -221,7 +221,7 @@ TEST(GrammarExpression, RefusesWhatItDoesNotKnow) {
   }
 }
 
-// Any way through the grammar, of which each step is drawn: what it writes must be JSON.
+// Draws a random text of the grammar; if the grammar is of JSON, it must be JSON.
 std::string draw(Automaton& automaton, std::mt19937& random, size_t length) {
   std::string text;
   Automaton::State state = automaton.start();
@@ -234,7 +234,7 @@ std::string draw(Automaton& automaton, std::mt19937& random, size_t length) {
       }
     }
     if (possible.empty()) break;
-    // Rather what closes than what opens, or it would take long.
+    // Prefers bytes that close over bytes that open, so that the text ends soon.
     unsigned char byte = possible[random() % possible.size()];
     for (const char close : {'"', '}', ']', '>'}) {
       if (random() % 2 && std::ranges::count(possible, static_cast<unsigned char>(close))) {

@@ -1,4 +1,4 @@
-// Files that are wrong in any way are refused in words, or work: nothing crashes or hangs.
+// Invalid files are refused with an error, or work: nothing crashes or hangs.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// Every part of a tokenizer.json that is read.
+// Returns a tokenizer.json with all parts that are read.
 std::string rich_tokenizer() {
   json definition = small_tokenizer();
   definition["normalizer"] = {{"type", "NFC"}};
@@ -33,7 +33,7 @@ std::string rich_tokenizer() {
   return definition.dump();
 }
 
-// The other models, whose tokens are text.
+// Returns a tokenizer.json of another model, whose tokens are text.
 json rich_text_tokenizer(const char* model_type) {
   json definition = small_tokenizer();
   definition["normalizer"] = {
@@ -126,7 +126,7 @@ std::string with_other_values(const json& original, std::mt19937& random) {
   json changed = flat;
   for (int edit = 0; edit < 2; ++edit) {
     auto entry = changed.begin();
-    // Most entries are of the vocabulary; take one of the others as often.
+    // Most entries are in the vocabulary: chooses the others more often.
     do {
       entry = std::next(changed.begin(), static_cast<long>(random() % changed.size()));
     } while (entry.key().starts_with("/model/vocab") && random() % 50 != 0);
@@ -138,7 +138,7 @@ std::string with_other_values(const json& original, std::mt19937& random) {
 
 class HostileFile : public testing::Test {
  protected:
-  // Loads and uses the file; says whether it was accepted.
+  // Loads and uses the file. Returns whether it was accepted.
   bool survives(const std::string& content) {
     const std::string path = folder_.write("tokenizer.json", content);
     try {
@@ -166,7 +166,7 @@ TEST_F(HostileFile, EditedBytes) {
     SCOPED_TRACE(round);
     ASSERT_NO_THROW(accepted += survives(content)) << content;
   }
-  EXPECT_GT(accepted, 50);  // else the edits are too coarse to test much
+  EXPECT_GT(accepted, 50);  // otherwise the edits are too coarse to test much
 }
 
 TEST_F(HostileFile, EditedValues) {

@@ -1,4 +1,5 @@
-// What no oracle tells of templates: limits, and messages.
+// Properties of templates that the comparison with `transformers` does not cover: limits and
+// messages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +71,8 @@ TEST(Jinja, DepthIsLimited) {
   EXPECT_THAT(error_of(ifs), HasSubstr("nested too deeply"));
 }
 
-// Small templates whose work would grow with the square of a text or a list, or beyond memory.
+// Small templates whose time would grow with the square of a text or a list, or whose values would
+// fill memory.
 TEST(Jinja, WorkIsBounded) {
   const std::string doubled =
       "{% set ns = namespace(x=[1]) %}{% for a in range(20) %}{% set ns.x = [ns.x, ns.x] %}"
@@ -123,7 +125,7 @@ TEST(Jinja, WorkIsBounded) {
   }
 }
 
-// Each round doubles what would be written, though nothing is copied.
+// Each round doubles the text that would be written, although nothing is copied.
 TEST(Jinja, ValuesThatHoldEachOtherAreLimited) {
   EXPECT_THAT(error_of("{% set ns = namespace(x=[]) %}{% for a in range(90) %}"
                        "{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}"),

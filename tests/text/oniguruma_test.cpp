@@ -20,7 +20,7 @@ std::string refusal_of(const std::string& expression) {
   return "accepted";
 }
 
-// The first match, or "none".
+// Returns the first match, or "none".
 std::string first_match(const std::string& expression, const std::string& text) {
   RegexScratch scratch;
   const auto match = Regex(oniguruma_to_pcre2(expression), expression).search(text, 0, scratch);
@@ -67,7 +67,7 @@ TEST(Oniguruma, RefusesWhatIsNoExpression) {
 }
 
 TEST(Oniguruma, LaterLettersAreLetters) {
-  const std::string later = "\U000323AF";  // of Unicode 15
+  const std::string later = "\U000323AF";  // added in Unicode 15
   EXPECT_EQ(first_match(R"(\p{L}+)", "1" + later + later), later + later);
   EXPECT_EQ(first_match(R"(\p{Lo})", later), later);
   EXPECT_EQ(first_match(R"([^\p{L}])", later + "1"), "1");

@@ -1,5 +1,5 @@
-// Equal tokens to the `tokenizers` and `transformers` libraries, for every kind of file that is
-// supported.
+// Our tokens equal those of the `tokenizers` and `transformers` libraries, for every supported kind
+// of file.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ class Reader {
  public:
   explicit Reader(const fs::path& path) : stream_(path, std::ios::binary) {}
 
-  // A 32-bit count and as many elements; false at the end.
+  // Reads a 32-bit count and as many elements. Returns false at the end of the file.
   template <typename Sequence>
   bool read(Sequence& sequence) {
     uint32_t count = 0;
@@ -45,7 +45,8 @@ std::string describe(const Tokenizer& tokenizer, const std::vector<int32_t>& tok
   return words.substr(0, 2000);
 }
 
-// Python makes the tokenizers and encodes; then each folder is read and must give the same.
+// A Python program makes tokenizers and encodes texts with them. Then each folder is read, and must
+// give the same tokens.
 class Oracle {
  public:
   Oracle(int num_fuzz_texts, int seed) {
@@ -112,7 +113,8 @@ class Oracle {
     }
   }
 
-  // At once and token by token, where bytes are UTF-8: what is not is replaced elsewhere.
+  // Decodes all at once and token by token. Skips invalid UTF-8, which the libraries replace
+  // elsewhere.
   static void compare_decodings(const fs::path& folder, const Tokenizer& tokenizer) {
     Reader sequences(folder / "sequences.bin"), expected(folder / "decoded.bin");
     std::vector<int32_t> tokens;
@@ -135,7 +137,7 @@ class Oracle {
   int status_ = 0;
 };
 
-// Python's unicodedata: all of Hangul beside all of Hangul.
+// Compares with Python's unicodedata: combinations of Hangul characters.
 TEST(NfcOracle, Hangul) {
   const test::TemporaryDirectory folder;
   const std::string command =

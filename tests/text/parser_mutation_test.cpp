@@ -1,5 +1,6 @@
-// Damaged grammars, expressions, schemas, templates and calls of tools (mutations.h). What a parser
-// says of them, it says by an error of its own, soon, and the same however a text is cut.
+// Damaged grammars, expressions, schemas, templates and tool calls (mutations.h). A parser accepts
+// them or throws an error of its own, soon, and its result does not depend on how a text is
+// divided.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@ namespace {
 using test::for_mutations;
 using test::Mutator;
 
-// Some bytes of a text that may or may not belong to the grammar.
+// Follows some bytes of a text that may or may not belong to the grammar.
 void walk(const grammar::Grammar& made, grammar::Symbol root, Mutator& mutator) {
   grammar::Automaton automaton(made, root);
   auto state = automaton.start();

@@ -100,14 +100,14 @@ TEST_F(PipelineTokenizerTest, EndOfTextIsWhatTheFilesSay) {
   EXPECT_THROW(load(definition), ConfigError);
 }
 
-// The first of the files that says it: what a well-known name would be counts for less.
+// The end of text comes from the first file that names it; a well-known name is the last resort.
 TEST_F(PipelineTokenizerTest, EndOfTextIsTheModelsOwn) {
   const json definition = small_tokenizer();
   folder_.write("config.json", R"({"eos_token_id": 264})");
   EXPECT_EQ(load(definition)->end_of_text(), kWorld);
   folder_.write("config.json", R"({"eos_token_id": [259, 264]})");
   EXPECT_EQ(load(definition)->end_of_text(), kHello);
-  folder_.write("config.json", R"({"eos_token_id": 5000})");  // another tokenizer's
+  folder_.write("config.json", R"({"eos_token_id": 5000})");  // no token of this tokenizer
   EXPECT_EQ(load(definition)->end_of_text(), kEndOfText);
   folder_.write("config.json", R"({"eos_token_id": 264})");
   folder_.write("special_tokens_map.json", R"({"eos_token": {"content": "hello"}})");

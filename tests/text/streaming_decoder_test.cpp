@@ -46,7 +46,7 @@ TEST(StreamingDecoder, FlushStartsAfresh) {
   EXPECT_EQ(decoder.flush(), "");
 }
 
-// Llama 2's decoder: a space at the beginning of a text is not of the text, and bytes fall back.
+// The decoder of Llama 2 drops a space at the beginning of a text, and has byte fallback.
 TEST(StreamingDecoder, KeepsTheSpaceAfterAPrompt) {
   const auto step = [](const char* type) { return nlohmann::json{{"type", type}}; };
   nlohmann::json space = step("Replace"), strip = step("Strip");

@@ -25,7 +25,7 @@ std::string refusal(const std::string& content) {
   return "accepted";
 }
 
-// The refusal of the small tokenizer with the value at a JSON pointer replaced.
+// Returns the error for the small tokenizer with the value at a JSON pointer replaced.
 std::string refusal_with(const std::string& pointer, const json& value) {
   json definition = small_tokenizer();
   definition[json::json_pointer(pointer)] = value;
@@ -67,7 +67,7 @@ TEST(TokenizerDefinition, NamesTheKindItDoesNotSupport) {
   EXPECT_THAT(refusal_with("/pre_tokenizer", broken), HasSubstr("the regular expression (a"));
 }
 
-// The small tokenizer with another model.
+// Returns the small tokenizer with a Unigram model.
 json unigram_tokenizer() {
   json definition = small_tokenizer();
   definition["pre_tokenizer"] = {{"type", "Metaspace"}, {"replacement", "\u2581"}};
@@ -106,7 +106,7 @@ TEST(TokenizerDefinition, NamesWhatIsWrongWithAUnigramModel) {
   EXPECT_THAT(refusal(definition.dump()), HasSubstr("\"first\" after a normalizer that may drop"));
 }
 
-// Of tokens that are text, as Llama 2 has them.
+// For tokenizers whose tokens are text, as of Llama 2.
 TEST(TokenizerDefinition, NamesTheStepThatItDoesNotSupport) {
   json definition = small_tokenizer();
   definition["pre_tokenizer"] = nullptr;
@@ -166,7 +166,7 @@ TEST(TokenizerDefinition, NamesThePostProcessorThatItDoesNotSupport) {
 }
 
 TEST(TokenizerDefinition, FallsBackToBytesOnlyWhereByteLevelDoesNot) {
-  EXPECT_EQ(refusal_with("/model/byte_fallback", true), "accepted");  // it has all bytes
+  EXPECT_EQ(refusal_with("/model/byte_fallback", true), "accepted");  // all bytes are there
   json definition = small_tokenizer();
   definition["model"]["byte_fallback"] = true;
   definition["model"]["vocab"].erase("A");

@@ -1,4 +1,4 @@
-// Calls of tools in what models write, however it is cut.
+// Tool calls in texts of models, however a text is divided.
 #include "colossal/text/tool_call_parser.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,8 @@ void add(Read& read, const ParsedText& parsed) {
   }
 }
 
-// The same however it is cut, in two pieces anywhere and in single bytes.
+// Parses a text as a whole, in two pieces divided at any place, and in single bytes: results must
+// be the same.
 Read read(ToolCallForm form, const std::string& text) {
   const auto read_pieces = [&](const std::vector<std::string>& pieces) {
     ToolCallParser parser(form, "named");

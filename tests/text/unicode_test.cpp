@@ -43,9 +43,9 @@ TEST(Nfc, Composes) {
   EXPECT_EQ(compose(""), "");
   const std::string with_nul("a\0e\u0301", 5);
   EXPECT_EQ(compose(with_nul), std::string("a\0\u00E9", 4));
-  // No trailing consonant: the syllable stays as it is, and so does the character.
+  // U+11A7 is no trailing consonant: the syllable and the character stay as they are.
   EXPECT_EQ(compose("\uAC00\u11A7x \u1100\u1161\u11A7"), "\uAC00\u11A7x \uAC00\u11A7");
-  // A mark of Unicode 14: it neither moves nor lets others pass.
+  // A mark of Unicode 14 is not reordered, and others do not move past it.
   EXPECT_EQ(compose("a\u0899\u0301"), "a\u0899\u0301");
 }
 

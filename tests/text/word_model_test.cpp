@@ -1,4 +1,4 @@
-// Unigram and WordPiece by hand; against `tokenizers` in oracle_test.cpp.
+// Unigram and WordPiece with results by hand; oracle_test.cpp compares them with `tokenizers`.
 #include "colossal/text/word_model.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ std::vector<int32_t> encode(const TokenizerDefinition& definition, std::string_v
   return tokens;
 }
 
-// Number 0 is unknown.
+// Returns a definition in which token 0 is the unknown token.
 TokenizerDefinition unigram(const std::vector<std::pair<std::string, double>>& tokens,
                             bool byte_fallback = false) {
   UnigramDefinition model{.scores = {0}, .unknown = 0, .byte_fallback = byte_fallback};
@@ -34,7 +34,7 @@ TokenizerDefinition unigram(const std::vector<std::pair<std::string, double>>& t
 
 TEST(UnigramModel, TakesTheLargestSumOfScores) {
   const auto definition = unigram({{"a", -1}, {"b", -1}, {"ab", -1.5}, {"abab", -4}});
-  EXPECT_THAT(encode(definition, "abab"), ElementsAre(3, 3));  // -3, before -4 in one
+  EXPECT_THAT(encode(definition, "abab"), ElementsAre(3, 3));  // -3 is better than -4
   EXPECT_THAT(encode(definition, "aab"), ElementsAre(1, 3));
   EXPECT_THAT(encode(definition, ""), ElementsAre());
 }
@@ -52,7 +52,8 @@ TEST(UnigramModel, JoinsWhatIsUnknown) {
 TEST(UnigramModel, FallsBackToBytesWhereAllHaveTokens) {
   const auto definition = unigram({{"a", -1}, {"<0xC3>", 0}, {"<0xA9>", 0}}, true);
   EXPECT_THAT(encode(definition, "aéa"), ElementsAre(1, 2, 3, 1));
-  EXPECT_THAT(encode(definition, "éx"), ElementsAre(0));  // joined, and one byte has none
+  // Joined, the characters are unknown: one byte has no token.
+  EXPECT_THAT(encode(definition, "éx"), ElementsAre(0));
 }
 
 TokenizerDefinition word_piece() {
@@ -67,7 +68,7 @@ TEST(WordPieceModel, TakesTheLongestFirst) {
 
 TEST(WordPieceModel, AWordWithAnUnknownPartIsUnknown) {
   EXPECT_THAT(encode(word_piece(), "unablex"), ElementsAre(0));
-  EXPECT_THAT(encode(word_piece(), "able"), ElementsAre(0));         // begins no word
+  EXPECT_THAT(encode(word_piece(), "able"), ElementsAre(0));         // "able" cannot begin a word
   EXPECT_THAT(encode(word_piece(), "unableablea"), ElementsAre(0));  // eleven characters
   EXPECT_THAT(encode(word_piece(), "unableable"), ElementsAre(2, 3));
 }

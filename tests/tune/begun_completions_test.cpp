@@ -17,7 +17,8 @@ Completion tokens(int64_t count, bool ended) {
           .ended = ended};
 }
 
-// Each completion n has its end after 1 + n % 13 tokens, or none. Returns the most passes.
+// Continues completions: completion n ends after 1 + n % 13 tokens, if it may have that many.
+// Returns the most passes.
 int64_t go_on(const std::vector<BegunCompletions::Continuation>& continued, int64_t version) {
   int64_t passes = 0;
   for (const auto& [completion, max_new_tokens] : continued) {
@@ -45,7 +46,7 @@ TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
   for (int64_t version = 0; version < kGenerations; ++version) {
     begin_until(begun, kCount, next);
     const auto unfinished = begun.unfinished(kCount);
-    // Only the first generation has nothing that was begun before.
+    // Only the first generation has completions that were not begun before.
     EXPECT_EQ(unfinished.empty(), version > 0 && staleness > 0);
     go_on(unfinished, version);
     for (const ScoredCompletion& each : begun.take(kCount)) {
@@ -64,13 +65,13 @@ TEST_P(Staleness, IsBoundedAndEachCompletionComesOnceInOrder) {
     for (int64_t update = 0; staleness > 0 && update < updates; ++update) {
       begin_until(begun, staleness * kCount, next);
       const int64_t passes = go_on(begun.to_continue_during(update, kCount), version);
-      // Those that were begun with the run had less time.
+      // Completions that were begun at the start of the run had less time.
       const int64_t all = staleness * updates;
       const int64_t parts = waits && all > 1 ? all - 1 : all;
       if (version >= staleness) {
         EXPECT_LE(passes, (kMaxLength + parts - 1) / parts);
       }
-      if (waits && updates > 1 && update == updates - 2) {  // the next one is for rewards
+      if (waits && updates > 1 && update == updates - 2) {  // the next update is for rewards
         EXPECT_TRUE(begun.unfinished(kCount).empty());
       }
     }

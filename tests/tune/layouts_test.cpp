@@ -1,4 +1,4 @@
-// Every method at layouts of every kind: the same losses, gradient norms and metrics as alone.
+// Every method at all kinds of layouts: same losses, gradient norms and metrics as on one rank.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kSteps = 4;
 constexpr double kLayoutTolerance = 1e-9;
 
-// Prompts and completions of different lengths.
+// Returns a line of training data; lengths of prompts and completions differ.
 std::string line_of(Method method, int i) {
   const auto words = [](const char* word, int count) {
     std::string text;
@@ -74,7 +74,7 @@ const std::vector<Variant>& variants() {
       {"distill_own", Method::distill,
        [](TuneConfig& c) {
          c.beta = 1;
-         c.lmbda = 0.6;  // the seed makes some steps of either kind
+         c.lmbda = 0.6;  // with this seed, there are steps of both kinds
          c.max_completion_length = 11;
        }},
       {"draft_head", Method::draft_head}};
@@ -208,7 +208,8 @@ std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (size_t variant = 0; variant < variants().size(); ++variant) {
     for (size_t layout = 0; layout < layouts().size(); ++layout) {
-      // A head is one block, which no pipeline cuts, after a product that is none of a pair.
+      // A draft head is a single block, which no pipeline can divide. It comes after a linear layer
+      // that is not one of a pair, as tensor modes other than 1d need it.
       const std::string& name = layouts()[layout].name;
       const bool cuts = name.starts_with("pp") || name.ends_with("d");
       if (!cuts || variants()[variant].method != Method::draft_head) {
@@ -219,7 +220,7 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Each variant at a third of the layouts, so that each layout meets several.
+// Returns each variant at a third of the layouts, so that each layout has several variants.
 std::vector<Case> few_cases() {
   std::vector<Case> cases;
   for (const Case& each : all_cases()) {
@@ -240,7 +241,7 @@ TEST_P(SlowTuneLayouts, EqualAlone) {
 }
 INSTANTIATE_TEST_SUITE_P(SlowAll, SlowTuneLayouts, testing::ValuesIn(all_cases()), name_of);
 
-// The metrics say something: they are those of the method, and move.
+// The metrics are those of the method, and they change.
 TEST(TuneMetrics, OfAPairwiseMethodAreTold) {
   const auto& steps = alone(3);
   EXPECT_EQ(steps[0].task_metrics.at("rewards/margins"), 0);

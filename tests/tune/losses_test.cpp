@@ -1,4 +1,4 @@
-// The formulas against TRL's own trainers: trl_golden.json, which trl_golden.py makes.
+// Compares the formulas with TRL's trainers: trl_golden.json, which trl_golden.py writes.
 #include "colossal/tune/losses.h"
 
 #include <ATen/ops/full.h>
@@ -12,8 +12,8 @@
 namespace colossal::tune {
 namespace {
 
-constexpr double kGoldenTolerance = 1e-12;  // TRL's are in fp64
-constexpr double kNarrowTolerance = 1e-6;   // but for ORPO, and exo_pair's smoothing
+constexpr double kGoldenTolerance = 1e-12;  // TRL computes in fp64
+constexpr double kNarrowTolerance = 1e-6;   // except ORPO, and the smoothing of exo_pair
 
 const nlohmann::json& golden() {
   static const nlohmann::json content =
@@ -71,8 +71,8 @@ TEST(Losses, OfDpoAreThoseOfTrl) {
   }
 }
 
-// f'(t) of the alpha-divergence at alpha = 2 is t - 1, at 0 it is 1 - 1/t, forward KL's, and at 1
-// log t, reverse KL's.
+// f'(t) of the alpha-divergence is t - 1 at alpha = 2; at alpha = 0 it is 1 - 1/t, as of forward
+// KL; at alpha = 1 it is log t, as of reverse KL.
 TEST(Losses, OfAlphaDivergenceHaveTheirLimits) {
   const Given given;
   const auto loss = [&](Divergence divergence, double alpha) {

@@ -1,5 +1,5 @@
-// Methods that learn from completions of the model's own: trainer and sampler have the same
-// numbers, at every layout and after a restart, and rewards rise.
+// Methods that learn from the model's own completions: trainer and sampler compute the same values
+// at every layout and after a restart, and rewards rise.
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -77,7 +77,8 @@ Steps run_online(const OnlineRun& given) {
   return run_online(given, directory.path());
 }
 
-// The share of lower-case letters among twelve tokens: 1 at most. Rewards differ within groups.
+// Rewards the share of lower-case letters among twelve tokens: at most 1. Rewards differ within
+// groups.
 void reward_letters(RunConfig&, TuneConfig& tune) {
   tune.reward = {R"(command:sed -e 's/.*"completion":"//' -e 's/","prompt.*//' -e 's/\\u....//g' \
                         -e 's/\\.//g' -e 's/[^a-z]//g' | awk '{ print length($0) / 12 }')"};
@@ -96,7 +97,7 @@ void reward_by_model(RunConfig&, TuneConfig& tune) {
   tune.reward_weights = {0.5, 2};
 }
 
-// Of PPO, whose completions are compared with none.
+// Settings for PPO, which does not compare completions of a group.
 void reuse_alone(RunConfig& run, TuneConfig& tune) {
   reuse_completions(run, tune);
   tune.num_generations = 1;
@@ -112,7 +113,7 @@ void begin_earlier(RunConfig& run, TuneConfig& tune) {
   tune.importance_sampling_clip_max = 1.02;
 }
 
-// Of PPO.
+// Settings for PPO.
 void begin_earlier_alone(RunConfig& run, TuneConfig& tune) {
   reuse_alone(run, tune);
   run.train.steps = 8;
@@ -174,7 +175,7 @@ TEST_P(SamplerIsTrainer, InLogProbabilities) {
 INSTANTIATE_TEST_SUITE_P(Precision, SamplerIsTrainer,
                          testing::Values(std::tuple{"fp64", 1e-11}, std::tuple{"fp32", 1e-5}));
 
-// Log-probabilities are over the whole vocabulary, so that ratios are 1 on policy whatever part of
+// Log-probabilities are over the whole vocabulary: on policy, ratios are 1 even if only a part of
 // it is sampled from.
 TEST(SamplerEqualsTrainer, WhateverPartOfTheVocabularyIsSampled) {
   const Steps steps = run_online({.change = [](RunConfig& run, TuneConfig& tune) {
@@ -207,7 +208,7 @@ const std::vector<OnlineLayout>& online_layouts() {
       {"recompute", 1, [](RunConfig& c) { c.memory.recompute = "full"; }},
       {"host_tiers", 1,
        [](RunConfig& c) { c.memory.offload_parameters = c.memory.offload_optimizer = "host"; }},
-      // A rank has four of a group's six completions.
+      // A rank has four of the six completions of a group.
       {"dp3", 3, [](RunConfig& c) { c.parallel.zero = 0; }},
       {"dp4_zero2", 4, [](RunConfig& c) { c.parallel.zero = 2; }},
       {"dp3_zero3", 3, [](RunConfig& c) { c.parallel.zero = 3; }},
@@ -274,7 +275,7 @@ void expect_same_steps(const Steps& found, const Steps& expected, double toleran
   }
 }
 
-// Sampling beside updates and after their passes.
+// Sampling during updates gives the same results as sampling before them.
 class OnlineOverlap : public testing::TestWithParam<OnlineLayout> {
  protected:
   static void learn_later(RunConfig& run, TuneConfig& tune) {
@@ -306,7 +307,8 @@ double overlapped_seconds(const Steps& steps) {
 TEST_P(OnlineOverlap, ChangesNoBit) {
   const Steps beside = run(true, GetParam()), after = run(false, GetParam());
   expect_same_steps(beside, after, 0);
-  // The sampler's own layers make the norms of DoRA once more, which ranks of tp sum.
+  // The sampler has its own layers, which compute the norms of DoRA once more; ranks along tp sum
+  // them.
   const bool makes_norms = GetParam().name == "dora_tp3";
   for (size_t i = 0; i < after.size() && !makes_norms; ++i) {
     EXPECT_EQ(beside[i].bytes_sent, after[i].bytes_sent);
@@ -326,7 +328,7 @@ void use_experts(RunConfig& run) {
       {"num_local_experts", 5}, {"num_experts_per_tok", 2}, {"max_position_embeddings", 24}};
 }
 
-// The norms of its weights change with each update.
+// DoRA's weight norms change with each update.
 void use_dora(RunConfig& run) {
   run.model = {.path = saved_model(Method::sft)};
   run.adapter.kind = "lora";
@@ -373,8 +375,8 @@ INSTANTIATE_TEST_SUITE_P(
                                  [](RunConfig& c) { c.memory.offload_parameters = "host"; }}),
     [](const auto& info) { return info.param.name; });
 
-// What is read of weights is waited for, and so are rewards, beside the update after the one that
-// they were asked for beside.
+// An update waits for the sampler's reads of weights; it waits for rewards only during the update
+// after the one in which they were requested.
 TEST(OnlineOverlapTime, IsThatOfThePasses) {
   const Steps steps = run_online({.change = [](RunConfig& run, TuneConfig& tune) {
     begin_earlier(run, tune);
@@ -391,8 +393,8 @@ TEST(OnlineOverlapTime, IsThatOfThePasses) {
   EXPECT_GT(overlapped, 0.02);
 }
 
-// The rewards that are asked for beside an update are given once it is done: who waited for them
-// before would wait until their time is over.
+// The program answers only after the update during which it was asked: waiting for it earlier would
+// time out.
 TEST(OnlineOverlapTime, OfAnUpdateIsNotThatOfAReward) {
   for (const bool overlap : {true, false}) {
     const test::TemporaryDirectory directory(test::Storage::memory);
@@ -422,8 +424,8 @@ TEST(OnlineOverlapTime, OfAnUpdateIsNotThatOfAReward) {
   }
 }
 
-// What a sampler takes is known before the run: by itself, where it takes more than the passes do,
-// and where it goes on beside them.
+// The memory of a sampler is known before the run: when it samples alone and needs more than the
+// passes do, and when it samples during the passes.
 class SamplerMemory : public testing::TestWithParam<OnlineLayout> {};
 TEST_P(SamplerMemory, IsKnownBeforeTheRun) {
   memory::install_allocators();
@@ -432,7 +434,7 @@ TEST_P(SamplerMemory, IsKnownBeforeTheRun) {
   const auto run = [&](bool overlap) {
     return run_online({.ranks = GetParam().ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
                          begin_earlier(run, tune);
-                         run.log.report = true;  // which counts
+                         run.log.report = true;  // a report counts memory
                          tune.reward = {"length"};
                          run.model.overrides["n_positions"] = 64;
                          run.data.sequence_length = 57;  // the prompts have at most 5 tokens
@@ -459,7 +461,7 @@ TEST_P(SamplerMemory, IsKnownBeforeTheRun) {
   const Steps alone = run(false);
   EXPECT_EQ(extra_bytes_during_updates(tuning, job), 0);
   const Steps beside = run(true);
-  at::set_num_threads(1);  // as the ranks' threads have
+  at::set_num_threads(1);  // as the threads of ranks
   const auto planned = static_cast<double>(extra_bytes_during_updates(tuning, job));
   EXPECT_LE(most(alone, false), 1.02 * planned);
   EXPECT_GE(most(alone, false), 0.85 * planned);
@@ -496,7 +498,7 @@ void expect_as_alone(const OnlineCase& given) {
   expect_same_steps(found, expected->second, kOnlineTolerance);
 }
 
-// Experts on several ranks run each pass of the sampler together.
+// Ranks that share experts run each pass of the sampler together.
 class OnlineExperts : public testing::TestWithParam<OnlineLayout> {};
 TEST_P(OnlineExperts, EqualAlone) {
   const auto experts = [](RunConfig& run, TuneConfig& tune) {
@@ -515,7 +517,7 @@ TEST_P(OnlineExperts, EqualAlone) {
                   }});
   ASSERT_EQ(found.size(), alone.size());
   for (size_t i = 0; i < found.size(); ++i) {
-    // It counts what fills rows up too, of which each micro-batch has as much as its longest asks.
+    // router_load also counts padding, whose length depends on the longest row of a micro-batch.
     found[i].task_metrics["router_load"] = alone[i].task_metrics.at("router_load");
   }
   expect_same_steps(found, alone, kOnlineTolerance);
@@ -543,7 +545,7 @@ INSTANTIATE_TEST_SUITE_P(
         OnlineLayout{"sp2_ep2", 2, [](RunConfig& c) { c.parallel.sp = c.parallel.ep = 2; }}),
     [](const auto& info) { return info.param.name; });
 
-// Every `stride`-th layout of each variant, from another one on.
+// Returns every `stride`-th layout of each variant; each variant begins with another layout.
 std::vector<OnlineCase> online_cases(size_t stride) {
   std::vector<OnlineCase> cases;
   for (size_t variant = 0; variant < online_variants().size(); ++variant) {
@@ -572,8 +574,8 @@ TEST_P(SlowOnlineLayouts, EqualAlone) {
 INSTANTIATE_TEST_SUITE_P(SlowAll, SlowOnlineLayouts, testing::ValuesIn(online_cases(1)),
                          name_of_online);
 
-// Stopped after the third update: in the middle of what is learned from one generation, or with
-// completions that have been begun for later ones.
+// Stops after the third update: while a generation is still in use, or with completions that were
+// begun for later generations.
 class OnlineResume : public testing::TestWithParam<void (*)(RunConfig&, TuneConfig&)> {};
 TEST_P(OnlineResume, GoesOnAsIfUndisturbed) {
   const auto settings = [](RunConfig& run, TuneConfig& tune) {
@@ -622,7 +624,7 @@ TEST(OnlineResumeOverlap, GoesOnWithoutIt) {
   expect_same_steps(run_online({.change = kept(false)}, directory.path()), whole, 0);
 }
 
-// Completions that wait to be learned from have been rewarded by others.
+// Completions in the checkpoint have rewards of other functions, and get new ones.
 TEST(OnlineResumeRewards, AreAskedAnewWhereTheyAreOthers) {
   const test::TemporaryDirectory directory(test::Storage::memory);
   const auto rewarded = [&](std::vector<std::string> rewards) {
@@ -640,7 +642,7 @@ TEST(OnlineResumeRewards, AreAskedAnewWhereTheyAreOthers) {
   EXPECT_EQ(steps.back().task_metrics.at("rewards/sed/mean"), 7);
 }
 
-// What a run says when it goes on after a file of a folder beside it has been written anew.
+// Returns the message of a run that is resumed after a file of another model's folder was changed.
 std::string told_of_changed(const std::filesystem::path& changed, const OnlineRun& given,
                             const std::filesystem::path& directory) {
   OnlineRun run = given;
@@ -752,8 +754,8 @@ TEST(OnlineStaleness, IsToldAndCorrected) {
   EXPECT_GT(last.at(kSamplerDifference), 1e-6);
 }
 
-// Where nothing is learned all weights are alike: completions that were broken off and went on are
-// those that were made at once.
+// With learning rate 0 all weights are the same: interrupted completions equal those that were
+// sampled at once.
 TEST(OnlineStaleness, ChangesNoCompletionOfTheSameWeights) {
   const auto unmoved = [](int64_t staleness) {
     return run_online({.change = [&](RunConfig& run, TuneConfig& tune) {
@@ -774,7 +776,7 @@ TEST(OnlineStaleness, ChangesNoCompletionOfTheSameWeights) {
   }
 }
 
-// The base of a new adapter is the reference: nothing has left it before the first update.
+// The reference is a copy of the initial model: the KL divergence is 0 before the first update.
 TEST(OnlineReference, OfACopyIsTheModelAsItBegan) {
   const Steps steps = run_online({.change = reuse_completions});
   EXPECT_EQ(steps[0].task_metrics.at("kl"), 0);
@@ -839,7 +841,7 @@ TEST(OnlineRewards, OfAModelAreTold) {
   EXPECT_EQ(steps[3].task_metrics.at("rewards/failures"), 0);
 }
 
-// An adapter that has the head, and the folder in which it is merged into its model.
+// Rewards of an adapter with a score head equal those of its merged model.
 TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   const std::string adapter = saved_scoring_adapter();
   const test::TemporaryDirectory directory(test::Storage::memory);
@@ -869,7 +871,7 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   }
 }
 
-// ... and so does a teacher.
+// A teacher may also be an adapter.
 TEST(DistillationTeacher, IsAnAdapterOrItsMergedModel) {
   const test::TemporaryDirectory directory(test::Storage::memory);
   const std::filesystem::path merged = directory / "merged";
@@ -893,7 +895,7 @@ TEST(DistillationTeacher, IsAnAdapterOrItsMergedModel) {
   }
 }
 
-// The model that it names is no folder here, or none.
+// The adapter's base model is not a local folder, or is not named.
 TEST(OnlineRefusals, OfAnAdapterAsARewardNameItsModel) {
   const test::TemporaryDirectory directory(test::Storage::memory);
   std::filesystem::copy(saved_scoring_adapter(), directory / "adapter",
@@ -1019,7 +1021,7 @@ TEST(OnlineRefusals, OfLongPromptsNameTheLine) {
   EXPECT_THAT(
       [] {
         run_online({.change = [](RunConfig&, TuneConfig& tune) {
-          tune.max_completion_length = 20;  // of 24
+          tune.max_completion_length = 20;  // of 24 positions
         }});
       },
       testing::ThrowsMessage<ConfigError>(

@@ -1,4 +1,4 @@
-// The formulas against TRL's own trainers: policy_golden.json, which policy_golden.py makes.
+// Compares the formulas with TRL's trainers: policy_golden.json, which policy_golden.py writes.
 #include "colossal/tune/policy_losses.h"
 #include "colossal/ops/divergence.h"
 
@@ -118,8 +118,8 @@ TEST(PolicyLosses, ClippedShareIsThatOfTrl) {
   }
 }
 
-// Where nothing has been updated since a completion was drawn, ratios are 1, nothing is clipped and
-// the gradient is that of the advantage times the log-probability.
+// If nothing was updated since a completion was sampled, ratios are 1, nothing is clipped, and the
+// gradient is that of the advantage times the log-probability.
 TEST(PolicyLosses, OnPolicyTheGradientIsThePolicyGradient) {
   for (const char* type : {"dapo", "sapo"}) {
     PolicyScores scores = given_scores();
@@ -194,13 +194,14 @@ TEST(Advantages, LeaveOneOutIsItsFormula) {
   EXPECT_LE(largest_difference(found, at::tensor({-3.0, -1.5, 4.5}, at::kDouble)), 1e-12);
 }
 
-// Against the sum that the recursion stands for: A_t = sum over l of (gamma lambda)^l delta_(t+l).
+// Compares with the sum that the recursion computes: A_t = sum over l of (gamma lambda)^l
+// delta_(t+l).
 TEST(Advantages, OfTokensAreTheSumOfWhatFollows) {
   const double gamma = 0.9, lambda = 0.8;
   const std::vector<double> rewards{0.1, -0.2, 1.0}, values{0.5, 0.4, -0.3};
   const at::Tensor mask = at::tensor({1.0, 1.0, 1.0, 0.0}, at::kDouble).unsqueeze(0);
   const auto padded = [](std::vector<double> row) {
-    row.push_back(7);  // of no token
+    row.push_back(7);  // padding
     return at::tensor(row, at::kDouble).unsqueeze(0);
   };
   const Estimates found =

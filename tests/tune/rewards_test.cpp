@@ -75,7 +75,8 @@ TEST(Rewards, AProgramAnswersLineByLine) {
   EXPECT_EQ(found[1], 3);
 }
 
-// More than a pipe holds, in and out, to a program that reads all before it answers.
+// Input and output exceed the capacity of a pipe, and the program reads all input before it
+// answers.
 TEST(Rewards, AProgramMayTakeItsTime) {
   const nlohmann::json columns{{"prompt", std::string(1000, 'p')}};
   const std::vector<ScoredText> texts(2000, {&columns, std::string(1000, 'c'), 1});
@@ -99,7 +100,7 @@ TEST(Rewards, NamesThatAreNoneAreRefused) {
   EXPECT_THAT(error_of("http://host:port/"), HasSubstr("http://HOST:PORT/PATH"));
 }
 
-// Answers one request with this body.
+// A server that answers one request with the given answer.
 class Service {
  public:
   explicit Service(const std::string& answer) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -165,7 +166,7 @@ TEST(Rewards, WhatAnAddressDoesWrongIsSaid) {
   EXPECT_THAT(error_of("http://127.0.0.1:1/"), HasSubstr("nobody answers at 127.0.0.1:1"));
 }
 
-// The run goes on without them.
+// Rewards that fail are left out, and the run goes on.
 TEST(RewardSet, CountsWhatFails) {
   const nlohmann::json columns{{"solution", "c"}};
   RewardSet rewards({"accuracy", "command:exit 1"}, {2, 1}, {.timeout = 5});
@@ -178,7 +179,7 @@ TEST(RewardSet, CountsWhatFails) {
   EXPECT_THAT(rewards.metric_names(), ElementsAre("accuracy", "exit"));
 }
 
-// No text of a line, nor what a library throws on it, ends a run.
+// Neither the text of a line nor an exception that a library throws because of it ends a run.
 TEST(RewardSets, SurviveAnyException) {
   RewardSet rewards({"accuracy", "length"}, {}, {.max_completion_length = 2});
   const nlohmann::json no_utf8{{"solution", {"\xff"}}};

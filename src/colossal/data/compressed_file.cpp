@@ -14,16 +14,17 @@ constexpr int64_t kInputBytes = int64_t{256} << 10;
 
 }  // namespace
 
-// Takes bytes off the front of `input` and `out` as it reads and writes them.
+// Decompresses a stream. step() removes the bytes that it reads or writes from the front of `input`
+// and `out`.
 class Decompressor {
  public:
   virtual ~Decompressor() = default;
-  // Throws std::runtime_error saying what is wrong with the input.
+  // Throws std::runtime_error with a description of what is wrong with the input.
   virtual void step(std::span<const std::byte>& input, std::span<char>& out) = 0;
   bool at_end_of_stream() const { return at_end_; }
 
  protected:
-  bool at_end_ = false;  // of a stream, behind which another may begin
+  bool at_end_ = false;  // at the end of a stream; another one may follow
 };
 
 namespace {

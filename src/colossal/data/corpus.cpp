@@ -44,7 +44,7 @@ Opened open_cached(std::span<const SourceFile> files, const text::Tokenizer& tok
   if (auto tokens = read_token_cache(path, key)) return {*tokens, true};
   {
     TokenCacheWriter writer(path, key, token_width(tokenizer));
-    // Another rank may have written it while the writer waited.
+    // Another rank may have written the cache while this one waited for the lock.
     if (auto tokens = read_token_cache(path, key)) return {*tokens, true};
     writer.finish(tokenize_files(files, tokenizer, options, [&](std::span<const std::byte> packed) {
       writer.append(packed);
@@ -81,7 +81,7 @@ Corpus Corpus::open(std::span<const std::string> globs, const text::Tokenizer& t
   Opened opened = options.cache.empty()
                       ? Opened{tokenize_to_memory(files, tokenizer, options), false}
                       : open_cached(files, tokenizer, options);
-  // The separators between empty documents are no text.
+  // Separators between empty documents do not count as text.
   const TokenCounts& counts = opened.tokens.counts;
   if (counts.tokens <= std::max<int64_t>(counts.documents - 1, 0))
     raise_empty(opened.tokens, options);

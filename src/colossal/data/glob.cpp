@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kAnyFolders = "**";
 
-// Names between the slashes. "a/**" becomes "a/**/*"; "**/**" is one "**".
+// Returns the names between the slashes. "a/**" becomes "a/**/*"; "**/**" becomes "**".
 std::vector<std::string> split(std::string_view pattern) {
   std::vector<std::string> names;
   for (const fs::path& part : fs::path(pattern)) {
@@ -74,7 +74,7 @@ void expand(const fs::path& base, std::span<const std::string> names,
 }  // namespace
 
 std::vector<std::string> expand_glob(std::string_view pattern) {
-  // A file whose own name has a bracket or a star in it.
+  // The name of an existing file may have brackets or stars in it.
   if (is_file(pattern)) return {std::string(pattern)};
   std::vector<std::string> found;
   const std::vector<std::string> names = split(pattern);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr uint64_t kWhole = uint64_t{1} << 32;
 
-// Both children get some.
+// Returns the share of the left child, in units of 1 / kWhole. Both children get at least one unit.
 uint64_t share_of_left(double left, double right) {
   const double share = std::round(left / (left + right) * static_cast<double>(kWhole));
   return std::clamp<uint64_t>(static_cast<uint64_t>(share), 1, kWhole - 1);

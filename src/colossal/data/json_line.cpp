@@ -8,7 +8,7 @@
 namespace colossal::data {
 namespace {
 
-// Some of an object's fields, for people.
+// Returns the names of an object's first fields, for error messages.
 std::string describe_fields(const nlohmann::json& object) {
   constexpr size_t kMostNamed = 8;
   std::vector<std::string> names;

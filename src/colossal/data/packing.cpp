@@ -10,7 +10,7 @@ namespace {
 
 std::vector<PackedRow> wrap(std::span<const int64_t> lengths, int64_t row_length) {
   std::vector<PackedRow> rows;
-  int64_t room = 0;  // in the last row
+  int64_t room = 0;  // free tokens in the last row
   for (int64_t document = 0; document < std::ssize(lengths); ++document) {
     for (int64_t begin = 0; begin < lengths[document];) {
       if (room == 0) {
@@ -26,8 +26,8 @@ std::vector<PackedRow> wrap(std::span<const int64_t> lengths, int64_t row_length
   return rows;
 }
 
-// The documents in pieces that fit a row, of a longer one all or the first; the longest first, as
-// they come where they are equal.
+// Returns pieces of the documents that fit a row, longest first; pieces of equal length keep their
+// order. Of a longer document, returns all pieces or only the first.
 std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row_length,
                                    bool all_pieces) {
   std::vector<PackedPart> parts;
@@ -44,7 +44,9 @@ std::vector<PackedPart> cut_to_fit(std::span<const int64_t> lengths, int64_t row
 
 std::vector<PackedRow> pack_best_fit(std::span<const PackedPart> parts, int64_t row_length) {
   std::vector<PackedRow> rows;
-  std::multimap<int64_t, size_t> rows_by_room;  // those with any, in the order of their beginning
+  // Rows with free tokens, ordered by the number of these. Of equal rows, the one that reached this
+  // number first comes first.
+  std::multimap<int64_t, size_t> rows_by_room;
   for (const PackedPart& part : parts) {
     const auto best = rows_by_room.lower_bound(part.range.size());
     const bool fits = best != rows_by_room.end();

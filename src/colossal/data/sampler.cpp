@@ -9,12 +9,12 @@
 namespace colossal::data {
 namespace {
 
-// Two halves, each changed this often.
+// Rounds of the Feistel network. A round changes each of the two halves once.
 constexpr uint32_t kRounds = 8;
 
-// A permutation of 0 .. left_size·right_size−1, the smallest such rectangle of near-square sides
-// that holds the samples: a Feistel network over Z_a × Z_b (Black and Rogaway, Ciphers with
-// Arbitrary Finite Domains, 2002).
+// A permutation of 0 .. left_size·right_size−1, the smallest nearly square rectangle that has at
+// least `size` cells: a Feistel network over Z_a × Z_b (Black and Rogaway, Ciphers with Arbitrary
+// Finite Domains, 2002).
 class Feistel {
  public:
   Feistel(uint64_t size, RandomKey key)
@@ -33,7 +33,7 @@ class Feistel {
   }
 
  private:
-  // 63 bits.
+  // Returns 63 random bits.
   uint64_t random(uint32_t round, uint64_t half) const {
     const RandomBlock block =
         philox(key_, {{round, static_cast<uint32_t>(half), static_cast<uint32_t>(half >> 32), 0}});
@@ -45,7 +45,7 @@ class Feistel {
   RandomKey key_;
 };
 
-// Cuts a range into pieces of at most `size`; `count` of them, the last ones empty if need be.
+// Divides a range into `count` pieces of at most `size`. The last ones may be empty.
 std::vector<Range> cut(const Range& range, int64_t size, int64_t count) {
   std::vector<Range> pieces;
   for (int64_t i = 0; i < count; ++i) {
@@ -76,7 +76,8 @@ SampleOrder::SampleOrder(int64_t num_samples, uint64_t seed, int64_t source)
 int64_t SampleOrder::sample_at(int64_t position) const {
   const Feistel permute(num_samples_,
                         random_key(seed_, static_cast<uint64_t>(epoch_at(position)), purpose_));
-  // Cycle walking: the rectangle has a few cells beyond the samples; step on until out of them.
+  // Cycle walking: the rectangle has more cells than there are samples; repeats until it finds a
+  // sample.
   uint64_t sample = position % num_samples_;
   do sample = permute(sample);
   while (sample >= static_cast<uint64_t>(num_samples_));

@@ -52,7 +52,7 @@ std::vector<SourceFile> find_source_files(std::span<const std::string> patterns,
     throw ConfigError(fmt::format(
         R"({} is empty: give the files of the corpus, such as ["text/**/*.txt"])", setting));
   }
-  std::set<std::string> paths;  // ordered by bytes
+  std::set<std::string> paths;  // sorted by bytes
   for (const std::string& pattern : patterns) {
     const std::vector<std::string> found = expand_glob(pattern);
     if (found.empty()) raise_no_match(pattern, setting);

@@ -9,7 +9,8 @@ namespace colossal::data {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{16} << 20;
-constexpr int64_t kPieceOfLinesBytes = int64_t{4} << 20;  // they take longer
+// Smaller, because lines take longer to tokenize.
+constexpr int64_t kPieceOfLinesBytes = int64_t{4} << 20;
 
 [[noreturn]] void raise_too_large(const std::string& what, int64_t bytes,
                                   const TokenizeOptions& options) {
@@ -89,7 +90,7 @@ std::optional<TextPiece> PieceReader::next_of_stream(const SourceFile& file) {
   return piece;
 }
 
-// The next bytes of the stream; of lines, whole ones.
+// Returns the next bytes of the stream; for files of lines, whole lines.
 std::string PieceReader::read_stream(const SourceFile& file) {
   const bool lines = holds_lines(file.path, options_.format);
   const int64_t most = lines ? kPieceOfLinesBytes : kPieceBytes;

@@ -26,7 +26,9 @@ static_assert(std::endian::native == std::endian::little, "the cache is read as 
 constexpr std::array<char, 8> kMagic = {'C', 'O', 'L', 'T', 'O', 'K', 'E', 'N'};
 constexpr uint32_t kVersion = 2;
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
+// Bytes whose checksum is computed before their pages are released.
 constexpr size_t kVerifiedAtOnce = size_t{16} << 20;
+// Contents of larger caches are not verified.
 constexpr int64_t kLargestVerified = int64_t{512} << 20;
 
 struct Header {
@@ -41,7 +43,7 @@ struct Header {
   int64_t documents = 0;
   int64_t skipped_lines = 0;
   std::array<uint64_t, 5> reserved = {};
-  uint64_t header_checksum = 0;  // of all before it
+  uint64_t header_checksum = 0;  // checksum of all fields before it
 
   uint64_t checksum() const { return XXH3_64bits(this, offsetof(Header, header_checksum)); }
 };
@@ -53,8 +55,8 @@ Checksum make_checksum() {
   return checksum;
 }
 
-// Of the tokens in a mapped cache. Lets go of the pages as it goes on: they would count as memory
-// of this process.
+// Returns the checksum of the tokens in a mapped cache. Releases the pages after use, which would
+// otherwise count as memory of this process.
 uint64_t content_checksum(std::span<const std::byte> mapped) {
   const Checksum checksum = make_checksum();
   for (size_t begin = 0; begin < mapped.size(); begin += kVerifiedAtOnce) {
@@ -73,12 +75,12 @@ void lock(const io::File& file) {
   }
 }
 
-// What a killed writer left in it is dropped.
+// Opens and locks the file, and drops what a killed writer left in it.
 io::File open_locked(const fs::path& path) {
   for (;;) {
     io::File file = io::File::open_or_create(path);
     lock(file);
-    // Its last writer may have renamed or removed it while we waited for the lock.
+    // The last writer may have renamed or removed the file during the wait for the lock.
     if (!file.is_still_at_path()) continue;
     file.reserve(0);
     return file;
@@ -154,7 +156,7 @@ TokenCacheWriter::TokenCacheWriter(const fs::path& path, const CacheKey& key, in
       checksum_(make_checksum()) {}
 
 TokenCacheWriter::~TokenCacheWriter() {
-  if (!finished_) ::unlink(partial_.path().c_str());  // while it is locked
+  if (!finished_) ::unlink(partial_.path().c_str());  // removed while it is still locked
 }
 
 void TokenCacheWriter::append(std::span<const std::byte> tokens) {

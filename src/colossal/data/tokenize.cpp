@@ -14,8 +14,8 @@ namespace {
 
 struct EncodedPiece {
   std::vector<std::byte> tokens;
-  int64_t documents = 0;  // that begin in the piece
-  bool skipped = false;   // the file
+  int64_t documents = 0;  // number of documents that begin in the piece
+  bool skipped = false;   // whether the file is skipped
   int64_t skipped_lines = 0;
 };
 

@@ -14,9 +14,10 @@ namespace {
 constexpr int kVerticalIntervals = 5;
 constexpr int kHorizontalIntervals = 6;
 constexpr double kLargestPlottable = 1e150;
-constexpr double kSmallestRelativeSpan = 1e-9;  // below it, values count as constant
+constexpr double kSmallestRelativeSpan = 1e-9;  // values with a smaller span count as constant
 
-// The smallest of 1, 2, 5 times a power of ten that cuts `span` into at most that many intervals.
+// Returns the smallest of 1, 2 and 5 times a power of ten that divides `span` into at most
+// `at_most` intervals and is at least `smallest_step`.
 double nice_step(double span, int at_most, double smallest_step) {
   const double rough = std::max(span / at_most, smallest_step);
   const double power = std::pow(10, std::floor(std::log10(rough)));
@@ -26,7 +27,8 @@ double nice_step(double span, int at_most, double smallest_step) {
   return 10 * power;
 }
 
-// A constant gets some air around it, so that it is a line in the middle and not an empty chart.
+// Adds a margin if the values are constant, so that they are a line within the chart and not an
+// empty chart.
 std::pair<double, double> widen_if_constant(double low, double high) {
   const double magnitude = std::max(std::abs(low), std::abs(high));
   if (magnitude == 0) return {0, 1};
@@ -35,12 +37,13 @@ std::pair<double, double> widen_if_constant(double low, double high) {
   return {low == 0 ? 0 : low - margin, high == 0 ? 0 : high + margin};
 }
 
-// Of the first digit: 2 for 100 to 999.
+// Returns the exponent of the first digit: 2 for 100 to 999.
 int decimal_exponent(double value) {
   return static_cast<int>(std::floor(std::log10(std::abs(value)) + 1e-9));
 }
 
-// Numbers of one axis alike: the same prefix, the same digits after the point.
+// Formats a tick's value. The labels of an axis have the same prefix and the same number of digits
+// after the point.
 std::string tick_label(double value, double step, const Scaling& scaling, const Unit& unit) {
   const double scaled = value / scaling.divisor;
   if (std::abs(scaled) < 1e-9 * step / scaling.divisor) {
@@ -57,7 +60,7 @@ std::string tick_label(double value, double step, const Scaling& scaling, const 
 
 Axis linear_value_axis(double low, double high, const Unit& unit) {
   const Scaling scaling = scaling_of(std::max(std::abs(low), std::abs(high)), unit);
-  // Ticks are round in the unit that is printed: 256 MiB has none of its own at 2.5e8 bytes.
+  // Chooses ticks that are round in the printed unit: in MiB, not in bytes.
   low /= scaling.divisor;
   high /= scaling.divisor;
   const double step = nice_step(high - low, kVerticalIntervals, 0);
@@ -102,7 +105,7 @@ std::vector<double> linear_ticks(double low, double high, int at_most, double sm
   COLOSSAL_CHECK(low < high && at_most > 0, "low {} high {} at_most {}", low, high, at_most);
   const double step = nice_step(high - low, at_most, smallest_step);
   std::vector<double> ticks;
-  // A multiple each, not a running sum, which would drift.
+  // Ticks are multiples of the step, because a running sum would accumulate errors.
   const double last = std::floor(high / step + 1e-9);
   for (double i = std::ceil(low / step - 1e-9); i <= last; ++i) ticks.push_back(i * step);
   return ticks;

@@ -14,7 +14,7 @@ namespace colossal::report {
 namespace {
 
 constexpr int kNumColors = 7;
-constexpr double kBarShare = 0.8;  // of the distance between two bars
+constexpr double kBarShare = 0.8;  // width of a bar, relative to the distance between two bars
 
 struct Range {
   double low = std::numeric_limits<double>::infinity();
@@ -62,7 +62,7 @@ Plot make_plot(const Chart& chart) {
   }
   if (y.empty()) return plot;
   if (chart.from_zero) y.include(0);
-  // An area over a single point has no width.
+  // An area over a single point has no width, so that it is drawn as a bar.
   if (chart.form == ChartForm::stacked_area && x.low == x.high) plot.form = ChartForm::stacked_bar;
   if (plot.form == ChartForm::stacked_bar) {
     const double distance = smallest_distance(plot.series.front().x);
@@ -121,8 +121,8 @@ double last_value(const DrawnSeries& series) {
   return last == series.value.rend() ? std::numeric_limits<double>::quiet_NaN() : *last;
 }
 
-// Names with their colours and values: the last ones, until the script puts those under the
-// pointer.
+// Returns the legend: names, colours and last values. The script replaces these by the values under
+// the pointer.
 std::string legend(const Plot& plot) {
   std::string html = "<ul class=\"legend\">";
   const bool has_names = plot.series.size() > 1;
@@ -136,7 +136,8 @@ std::string legend(const Plot& plot) {
   return html + "</ul>";
 }
 
-// What the script needs: of each point x, the height (from above, in pixels) and the text.
+// Returns the data for the script: for each point, x, the distance from the top (in pixels) and the
+// text of its value.
 std::string readout_data(const Plot& plot) {
   nlohmann::json all = nlohmann::json::array();
   for (const DrawnSeries& series : plot.series) {

@@ -9,7 +9,8 @@
 namespace colossal::report {
 namespace {
 
-// Appends the kept ones of the points [begin, end), which is not empty.
+// Appends the indices to keep of the points [begin, end), which is not empty: first, lowest,
+// highest and last.
 void keep_of_column(std::span<const double> y, size_t begin, size_t end,
                     std::vector<size_t>& kept) {
   std::vector<size_t> extremes;  // first, lowest, highest, last

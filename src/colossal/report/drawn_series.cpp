@@ -33,7 +33,7 @@ DrawnSeries drawn_line(const ChartSeries& series, AxisScale scale) {
   return {series.name, series.markers, pick(series.x, kept), y, y, {}};
 }
 
-// The x of all series, each once.
+// Returns the x of all series in ascending order, without repetitions.
 std::vector<double> union_of_x(const std::vector<ChartSeries>& all_series) {
   std::vector<double> x;
   for (const ChartSeries& series : all_series) {
@@ -44,7 +44,7 @@ std::vector<double> union_of_x(const std::vector<ChartSeries>& all_series) {
   return x;
 }
 
-// The series' value at each of `x`, 0 where it has none.
+// Returns the series' value at each of `x`; 0 if it has none there.
 std::vector<double> values_at(const ChartSeries& series, const std::vector<double>& x) {
   std::vector<double> values(x.size(), 0);
   for (size_t i = 0; i < series.x.size(); ++i) {
@@ -64,7 +64,7 @@ std::vector<DrawnSeries> stacked(const Chart& chart) {
     layer.top = total;
     layers.push_back(std::move(layer));
   }
-  // The same points for all layers: those that keep the shape of their sum.
+  // Keeps the same points of all layers: those that keep the shape of their sum.
   const std::vector<size_t> kept = min_max_indices(x, total, kBoxWidth);
   for (DrawnSeries& layer : layers) {
     for (auto* values : {&layer.x, &layer.value, &layer.top, &layer.base}) {
@@ -112,7 +112,7 @@ std::string dots_path(const DrawnSeries& series, const PlotBox& box) {
   for (size_t i = 0; i < series.x.size(); ++i) {
     if (is_gap(i)) continue;
     const bool alone = (i == 0 || is_gap(i - 1)) && is_gap(i + 1);
-    // A line of no length, whose round caps are the dot.
+    // A dot is a line of no length with round caps.
     if (series.markers || alone) {
       path += point('M', box.left(series.x[i]), box.down(series.top[i])) + "h0";
     }

@@ -18,7 +18,7 @@ namespace {
 
 using Field = double StepMetrics::*;
 
-// The steps at which the field has a value.
+// Returns the steps at which the field has a value.
 std::vector<const StepMetrics*> steps_with(std::span<const StepMetrics> metrics, Field field) {
   std::vector<const StepMetrics*> steps;
   for (const StepMetrics& step : metrics) {
@@ -88,7 +88,7 @@ void add_memory(std::span<const StepMetrics> metrics, std::vector<Headline>& out
   }
 }
 
-// With spaces at which no line ends.
+// Replaces spaces by no-break spaces.
 std::string without_breaks(std::string_view text) {
   std::string joined;
   for (const char character : text) {
@@ -101,7 +101,8 @@ std::string without_breaks(std::string_view text) {
   return joined;
 }
 
-// Per step, of all axes together; the note tells them apart, since they are different links.
+// Adds the bytes that a step sends over all axes. The note lists the axes, because they may use
+// different links.
 void add_traffic(std::span<const StepMetrics> metrics, std::vector<Headline>& out) {
   std::map<std::string, std::vector<double>> by_axis;
   for (const StepMetrics& step : metrics) {

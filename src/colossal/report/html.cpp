@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes of the character at the start of `text` (not empty), 0 where it is not valid UTF-8
-// (Unicode standard, table 3-7).
+// Returns the number of bytes of the character at the start of `text` (not empty); 0 if it is not
+// valid UTF-8 (Unicode standard, table 3-7).
 size_t character_length(std::string_view text) {
   const auto byte = [&](size_t i) -> uint8_t { return i < text.size() ? text[i] : 0; };
   const auto continues = [&](size_t i) { return (byte(i) & 0xC0) == 0x80; };

@@ -9,9 +9,10 @@
 namespace colossal::report {
 namespace {
 
-// Cells with fewer rows than so many times the mean are of the same shade; beyond them, the last.
+// Upper bounds of the shades, as multiples of the mean number of rows. Cells above the last bound
+// have the darkest shade.
 constexpr std::array kShades{0.25, 0.5, 0.75, 1.25, 1.75, 2.5, 4.0};
-constexpr int64_t kMostTitles = 4096;  // cells that tell their number
+constexpr int64_t kMostTitles = 4096;  // most cells with titles, which show their numbers
 
 size_t shade_of(double of_mean) {
   return static_cast<size_t>(std::ranges::upper_bound(kShades, of_mean) - kShades.begin());

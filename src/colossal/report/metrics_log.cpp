@@ -35,7 +35,7 @@ std::map<std::string, double> numbers_by_name(const json& object, const char* ke
   return numbers;
 }
 
-// "host_bytes": 1, "tier_bytes": {"host": {"optimizer": {"to": 1, "from": 1}}}
+// Reads "host_bytes": 1, "tier_bytes": {"host": {"optimizer": {"to": 1, "from": 1}}}.
 std::map<std::string, TierMetrics> tiers_of(const json& object) {
   std::map<std::string, TierMetrics> tiers;
   const auto found = object.find("tier_bytes");
@@ -62,7 +62,8 @@ json parse_or_discarded(std::string_view text) {
   return json::parse(text, nullptr, false);
 }
 
-// Where a line is not JSON, a whole object may follow a torn one: `{"loss": 2.{"loss": 2.1, ...}`.
+// Parses a line. If it is not JSON, looks for a whole object after an incomplete one: `{"loss":
+// 2.{"loss": 2.1, ...}`.
 std::optional<json> parse_line(std::string_view line) {
   json object = parse_or_discarded(line);
   for (size_t begin = line.find('{', 1); object.is_discarded() && begin != line.npos;
@@ -74,7 +75,7 @@ std::optional<json> parse_line(std::string_view line) {
   return object;
 }
 
-// Numbers under any other name are what the task told.
+// Whether a key is a metric of the task: all keys except those that the trainer writes.
 bool is_of_task(const std::string& key) {
   static const std::set<std::string> others{"step",
                                             "loss",

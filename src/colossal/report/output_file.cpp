@@ -37,7 +37,8 @@ void OutputFile::write(std::string_view bytes) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int reason = errno;
-      [[maybe_unused]] const int ignored = ::ftruncate(descriptor_.get(), size_);  // no device can
+      // Drops a partial write. Devices cannot be truncated: this error is ignored.
+      [[maybe_unused]] const int ignored = ::ftruncate(descriptor_.get(), size_);
       errno = reason;
       raise_io_error("write", path_);
     }

@@ -10,9 +10,10 @@
 namespace colossal::report {
 namespace {
 
-constexpr double kSmallestFixed = 1e-3;   // smaller numbers are written with an exponent,
-constexpr double kLargestUnscaled = 1e4;  // larger ones with a prefix, where the unit has them,
-constexpr double kLargestFixed = 1e7;     // or with an exponent, where it has none
+constexpr double kSmallestFixed = 1e-3;   // smaller numbers are written with an exponent
+constexpr double kLargestUnscaled = 1e4;  // larger numbers get a prefix, if the unit has prefixes
+constexpr double kLargestFixed = 1e7;     // larger numbers without a prefix are written with an
+                                          // exponent
 
 Scaling step_prefixes(double magnitude, double base, std::array<const char*, 5> prefixes) {
   Scaling scaling{1, prefixes[0]};
@@ -22,7 +23,8 @@ Scaling step_prefixes(double magnitude, double base, std::array<const char*, 5> 
   return scaling;
 }
 
-// A loss of 1.8324 differs from one of 1.8331; for what has a unit, three digits say enough.
+// Formats plain numbers with four digits, because small differences of a loss matter, and numbers
+// with a unit with three.
 std::string format_number(double value, const Unit& unit, const Scaling& scaling) {
   const double magnitude = std::abs(value);
   if (magnitude == 0) return "0";
@@ -56,8 +58,9 @@ Scaling scaling_of(double magnitude, const Unit& unit) {
 
 std::string unit_suffix(const Scaling& scaling, const Unit& unit, bool with_symbol) {
   const std::string_view symbol = with_symbol ? unit.symbol : "";
-  // A bare prefix belongs to its number (24k), a long symbol follows it (24k tokens/s), and a short
-  // one takes the prefix with it (24 MiB); per cent stands close in English.
+  // A prefix without a symbol follows its number directly (24k), and so does %. Otherwise a space
+  // comes before the symbol (24k tokens/s), or before a binary or other prefix with its symbol (24
+  // MiB).
   if (unit.prefixes == Unit::Prefixes::decimal || unit.prefixes == Unit::Prefixes::none) {
     const bool close = symbol.empty() || symbol == "%";
     return fmt::format("{}{}{}", scaling.prefix, close ? "" : " ", symbol);

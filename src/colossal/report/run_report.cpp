@@ -22,12 +22,13 @@ namespace {
 using Field = double StepMetrics::*;
 using Metrics = std::vector<StepMetrics>;
 
-constexpr size_t kMostBars = 40;         // with more steps, the bytes are an area
-constexpr size_t kMostMarkers = 60;      // with more evaluations, their line has no dots
-constexpr double kLogarithmicFrom = 30;  // largest / smallest, from which a linear axis hides much
+constexpr size_t kMostBars = 40;     // with more steps, charts of bars become areas
+constexpr size_t kMostMarkers = 60;  // with more points, a line has no dots
+// Ratio of largest to smallest value above which the axis is logarithmic.
+constexpr double kLogarithmicFrom = 30;
 constexpr size_t kMostSkippedNamed = 8;
 
-// All steps, with gaps.
+// Returns the field at all steps; steps without a value are gaps.
 ChartSeries series_of(const Metrics& metrics, const char* name, Field field) {
   ChartSeries series{name, {}, {}};
   for (const StepMetrics& step : metrics) {
@@ -37,7 +38,7 @@ ChartSeries series_of(const Metrics& metrics, const char* name, Field field) {
   return series;
 }
 
-// Only the steps that have a value, joined by lines.
+// Returns the field at the steps that have a value, which a line joins.
 ChartSeries sparse_series_of(const Metrics& metrics, const char* name, Field field) {
   ChartSeries series{name, {}, {}};
   for (const StepMetrics& step : metrics) {
@@ -111,7 +112,7 @@ Chart traffic_chart(const Metrics& metrics) {
   return chart;
 }
 
-// Of the steps that have a metric of the task.
+// Returns a metric of the task at the steps that have it.
 ChartSeries series_of_task(const Metrics& metrics, const std::string& name,
                            const std::string& metric) {
   ChartSeries series{.name = name};
@@ -124,7 +125,7 @@ ChartSeries series_of_task(const Metrics& metrics, const std::string& name,
   return series;
 }
 
-// Of models with experts: the busiest expert.
+// For models with experts: the load of the busiest expert.
 Chart router_chart(const Metrics& metrics) {
   return {.title = "Router load",
           .note = "rows of the busiest expert of any layer over the mean",
@@ -132,7 +133,7 @@ Chart router_chart(const Metrics& metrics) {
           .series = {series_of_task(metrics, "router load", "router_load")}};
 }
 
-// Of runs that sample completions beside updates.
+// For runs that sample completions during updates.
 Chart sampling_chart(const Metrics& metrics) {
   return {.title = "Sampling",
           .note = "of the first rank, with rewards",
@@ -142,7 +143,8 @@ Chart sampling_chart(const Metrics& metrics) {
                      series_of_task(metrics, "while passes ran", "sampling/overlapped_seconds")}};
 }
 
-// Of these: how many generations older than the model the weights were that sampled a token.
+// For such runs: shares of tokens by staleness, i.e. by how many generations the weights that
+// sampled a token were older than the model.
 Chart staleness_chart(const Metrics& metrics) {
   Chart chart{
       .title = "Staleness",
@@ -203,7 +205,7 @@ std::string headline_section(const Metrics& metrics) {
   return html.empty() ? html : "<dl class=\"headlines\">\n" + html + "</dl>\n";
 }
 
-// "500 steps, 4,096,000 tokens. 2 steps skipped: 7, 9."
+// Returns a summary such as "500 steps, 4,096,000 tokens. 2 skipped, without an update: 7, 9.".
 std::string summary(const Metrics& metrics) {
   if (metrics.empty()) return "No steps yet.";
   double tokens = 0;
@@ -224,7 +226,8 @@ std::string summary(const Metrics& metrics) {
   return text;
 }
 
-// What the tensors of the fullest rank at the fullest step were, the largest first.
+// Returns the kinds of tensors on the rank with the most bytes, at the step with the most bytes;
+// the largest kind first.
 std::vector<Fact> memory_at_peak(const Metrics& metrics) {
   const auto counted = [](const StepMetrics& step) {
     return step.memory_by_kind.empty() ? 0 : step.memory_at_peak;
@@ -251,7 +254,8 @@ std::vector<Fact> memory_at_peak(const Metrics& metrics) {
   return facts;
 }
 
-// Of the last step: what rests off the device, and what goes there and comes back.
+// Returns the bytes stored in each tier other than the device, and the bytes moved to and from it,
+// at the last step.
 std::vector<Fact> tier_facts(const Metrics& metrics) {
   if (metrics.empty()) return {};
   std::vector<Fact> facts;

@@ -70,7 +70,7 @@ std::string text_metadata() {
   return metadata.encoded();
 }
 
-// A string tensor of no dimensions.
+// Returns a message with a string tensor of no dimensions.
 std::string text_tensor(const std::string& text) {
   ProtobufWriter message;
   message.varint(tensor::kType, tensor::kTypeString);
@@ -79,7 +79,8 @@ std::string text_tensor(const std::string& text) {
   return message.encoded();
 }
 
-// Two writers of one process in one second get a number as well.
+// Creates an events file. Adds a number to the name if the same process has already created a file
+// in the same second.
 std::unique_ptr<OutputFile> create_events_file(const std::filesystem::path& directory) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);

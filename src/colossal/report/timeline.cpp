@@ -12,9 +12,9 @@
 namespace colossal::report {
 namespace {
 
-// Lengths in the units of the drawing, about pixels.
+// Lengths in units of the drawing, which are about pixels.
 constexpr double kPlotWidth = 1000, kRowHeight = 24, kRowGap = 6, kAxisHeight = 40;
-constexpr double kLetter = 7;  // width of a letter of 11 px, rather more than less
+constexpr double kLetter = 7;  // width of a letter of 11 px, rounded up
 constexpr double kMargin = 14;
 
 double end_of(const Timeline& timeline) {
@@ -31,7 +31,8 @@ size_t longest(const Timeline& timeline, std::string TimelineRow::*text) {
   return length;
 }
 
-// Places in the drawing. The plot begins at x = 0 right of the names, y = 0 above the first row.
+// Coordinates of the drawing. The plot begins at x = 0, right of the names, and at y = 0, above the
+// first row.
 struct Drawing {
   const Timeline& timeline;
   double end;
@@ -96,7 +97,7 @@ std::string svg_of(const Drawing& drawing) {
   return rows(drawing) + time_axis(drawing);
 }
 
-// Title, note and legend of a file, which has no page around it.
+// Returns title, note and legend, for a file without a page around it.
 std::string heading(const Timeline& timeline) {
   std::string svg =
       fmt::format("<text class=\"title\" y=\"-46\">{}</text>\n", escape_html(timeline.title));
@@ -121,7 +122,8 @@ std::string legend_list(const Timeline& timeline) {
   return html + "</ul>";
 }
 
-// Columns a unit of time: so many that labels fit, as far as the width goes.
+// Returns the columns per unit of time: as many as the labels need, but at most `room` columns in
+// total.
 double columns_of_time(const Timeline& timeline, double room) {
   double wanted = 0;
   for (const TimelineRow& row : timeline.rows) {
@@ -134,7 +136,8 @@ double columns_of_time(const Timeline& timeline, double room) {
   return end > 0 ? std::min(wanted, room / end) : 0;
 }
 
-// A span of so many columns: the label, a line to its end and a blank before the next.
+// Returns a span with this number of columns: the label, a line to the end, and a blank before the
+// next span.
 std::string span_text(std::string_view label, size_t columns) {
   std::string text(label.substr(0, columns));
   text.resize(columns, '-');

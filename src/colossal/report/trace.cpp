@@ -11,12 +11,13 @@ using nlohmann::ordered_json;
 
 constexpr size_t kFlushBytes = 64 * 1024;
 
-// Names may hold any bytes; what is not UTF-8 becomes U+FFFD.
+// Returns JSON in one line. Names may have any bytes; invalid UTF-8 becomes U+FFFD.
 std::string to_line(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// What Perfetto shows in place of the numbers of processes and threads.
+// Returns the event with the name that Perfetto shows for a process or thread in place of its
+// number.
 std::string metadata_line(const char* name, int rank, int thread, ordered_json arguments) {
   return to_line({{"name", name},
                   {"ph", "M"},
@@ -32,7 +33,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& path) : file_(path), buffe
 TraceWriter::~TraceWriter() {
   try {
     close();
-  } catch (const IoError&) {  // close() called beforehand would have told
+  } catch (const IoError&) {  // call close() before to get this error
   }
 }
 

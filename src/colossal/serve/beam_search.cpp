@@ -10,7 +10,7 @@ BeamSearch::BeamSearch(const BeamSearchOptions& options, std::vector<int32_t> en
                        int64_t most)
     : options_(options), end_tokens_(std::move(end_tokens)), most_(most) {}
 
-// Even if the best ones all end, as many as there are beams are left to go on.
+// Enough candidates that at least `width` of them are not end tokens.
 int64_t BeamSearch::num_candidates() const {
   return std::max<int64_t>(2, 1 + std::ssize(end_tokens_)) * options_.width;
 }
@@ -20,7 +20,7 @@ std::vector<BeamSearch::Continuation> BeamSearch::best_of(
   std::vector<Continuation> all;
   for (size_t beam = 0; beam < candidates.size(); ++beam) {
     for (const auto& [token, logprob] : candidates[beam]) {
-      if (!std::isfinite(logprob)) continue;  // it may not come
+      if (!std::isfinite(logprob)) continue;  // the token is masked
       all.push_back({static_cast<int64_t>(beam), token, beams_[beam].score + logprob});
     }
   }
@@ -37,7 +37,7 @@ double BeamSearch::scaled(double score, int64_t length) const {
   return score / std::pow(static_cast<double>(length), options_.length_penalty);
 }
 
-// Of equal ones the older stays before the newer.
+// Of texts with equal scores, the one that finished first stays first.
 void BeamSearch::finish(const Continuation& continuation, FinishReason reason) {
   BeamText text{.tokens = beams_[continuation.parent].tokens,
                 .score = scaled(continuation.score, length_ + 1),
@@ -49,7 +49,7 @@ void BeamSearch::finish(const Continuation& continuation, FinishReason reason) {
   if (std::ssize(finished_) > options_.width) finished_.pop_back();
 }
 
-// As transformers' _check_early_stop_heuristic.
+// Same as _check_early_stop_heuristic() in transformers.
 bool BeamSearch::may_improve() const {
   if (!is_full()) return true;
   if (options_.early_stopping == EarlyStopping::at_width) return false;
@@ -65,7 +65,8 @@ std::vector<BeamSearch::Continuation> BeamSearch::advance(
   const bool at_length = length_ + 1 == most_;
   for (size_t rank = 0; rank < best.size(); ++rank) {
     const bool may_end = std::cmp_less(rank, options_.width);
-    // is_complete() may take long, so that only those are asked of that matter.
+    // Stops before calling is_complete(), which may be slow, for candidates that can no longer
+    // matter.
     if (!may_end && (at_length || std::ssize(goes_on) == options_.width)) break;
     const bool is_stopped =
         is_end(best[rank].token.token) || (is_complete && is_complete(best[rank]));

@@ -11,8 +11,9 @@ constexpr int64_t kNoExpert = -1;
 
 using HowOf = std::function<ops::Quantization(const nn::Parameter& weight)>;
 
-// What divides an input by `factors`, and what of them it can divide by exactly in the type of
-// files: a norm's new weight is rounded to that, and the products' factors follow from it.
+// Divides a norm's outputs by `factors`, and returns the factors by which it really divides: the
+// norm's new weight is rounded to the dtype of the files, and the linear layers must be multiplied
+// by exactly the same factors.
 at::Tensor divide_norm(const std::string& norm, const at::Tensor& factors, bool unit_offset,
                        BlockParameters& block) {
   BlockParameter& weight = block.at(norm + ".weight");
@@ -22,7 +23,7 @@ at::Tensor divide_norm(const std::string& norm, const at::Tensor& factors, bool 
   const at::Tensor after = stored.to(at::kDouble) + offset;
   weight.numbers = stored.to(at::kFloat);
   const at::Tensor exact = at::where(after != 0, before / after, factors);
-  // Where a weight is 0, or nearly, any factor will do.
+  // If a weight is 0, or rounds to 0, the channel is 0 (nearly) and any factor will do.
   const at::Tensor used = at::where(before.abs() > 0, exact, factors);
   if (const auto bias = block.find(norm + ".bias"); bias != block.end()) {
     bias->second.numbers = (bias->second.numbers / used).to(bias->second.stored).to(at::kFloat);
@@ -30,7 +31,7 @@ at::Tensor divide_norm(const std::string& norm, const at::Tensor& factors, bool 
   return used;
 }
 
-// Divides outputs of a product.
+// Divides the outputs of a linear layer.
 void divide_outputs(const std::string& product, const at::Tensor& factors, BlockParameters& block) {
   at::Tensor& weight = block.at(product + ".weight").numbers;
   weight = (weight / factors.unsqueeze(1)).to(at::kFloat);

@@ -11,12 +11,13 @@
 namespace colossal::serve {
 namespace {
 
-// New ones of a text, that are read beside those of others.
+// Sequences with at most this many new tokens share one pass of the draft model.
 constexpr int64_t kFewTokens = 2;
+// Lengths, in tokens, of the suffix that look_up_continuation() searches for.
 constexpr int64_t kLongestRun = 4, kShortestRun = 2;
 
-// The guess is the draw that the request would make of these logits; nothing where there is none.
-// constraint: where the text stands with its guesses; null: none. Throws what that throws.
+// Returns the token that the request would sample from these logits; nullopt if there is none.
+// constraint: advanced by the draft tokens so far; null: none. Rethrows exceptions of `constraint`.
 std::optional<int32_t> draw(const at::Tensor& logits, const Sequence& sequence,
                             LogitsConstraint* constraint) {
   const Request& request = sequence.request;
@@ -32,7 +33,7 @@ std::optional<int32_t> draw(const at::Tensor& logits, const Sequence& sequence,
   }
 }
 
-// Whether the text goes on behind the guess.
+// Advances the constraint by a draft token. Returns whether the text continues after that token.
 bool goes_on_after(int32_t guess, const Request& request, LogitsConstraint* constraint) {
   if (std::ranges::find(request.end_tokens, guess) != request.end_tokens.end()) return false;
   if (!constraint) return true;
@@ -74,7 +75,7 @@ std::vector<DraftFailure> NeuralDrafter::propose(const std::vector<DraftRequest>
     std::shared_ptr<LogitsConstraint> constraint;
   };
   std::vector<DraftFailure> failures;
-  // run() of a text; an exception ends its guesses.
+  // Calls run(); an exception drops the sequence's drafts and becomes a DraftFailure.
   const auto guarded = [&](Sequence& sequence, const auto& run) {
     try {
       run();
@@ -139,7 +140,8 @@ at::Tensor NeuralDrafter::run(const Pass& pass, nn::StepContext& context) {
   return model_.final_states(model_.run_blocks({0, model_.num_blocks()}, x, context), context);
 }
 
-// A page that others read has what this model keeps of it, too, once it has read one of them.
+// A shared page has the draft model's keys and values as soon as one of its sequences was drafted
+// for.
 int64_t ModelDrafter::num_cached_tokens(const Sequence& sequence) const {
   int64_t pages = 0;
   while (pages < std::ssize(sequence.kept) &&
@@ -155,7 +157,8 @@ void ModelDrafter::remember(const Sequence& sequence) {
   }
 }
 
-// Texts of which much is new are read first, but for their last token.
+// First computes long runs of new tokens, in passes of their own, except the last token. Then
+// computes the last tokens of all sequences in one pass.
 at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
   nn::StepContext context;
   Pass last;
@@ -164,7 +167,8 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
     tokens.insert(tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
     const std::span<const int32_t> all = tokens;
     const auto size = std::ssize(tokens);
-    // What was guessed wrong is read again, as it has become.
+    // The last token is always computed. It may have replaced a rejected draft token, whose keys
+    // and values are then overwritten.
     int64_t& done = sequence->drafted;
     done = std::min(std::max(done, num_cached_tokens(*sequence)), size - 1);
     while (size - done > kFewTokens) {
@@ -182,8 +186,8 @@ at::Tensor ModelDrafter::next_logits(const std::vector<Sequence*>& sequences) {
   return model().logits_of_states(states, context, at::tensor(last.last_rows, at::kLong)).cpu();
 }
 
-// Those whose next token is known: of the last one it is not, and guesses that were wrong have
-// none.
+// Reads the states of tokens whose next token is known. This excludes the last token and rejected
+// draft tokens.
 void HeadDrafter::read(const std::vector<Sequence*>& sequences) {
   struct Read {
     Sequence* sequence;
@@ -197,7 +201,7 @@ void HeadDrafter::read(const std::vector<Sequence*>& sequences) {
     const at::Tensor states = std::exchange(sequence->states, {});
     if (count > 0) reads.push_back({sequence, states.narrow(0, 0, count)});
   }
-  // Chunks of one token, which attend alone, come before longer ones.
+  // begin_step() requires chunks of one token before longer ones.
   std::ranges::stable_partition(reads, [](const Read& read) { return read.states.size(0) == 1; });
   Pass pass;
   std::vector<Sequence*> going_on;
@@ -221,7 +225,7 @@ void HeadDrafter::expect(const Pass& pass, const std::vector<Sequence*>& sequenc
 
 at::Tensor HeadDrafter::next_logits(const std::vector<Sequence*>& sequences) {
   Pass pass;
-  std::vector<Sequence*> guessed;  // that go on from a guess
+  std::vector<Sequence*> guessed;  // sequences that already have draft tokens
   std::vector<at::Tensor> expected;
   for (Sequence* const sequence : sequences) {
     if (sequence->drafts.empty()) continue;
@@ -230,8 +234,8 @@ at::Tensor HeadDrafter::next_logits(const std::vector<Sequence*>& sequences) {
     pass.states.push_back(sequence->expected_state.unsqueeze(0));
     guessed.push_back(sequence);
   }
-  // What is expected after a guess does not stand for what is expected after the text: the next
-  // step's states come before it is asked for again.
+  // This overwrites the state that was predicted after the text's last token. The next read() sets
+  // it again before the next proposal.
   if (!guessed.empty()) expect(pass, guessed);
   for (const Sequence* const sequence : sequences) expected.push_back(sequence->expected_state);
   const at::Tensor states = at::stack(expected).unsqueeze(0);

@@ -31,7 +31,7 @@ int64_t pages_for(int64_t tokens, int64_t page_size) {
   return (tokens + page_size - 1) / page_size;
 }
 
-// Room for the longest sequence and the token after it.
+// Returns the number of pages for one sequence of the maximum length and the token after it.
 int64_t least_pages(const EngineOptions& options) {
   return pages_for(options.max_model_len + 1, options.page_size);
 }
@@ -45,12 +45,13 @@ void resolve_length(EngineOptions& options, const models::ModelFacts& facts) {
   }
 }
 
-// Sequences are as long as the pages of a quarter of the free memory allow, if nobody says how
-// long.
+// If cache_bytes is 0, sets it to the need of max_num_seqs sequences, but to at most a quarter of
+// the free memory, or the need of one sequence if max_model_len was given. If it was not given,
+// lowers it to what the pages can store.
 void resolve_pages(EngineOptions& options, const models::ModelFacts& facts,
                    const ParallelContext* ranks, bool length_is_given) {
   const int64_t bytes = page_bytes(options, facts, ranks ? ranks->strategy() : Strategy{});
-  // Of those on one host, which is where the first rank's CPUs are; further hosts have more room.
+  // Assumes that all ranks share this host's memory, which is too cautious for several hosts.
   const int64_t sharing = ranks && options.device.is_cpu() ? ranks->world().size() : 1;
   if (options.cache_bytes == 0) {
     const int64_t most = options.max_num_seqs * least_pages(options);
@@ -179,7 +180,7 @@ struct Engine::Parts {
   void start(models::LanguageModel& model) {
     core.emplace(model, facts, options, ranks, AroundStage(), statistics);
     statistics = core->statistics();
-    // The caller's OpenMP threads end here, having read the weights: they may stay awake and take
+    // Ends the caller's OpenMP threads, which have read the weights: they may stay awake and take
     // CPUs from the engine's threads.
     omp_pause_resource_all(omp_pause_soft);
     thread = std::thread([this, threads = at::get_num_threads()] { run(threads); });
@@ -212,7 +213,7 @@ struct Engine::Parts {
     }
   }
 
-  // A rank is lost: nothing can be computed any more.
+  // Called when a rank is lost. Fails all requests; later calls of submit() throw.
   void lose(const std::string& error) {
     std::vector<std::unique_ptr<Sequence>> sequences;
     {
@@ -226,22 +227,24 @@ struct Engine::Parts {
     if (options.on_lost) options.on_lost(error);
   }
 
-  // After requests' last calls, so that who has waited for them may let go of what these need.
+  // Called after on_finish of finished requests, so that after drain() the caller may destroy what
+  // the requests' callbacks use.
   void publish() {
     const std::lock_guard lock(mutex);
     statistics = core->statistics();
     if (live() == 0) all_done.notify_all();
   }
 
-  // Requests that have not ended.
+  // Returns the number of requests that have not ended.
   int64_t live() const {
     int64_t ended = 0;
     for (const int64_t count : statistics.finished) ended += count;
     return static_cast<int64_t>(last_id) - ended;
   }
 
-  // Takes over what was submitted and cancelled; waits where there is nothing to do. False: the
-  // engine ends.
+  // Passes submitted and cancelled requests to the core. Waits while there is nothing to do; with
+  // several ranks, at most until the next idle message is due. Returns false if the engine must
+  // end.
   bool take_calls() {
     std::vector<std::unique_ptr<Sequence>> sequences;
     std::vector<RequestId> ids;
@@ -267,16 +270,17 @@ struct Engine::Parts {
 
   const models::ModelFacts facts;
   const EngineOptions options;
-  const ParallelContext* ranks;    // the thread's own
-  std::optional<EngineCore> core;  // the thread's own
+  // While the engine's thread runs, only that thread uses these two.
+  const ParallelContext* ranks;
+  std::optional<EngineCore> core;
 
-  mutable std::mutex mutex;  // of all below
+  mutable std::mutex mutex;  // protects the members below, except `thread`
   std::condition_variable called, all_done;
   std::vector<std::unique_ptr<Sequence>> submitted;
   std::vector<RequestId> cancelled;
   RequestId last_id = 0;
   bool stopped = false;
-  std::optional<std::string> lost;  // why
+  std::optional<std::string> lost;  // the error; nullopt if no rank is lost
   EngineStatistics statistics;
 
   std::thread thread;

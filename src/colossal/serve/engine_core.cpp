@@ -18,7 +18,8 @@ namespace {
 
 using Clock = Sequence::Clock;
 
-// Logits of a step whose rows are all wanted stay below this.
+// Limit on the bytes of a step's logits (fp64) for one prompt whose log-probabilities are all
+// requested.
 constexpr int64_t kScoredBytes = int64_t{64} << 20;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -49,7 +50,7 @@ nn::PagedKeyValueOptions page_options(const EngineOptions& options, const models
           .each_token_alone = options.batch_invariant};
 }
 
-// Of a rank, at most.
+// Returns the number of layers on the rank that has the most.
 int64_t most_layers(const models::ModelFacts& facts, const Strategy& strategy) {
   std::vector<int64_t> layers(strategy.pp);
   for (int stage = 0; stage < strategy.num_stages(); ++stage) {
@@ -60,7 +61,7 @@ int64_t most_layers(const models::ModelFacts& facts, const Strategy& strategy) {
 
 int64_t most_kept_heads(const models::ModelFacts& facts, const Strategy& strategy) {
   if (facts.key_value_cache_heads != facts.kv_heads)
-    return facts.key_value_cache_heads;  // latents: each rank has them
+    return facts.key_value_cache_heads;  // latent attention: each rank caches all latents
   int64_t most = 0;
   for (int rank = 0; rank < strategy.head_ranks(); ++rank) {
     const nn::AttentionHeads heads(
@@ -71,20 +72,21 @@ int64_t most_kept_heads(const models::ModelFacts& facts, const Strategy& strateg
   return most;
 }
 
-// Requests share pages only where keys and values are the same: not those of different adapters,
-// nor those whose rotary frequencies follow from different lengths.
+// Returns Sequence::salt. Keys and values also depend on the adapter and, for prompts longer than
+// fixed_rotary_length, on the prompt's length, which sets the rotary frequencies.
 std::string salt_of(const Sequence& sequence, const models::ModelFacts& facts) {
   const int64_t fixed = facts.fixed_rotary_length, length = sequence.prompt_size();
   return fmt::format("{} {} {}", sequence.adapter_number(),
                      fixed > 0 && length > fixed ? length : 0, sequence.request.cache_salt);
 }
 
-// Neither beams nor texts that are only pooled are guessed ahead.
+// Whether a drafter may draft tokens for a request: not for beam search or embeddings.
 bool may_guess(const Request& request) {
   return request.beams.width <= 1 && request.pooling == Pooling::none;
 }
 
-// Rows that follow others of the same adapter are multiplied with them.
+// Appends `rows`. Merges them with the last element if they follow it and use the same adapter, so
+// that both are multiplied at once.
 void add_rows(std::vector<nn::AdaptedRows>& all, const nn::AdaptedRows& rows) {
   const bool go_on = !all.empty() && all.back().adapter == rows.adapter &&
                      all.back().begin + all.back().count == rows.begin;
@@ -137,13 +139,13 @@ int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts
                    const Strategy& strategy) {
   const auto of_token = [&](const models::ModelFacts& of, const Strategy& over) {
     const int64_t of_head =
-        of.key_value_cache_features / of.key_value_cache_heads;  // of a key and a value
+        of.key_value_cache_features / of.key_value_cache_heads;  // elements of a key and a value
     const int64_t bytes = options.int8_key_values
                               ? of_head + 2 * static_cast<int64_t>(sizeof(float))
                               : of_head * static_cast<int64_t>(c10::elementSize(options.type));
     return most_layers(of, over) * most_kept_heads(of, over) * bytes;
   };
-  // The first rank alone guesses.
+  // Only the first rank has the draft model, which is not partitioned.
   const bool drafts = options.speculation.model != nullptr;
   return options.page_size *
          (of_token(facts, strategy) + (drafts ? of_token(options.speculation.facts, {}) : 0));
@@ -175,7 +177,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
        {scheduler_.pages().size(), options.page_size, options.int8_key_values ? 1 : 0,
         options.batch_invariant ? 1 : 0, beats ? options.heartbeat.patience().count() : 0});
   if (!beats) return;
-  // Some may still read their weights, and answer no sign of life before they have them.
+  // Barrier: ranks that are still reading their weights cannot answer heartbeats yet.
   count_failures(false, *ranks);
   heartbeat_.emplace(*ranks, options.heartbeat);
 }
@@ -188,7 +190,8 @@ auto EngineCore::in_step(const Run& run) {
     if (!ranks_) throw;
     lost_ = true;
     ranks_->world().abort(error.what());
-    heartbeat_.reset();  // whoever hears of the loss may let go of the ranks
+    // Its thread uses the ranks, which the caller may destroy after the throw.
+    heartbeat_.reset();
     throw CommError(error.what());
   }
 }
@@ -211,7 +214,8 @@ void EngineCore::tell(StepMessage::Kind kind, std::vector<int64_t> numbers) {
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   const Request& request = sequence->request;
   sequence->salt = salt_of(*sequence, facts_);
-  // A head has keys and values of its own in pages, but none of texts for which it does not guess.
+  // A draft head stores its own keys and values for each page, but not for requests without drafts.
+  // Requests with drafts must not share pages of these.
   if (drafts_by_states() && !may_guess(request)) sequence->salt += " unread";
   if (request.beams.width > 1) {
     const int64_t most = std::min(
@@ -222,13 +226,14 @@ void EngineCore::add(std::unique_ptr<Sequence> sequence) {
   const uint64_t id = sequence->id;
   const std::shared_ptr<const nn::AdapterWeights> adapter = request.adapter;
   scheduler_.add(std::move(sequence));
-  // Nobody hears of it where a rank is lost.
+  // After a loss, no messages are sent.
   if (adapter && ranks_ && !lost_) guarded(id, [&] { share(adapter); });
 }
 
 void EngineCore::share(const std::shared_ptr<const nn::AdapterWeights>& adapter) {
   if (shared_adapters_.contains(adapter->number)) return;
-  finish_all();  // the others answer once they are done with what they were told before
+  // The other ranks answer only after they have run the passes that they were told to run before.
+  finish_all();
   std::vector<int64_t> message{static_cast<int64_t>(adapter->number)};
   for (const char byte : adapter->folder) message.push_back(byte);
   tell(StepMessage::Kind::adapter, std::move(message));
@@ -256,7 +261,7 @@ void EngineCore::end_all(FinishReason reason, const std::string& error) {
   for (const uint64_t id : scheduler_.ids()) end(id, reason, error);
 }
 
-// As many for each as the tokens of a step allow all of them.
+// Each sequence gets at most an equal share of the tokens of a step.
 void EngineCore::propose() {
   if (!drafter_) return;
   const std::vector<Sequence*> generating = scheduler_.generating();
@@ -269,7 +274,8 @@ void EngineCore::propose() {
     const int64_t left =
         std::min(sequence->request.max_new_tokens - sequence->usage.completion_tokens,
                  longest_text(sequence->request, options_, facts_) - sequence->size());
-    // The last token of a text needs no guess: it follows from those before it.
+    // A step generates one token more than it accepts drafts, so the text's last token needs no
+    // draft.
     const int64_t most =
         std::min({sequence->draft_length.next(options_.speculation.drafts), of_step, left - 1});
     if (most < 1) continue;
@@ -284,8 +290,8 @@ void EngineCore::propose() {
   });
 }
 
-// So that ranks which run their passes together, as those of rollouts, run as many, each call
-// starts one, empty or not.
+// Starts exactly one pass per call, even an empty one: ranks whose passes communicate with each
+// other, as in rollouts, must run equally many.
 void EngineCore::step() {
   drop_unused_adapters();
   propose();
@@ -377,7 +383,6 @@ bool EngineCore::drafts_by_states() const {
   return drafter_ && drafter_->wants_states();
 }
 
-// states: of all tokens of the step, which is over, but what follows from its logits is not.
 void EngineCore::store_states(const at::Tensor& states, const Works& works) {
   int64_t row = 0;
   for (const auto& [sequence, begin, count, drafts] : works) {
@@ -389,7 +394,7 @@ void EngineCore::store_states(const at::Tensor& states, const Works& works) {
   }
 }
 
-// Without guesses texts come as they would, only later.
+// A drafter affects speed only, so that requests continue without it.
 template <typename Run>
 void EngineCore::guard_drafter(const Run& run) {
   try {
@@ -403,7 +408,7 @@ void EngineCore::guard_drafter(const Run& run) {
 
 void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                              const Works& works) {
-  std::map<uint64_t, int64_t> checked;  // guesses of each sequence
+  std::map<uint64_t, int64_t> checked;  // number of draft tokens of each sequence
   for (const Scheduler::Work& work : works) checked[work.sequence->id] = work.drafts;
   std::vector<size_t> due, of_beams;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -443,7 +448,8 @@ auto EngineCore::wanted_rows(const Works& works) -> Wanted {
     const Pooling pooling = sequence->request.pooling;
     for (int64_t i = 0; i < count; ++i, ++row) {
       const int64_t position = begin + i + 1;
-      const bool is_last = position >= sequence->size();  // or follows a guess
+      // The last token, or a draft token.
+      const bool is_last = position >= sequence->size();
       if (pooling == Pooling::mean || (pooling == Pooling::last && is_last)) {
         wanted.states.push_back({sequence, row, position});
       }
@@ -478,7 +484,8 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
   } else {
     for (const WantedRow& row : wanted.states) planned.wanted_states.push_back(row.row);
   }
-  // A pass without its end would leave weights that come for their uses out of their order.
+  // Always computes the head. A pass without it would use offloaded weights in an order other than
+  // the recorded one.
   if (planned.wanted_logits.empty()) planned.wanted_logits.push_back(0);
   return planned;
 }
@@ -495,7 +502,8 @@ void EngineCore::score_prompts(const at::Tensor& logits, const std::vector<Wante
   });
 }
 
-// Those that a constraint restricts come after the others, on this thread.
+// Samples rows with constraints last, on this thread: constraints are called on the engine's thread
+// only.
 auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                         const std::vector<size_t>& chosen) const -> std::vector<Choice> {
   std::vector<Choice> choices(chosen.size());
@@ -575,7 +583,8 @@ void EngineCore::accept(Sequence& sequence, const GeneratedToken& token) {
 
 void EngineCore::continue_beams(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                                 const std::vector<size_t>& chosen) {
-  std::map<std::shared_ptr<BeamGroup>, std::string> errors;  // empty: none
+  // The error of each group; empty: none.
+  std::map<std::shared_ptr<BeamGroup>, std::string> errors;
   for (const size_t i : chosen) {
     Sequence& beam = *rows[i].sequence;
     BeamGroup& group = *beam.group;
@@ -598,7 +607,7 @@ void EngineCore::continue_beams(const at::Tensor& logits, const std::vector<Want
   }
 }
 
-// As transformers, penalties and masks act on log-probabilities here.
+// As in transformers' beam search, penalties and masks act on log-probabilities, not on logits.
 std::vector<BeamSearch::Candidate> EngineCore::candidates(const at::Tensor& logits,
                                                           const Sequence& beam) {
   const Request& request = beam.request;
@@ -685,7 +694,7 @@ void EngineCore::finish_beams(const BeamGroup& group) {
   end(first.id, texts.front().reason);
 }
 
-// Adds what has not been added: tokens are computed again after their pages were given back.
+// Does not add tokens twice: after a preemption, tokens are computed again.
 void EngineCore::pool(const at::Tensor& state, const WantedRow& row) {
   Sequence& sequence = *row.sequence;
   if (row.position > sequence.num_pooled) {

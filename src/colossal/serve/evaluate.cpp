@@ -21,9 +21,9 @@
 namespace colossal::serve {
 namespace {
 
-// Rows of one length that follow each other in the corpus.
+// Consecutive rows of the corpus, all of the same length.
 struct Rows {
-  int64_t begin = 0;  // first token
+  int64_t begin = 0;  // index, in the corpus, of the first token
   int64_t count = 0;
   int64_t length = 0;
   int64_t tokens() const { return count * length; }
@@ -44,9 +44,9 @@ void validate(const data::Corpus& corpus, const EvaluateOptions& options) {
   }
 }
 
-// What a rank computes of some rows.
+// This rank's part of a batch: its positions of all rows of its replica.
 struct Batch {
-  at::Tensor inputs, labels;  // [rows, positions here] int64
+  at::Tensor inputs, labels;  // [rows, positions on this rank] int64
   nn::StepContext context;
 };
 
@@ -83,14 +83,14 @@ class Evaluator {
   }
 
  private:
-  // After each round all ranks wait for each other, and the ranks of a pipeline would have nothing
-  // to do while it fills.
+  // All ranks wait for each other after each round. With pipeline parallelism, a round has several
+  // passes, so that the time in which the pipeline fills and drains matters less.
   int passes_of_round() const {
     constexpr int kFillings = 4;
     return strategy_.pp == 1 ? 1 : kFillings * strategy_.pp;
   }
 
-  // Of all replicas.
+  // Returns the next rows, which are then divided among the replicas. A last row may be shorter.
   Rows next_rows(int64_t begin, int64_t targets) const {
     const int64_t left = targets - begin;
     const int64_t whole = left / options_.sequence_length;
@@ -104,9 +104,9 @@ class Evaluator {
     return {rows.begin + here.begin * rows.length, here.size(), rows.length};
   }
 
-  // rows: [rows, length]. All ranks take part in each pass, where they gather
-  // weights or share experts, and each rank of a sequence has a position: what is missing for that
-  // is filled with `fill`, after the tokens, which do not see it.
+  // rows: [rows, length]. Pads with `fill` to at least one row, and to at least one position for
+  // each rank along sp: all ranks must take part in each pass, because they may gather weights or
+  // share experts. Padding comes after the tokens, which do not attend to it.
   at::Tensor fill_up(const at::Tensor& rows, int64_t fill) const {
     const int64_t count = std::max<int64_t>(rows.size(0), 1);
     const int64_t length = std::max<int64_t>(rows.size(1), strategy_.sp);
@@ -127,7 +127,7 @@ class Evaluator {
     return here({.inputs = from(0, 0), .labels = from(1, ops::kIgnoredLabel), .context = {}});
   }
 
-  // The positions of this rank, with their context.
+  // Returns this rank's positions of all rows, and their context.
   Batch here(const Batch& whole) const {
     const int64_t length = whole.inputs.size(1);
     const at::Tensor positions =
@@ -141,7 +141,8 @@ class Evaluator {
     return part;
   }
 
-  // At one rank of those that have the same; 0 at others.
+  // Returns the sum of this rank's losses. Ranks along tp compute the same sum: all but the first
+  // return 0, so that the sum over all ranks counts it once.
   double loss_sum(const Rows& rows) {
     const Batch batch = read(rows_of_replica(rows));
     double sum = 0;

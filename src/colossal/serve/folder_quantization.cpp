@@ -21,7 +21,7 @@
 namespace colossal::serve {
 namespace {
 
-// "blocks.3." of its parameters.
+// Returns the prefix of the names of a block's parameters, e.g. "blocks.3.".
 std::string block_prefix(int64_t block) {
   return fmt::format("blocks.{}.", block);
 }
@@ -36,13 +36,14 @@ bool is_before_blocks(const nn::Parameter& parameter) {
          parameter.name.starts_with("embedding_norm.");
 }
 
-// A product of the residual stream that gives one number is no weight to save.
+// Whether a parameter is quantized: weights of linear layers in blocks. The gate of a shared expert
+// has one output, so that quantizing it would save nothing.
 bool is_rounded(const nn::Parameter& parameter) {
   return parameter.product && is_of_blocks(parameter) &&
          !parameter.name.ends_with(".shared_gate.weight");
 }
 
-// Rows of tokens that the model sees, [1, length] each.
+// Returns calibration rows, [1, sequence_length] int64 each, evenly spaced over the text.
 std::vector<at::Tensor> calibration_rows(const data::Corpus& text,
                                          const FolderQuantization& options) {
   const int64_t length = options.sequence_length, tokens = text.num_tokens();
@@ -101,7 +102,8 @@ class FolderQuantizer {
     return models::slice_in_model(specification_, parameter.name);
   }
 
-  // Of the files that hold a parameter.
+  // Returns the names of the tensors in the model folder that hold a parameter: for a stack of
+  // experts, one per expert.
   std::vector<std::string> tensors_of(const nn::Parameter& parameter) const {
     std::vector<std::string> names;
     for (const std::string& name : slice_of(parameter).names()) {
@@ -129,8 +131,8 @@ class FolderQuantizer {
     }
   }
 
-  // Modules whose weights have two dims and stay as they are. The head's is among them, also where
-  // its weights are those of the token table.
+  // Returns the modules with 2-d weights that are not quantized. Includes the head even if it is
+  // tied to the token table.
   std::vector<std::string> whole_modules() const {
     constexpr std::string_view kWeight = ".weight";
     std::set<std::string> modules;
@@ -161,7 +163,7 @@ class FolderQuantizer {
     parameter.handle->tensor = parameter.numbers.to(options_.type);
   }
 
-  // The residual streams before the first block.
+  // Computes the input of the first block for each calibration row.
   void embed(const std::vector<at::Tensor>& rows) {
     const auto each = [&](const auto& visit) {
       for (const nn::ParameterHandle& parameter : build_.parameters()) {
@@ -217,7 +219,7 @@ class FolderQuantizer {
     for (const auto& [name, parameter] : parameters) parameter.handle->tensor = at::Tensor();
   }
 
-  // What the block's products multiply while it has all its numbers.
+  // Collects statistics of the inputs of the block's linear layers, before the block is quantized.
   void see(int64_t block, BlockInputs& inputs) {
     const nn::ProductInputListener listen(
         [&](const std::vector<nn::ParameterHandle>& weights, std::optional<int64_t> expert,
@@ -227,11 +229,14 @@ class FolderQuantizer {
 
   void change(const BlockParameter& parameter, checkpoint::CompressedFolder& to) const {
     const std::vector<std::string> tensors = tensors_of(*parameter.handle);
-    if (tensors.size() > 1) return;  // of experts: no norm or bias
+    if (tensors.size() > 1)
+      return;  // of experts: neither norm nor bias, which are all that AWQ
+               // changes
     to.change(tensors.front(), slice_of(*parameter.handle).rows, parameter.numbers);
   }
 
-  // Writes the weight's codes, and leaves the numbers behind them in its place.
+  // Quantizes a weight and writes its codes. Replaces its values by the dequantized ones, so that
+  // later blocks see the quantized model's activations.
   void round(BlockParameter& weight, const BlockInputs& inputs, checkpoint::CompressedFolder& to) {
     const std::vector<std::string> tensors = tensors_of(*weight.handle);
     const ops::Quantization how = how_of(*weight.handle);
@@ -268,7 +273,7 @@ class FolderQuantizer {
   nn::DenseBuilder build_;
   std::unique_ptr<models::LanguageModel> model_;
   checkpoint::QuantizedTensors quantized_;
-  std::vector<at::Tensor> streams_;  // residual streams of each row before the next block
+  std::vector<at::Tensor> streams_;  // input of the next block, for each calibration row
 };
 
 void require_products_as_linear(const models::ModelSpecification& specification) {

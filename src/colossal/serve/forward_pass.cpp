@@ -19,13 +19,13 @@
 namespace colossal::serve {
 namespace {
 
-// In tensor modes of more than one dimension ranks share out sequences, so that each token of a
-// step is one.
+// Whether each token of a step becomes a sequence of its own ([tokens, 1] instead of [1, tokens]).
+// Tensor modes other than 1d divide sequences among ranks.
 bool tokens_are_sequences(const Strategy& strategy) {
   return strategy.tp > 1 && strategy.tensor_mode != TensorMode::one_d;
 }
 
-// That the adapter of a row brings along.
+// Returns the number of virtual tokens of the adapter that a row uses.
 int64_t num_virtual_tokens(int64_t row, const std::vector<nn::AdaptedRows>& adapted) {
   for (const auto& [adapter, begin, count] : adapted) {
     if (row >= begin && row < begin + count) return adapter->num_virtual_tokens;
@@ -84,7 +84,8 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
     const int64_t before = num_virtual_tokens(std::ssize(positions), adapted);
     for (int64_t at = tokens.positions.begin; at < tokens.positions.end; ++at) {
       positions.push_back(before + at);
-      // However the prompt is cut, its tokens go by its whole length; later ones by theirs.
+      // A prompt's tokens have the length of the whole prompt, so that its division into chunks
+      // does not matter. A generated token has the length up to and including itself.
       lengths.push_back(before + std::max(at + 1, prompt));
     }
   }
@@ -162,7 +163,7 @@ nn::PagedKeyValueOptions pages_of(const StepMessage& begin, const models::ModelF
           .each_token_alone = begin.numbers[3] != 0};
 }
 
-// The adapters of requests, by the numbers that the first rank has for them.
+// This rank's adapters, by AdapterWeights::number on the first rank.
 class FollowedAdapters {
  public:
   FollowedAdapters(const ParallelContext& ranks, const LoadAdapter& load)
@@ -242,7 +243,7 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   try {
     work_on_plans(pass, adapters, ranks);
   } catch (const std::exception& error) {
-    ranks.world().abort(error.what());  // which ends the answers, too
+    ranks.world().abort(error.what());  // also ends the thread of `answers`
     throw;
   }
 }

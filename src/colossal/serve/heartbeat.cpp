@@ -15,10 +15,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Contents of a heartbeat: whether more heartbeats follow.
 constexpr int64_t kGoesOn = 1, kIsLast = 0;
+// Interval at which await() polls.
 constexpr std::chrono::milliseconds kLook{10};
 
-// All ranks once more, whose messages wait neither for work nor for a device.
+// Returns a group of all ranks for heartbeats only, whose messages do not wait for work on a
+// device.
 comm::Group make_channel(const ParallelContext& ranks) {
   const comm::Group& all = ranks.world_group();
   return ranks.world().host_group(all.axis(), all.ranks());
@@ -28,7 +31,7 @@ at::Tensor beat_of(int64_t value) {
   return at::full({1}, value, at::kLong);
 }
 
-// Whether it is done in time. Throws what it threw.
+// Waits for the work until the deadline. Returns whether it is done; throws if it failed.
 bool await(comm::Work work, Clock::time_point deadline) {
   while (!work.done() && Clock::now() < deadline) std::this_thread::sleep_for(kLook);
   if (!work.done()) return false;
@@ -63,7 +66,7 @@ void Heartbeat::run() {
     try {
       if (!ask(is_last)) return;
     } catch (const CommError& error) {
-      world_.abort(error.what());  // an engine that is idle would not hear of it
+      world_.abort(error.what());  // an idle engine would not notice the loss
       return;
     }
   } while (!is_last);

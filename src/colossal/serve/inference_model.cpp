@@ -27,7 +27,7 @@
 namespace colossal::serve {
 namespace {
 
-// Of weights that rest on the device.
+// Bytes of a chunk of weights that are stored on the device, and of a block of quantized codes.
 constexpr int64_t kBlockBytes = int64_t{64} << 20;
 
 memory::ChunkOptions chunk_options(const InferenceOptions& options) {
@@ -38,10 +38,10 @@ memory::ChunkOptions chunk_options(const InferenceOptions& options) {
           .tiers = options.tiers};
 }
 
-// Says of a parameter whether it is kept in few bits.
+// Returns whether a parameter is stored quantized.
 using InFewBits = std::function<bool(const nn::Parameter& parameter)>;
 
-// Those of which this is so, or not.
+// Returns the parameters for which in_few_bits() returns `quantized`.
 nn::ParameterList select(const nn::ParameterList& parameters, const InFewBits& in_few_bits,
                          bool quantized) {
   nn::ParameterList selected;
@@ -51,14 +51,15 @@ nn::ParameterList select(const nn::ParameterList& parameters, const InFewBits& i
   return selected;
 }
 
-// Products of one input, which are computed together, are held alike.
+// Returns a key that is the same for linear layers that are computed together because they read the
+// same input. All of these layers are quantized, or none.
 std::string input_of(const std::string& parameter) {
   const std::string product = parameter.substr(0, parameter.rfind('.'));
   const size_t name = product.rfind('.') + 1;
   for (const std::string_view end : {"query", "key", "value", "query_down", "key_value_down"}) {
     if (product.substr(name) == end) return product.substr(0, name) + "qkv";
   }
-  for (const std::string_view end : {"gate", "up"}) {  // of experts
+  for (const std::string_view end : {"gate", "up"}) {  // stacks of experts
     if (product.substr(name) == end) return product.substr(0, name) + "gate_up";
   }
   for (const std::string_view end : {"_gate", "_up"}) {
@@ -67,7 +68,8 @@ std::string input_of(const std::string& parameter) {
   return product;
 }
 
-// Names of the parameters that a folder holds in few bits in which products can use them.
+// Returns the names of the parameters that the folder stores quantized in a format in which linear
+// layers can compute.
 std::set<std::string> names_in_few_bits(const models::ModelSpecification& specification) {
   const checkpoint::WeightFolder folder(specification.weights);
   std::set<std::string> held, mixed;
@@ -84,7 +86,8 @@ std::set<std::string> names_in_few_bits(const models::ModelSpecification& specif
   return held;
 }
 
-// Codes of one weight after another, in memory that is read fast.
+// Stores the codes of quantized weights one after another in large blocks of memory. Huge pages
+// make them faster to read.
 class CodeBlocks {
  public:
   // codes [outputs, bytes], contiguous
@@ -108,7 +111,7 @@ class CodeBlocks {
   int64_t used_ = 0;
 };
 
-// Scales in the narrowest type that has them all.
+// Returns the scales in the narrowest dtype that represents all of them exactly.
 at::Tensor down_projected(const at::Tensor& scales) {
   for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
     const at::Tensor narrow = scales.to(type);
@@ -117,18 +120,19 @@ at::Tensor down_projected(const at::Tensor& scales) {
   return scales;
 }
 
-// Logits lose more by few bits than what products of blocks do.
+// Quantization to 4 bits hurts the output head more than the blocks: the head then gets the
+// default, int8.
 ops::Quantization of_head(ops::Quantization quantization) {
   if (quantization.type == ops::Quantization::Type::int4) quantization = {};
   return quantization;
 }
 
-// Whether it has a matrix for each expert.
+// Whether the parameter has a matrix for each expert.
 bool is_stack(const nn::Parameter& parameter) {
   return parameter.shape.size() > 2;
 }
 
-// The dim of a product's weight, or of a stack of them, that its inputs are counted along.
+// Returns which dim of the weight of a linear layer, or of a stack of them, is that of the inputs.
 size_t input_dim(const nn::Parameter& parameter) {
   return parameter.shape.size() - (parameter.product == nn::WeightOrder::in_out ? 2 : 1);
 }
@@ -137,7 +141,7 @@ int64_t num_inputs(const nn::Parameter& parameter) {
   return parameter.shape[input_dim(parameter)];
 }
 
-// Those that are here.
+// Returns the inputs that this rank holds.
 std::vector<Range> inputs_here(const nn::Parameter& parameter) {
   if (parameter.placement.held.empty()) return {{0, num_inputs(parameter)}};
   return parameter.placement.held[input_dim(parameter)];
@@ -148,7 +152,8 @@ bool has_all_inputs(const nn::Parameter& parameter) {
   return here.size() == 1 && here.front().size() == num_inputs(parameter);
 }
 
-// Numbers are rounded as they are where one rank has all inputs of an output.
+// Throws ConfigError if a quantization group would be divided between ranks. The codes must be
+// those of a single rank that holds all inputs.
 void refuse_cut_groups(const nn::Parameter& parameter, int64_t group) {
   for (const Range& run : inputs_here(parameter)) {
     if (run.begin % group == 0 && (run.end % group == 0 || run.end == num_inputs(parameter))) {
@@ -163,8 +168,8 @@ void refuse_cut_groups(const nn::Parameter& parameter, int64_t group) {
   }
 }
 
-// [outputs, 2] fp32: the least and the most number of each output over the ranks that share its
-// inputs, and 0.
+// Returns [outputs, 2] fp32: the minimum and the maximum of each output's weights, and of 0, over
+// the ranks that share the output's inputs.
 at::Tensor extremes_over_ranks(const at::Tensor& weights, const comm::Group& ranks) {
   const at::Tensor numbers = weights.to(at::kFloat);
   const at::Tensor found =
@@ -173,7 +178,7 @@ at::Tensor extremes_over_ranks(const at::Tensor& weights, const comm::Group& ran
   return at::stack({found.select(1, 0).neg(), found.select(1, 1)}, 1).contiguous();
 }
 
-// The ranks that share the inputs of its outputs.
+// Returns the ranks that share the inputs of a parameter's outputs.
 const comm::Group& sharing_inputs(const nn::Parameter& parameter, const ParallelContext& context) {
   return is_stack(parameter) ? context.expert_parts_group() : context.group(Axis::tp);
 }
@@ -185,7 +190,7 @@ ops::GroupScales choose_scales(const nn::Parameter& parameter, const at::Tensor&
                             extremes_over_ranks(weight, sharing_inputs(parameter, context)));
 }
 
-// One matrix as it is read, [out, in]; scales and zeros where the folder has them.
+// A matrix [out, in] that was read. scales, zeros: undefined if the folder does not store them.
 struct MatrixRead {
   at::Tensor numbers, scales, zeros;
 };
@@ -206,7 +211,7 @@ std::shared_ptr<const ops::QuantizedMatrix> quantize(
   return std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
 }
 
-// [.., in, out] -> [.., out, in], where a parameter is stored so.
+// Returns weights as [.., out, in]; transposes them if the parameter is stored as [.., in, out].
 at::Tensor oriented(const nn::Parameter& parameter, const at::Tensor& weights) {
   const bool in_out = weights.defined() && parameter.product == nn::WeightOrder::in_out;
   return in_out ? weights.transpose(-1, -2) : weights;
@@ -215,7 +220,7 @@ at::Tensor oriented(const nn::Parameter& parameter, const at::Tensor& weights) {
 void quantize_all(nn::Parameter& parameter, const checkpoint::LocalWeights& weights,
                   const InferenceOptions& options, const ParallelContext& context,
                   CodeBlocks& blocks) {
-  if (weights.numbers.numel() == 0) return;  // of another stage of the pipeline
+  if (weights.numbers.numel() == 0) return;  // belongs to another pipeline stage
   ops::Quantization how;
   if (options.quantization) {
     how = parameter.head ? of_head(*options.quantization) : *options.quantization;
@@ -242,7 +247,7 @@ void quantize_all(nn::Parameter& parameter, const checkpoint::LocalWeights& weig
   }
 }
 
-// How weights come to be in few bits, for messages, and what keeps them in numbers.
+// Texts for error messages: why weights are quantized, and how to avoid that.
 std::string cause_of_few_bits(const InferenceOptions& options) {
   return options.quantization ? "--quantize" : "a folder with weights in few bits";
 }
@@ -259,7 +264,8 @@ void refuse_tiers(const InferenceOptions& options) {
                   cause_of_few_bits(options), way_to_numbers(options)));
 }
 
-// Their products send panels of weights, as numbers.
+// Tensor modes other than 1d send panels of weights between ranks, which is not supported for
+// quantized weights.
 void refuse_quantized_grid(const InferenceOptions& options) {
   const Strategy& strategy = options.strategy;
   if (strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) return;
@@ -279,7 +285,8 @@ void refuse_quantized_shards(const InferenceOptions& options) {
                   cause_of_few_bits(options), way_to_numbers(options)));
 }
 
-// Experts have rows in an order of their own, not in that of the step.
+// Adapters of single requests need the rows of a request in the order of the step, but experts
+// receive rows in another order.
 void refuse_experts(const models::ModelAdapter& adapter, const std::filesystem::path& folder) {
   const auto found = std::ranges::find_if(adapter.products, &adapters::Product::is_of_experts);
   if (found == adapter.products.end()) return;
@@ -296,14 +303,15 @@ Strategy strategy_of(const InferenceOptions& options) {
   return strategy;
 }
 
-// Of one token on each rank of sp, on meta.
+// Returns the context, on meta, of a step with one token on each rank along sp.
 nn::StepContext shortest_step(const Strategy& strategy) {
   nn::StepContext step = nn::make_step_context(1, 1, at::kMeta);
   step.whole_sequence = step.length = strategy.sp;
   return step;
 }
 
-// On meta, of one token: what a stage takes over, the token itself or the activation.
+// Returns the input of a stage for one token, on meta: the token itself, or the activation of the
+// previous stage.
 at::Tensor activation_before(int stage, const models::ModelSpecification& specification,
                              const InferenceOptions& options, const ParallelContext& context) {
   const at::Tensor token = at::empty({1, 1}, at::TensorOptions(at::kLong).device(at::kMeta));
@@ -321,15 +329,16 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
 
 }  // namespace
 
-// Copies, which need no model. Products that are parts of one module share the first one's A.
+// Returns copies of the adapter's weights, which may outlive the model. Linear layers that are
+// parts of one fused module share the A matrix, which is a parameter of the first of them.
 std::map<std::string, nn::AdapterWeights::Product> products_of(
     const models::ModelAdapter& adapter, const nn::ParameterList& parameters) {
   std::map<std::string, at::Tensor> tensors;
   for (const nn::ParameterHandle& parameter : parameters) {
-    // Of other stages of the pipeline nothing is here.
+    // Parameters of other pipeline stages have no tensor.
     if (parameter->tensor.defined()) tensors[parameter->name] = parameter->tensor.detach().clone();
   }
-  std::map<std::string, at::Tensor> downs;  // of modules
+  std::map<std::string, at::Tensor> downs;  // A matrices by module
   std::map<std::string, nn::AdapterWeights::Product> made;
   for (const adapters::Product& product : adapter.products) {
     const std::string kind = product.name == "token_embedding" ? ".lora_embedding_" : ".lora_";
@@ -343,12 +352,12 @@ std::map<std::string, nn::AdapterWeights::Product> products_of(
   return made;
 }
 
-// By attention, copies of what is here.
+// Returns copies of this rank's virtual tokens, by name of the attention layer.
 std::map<std::string, ops::VirtualTokens> virtual_tokens_of(const nn::ParameterList& parameters,
                                                             int64_t head_size) {
   std::map<std::string, ops::VirtualTokens> of_attentions;
   for (const nn::ParameterHandle& parameter : parameters) {
-    if (!parameter->tensor.defined()) continue;  // of another stage of the pipeline
+    if (!parameter->tensor.defined()) continue;  // belongs to another pipeline stage
     const auto found = adapters::find_prefix_parameter(parameter->name);
     const at::Tensor heads =
         parameter->tensor.detach().unflatten(1, {-1, head_size}).transpose(0, 1).contiguous();
@@ -360,7 +369,8 @@ std::map<std::string, ops::VirtualTokens> virtual_tokens_of(const nn::ParameterL
   return of_attentions;
 }
 
-// Of DoRA, from the numbers of the model's folder, some rows of a module's for each product of it.
+// Sets the DoRA factors, which are computed from the weights in the model folder. A module has one
+// factor per output; a product that is a part of a fused module gets its own rows of them.
 void set_factors(const models::ModelSpecification& adapted, const nn::ParameterList& parameters,
                  at::TensorOptions options,
                  std::map<std::string, nn::AdapterWeights::Product>& products) {
@@ -384,7 +394,7 @@ void set_factors(const models::ModelSpecification& adapted, const nn::ParameterL
   }
 }
 
-// This rank's part, on the device or, for a dry run, on meta.
+// This rank's part of the model, on the device; in a dry run on meta.
 struct InferenceModel::Parts {
   Parts(const models::ModelSpecification& specification, const InferenceOptions& options,
         comm::World& world, at::Device device, const memory::OrderOfStages& order,
@@ -398,7 +408,7 @@ struct InferenceModel::Parts {
 
   ParallelContext context;
   std::unique_ptr<nn::Builder> build;
-  models::ModelSpecification base;  // of which adapters are read
+  models::ModelSpecification base;  // the model to which load_adapter() adds adapters
   std::unique_ptr<models::LanguageModel> model;
   memory::ChunkEngine weights;
 };
@@ -435,7 +445,9 @@ void InferenceModel::open(const models::ModelSpecification& specification,
       std::make_unique<Parts>(specification, options, world, options.device, order, in_few_bits);
   const auto total = static_cast<int64_t>(parts_->build->parameters().size());
   CodeBlocks blocks;
-  int64_t asked = 0;  // each tensor is asked for to check the folder, and again to be read
+  // read_model() calls `tell` twice for each parameter: when it checks the folder, and when it
+  // reads the parameter.
+  int64_t asked = 0;
   const auto tell = [&] {
     if (options.progress) options.progress(std::clamp<int64_t>(++asked - total, 0, total), total);
   };
@@ -453,7 +465,7 @@ void InferenceModel::open(const models::ModelSpecification& specification,
 
 InferenceModel::~InferenceModel() = default;
 
-// By a dry run of one forward pass: all are the same.
+// One forward pass is enough, because all passes use the weights in the same order.
 memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecification& specification,
                                                    const InferenceOptions& options, int rank) {
   ops::register_meta_kernels();
@@ -473,7 +485,7 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   return dry.weights.order_of_use();
 }
 
-// The model is described once more, with the adapter's parameters, of which alone there is memory.
+// Builds the model once more, with the adapter's parameters. Only these get memory.
 std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);

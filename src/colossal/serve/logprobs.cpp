@@ -10,7 +10,8 @@ GeneratedToken with_logprobs(const at::Tensor& logits, int32_t token, int64_t mo
   const double* values = logits.const_data_ptr<double>();
   const int64_t vocabulary = logits.numel();
   const double most = *std::max_element(values, values + vocabulary);
-  double sum = 0, distances = 0;  // of logits from the largest, weighted
+  // With d = logit - largest logit: sum of exp(d), and sum of exp(d) * d.
+  double sum = 0, distances = 0;
   for (int64_t i = 0; i < vocabulary; ++i) {
     const double weight = std::exp(values[i] - most);
     sum += weight;

@@ -11,7 +11,7 @@
 namespace colossal::serve {
 namespace {
 
-// A field of a JSON file in the folder; null where either is missing.
+// Returns a field of a JSON file; null if the file or the field is missing.
 nlohmann::json read_field(const std::filesystem::path& file, const char* field) {
   if (!std::filesystem::exists(file)) return nullptr;
   const nlohmann::json json = io::read_json(file);
@@ -30,7 +30,8 @@ bool is_type_of_weights(io::ScalarType type) {
          type == io::ScalarType::f16 || type == io::ScalarType::bf16;
 }
 
-// Scales and zero points, whose type is their own.
+// Whether a tensor has the scales or zero points of a quantized weight. Their dtype says nothing
+// about the model's dtype.
 bool is_of_few_bits(const std::string& name) {
   constexpr std::string_view kEnds[] = {"_scale_inv", "_scale", ".scales", "_zero_point"};
   return std::ranges::any_of(kEnds, [&](std::string_view end) { return name.ends_with(end); });
@@ -40,7 +41,8 @@ at::ScalarType stored_type(const std::filesystem::path& folder) {
   const io::TensorDirectory directory(folder);
   for (const auto& file : directory.files()) {
     for (const io::TensorEntry& entry : file->entries()) {
-      // Those in few bits are decoded to what others, embeddings and norms, are in.
+      // Skips quantized weights, which are decoded to the dtype of the other weights, such as
+      // embeddings and norms.
       if (!is_type_of_weights(entry.type) || is_of_few_bits(entry.name)) continue;
       return checkpoint::tensor_type(entry, file->path());
     }

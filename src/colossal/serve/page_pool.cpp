@@ -17,7 +17,6 @@ int64_t PagePool::take() {
   return page;
 }
 
-// Of an idle page.
 void PagePool::forget(int64_t page) {
   kept_.erase(kept_.find(*pages_[page].key));
   pages_[page].key = nullptr;

@@ -17,11 +17,12 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 struct Candidate {
   int32_t token;
   double logit;
-  double weight = 0;  // exp(logit) over that of the most likely, at the temperature
+  double weight = 0;  // exp((logit - most likely logit) / temperature)
 };
 using Candidates = std::vector<Candidate>;
 
-// Most likely first; of equals the lower token, so that a draw never depends on sort's whims.
+// Orders by logit, most likely first. Orders equal logits by token, so that draws do not depend on
+// the implementation of std::sort.
 bool more_likely(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
@@ -39,7 +40,9 @@ void keep_most_likely(Candidates& candidates, int64_t count) {
   candidates.resize(count);
 }
 
-// What is left out at first sums to less than 1 - p: none of it belongs to the fewest that reach p.
+// Keeps the fewest most likely candidates that reach probability p. To sort fewer, first drops
+// candidates below (1 - p) / n: all of them together are below 1 - p, so the kept ones reach p
+// without them.
 void keep_nucleus(Candidates& candidates, double p) {
   const double total = total_weight(candidates);
   const double least = (1 - p) * total / static_cast<double>(candidates.size());
@@ -51,7 +54,8 @@ void keep_nucleus(Candidates& candidates, double p) {
   candidates.resize(std::max<size_t>(1, kept));
 }
 
-// The most typical are those whose surprise is nearest to the entropy.
+// Keeps the fewest most typical candidates that reach probability p. Candidates are the more
+// typical, the nearer their surprise -log(probability) is to the entropy.
 void keep_typical(Candidates& candidates, double p) {
   const double total = total_weight(candidates);
   double entropy = 0;
@@ -86,7 +90,7 @@ Candidates candidates_of(const at::Tensor& logits, double temperature, double mo
   return candidates;
 }
 
-// The first of the most likely.
+// Returns the token with the largest logit; of equal logits, the lowest token.
 int32_t most_likely(const at::Tensor& logits) {
   const double* values = logits.const_data_ptr<double>();
   const double* most = std::max_element(values, values + logits.numel());
@@ -129,7 +133,7 @@ void penalize_generated(double* logits, std::span<const int32_t> generated,
   }
 }
 
-// Each is within [least, most], or above `least` where that is open.
+// Throws ConfigError if the value is outside of [least, most]; outside of (least, most] if `open`.
 void require_within(std::string_view flag, double value, double least, double most,
                     bool open = false) {
   if (value >= least && value <= most && !(open && value == least)) return;

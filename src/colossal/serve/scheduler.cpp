@@ -22,6 +22,7 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   const size_t most = share_of_step();
   Works works;
   const int64_t preemptions_before = preemptions_;
+  // First sequences in the decode phase, then sequences in the prefill phase.
   for (const bool single : {true, false}) {
     std::vector<Sequence*> in_order;
     for (const auto& [order, sequence] : running_) {
@@ -31,17 +32,20 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
     }
     for (Sequence* sequence : in_order) {
       if (works.size() >= most) break;
+      // An earlier iteration may have preempted this sequence.
       if (running_.contains(sequence->order())) continue_running(*sequence, budget, works);
     }
   }
-  // Pages that one has just given back are not for another one that comes later.
+  // Admits no waiting sequences after a preemption: the released pages are for sequences that come
+  // first.
   if (preemptions_ == preemptions_before) {
     while (budget > 0 && works.size() < most) {
       const auto next = next_to_admit();
       if (next == waiting_.end() || !admit(next, budget, works)) break;
     }
   }
-  // All that run may be beams which wait for one that has no pages: these make room for it.
+  // If nothing can be computed, all running sequences may be beams that wait for a preempted beam.
+  // Preempts running sequences until that beam has pages.
   const auto is_in_step = [](const auto& entry) { return entry.second->steps > 0; };
   while (works.empty() && !running_.empty() && std::ranges::none_of(running_, is_in_step)) {
     const auto next = next_to_admit();
@@ -123,7 +127,7 @@ auto Scheduler::next_to_admit() -> Sequences::iterator {
     if (sequence.waits) return false;
     if (sequence.group && sequence.has_started) return true;
     if ((sequence.group ? sequence.request.beams.width : 1) <= slots) return true;
-    slots = 0;  // nor for those that come after it
+    slots = 0;  // later sequences must not overtake this one
     return false;
   });
 }
@@ -152,7 +156,7 @@ bool Scheduler::admit(Sequences::iterator next, int64_t& budget, Works& works) {
   return true;
 }
 
-// All tokens but the last may be found: its logits are needed.
+// Does not use cached pages for the last token, because its logits are needed.
 void Scheduler::find_prefix(Sequence& sequence) {
   const int64_t size = options_.page_size;
   const std::span<const int32_t> tokens(sequence.tokens);
@@ -221,7 +225,7 @@ std::vector<Sequence*> Scheduler::generating() const {
 }
 
 int64_t Scheduler::reserve_for_drafts(Sequence& sequence, int64_t most) {
-  // Each that runs may need one for what it has.
+  // Each running sequence may need a page for its next token.
   const int64_t spare = std::max<int64_t>(0, pages_.available() - running());
   const int64_t free = (std::ssize(sequence.pages) + spare) * options_.page_size - sequence.size();
   const int64_t drafts = std::clamp<int64_t>(free, 0, most);
@@ -301,8 +305,8 @@ bool Scheduler::reserve(Sequence& sequence, int64_t tokens) {
   return true;
 }
 
-// The last page first: a beginning without its end may be found again, an end without its beginning
-// may not, and what was released first is forgotten first.
+// Releases the last page first: the pool evicts first what was released first, and the pages of a
+// text are of no use without the pages before them.
 void Scheduler::release(Sequence& sequence) {
   for (; !sequence.pages.empty(); sequence.pages.pop_back()) pages_.release(sequence.pages.back());
   sequence.computed = 0;

@@ -13,7 +13,7 @@ using Way = ParallelContext::Way;
 
 constexpr int64_t kMostDims = 3;
 
-// Type and number of dims, and the dims.
+// Returns int64 [1 + kMostDims]: dtype << 8 | number of dims, then the sizes, padded with 0.
 at::Tensor describe(const at::Tensor& x) {
   COLOSSAL_CHECK(x.dim() <= kMostDims, "an activation of {} dims", x.dim());
   std::vector<int64_t> numbers{static_cast<int64_t>(x.scalar_type()) << 8 | x.dim()};

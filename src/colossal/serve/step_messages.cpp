@@ -10,7 +10,8 @@
 namespace colossal::serve {
 namespace {
 
-// To the next rank along the pipeline, which passes it on, and to those of this stage.
+// Sends numbers to the next rank along pp, which passes them on, and to all ranks along tp. Does
+// not wait for the next rank along pp to receive a `step`: it may still compute an earlier one.
 void pass_on(const at::Tensor& numbers, StepMessage::Kind kind, const ParallelContext& ranks) {
   const comm::Group& pipeline = ranks.group(Axis::pp);
   if (ranks.coordinate(Axis::tp) == 0 && pipeline.rank() + 1 < pipeline.size()) {

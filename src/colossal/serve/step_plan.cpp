@@ -5,6 +5,7 @@
 namespace colossal::serve {
 namespace {
 
+// Reads numbers from the beginning of a message.
 class Reader {
  public:
   explicit Reader(std::span<const int64_t> numbers) : numbers_(numbers) {}

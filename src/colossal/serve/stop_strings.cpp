@@ -8,7 +8,7 @@
 namespace colossal::serve {
 namespace {
 
-// The most last characters of the text that begin the string.
+// Returns the length of the longest suffix of the text that is a proper prefix of the string.
 size_t begun(std::string_view text, std::string_view string) {
   size_t size = std::min(text.size(), string.size() - 1);
   while (!text.ends_with(string.substr(0, size))) --size;

@@ -10,7 +10,7 @@ int64_t num_characters(std::string_view text) {
   return std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; });
 }
 
-// As templates take it: Mistral's want nine letters and digits.
+// Returns an id for a tool call: nine letters and digits, as Mistral's chat templates require.
 std::string call_id() {
   constexpr std::string_view kLetters =
       "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";

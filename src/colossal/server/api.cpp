@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxNotedFields = 100;
 
-// Takes equally long wherever they differ, so that a key cannot be found letter by letter.
+// Takes equally long wherever the texts differ, so that a key cannot be guessed letter by letter.
 bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
   unsigned difference = given.size() == wanted.size() ? 0 : 1;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -35,8 +35,8 @@ void send_json(Reply& reply, const Json& json) {
   reply.send(200, "application/json", to_text(json));
 }
 
-// Pages of other sites could have a browser send forms and texts here: they cannot send JSON
-// without being asked for it first, and say whose they are.
+// Guards against requests that other sites' pages make a browser send. A browser sends JSON to
+// another site only if that site's server allows it, and it states the page's site in Origin.
 void refuse_other_sites(const HttpRequest& request) {
   const std::string origin = header(request, "origin");
   if (!origin.empty() && origin.substr(origin.find("//") + 2) != header(request, "host")) {
@@ -60,7 +60,7 @@ ApiError come_again(const char* message, int seconds) {
   return error;
 }
 
-// Counts what is answered.
+// Counts the answers by status.
 class CountedReply : public Reply {
  public:
   CountedReply(std::shared_ptr<Reply> reply, Metrics& metrics)
@@ -88,8 +88,8 @@ class CountedReply : public Reply {
 struct Api::Route {
   std::string_view method, path;
   Action action;
-  bool is_open = false;    // without a key, and before the model is there
-  bool is_prefix = false;  // the path goes on
+  bool is_open = false;    // allowed without a key and before the model is loaded
+  bool is_prefix = false;  // matches all paths that begin with `path`
 };
 
 const Api::Route* Api::find_route(const HttpRequest& request) {
@@ -160,7 +160,8 @@ void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   }
 }
 
-// Clients send more than any server knows; a misspelt field should still be seen.
+// Warns once per field: clients send many fields that a server does not know, but a misspelt field
+// should be noticed.
 void Api::note_unknown(const std::vector<std::string>& fields) {
   for (const std::string& field : fields) {
     if (noted_fields_.size() >= kMaxNotedFields || !noted_fields_.insert(field).second) continue;
@@ -227,7 +228,7 @@ void Api::require_adapter_loading() const {
                  "--allow-adapter-loading, or with --adapter=NAME=DIR");
 }
 
-// As vLLM's: it may replace one of the same name.
+// As in vLLM, load_inplace allows replacing an adapter of the same name.
 void Api::load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   require_adapter_loading();
   const Json body = parse_body(request.body);
@@ -240,7 +241,7 @@ void Api::load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>&
   if (name == model_->name()) {
     throw ApiError(400, "lora_name is the name of the model itself", "lora_name");
   }
-  // A disk may be slow: others are answered meanwhile.
+  // Loads on another thread, because a disk may be slow: other requests are answered meanwhile.
   std::erase_if(loads_, [](const std::future<void>& load) {
     return load.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   });

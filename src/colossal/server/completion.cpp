@@ -100,7 +100,7 @@ serve::Request Completion::engine_request(size_t which) {
   serve::Request request;
   request.prompt = request_.prompts[prompt_of(which)].tokens;
   request.sampling = request_.sampling;
-  // Each answer draws by itself; the first as it would be alone.
+  // Each answer has its own seed. The first answer has the request's seed, as if it were alone.
   request.sampling.seed += answer * 0x9E3779B97F4A7C15u;
   request.max_new_tokens = request_.max_new_tokens;
   request.beams = request_.beams;
@@ -138,7 +138,7 @@ void Completion::take_prompt(size_t which,
 
 bool Completion::take_token(size_t which, const serve::GeneratedToken& token) {
   const std::lock_guard lock(mutex_);
-  if (over_) return true;  // its cancellation is on the way
+  if (over_) return true;  // the request has ended and is being cancelled
   const double since = seconds_since(std::exchange(last_token_[which], Clock::now()));
   Answer& answer = answers_[which];
   metrics_.token(since, /*first=*/answer.num_tokens() == 0);
@@ -198,7 +198,7 @@ void Completion::write_delta(size_t which) {
   Answer& answer = answers_[which];
   const auto index = static_cast<int64_t>(which);
   const bool is_chat = request_.kind == GenerationRequest::Kind::chat;
-  // Once for each answer, before anything else of it.
+  // The role is sent once per answer, before all other events.
   if (is_chat && !std::exchange(answer.role_sent, true)) {
     write_event(json_.first_event(index));
   }
@@ -241,7 +241,8 @@ void Completion::finish_all() {
   log_end("done");
 }
 
-// n of each prompt's, the best first where there are more.
+// Returns the indices of n answers per prompt; if best_of > n, those with the highest mean
+// log-probability, best first.
 std::vector<size_t> Completion::best_answers() const {
   std::vector<size_t> all;
   const auto best_of = static_cast<size_t>(request_.best_of), n = static_cast<size_t>(request_.n);
@@ -263,7 +264,7 @@ void Completion::finish_stream() {
   reply_->end_stream();
 }
 
-// All answers of the request end with the first that fails.
+// Ends all answers of the request because one has failed.
 void Completion::fail(const ApiError& error) {
   over_ = true;
   if (!request_.stream) {

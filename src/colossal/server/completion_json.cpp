@@ -9,7 +9,7 @@
 namespace colossal::server {
 namespace {
 
-// JSON has no infinity; clients compare numbers.
+// Stands for -infinity, which JSON does not have.
 constexpr double kLeastLogprob = -9999;
 
 double shown_logprob(double logprob) {
@@ -155,7 +155,8 @@ Json CompletionJson::logprobs(const std::vector<LoggedToken>& logged) const {
   return is_chat() ? chat_logprobs(logged) : text_logprobs(logged);
 }
 
-// A token's text; of one that is part of a character, its bytes where they are asked for.
+// Returns a token's text. If the token is no valid UTF-8 by itself and show_bytes is true, returns
+// its bytes in hexadecimal.
 std::string CompletionJson::token_text(int32_t token, bool show_bytes) const {
   if (request_.tokens_as_ids) return fmt::format("token_id:{}", token);
   std::string bytes = model_.bytes_of(token);

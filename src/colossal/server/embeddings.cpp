@@ -9,7 +9,7 @@
 namespace colossal::server {
 namespace {
 
-// Of the texts of a request: others have places in the queue, too.
+// Most texts of a request in the engine at once, so that other requests get places in the queue.
 constexpr size_t kMostAtOnce = 32;
 
 }  // namespace
@@ -121,7 +121,7 @@ Json Embeddings::data_of(const std::vector<double>& embedding) const {
     for (double& number : numbers) number /= std::sqrt(squares);
   }
   if (request_.base64) return base64_of(numbers);
-  // What fp32 says of them, as in base64.
+  // Rounds to fp32, as base64 does.
   return std::vector<float>(numbers.begin(), numbers.end());
 }
 

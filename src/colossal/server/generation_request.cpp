@@ -7,12 +7,12 @@
 namespace colossal::server {
 namespace {
 
-constexpr int64_t kMaxAnswers = 16;   // of each prompt
-constexpr size_t kMaxPrompts = 1024;  // of a request
+constexpr int64_t kMaxAnswers = 16;   // per prompt
+constexpr size_t kMaxPrompts = 1024;  // per request
 constexpr int64_t kMaxLogprobs = 20;
 constexpr size_t kMaxStops = 16, kMaxStopBytes = 256;
 constexpr size_t kMaxBiases = 1024;
-constexpr int64_t kMaxCount = int64_t{1} << 40;  // where only a sign or a type is wrong
+constexpr int64_t kMaxCount = int64_t{1} << 40;  // for integers without a limit of their own
 
 constexpr std::string_view kLater = "is not supported; leave it out";
 
@@ -54,7 +54,7 @@ void check_tokens(const std::vector<int32_t>& tokens, const ServedModel& model,
   }
 }
 
-// Words of one token each: of longer ones no token could be forbidden by itself.
+// Accepts only words of one token: of a longer word, no token could be forbidden by itself.
 void read_bad_words(Fields& fields, const ServedModel& model, serve::SamplingOptions& sampling) {
   for (const std::string& word : fields.strings("bad_words")) {
     const std::vector<int32_t> tokens = model.encode(word, /*add_special_tokens=*/false);
@@ -124,12 +124,13 @@ void read_stream(Fields& fields, GenerationRequest& request) {
   inner.ignore("include_obfuscation");
 }
 
-// Known, and refused where they ask for what is not there.
+// Refuses values, of known fields, that ask for something unsupported.
 void refuse_unsupported(Fields& fields) {
   fields.refuse_unless("spaces_between_special_tokens", true, kLater);
 }
 
-// {"type": "text"}, {"type": "json_object"}, {"type": "json_schema", "json_schema": {"schema"}}.
+// Reads {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema":
+// {"schema": ...}}.
 std::optional<TextRule> read_response_format(Fields& fields) {
   const Json* format = fields.find("response_format");
   if (!format) return {};
@@ -146,7 +147,7 @@ std::optional<TextRule> read_response_format(Fields& fields) {
   return TextRule{TextRule::Kind::json_schema, schema["schema"]};
 }
 
-// {"json": schema}, {"regex": "..."}, {"choice": ["...", ...]} or {"grammar": "..."}.
+// Reads {"json": schema}, {"regex": "..."}, {"choice": ["...", ...]} or {"grammar": "..."}.
 std::optional<TextRule> read_structured_outputs(Fields& fields) {
   const Json* outputs = fields.find("structured_outputs");
   if (!outputs) return {};
@@ -190,7 +191,8 @@ serve::EarlyStopping read_early_stopping(Fields& fields) {
   return *given == true ? serve::EarlyStopping::at_width : serve::EarlyStopping::by_length;
 }
 
-// Nothing is drawn; defaults of the model's folder say how to draw.
+// Beam search does not sample: refuses sampling options of the request, and resets those that are
+// defaults of the model's folder.
 void read_beams(Fields& fields, GenerationRequest& request) {
   serve::SamplingOptions& sampling = request.sampling;
   const serve::SamplingOptions none;
@@ -262,7 +264,8 @@ void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
   }
 }
 
-// Keeps the last of a prompt's tokens, where the request says how many.
+// Keeps the last truncate_prompt_tokens tokens of each prompt, if the request has this field. -1:
+// as many as leave room for one new token.
 void truncate(Fields& fields, const ServedModel& model, GenerationRequest& request) {
   const auto length = fields.integer("truncate_prompt_tokens", -1, model.max_length());
   if (!length) return;
@@ -281,7 +284,7 @@ int64_t longest_prompt(const GenerationRequest& request) {
   return static_cast<int64_t>(longest);
 }
 
-// wanted: nothing means as many as there is room for.
+// wanted: nullopt for as many as there is room for.
 void set_new_tokens(std::optional<int64_t> wanted, const ServedModel& model,
                     GenerationRequest& request) {
   const int64_t longest = longest_prompt(request);

@@ -55,7 +55,7 @@ HttpConnection::~HttpConnection() {
   host_.body_bytes -= announced_bytes_;
 }
 
-// Closes the connection unless another deadline is set before.
+// Closes the connection after `time`, unless another deadline is set or the deadline is cancelled.
 void HttpConnection::set_deadline(std::chrono::milliseconds time) {
   deadline_.expires_after(time);
   deadline_.async_wait([weak = weak_from_this()](const Code& error) {
@@ -83,7 +83,7 @@ void HttpConnection::read_header() {
       [self = shared_from_this()](const Code& error, size_t) { self->take_header(error); });
 }
 
-// 0: none.
+// Returns the status with which to refuse a request because of its header; 0 to accept it.
 int HttpConnection::refusal_of_header() const {
   const auto& fields = parser_->get();
   if (fields.target().size() > host_.limits.target_bytes) return 414;
@@ -121,7 +121,8 @@ void HttpConnection::take_header(const Code& error) {
 void HttpConnection::read_body() {
   if (parser_->is_done()) return take_body({});
   uint64_t announced = parser_->content_length().value_or(host_.limits.body_bytes);
-  // So many fit for all connections, and large ones of others do not keep them out.
+  // Small bodies do not count: there is memory for one per connection, and large bodies of other
+  // connections must not keep them out.
   if (announced <= kSmallBody) announced = 0;
   if (host_.body_bytes + announced > host_.limits.all_body_bytes) {
     return refuse(503, "too many large requests come at once");
@@ -180,7 +181,8 @@ void HttpConnection::dispatch() {
   if (answering_ && !answer_complete_) watch_for_end();
 }
 
-// What cannot be read ends the connection: where the next request would begin is not known.
+// Answers with an error and ends the connection, because it is unknown where the next request
+// begins.
 void HttpConnection::refuse(int status, const std::string& message) {
   deadline_.cancel();
   keeps_alive_ = false;
@@ -193,7 +195,7 @@ void HttpConnection::refuse(int status, const std::string& message) {
   send_error(reply, error);
 }
 
-// Whether the client goes while its answer is made.
+// Closes the connection if the client disconnects before it has its answer.
 void HttpConnection::watch_for_end() {
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this(), request = request_](const Code& error) {
@@ -203,7 +205,8 @@ void HttpConnection::watch_for_end() {
                        self->socket_.non_blocking(true, peeked);
                        const size_t count = self->socket_.receive(
                            asio::buffer(&byte, 1), asio::socket_base::message_peek, peeked);
-                       // What comes early is the next request: it waits, and so does the watch.
+                       // Bytes that arrive early belong to the next request: they stay unread, and
+                       // the watch ends.
                        if (count > 0 || peeked == asio::error::would_block) return;
                        self->close();
                      });
@@ -218,7 +221,8 @@ void HttpConnection::write(int64_t answer, std::string bytes, bool last) {
                  return;
                }
                self->answer_complete_ = last;
-               // A whole answer of any size is fine; a stream that is not read is not.
+               // A complete answer may have any size. A client that does not read its stream is
+               // dropped.
                if (!last && unread > self->host_.limits.unread_bytes) {
                  log::warn("a client does not read its answer: dropped");
                  return self->close();
@@ -252,13 +256,14 @@ void HttpConnection::finish_request() {
   abandoned_ = nullptr;
   --host_.open_requests;
   if (!keeps_alive_) return end_politely();
-  // Ends the watch; what it waited for is the next request.
+  // Cancels watch_for_end().
   Code ignored;
   socket_.cancel(ignored);
   wait_for_request();
 }
 
-// A client that still sends would not see the answer if the connection were closed at once.
+// Closes the connection after the client's input has ended. If it were closed at once, a client
+// that still sends might not see the answer.
 void HttpConnection::end_politely() {
   Code ignored;
   socket_.cancel(ignored);

@@ -45,7 +45,7 @@ struct HttpServer::Parts {
     acceptor.async_accept([this](const Code& error, asio::ip::tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return accept_later();
-      // More than these are closed at once: they cannot even be answered.
+      // Connections above the limit are closed at once, without an answer.
       if (connections.open_connections < connections.limits.connections) {
         std::make_shared<HttpConnection>(std::move(socket), connections)->start();
       }
@@ -53,7 +53,7 @@ struct HttpServer::Parts {
     });
   }
 
-  // For example when the process has no more descriptors.
+  // Tries again later, for example if the process has no file descriptors left.
   void accept_later() {
     auto timer = std::make_shared<asio::steady_timer>(io, std::chrono::milliseconds(100));
     timer->async_wait([this, timer](const Code& error) {
@@ -71,7 +71,7 @@ struct HttpServer::Parts {
                            });
   }
 
-  SharedConnectionState connections;  // outlives the connections, which io may hold
+  SharedConnectionState connections;  // declared before io, which may own connections
   asio::io_context io{1};
   asio::ip::tcp::acceptor acceptor;
   std::vector<std::shared_ptr<asio::posix::stream_descriptor>> watched;

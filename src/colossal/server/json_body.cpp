@@ -6,12 +6,12 @@ namespace colossal::server {
 namespace {
 
 constexpr int kMaxDepth = 64;
-// Each key is compared with those before it.
+// Most keys of an object: the parser compares each key with all keys before it.
 constexpr size_t kMaxKeysOfObject = 1100;
 constexpr size_t kMaxKeys = 50'000;
-constexpr size_t kMaxListed = 100'000;  // of strings and tokens in a field
+constexpr size_t kMaxListed = 100'000;  // most strings or tokens in a field
 
-// Refuses while it is read what would take long or much memory.
+// Refuses, during parsing, a body whose parsing would take long or much memory.
 class BodyGuard {
  public:
   bool operator()(int depth, Json::parse_event_t event, Json& value) {
@@ -35,7 +35,7 @@ class BodyGuard {
     }
   }
 
-  std::vector<std::set<std::string>> keys_;  // of each open object
+  std::vector<std::set<std::string>> keys_;  // the keys of each open object, outermost first
   size_t num_keys_ = 0;
 };
 
@@ -61,7 +61,7 @@ std::optional<Json> parse_text(const std::string& text) {
 }
 
 Json parse_body(std::string_view body) {
-  // The parser would take a NUL byte for the end.
+  // The parser would take a NUL byte for the end of the body.
   if (body.find('\0') != std::string_view::npos) {
     throw ApiError(400, "the body is not JSON: it holds a NUL byte");
   }

@@ -39,7 +39,7 @@ const char* reason_name(serve::FinishReason reason) {
   return "";
 }
 
-// As the format wants the value of a label.
+// Escapes a label's value for the Prometheus text format; a newline becomes a space.
 std::string escaped_label(const std::string& text) {
   std::string escaped;
   for (const char byte : text) {

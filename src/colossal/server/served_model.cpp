@@ -11,9 +11,11 @@
 namespace colossal::server {
 namespace {
 
-// Tokens longer than this on average are those of no text.
+// Bytes per token above which a text is assumed not to fit in max_length tokens. It is then refused
+// before it is tokenized.
 constexpr size_t kBytesOfToken = 8;
-// A noncharacter, which no text has: it breaks special tokens that users write.
+// A noncharacter (U+FDD0), which no text has. Inserted in special tokens that users write, so that
+// they are tokenized as plain text.
 constexpr std::string_view kBreak = "\xEF\xB7\x90";
 
 std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_view text,
@@ -82,7 +84,7 @@ std::vector<int32_t> ServedModel::encode(std::string_view text, bool add_special
   return tokens_with(*tokenizer_, text, add_special_tokens);
 }
 
-// Puts a mark behind the first character of each special token in the strings of a message.
+// Inserts kBreak after the first character of each special token in all strings of `value`.
 void ServedModel::break_special_tokens(nlohmann::ordered_json& value) const {
   if (value.is_structured()) {
     for (auto& item : value) break_special_tokens(item);

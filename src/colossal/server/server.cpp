@@ -10,7 +10,7 @@ namespace colossal::server {
 namespace {
 
 constexpr std::chrono::milliseconds kDrainPoll(20);
-// For clients to read that their requests were cancelled.
+// Time for cancelled requests to be answered.
 constexpr std::chrono::milliseconds kGoodbye(2000);
 
 }  // namespace
@@ -77,7 +77,7 @@ void Server::resume(models::LanguageModel& model, const ParallelContext* ranks) 
   api_.pause(false);
 }
 
-// Until all answers are given, or the time is over.
+// Waits until all requests are answered, but not longer than `time`.
 void Server::await_answers(std::chrono::milliseconds time) const {
   const auto deadline = std::chrono::steady_clock::now() + time;
   while (http_.open_requests() > 0 && std::chrono::steady_clock::now() < deadline) {
@@ -97,7 +97,7 @@ void Server::finish() {
   if (const size_t left = http_.open_requests(); left > 0) {
     log::warn("{} requests are not done in time: cancelled", left);
   }
-  engine_.reset();  // tells those that are left
+  engine_.reset();  // cancels the requests that are left, which sends their answers
   await_answers(kGoodbye);
 }
 

@@ -15,7 +15,7 @@ using text::grammar::Automaton;
 using text::grammar::Grammar;
 
 constexpr size_t kMaxRules = 64;
-constexpr int64_t kMaxMaskBytes = int64_t{64} << 20;  // of a rule
+constexpr int64_t kMaxMaskBytes = int64_t{64} << 20;  // masks that a rule caches
 
 text::grammar::Symbol add_rule(Grammar& grammar, const TextRule& rule) {
   switch (rule.kind) {
@@ -73,12 +73,14 @@ const at::Tensor& CompiledRule::forbidden(Automaton::State state) {
   return masks_[state] = make_mask(state);
 }
 
-// Tokens that begin alike stand beside each other: only what differs is followed.
+// Tokens are sorted by their bytes. Each token reuses the states of the beginning that it shares
+// with the token before.
 at::Tensor CompiledRule::make_mask(Automaton::State state) {
   automaton_.begin_work();
   at::Tensor mask = at::full({vocabulary_}, true, at::TensorOptions(at::kBool));
   bool* const forbidden = mask.mutable_data_ptr<bool>();
-  std::vector<Automaton::State> reached{state};  // after each byte of the token before
+  // The states after 0, 1, 2, ... bytes of the token before.
+  std::vector<Automaton::State> reached{state};
   std::string_view before;
   for (const auto& [bytes, token] : *tokens_) {
     reached.resize(std::min(reached.size(), common_length(bytes, before) + 1));
@@ -113,7 +115,7 @@ void TextConstraint::accept(int32_t token) {
   if (state_ == Automaton::kDead) return;
   try {
     state_ = rule_->automaton().next(state_, model_.bytes_of(token));
-  } catch (const text::grammar::GrammarError&) {  // too many states: as far as it got
+  } catch (const text::grammar::GrammarError&) {  // too many states: ends the text
     state_ = Automaton::kDead;
   }
   finished_ = state_ == Automaton::kDead || rule_->automaton().must_end(state_);

@@ -49,7 +49,8 @@ ToolRequest::Choice read_choice(const Json& choice, std::string& name) {
               choice);
 }
 
-// References are those of the whole schema, of which this one becomes a part.
+// Adapts local references ("$ref": "#...") of a schema that is embedded at `place` in a larger
+// schema.
 void move_references(Json& schema, const std::string& place) {
   if (!schema.is_structured()) return;
   for (auto& [key, value] : schema.items()) {
@@ -69,7 +70,7 @@ Json parameters_of(const Json& tool, const std::string& place) {
   return parameters;
 }
 
-// [{"name": ..., "parameters": {...}}, ...]
+// Returns the JSON schema of a list of calls: [{"name": ..., "parameters": {...}}, ...].
 Json schema_of_calls(const Json& tools, bool parallel) {
   Json definitions = Json::object(), calls = Json::array();
   for (size_t i = 0; i < tools.size(); ++i) {
@@ -89,7 +90,8 @@ Json schema_of_calls(const Json& tools, bool parallel) {
   return schema;
 }
 
-// "tool_calls" of an assistant's message.
+// Replaces the arguments in "tool_calls" of a message, which are JSON in a string, by the parsed
+// object, as chat templates expect it.
 void parse_arguments(Json& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || calls->is_null()) return;

@@ -54,7 +54,7 @@ const AddedToken* AddedTokenFinder::longest_at(std::string_view text, size_t pos
 void AddedTokenFinder::split(std::string_view text,
                              const std::function<void(std::string_view)>& on_text,
                              const std::function<void(int32_t)>& on_token) const {
-  size_t done = 0;  // text before it is given out
+  size_t done = 0;  // all text before it was passed to a callback
   for (size_t position = 0; !tokens_.empty() && position < text.size();) {
     const bool may_begin = begins_token_[static_cast<uint8_t>(text[position])];
     const AddedToken* token = may_begin ? longest_at(text, position) : nullptr;

@@ -11,9 +11,10 @@ namespace colossal::text {
 namespace {
 
 constexpr int32_t kNone = -1;
-constexpr int32_t kMerged = -2;  // Symbol::token of one that its left neighbour has swallowed
+// Symbol::token of a symbol that was merged into its left neighbour.
+constexpr int32_t kMerged = -2;
 
-// Whether kSpaceMark follows another character anywhere.
+// Whether kSpaceMark follows a character other than itself in the token.
 bool has_space_mark_within(std::string_view token) {
   constexpr std::string_view kMark = WordModel::kSpaceMark;
   for (size_t at = token.find(kMark); at != std::string_view::npos;
@@ -128,7 +129,7 @@ void BpeModel::encode(std::string_view word, WordModel::Scratch& any_scratch,
   auto& queue = scratch.queue;
   queue.clear();
   for (size_t i = 0; i + 1 < symbols.size(); ++i) push_pair(static_cast<int32_t>(i), scratch);
-  // A binary heap with the lowest rank first, and the leftmost of equal ranks.
+  // A binary heap: the lowest rank is first; of equal ranks, the leftmost position.
   while (!queue.empty()) {
     std::ranges::pop_heap(queue, std::greater<>());
     const auto rank = static_cast<uint32_t>(queue.back() >> 32);
@@ -136,7 +137,8 @@ void BpeModel::encode(std::string_view word, WordModel::Scratch& any_scratch,
     queue.pop_back();
     const Symbol& left = symbols[position];
     if (left.token == kMerged || left.next == kNone) continue;
-    // The entry may be older than its neighbours; it counts if it would still give the same token.
+    // The neighbours may have changed since the entry was pushed. It counts if the pair still
+    // merges to the same token.
     const uint32_t current = ranks_.rank(left.token, symbols[left.next].token);
     if (current == PairTable::kAbsent || result_of_rank_[current] != result_of_rank_[rank])
       continue;
@@ -179,8 +181,8 @@ void BpeModel::make_byte_symbols(std::string_view word, Scratch& scratch) const 
 }
 
 void BpeModel::make_character_symbols(std::string_view word, Scratch& scratch) const {
-  // As in `tokenizers`, an unknown character waits for the next one: bytes that others fall back to
-  // come before it.
+  // As in `tokenizers`, an unknown token is appended only before the next known character or
+  // unknown token. Byte tokens of characters in between thus come before it.
   bool unknown_waits = false;
   const auto give_unknown = [&] {
     if (unknown_waits) append(unknown_, scratch.symbols);
@@ -200,7 +202,8 @@ void BpeModel::make_character_symbols(std::string_view word, Scratch& scratch) c
   give_unknown();
 }
 
-// Whether each byte of the character has a token.
+// Appends the byte tokens of a character. Returns false, and appends nothing, if a byte has no
+// token.
 bool BpeModel::append_bytes(std::string_view character, Scratch& scratch) const {
   scratch.bytes.clear();
   if (!fallback_bytes_.append(character, scratch.bytes)) return false;
@@ -216,7 +219,7 @@ void BpeModel::push_pair(int32_t left_position, Scratch& scratch) const {
   std::ranges::push_heap(scratch.queue, std::greater<>());
 }
 
-// Joins the symbol at `position` with its right neighbour.
+// Merges the symbol at `position` with its right neighbour.
 void BpeModel::merge(int32_t position, int32_t result, Scratch& scratch) const {
   auto& symbols = scratch.symbols;
   Symbol& left = symbols[position];

@@ -22,7 +22,7 @@ constexpr std::array<char32_t, 256> kCharacters = [] {
 
 constexpr char32_t kNumCharacters = 0x100 + 68;  // 68 bytes do not stand for themselves
 
-// Character to byte, -1 where it is not of the alphabet.
+// The byte of each character; -1 if the character is not in the alphabet.
 constexpr std::array<int16_t, kNumCharacters> kBytes = [] {
   std::array<int16_t, kNumCharacters> bytes{};
   bytes.fill(-1);

@@ -4,7 +4,7 @@ namespace colossal::text {
 
 ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys) : nodes_(1), bytes_(1) {
   std::ranges::stable_sort(keys, {}, &std::pair<std::string_view, int32_t>::first);
-  // The keys below each node, [begin, end), all alike in their first `depth` bytes.
+  // The keys [begin, end) below a node, which have the same first `depth` bytes.
   struct Below {
     size_t begin, end, depth;
   };

@@ -12,7 +12,8 @@ using nlohmann::ordered_json;
 
 constexpr const char* kEndOfTextContent = "<|endoftext|>";
 
-// BPE without merges over GPT-2's byte alphabet, in which byte b has the number b.
+// Returns the tokenizer.json: BPE without merges over GPT-2's byte alphabet, with token b for byte
+// b.
 ordered_json tokenizer_json() {
   ordered_json vocabulary = ordered_json::object();
   for (int byte = 0; byte < 256; ++byte) {
@@ -55,7 +56,7 @@ ordered_json tokenizer_config() {
   return {{"tokenizer_class", "PreTrainedTokenizerFast"},
           {"eos_token", kEndOfTextContent},
           {"clean_up_tokenization_spaces", false},
-          {"split_special_tokens", true}};  // what looks like one in a text is text
+          {"split_special_tokens", true}};  // special tokens in a text are plain text
 }
 
 }  // namespace

@@ -13,12 +13,12 @@ namespace {
 constexpr std::string_view kWhiteSpace =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029})"
     R"(\x{202f}\x{205f}\x{3000})";
-// All characters but those.
+// All characters except white space.
 constexpr std::string_view kNotWhiteSpace =
     R"(\x{0}-\x{8}\x{e}-\x{1f}\x{21}-\x{84}\x{86}-\x{9f}\x{a1}-\x{167f}\x{1681}-\x{1fff})"
     R"(\x{200b}-\x{2027}\x{202a}-\x{202e}\x{2030}-\x{205e}\x{2060}-\x{2fff}\x{3001}-\x{10ffff})";
 
-// Of \p{P} in Unicode 14, what is no punctuation to `tokenizers`.
+// Characters of \p{P} in Unicode 14 that `tokenizers` does not count as punctuation.
 constexpr std::string_view kLaterPunctuation =
     R"(\x{61d}\x{9fd}\x{a76}\x{c77}\x{c84}\x{1b7d}-\x{1b7e}\x{2e43}-\x{2e4f}\x{2e52}-\x{2e5d})"
     R"(\x{10ead}\x{10f55}-\x{10f59}\x{10f86}-\x{10f89}\x{1144b}-\x{1144f}\x{1145a}-\x{1145b})"
@@ -32,7 +32,7 @@ constexpr std::array<std::string_view, 33> kCategories = {
     "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "S",
     "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp", "Cc", "Cf", "Co"};
 
-// The category as PCRE2 knows it, and the characters that came later.
+// Returns the category as PCRE2 knows it, and the characters that were added since Unicode 14.
 std::string members_of(std::string_view category) {
   std::string members = fmt::format("\\p{{{}}}", category);
   for (const CategoryRange& range : added_since_unicode_14()) {
@@ -74,7 +74,7 @@ std::string rust_word_members() {
 }
 
 std::string punctuation_expression() {
-  // Two that other versions of Unicode count as a symbol and as a mark.
+  // Includes U+166D and U+111C9, which other versions of Unicode count as a symbol and as a mark.
   return fmt::format(R"((?:[!-/:-@\[-`{{-~\x{{166d}}\x{{111c9}}]|(?![{}])\p{{P}}))",
                      kLaterPunctuation);
 }

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "units are read as the
 
 constexpr size_t kMostBytesOfGrapheme = 5;
 
-// A unit of the double array.
+// The fields of a unit of the double-array trie.
 bool has_leaf(uint32_t unit) {
   return (unit >> 8 & 1) != 0;
 }
@@ -32,7 +32,9 @@ uint32_t value_of(uint32_t unit) {
   throw ConfigError(fmt::format("the normalizer's precompiled_charsmap is broken: {}", what));
 }
 
-// Whether the first character is a grapheme by itself: what follows ASCII is ASCII too, mostly.
+// Whether the first character is ASCII and a grapheme by itself, because no character or another
+// ASCII character follows. Only "\r
+// " is one grapheme of two ASCII characters.
 bool begins_with_plain_ascii(std::string_view text) {
   const auto is_ascii_byte = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   return is_ascii_byte(text[0]) &&
@@ -62,7 +64,7 @@ Charsmap::Charsmap(std::string_view table) {
   if (valid_utf8_length(replacements_) != replacements_.size()) raise_broken("it is not UTF-8");
 }
 
-// That of the shortest key with which the piece begins.
+// Returns the replacement of the shortest key that is a prefix of the piece.
 std::optional<std::string_view> Charsmap::replacement_of(std::string_view piece) const {
   size_t node = offset_of(units_[0]);
   for (char c : piece) {

@@ -25,7 +25,7 @@ ordered_json read_object(const fs::path& file) {
   return json;
 }
 
-// "<s>", or {"content": "<s>", ...}.
+// Returns the text of a special token: "<s>", or {"content": "<s>", ...}.
 std::optional<std::string> token_text(const ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_object() || !value.contains("content")) return {};
@@ -44,7 +44,7 @@ std::map<std::string, std::string> read_special_tokens(const fs::path& folder) {
   return tokens;
 }
 
-// A template, or a list of templates with names.
+// Returns the template; of a list of named templates, the one named "default".
 std::optional<std::string> template_text(const ordered_json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return {};
@@ -76,7 +76,8 @@ std::optional<TemplateSource> find_template(const fs::path& folder) {
   return {};
 }
 
-// Reasoning has several names; templates read one or the other.
+// Copies a message's reasoning to "thinking" and "reasoning_content", because templates read one or
+// the other.
 void add_reasoning_names(ordered_json& message) {
   if (!message.is_object()) return;
   for (const char* name : kReasoningNames) {
@@ -88,7 +89,8 @@ void add_reasoning_names(ordered_json& message) {
   }
 }
 
-// The text in which the last message ends: its content, or the last part of it that is text.
+// Returns the text that ends the last message: its content, or the last part of its content that is
+// text.
 std::string& final_text(ordered_json& messages) {
   if (!messages.empty() && messages.back().is_object() && messages.back().contains("content")) {
     ordered_json& content = messages.back()["content"];
@@ -102,8 +104,9 @@ std::string& final_text(ordered_json& messages) {
   throw jinja::TemplateError("continue_final_message: the last message has no text");
 }
 
-// Up to the mark; where the template took the space behind it away, so are those before it.
-// final_text: of the last message, which must be there.
+// Cuts the rendered text at the mark. If the template stripped the space that ends the mark, strips
+// white space before the mark as well. final_text: the text of the last message, which must be in
+// the rendered text.
 void cut_at_mark(jinja::Rendered& rendered, std::string_view final_text) {
   const std::string_view bare = kContinuationMark.substr(0, kContinuationMark.size() - 1);
   const size_t mark = rendered.text.rfind(bare);

@@ -19,7 +19,8 @@ std::string replace_all(const std::string& text, const std::string& literal,
   return result.append(text, done);
 }
 
-// As `tokenizers` does it, and in its order.
+// Removes spaces before punctuation and contractions, with the replacements of `tokenizers` in
+// their order.
 std::string clean_up(std::string text) {
   for (const auto& [literal, content] :
        std::initializer_list<std::pair<const char*, const char*>>{{" .", "."},

@@ -18,7 +18,7 @@ std::optional<uint8_t> byte_of_fallback_token(std::string_view token) {
 FallbackBytes::FallbackBytes(const Vocabulary& vocabulary) : FallbackBytes() {
   for (const auto& [token, id] : vocabulary) {
     const auto byte = byte_of_fallback_token(token);
-    // "<0x0a>" is read as a byte, but no character falls back to it.
+    // Lower-case names such as "<0x0a>" are decoded as a byte, but never used for encoding.
     if (byte && token == fmt::format("<0x{:02X}>", *byte)) token_of_byte_[*byte] = id;
   }
 }

@@ -8,7 +8,7 @@ namespace colossal::text {
 nlohmann::json parse_json(std::string_view text, const std::string& file) {
   try {
     return io::parse_json(text, file);
-  } catch (const IoError& error) {  // what a file says is the user's to mend, as all else in it
+  } catch (const IoError& error) {  // invalid content counts as a wrong setting
     throw ConfigError(error.what());
   }
 }

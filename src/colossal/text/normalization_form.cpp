@@ -13,9 +13,9 @@
 namespace colossal::text {
 namespace {
 
-// The `tokenizers` library normalizes as Unicode 10 does: to it, a character that came later
-// neither combines nor moves, and is made of no others. These are the later ones that do or are, up
-// to Unicode 14; those after it are in added_since_unicode_14().
+// `tokenizers` normalizes by Unicode 10: characters that were added later do not combine, are not
+// reordered and do not decompose. Lists the characters added since, up to Unicode 14, for which
+// Unicode 14 says otherwise; added_since_unicode_14() has the later ones.
 // clang-format off
 constexpr CodePointRange kNormalizedSinceUnicode10[] = {
     {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE},
@@ -27,13 +27,13 @@ constexpr CodePointRange kNormalizedSinceUnicode10[] = {
     {0x119E0, 0x119E0}, {0x11A34, 0x11A34}, {0x11A47, 0x11A47}, {0x11A99, 0x11A99},
     {0x11D42, 0x11D42}, {0x11D44, 0x11D45}, {0x11D97, 0x11D97}, {0x16FF0, 0x16FF1},
     {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF},
-    // Made of others.
+    // Characters that decompose.
     {0x32FF, 0x32FF}, {0xA7F2, 0xA7F4}, {0xAB69, 0xAB69}, {0x10781, 0x10785},
     {0x10787, 0x107B0}, {0x107B2, 0x107BA}, {0x1F16C, 0x1F16C}, {0x1FBF0, 0x1FBF9}};
 // clang-format on
 
-// Joins nothing, but utf8proc takes it for the trailing consonant number 0 of a Hangul syllable
-// that has none, and drops it. Numbers of trailing consonants start at 1 (Unicode 3.12).
+// U+11A7 composes with nothing, but utf8proc takes it for trailing consonant number 0 of a Hangul
+// syllable without one, and drops it. Trailing consonants are numbered from 1 (Unicode 3.12).
 constexpr char32_t kBeforeTrailingConsonants = 0x11A7;
 
 bool stays_as_it_is(char32_t character) {
@@ -60,7 +60,7 @@ std::string normalize_all(std::string_view text, NormalizationForm form) {
       utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                    static_cast<utf8proc_ssize_t>(text.size()), &result,
                    static_cast<utf8proc_option_t>(options_of(form)));
-  if (length < 0) throw std::bad_alloc();  // the only failure there is for valid UTF-8
+  if (length < 0) throw std::bad_alloc();  // the only possible failure for valid UTF-8
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(result, &std::free);
   return {reinterpret_cast<const char*>(result), static_cast<size_t>(length)};
 }

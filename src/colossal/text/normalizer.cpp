@@ -60,7 +60,7 @@ std::string strip(std::string_view text, bool left, bool right) {
   return std::string(text);
 }
 
-// Of BERT: control characters, those of format and of private use.
+// Characters that BERT drops: control, format and private-use characters.
 // clang-format off
 constexpr CodePointRange kControls[] = {
     {0x0, 0x8}, {0xB, 0xC}, {0xE, 0x1F}, {0x7F, 0x9F}, {0xAD, 0xAD}, {0x600, 0x605},
@@ -79,7 +79,7 @@ constexpr CodePointRange kSpacesOfNmt[] = {
     {0x2581, 0x2581}, {0xFEFF, 0xFEFF}, {0xFFFD, 0xFFFD}};
 // clang-format on
 
-// Most of most texts, which none of these changes.
+// A fast path: most characters are printable ASCII, which the functions below do not change.
 bool is_printable_ascii(char32_t character) {
   return character >= 0x20 && character < 0x7F;
 }

@@ -13,20 +13,22 @@
 namespace colossal::text {
 namespace {
 
-// Pairs that also fold to one character (as "ss" to the sharp s), which only Oniguruma matches.
+// Pairs of letters that, ignoring case, also match one character in Oniguruma ("ss" matches the
+// sharp s), but not in PCRE2.
 constexpr std::array<std::string_view, 5> kFoldingPairs = {"ss", "ff", "fi", "fl", "st"};
 
 bool is_ascii_alphanumeric(char32_t c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// What a backslash introduces: one character, or a set of them.
+// A backslash escape: one character, or a set of characters.
 struct Escape {
   std::optional<char32_t> character;
-  std::string members = {};  // of a class
+  std::string members = {};  // the set, as members of a PCRE2 class
   bool negated = false;
 };
 
+// Translates an Oniguruma expression to PCRE2. Refuses what the two treat differently.
 class Translator {
  public:
   explicit Translator(std::string_view expression) : in_(expression) {}
@@ -80,7 +82,8 @@ class Translator {
     previous_literal_ = character;
   }
 
-  // Only ASCII folds alike in both, and not even all pairs of it.
+  // Refuses characters that ignore case differently in Oniguruma and PCRE2: all beyond ASCII, and
+  // some pairs of ASCII letters.
   void check_case_folding(char32_t character, char32_t before) const {
     if (character >= 0x80) refuse("a character beyond ASCII under (?i:");
     const auto lower = [](char32_t c) { return static_cast<char>(c | 0x20); };
@@ -104,7 +107,7 @@ class Translator {
       refuse(fmt::format("\"{}\"", in_.substr(position_, 4)));
     } else {
       ++position_;
-      out_ += "(?:";  // nothing refers to the capture
+      out_ += "(?:";  // no back reference needs the capture
     }
     ignore_case_.push_back(ignore_case);
   }
@@ -122,7 +125,7 @@ class Translator {
     out_ += in_[position_++];
   }
 
-  // {n}, {n,}, {,m}, {n,m}; any other { is a literal one.
+  // Translates {n}, {n,}, {,m} and {n,m}; any other { is a literal.
   void translate_interval() {
     size_t end = position_ + 1;
     const auto read_number = [&] {
@@ -179,7 +182,7 @@ class Translator {
     }
   }
 
-  // Digits up to `terminator`, or exactly `num_digits` of them where there is none.
+  // Reads digits up to `terminator`, or exactly `num_digits` digits if it is empty.
   char32_t read_hexadecimal(std::string_view terminator, size_t num_digits) {
     const size_t end =
         terminator.empty() ? position_ + num_digits : in_.find(terminator, position_);
@@ -223,7 +226,7 @@ class Translator {
     out_ += ']';
   }
 
-  // Up to the class's end. A class within it adds its members.
+  // Translates members up to the end of the class. A nested class adds its members.
   void translate_class_members() {
     if (at("]")) refuse("an empty class");
     while (!accept("]")) {
@@ -275,7 +278,7 @@ class Translator {
   std::string_view in_;
   size_t position_ = 0;
   std::string out_;
-  std::vector<bool> ignore_case_ = {false};  // of the groups that are open, outermost first
+  std::vector<bool> ignore_case_ = {false};  // for each open group, outermost first
   char32_t previous_literal_ = 0;            // 0: the last element was no literal
 };
 

@@ -14,14 +14,14 @@
 namespace colossal::text {
 namespace {
 
-constexpr size_t kMaxSteps = 32;  // of a normalizer or a pre-tokenizer
+constexpr size_t kMaxSteps = 32;  // most steps of a normalizer or a pre-tokenizer
 
-// GPT-2's cut, which ByteLevel makes itself when "use_regex" is true.
+// The expression that splits words in GPT-2, which ByteLevel applies if "use_regex" is true.
 constexpr std::string_view kGpt2Expression =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Calls with the steps of a "Sequence" one by one, those of sequences within it included, or with
-// the node itself. A missing node has none.
+// Calls read() with each step of a "Sequence", including those of nested sequences, or with the
+// node itself if it is none. A missing node has no steps.
 template <typename Read>
 void for_each_step(const JsonNode& node, const char* list, int depth, const Read& read) {
   if (node.is_null()) return;
@@ -72,7 +72,7 @@ std::string read_charsmap(const JsonNode& node) {
   return *bytes;
 }
 
-// BERT's four steps in one.
+// Reads the normalizer of BERT, which has up to four steps.
 void read_bert_normalizer(const JsonNode& node, std::vector<NormalizerStep>& steps) {
   using Kind = NormalizerStep::Kind;
   const bool lower_case = node["lowercase"].boolean(true);
@@ -149,7 +149,7 @@ PreTokenizerStep read_split(const JsonNode& node) {
 
 PreTokenizerStep read_digits(const JsonNode& node) {
   const bool each = node["individual_digits"].boolean(false);
-  // Rust knows the digits of Unicode 17.
+  // Rust knows the digits of Unicode 17; category_members() lacks the newest ones.
   const std::string digits =
       "[" + *category_members("N") + R"(\x{11de0}-\x{11de9}\x{16ff4}-\x{16ff6}])";
   return {.split = SplitDefinition{{each ? digits : digits + "+", "of digits"}}};
@@ -165,7 +165,7 @@ PreTokenizerStep split_at_white_space() {
                     SplitDefinition::Behavior::removed);
 }
 
-// \w+|[^\w\s]+, and nothing else.
+// Keeps the matches of \w+|[^\w\s]+, and drops all other text.
 PreTokenizerStep keep_words_and_symbols() {
   const std::string word = rust_word_members();
   PreTokenizerStep step = make_split("[" + word + "]+|[^" + word + white_space_members() + "]+",
@@ -188,8 +188,8 @@ PreTokenizerStep read_byte_level(const JsonNode& node) {
   return step;
 }
 
-// When a Metaspace puts its character before a text: "always", "first" or "never". Older files say
-// it by "add_prefix_space" alone.
+// Returns when a Metaspace prepends its character to a text: "always", "first" or "never". Older
+// files have "add_prefix_space" only.
 std::string read_prepend_scheme(const JsonNode& node) {
   const bool add = node["add_prefix_space"].boolean(true);
   const std::string scheme =
@@ -211,15 +211,15 @@ PreTokenizerStep read_metaspace(const JsonNode& node) {
   if (scheme != "never") step.prefix = replacement;
   step.prefix_begins_text_only = scheme == "first";
   if (node["split"].boolean(true)) {
-    // Each replacement begins a word.
+    // Each replacement character begins a word.
     const std::string literal = literal_to_pcre2(replacement);
     step.split = SplitDefinition{{literal + "[^" + literal + "]*", replacement}};
   }
   return step;
 }
 
-// After a cut of a normalized text, which piece began the text before that is not known here; nor
-// is it where the beginning may have gone.
+// Refuses "first" if it is unknown which piece begins the original text: after a split of a
+// normalized text, or if the normalizer may drop the beginning.
 void check_that_the_beginning_is_known(const JsonNode& node,
                                        const TokenizerDefinition& definition) {
   const auto drops = [](const NormalizerStep& step) { return step.may_drop_the_beginning(); };
@@ -235,7 +235,7 @@ void check_that_the_beginning_is_known(const JsonNode& node,
   }
 }
 
-// Returns whether the step is ByteLevel, after which only cuts may come.
+// Returns whether the step is ByteLevel, after which only splits are allowed.
 bool read_pre_tokenizer_step(const JsonNode& node, TokenizerDefinition& definition) {
   const std::string type = node["type"].string();
   std::vector<PreTokenizerStep>& steps = definition.pre_tokenizer;
@@ -285,7 +285,7 @@ void read_pre_tokenizer(const JsonNode& node, TokenizerDefinition& definition) {
     if (definition.byte_level && (type == "ByteLevel" || type == "Metaspace")) {
       step.refuse(fmt::format("(\"{}\") comes after \"ByteLevel\"", type));
     }
-    // Only where a cut follows does it matter that ByteLevel writes bytes in their alphabet.
+    // ByteLevel's byte alphabet matters only to splits that follow.
     if (definition.byte_level && !std::exchange(in_alphabet, true)) {
       definition.pre_tokenizer.back().to_byte_alphabet = true;
     }
@@ -304,7 +304,7 @@ void append_special_token(const JsonNode& template_node, const std::string& name
   ids.for_each([&](const JsonNode& id) { tokens.push_back(id.token()); });
 }
 
-// The special tokens on both sides of the one text "A".
+// Reads the special tokens before and after the only text, "A".
 void read_template(const JsonNode& node, Tokens& before, Tokens& after) {
   int num_texts = 0;
   node["single"].for_each([&](const JsonNode& part) {
@@ -318,7 +318,7 @@ void read_template(const JsonNode& node, Tokens& before, Tokens& after) {
   if (num_texts != 1) node["single"].refuse(fmt::format("has the text {} times", num_texts));
 }
 
-// "cls" and "sep" are a token and its number.
+// Returns the number of "cls" or "sep", which are a list of a token and its number.
 int32_t read_numbered_token(const JsonNode& node) {
   Tokens numbers;
   node.for_each([&](const JsonNode& part) {
@@ -372,8 +372,7 @@ void read_strip(const JsonNode& node, DecoderDefinition& decoder) {
   if (start == 1) decoder.strip = content;
 }
 
-// Reads one step; `stage` says how far the decoder is, so that steps in an order that
-// DecoderDefinition does not have are refused.
+// Reads a decoder step by step. Refuses steps in an order that DecoderDefinition does not have.
 class DecoderReader {
  public:
   explicit DecoderReader(DecoderDefinition& decoder) : decoder_(decoder) {}

@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// To change when the code gives other tokens for the same files.
+// Part of the fingerprint. Must change when the code yields other tokens for the same files.
 constexpr int kEncodingVersion = 1;
 
-// The added tokens as they stand in the text in which they are looked for.
+// Normalizes the added tokens that are looked for in the normalized text.
 std::vector<AddedToken> as_in_text(std::vector<AddedToken> tokens, const Normalizer& normalizer) {
   RegexScratch scratch;
   for (AddedToken& token : tokens) {
@@ -28,21 +28,21 @@ std::vector<AddedToken> as_in_text(std::vector<AddedToken> tokens, const Normali
   return tokens;
 }
 
-// Those to look for: in the normalized text or in the text as it comes.
+// Returns the added tokens to look for in the normalized text, or in the original text.
 std::vector<AddedToken> choose_tokens(const std::vector<AddedToken>& tokens,
                                       const TokenizerConfig& config, bool normalized) {
   std::vector<AddedToken> chosen;
   for (const AddedToken& token : tokens) {
     if (token.match_normalized != normalized) continue;
     if (token.special && config.split_special_tokens) continue;
-    if (!token.content.empty()) chosen.push_back(token);  // else it is found nowhere
+    if (!token.content.empty()) chosen.push_back(token);  // an empty text cannot be found
   }
   return chosen;
 }
 
 }  // namespace
 
-// Takes an idle Scratch, or makes one, and gives it back.
+// Takes an idle Scratch, or makes one; the destructor returns it to the idle ones.
 class PipelineTokenizer::ScratchLease {
  public:
   explicit ScratchLease(const PipelineTokenizer& owner) : owner_(owner) {
@@ -71,7 +71,7 @@ class PipelineTokenizer::ScratchLease {
 PipelineTokenizer::Source PipelineTokenizer::read(const fs::path& path, TokenizerFiles files) {
   Source source{.path = path, .files = std::move(files)};
   source.definition = read_tokenizer_definition(source.files[0].second, path.string());
-  // What both files say counts as the first has it.
+  // The end of text of the first file takes precedence.
   for (const char* name : {kTokenizerConfigFile, kSpecialTokensFile}) {
     const std::string* content = find_file(source.files, name);
     if (!content) continue;
@@ -132,7 +132,7 @@ std::string PipelineTokenizer::content_of(const Source& source, int32_t token) {
 
 std::optional<int32_t> PipelineTokenizer::end_of_text_from_config(const Source& source) const {
   const fs::path path = source.path.parent_path() / "config.json";
-  std::error_code ignored;  // of a file that cannot even be looked for
+  std::error_code ignored;  // a file that cannot be looked up counts as missing
   if (!fs::is_regular_file(path, ignored)) return std::nullopt;
   const auto token = read_end_of_text(io::read_file(path), path.string());
   std::string bytes;
@@ -201,7 +201,7 @@ void PipelineTokenizer::encode_piece(std::string_view piece, bool begins_text, S
                        [&](std::string_view word) { encode_word(word, scratch, tokens); });
 }
 
-// In parts, where these have the tokens of the word: most have been seen before.
+// Encodes the word in parts, if that yields the same tokens: most parts are in the cache.
 void PipelineTokenizer::encode_word(std::string_view word, Scratch& scratch,
                                     std::vector<int32_t>& tokens) const {
   constexpr std::string_view kMark = WordModel::kSpaceMark;

@@ -7,7 +7,7 @@ namespace {
 
 using Behavior = SplitDefinition::Behavior;
 
-// Whether a part of a text belongs to one piece with the part before it.
+// Whether a part of a text belongs to the same piece as the part before it.
 bool joins(Behavior behavior, bool previous_is_match, bool is_match) {
   switch (behavior) {
     case Behavior::merged_with_previous:
@@ -21,8 +21,8 @@ bool joins(Behavior behavior, bool previous_is_match, bool is_match) {
   }
 }
 
-// Calls with the matches of the expression and what lies between them, from left to right. Matches
-// may be empty.
+// Calls on_part with the matches of the expression and the text between them, from left to right.
+// Matches may be empty.
 template <typename OnPart>  // void(Regex::Match part, bool is_match)
 void for_each_part(const Regex& regex, std::string_view piece, RegexScratch& scratch,
                    const OnPart& on_part) {
@@ -88,7 +88,7 @@ void PreTokenizer::cut(size_t index, std::string_view piece, bool begins_text,
                        RegexScratch& scratch, const OnWord& on_word) const {
   const Step& step = steps_[index];
   if (!step.regex) return pass_on(index, piece, begins_text, scratch, on_word);
-  Regex::Match held{0, 0};  // may be joined by what comes next
+  Regex::Match held{0, 0};  // the piece so far, which the next parts may join
   bool previous_is_match = false;
   const auto give_held = [&] {
     const std::string_view part = piece.substr(held.begin, held.end - held.begin);
@@ -108,7 +108,7 @@ void PreTokenizer::cut(size_t index, std::string_view piece, bool begins_text,
   give_held();
 }
 
-// A piece that this step has made, to the next one.
+// Passes a piece that this step has made to the next step.
 void PreTokenizer::pass_on(size_t index, std::string_view piece, bool begins_text,
                            RegexScratch& scratch, const OnWord& on_word) const {
   if (!steps_[index].to_byte_alphabet) {

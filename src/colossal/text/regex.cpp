@@ -11,7 +11,7 @@
 namespace colossal::text {
 namespace {
 
-// A search that backtracks more often than this is given up: the expression is exponential.
+// A search that backtracks more often fails: the expression takes exponential time.
 constexpr uint32_t kMatchLimit = 10'000'000;
 constexpr uint32_t kHeapLimitKib = 256 * 1024;
 constexpr size_t kStackBytes = 32 * 1024;
@@ -83,7 +83,7 @@ std::optional<Regex::Match> Regex::search(std::string_view text, size_t start,
                                                   match, scratch.context_.get())
                                 : interpret();
   if (result == PCRE2_ERROR_JIT_STACKLIMIT)
-    result = interpret();  // which keeps its stack on the heap
+    result = interpret();  // the interpreter keeps its stack on the heap
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
   if (result < 0) {
     throw ConfigError(
@@ -100,6 +100,7 @@ void Regex::for_each_match(std::string_view text, RegexScratch& scratch,
   for (size_t start = 0; start <= text.size();) {
     const auto match = search(text, start, scratch);
     if (!match) return;
+    // Skips an empty match at the end of the previous match.
     if (match->begin == match->end && last_end == match->end) {
       if (start == text.size()) return;
       next_code_point(text, start);

@@ -63,7 +63,7 @@ BpeDefinition read_bpe(const JsonNode& node) {
   return model;
 }
 
-// Reads pairs of a token and its score; a token's number is its place in the list.
+// Reads pairs of a token and its score. A token's number is its index in the list.
 void read_scored_vocabulary(const JsonNode& node, Vocabulary& vocabulary,
                             UnigramDefinition& model) {
   if (!node.is_array()) node.refuse("is missing or no list");
@@ -118,8 +118,9 @@ void read_model(const JsonNode& node, TokenizerDefinition& definition) {
   }
 }
 
-// The number that `tokenizers` gives an added token: that of the vocabulary, else the next free one
-// in the order of the file. It does not look at "id"; here the two must agree.
+// Numbers added tokens as `tokenizers` does: with the number in the vocabulary, else with the next
+// free number in the order of the file. `tokenizers` ignores "id"; the caller requires that both
+// agree.
 class AddedTokenNumbers {
  public:
   explicit AddedTokenNumbers(const Vocabulary& vocabulary)
@@ -148,7 +149,7 @@ class AddedTokenNumbers {
 
 void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
   AddedTokenNumbers numbers(definition.vocabulary);
-  std::unordered_map<std::string, size_t> places;  // in definition.added_tokens
+  std::unordered_map<std::string, size_t> places;  // indices in definition.added_tokens
   node.for_each([&](const JsonNode& entry) {
     AddedToken token;
     token.content = entry["content"].string();
@@ -158,7 +159,7 @@ void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
     token.strip_right = entry["rstrip"].boolean(false);
     token.special = entry["special"].boolean(false);
     token.match_normalized = entry["normalized"].boolean(!token.special);
-    if (token.content.empty()) return;  // could be found nowhere
+    if (token.content.empty()) return;  // an empty text cannot be found
     const int32_t number = numbers.number_of(entry, token.content);
     if (number != token.id) {
       entry["id"].refuse(fmt::format("of \"{}\" is {}, but `tokenizers` would give it {}",

@@ -10,19 +10,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Beside a tokenizer.json: what `transformers` looks for, and what other kinds of tokenizers have.
+// Files beside a tokenizer.json: those that `transformers` looks for, and those of other kinds of
+// tokenizers.
 constexpr const char* kCompanionNames[] = {
     kTokenizerConfigFile, kSpecialTokensFile,   "added_tokens.json",   "vocab.json",
     "merges.txt",         "vocab.txt",          "chat_template.jinja", "chat_template.json",
     "tokenizer.model",    "tokenizer.model.v3", "spiece.model",        "sentencepiece.bpe.model",
     "tiktoken.model",     "tekken.json"};
-// A folder of Jinja files, one for each further template.
+// Folder with a Jinja file for each further template.
 constexpr const char* kMoreTemplates = "additional_chat_templates";
 
-// In the order of their names, so that it does not depend on the disk.
+// Returns the names in alphabetical order, so that the result does not depend on the file system.
 std::vector<std::string> names_of_templates(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code ignored;  // of a folder that is not there
+  std::error_code ignored;  // a missing folder has no templates
   for (const auto& entry : fs::directory_iterator(folder / kMoreTemplates, ignored)) {
     if (entry.path().extension() != ".jinja") continue;
     names.push_back(std::string(kMoreTemplates) + "/" + entry.path().filename().string());
@@ -33,7 +34,7 @@ std::vector<std::string> names_of_templates(const fs::path& folder) {
 
 std::vector<std::string> list_companions(const fs::path& folder) {
   std::vector<std::string> names;
-  std::error_code ignored;  // of one that cannot even be looked for
+  std::error_code ignored;  // a file that cannot be looked up counts as missing
   for (const char* name : kCompanionNames) {
     if (fs::exists(folder / name, ignored)) names.emplace_back(name);
   }

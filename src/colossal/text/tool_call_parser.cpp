@@ -14,7 +14,7 @@ bool is_space(char byte) {
   return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
-// How many last bytes of the text may be the beginning of the marker.
+// Returns the length of the longest suffix of the text that is a proper prefix of the marker.
 size_t held_back(std::string_view text, std::string_view marker) {
   for (size_t length = std::min(text.size(), marker.size() - 1); length > 0; --length) {
     if (text.ends_with(marker.substr(0, length))) return length;
@@ -26,10 +26,10 @@ size_t held_back(std::string_view text, std::string_view marker) {
 
 namespace tool_calls {
 
-// Follows a value of JSON to its end, byte by byte. It need not be right inside.
+// Finds the end of a JSON value, byte by byte. Does not check that the value is valid.
 class ValueScanner {
  public:
-  // False: the byte is behind the value, whose end it shows.
+  // Returns false if the value ended before this byte, as numbers do.
   bool push(char byte) {
     if (over_) return false;
     if (in_string_) {
@@ -56,7 +56,7 @@ class ValueScanner {
   bool begun_ = false, in_string_ = false, escaped_ = false, over_ = false;
 };
 
-// Reads {"name": "f", "arguments": {...}} byte by byte, in any order.
+// Parses {"name": "f", "arguments": {...}}, with the members in any order, byte by byte.
 class CallReader {
  public:
   enum class State { goes_on, done, wrong };
@@ -111,7 +111,8 @@ class CallReader {
   State push_value(char byte) {
     if (scanner_.push(byte)) {
       value_ += byte;
-      // Those of an object come as they are; what else they are is seen at their end.
+      // Arguments that are an object are available while they arrive. Others are converted when
+      // they are complete, in end_value().
       if (are_arguments() && value_.front() == '{') arguments_ += byte;
       return scanner_.over() ? end_value() : State::goes_on;
     }
@@ -130,7 +131,7 @@ class CallReader {
       name_ = value.get<std::string>();
     }
     if (are_arguments() && !value.is_object()) {
-      // Some write the object as a string, or none.
+      // Some models write the object as a string, or null in its place.
       arguments_ = value.is_string() ? value.get<std::string>() : value.is_null() ? "{}" : value_;
     }
     return State::goes_on;
@@ -178,26 +179,26 @@ std::vector<std::string> tool_call_markers(ToolCallForm form) {
 
 struct ToolCallParser::State {
   enum class Place {
-    content,    // until a marker
-    call,       // within an object
-    name,       // of Mistral's second form
-    arguments,  // of a tool whose name is known
+    content,    // before a marker
+    call,       // in the JSON object of a call
+    name,       // after Mistral's marker
+    arguments,  // in the arguments of a tool whose name is known
     after_call,
-    at_begin,  // of an answer that may be a call as a whole
+    at_begin,  // before an answer that may be a call as a whole
     only_content
   };
 
   ToolCallForm form;
   std::string tool;
   Place place = Place::content;
-  std::string buffer;  // that is not understood yet
+  std::string buffer;  // text that was not parsed yet
   bool in_list = false;
   std::optional<CallReader> call;
-  std::string marker_text;  // what came between the content and the call
-  std::string spaces;       // of content, that may be followed by a call
+  std::string marker_text;  // text between the content and the call
+  std::string spaces;       // white space after the content; dropped if a call follows
   std::optional<ValueScanner> value;
-  bool named = false;  // the call's beginning was given out
-  size_t given = 0;    // bytes of the call's arguments that were
+  bool named = false;  // whether the call's name was returned
+  size_t given = 0;    // number of bytes of the call's arguments that were returned
   size_t begun = 0, whole = 0;
   ParsedText out;
 
@@ -232,7 +233,8 @@ struct ToolCallParser::State {
     place = Place::after_call;
   }
 
-  // No call after all: its text is content, unless a part of it has been given out as a call.
+  // Called if the text is no call after all. The text becomes content, unless a part of it was
+  // returned as a call.
   void give_up() {
     std::string text = marker_text;
     if (call) text += call->text();
@@ -264,7 +266,7 @@ struct ToolCallParser::State {
     return form == ToolCallForm::hermes ? kHermesBegin : kMistralBegin;
   }
 
-  // Up to the marker. False: more text is needed.
+  // Reads content up to the marker. Returns false if more text is needed.
   bool read_content() {
     const size_t found = buffer.find(marker());
     if (found == buffer.npos) {
@@ -285,7 +287,8 @@ struct ToolCallParser::State {
     return true;
   }
 
-  // Behind Mistral's marker: a list of calls, one, or a name and its arguments.
+  // Reads what follows Mistral's marker: a list of calls, one call, or a name and its arguments.
+  // Returns false if more text is needed.
   bool read_name() {
     const size_t begin = std::min(buffer.find_first_not_of(" \n\t\r"), buffer.size());
     if (begin == buffer.size()) return false;
@@ -316,7 +319,7 @@ struct ToolCallParser::State {
 
   void push_argument(char byte) {
     if (!value->push(byte)) return;
-    // The one that is whole is given at once: `given` counts within it.
+    // give() expects all arguments so far, of which `given` bytes were returned.
     arguments_text += byte;
     give(arguments_text);
     if (!value->over()) return;
@@ -351,7 +354,8 @@ struct ToolCallParser::State {
     return true;
   }
 
-  // Of an answer that is a call as a whole, or none.
+  // Reads the beginning of an answer that is a call as a whole, or no call. Returns false if more
+  // text is needed.
   bool read_begin() {
     const size_t begin = buffer.find_first_not_of(" \n\t\r");
     if (begin == buffer.npos) return false;

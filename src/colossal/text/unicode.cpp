@@ -56,7 +56,8 @@ constexpr CategoryRange kAddedSinceUnicode14[] = {
     {0x2B739, 0x2B739, "Lo"}, {0x2EBF0, 0x2EE5D, "Lo"}, {0x31350, 0x323AF, "Lo"}
 };
 
-// Where the older Unicode of `tokenizers`' marks differs from Unicode 14.
+// Characters that are marks in Unicode 14, but not in the older Unicode of `tokenizers`, or the
+// reverse.
 constexpr CodePointRange kOtherCombiningMarks[] = {
     {0x7FD, 0x7FD}, {0x898, 0x89F}, {0x8CA, 0x8D3}, {0x9FE, 0x9FE}, {0xAFA, 0xAFF}, {0xB55, 0xB55},
     {0xC04, 0xC04}, {0xC3C, 0xC3C}, {0xD00, 0xD00}, {0xD3B, 0xD3C}, {0xD81, 0xD81}, {0xEBA, 0xEBA},
@@ -95,11 +96,12 @@ constexpr CodePointRange kOtherNonspacingMarks[] = {
     {0x1E01B, 0x1E021}, {0x1E023, 0x1E024}, {0x1E026, 0x1E02A}, {0x1E130, 0x1E136},
     {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E944, 0x1E94A}
 };
-// Later than Unicode 16, but known where `tokenizers` looks for graphemes.
+// Marks that were added after Unicode 16, which `tokenizers` knows when it looks for graphemes.
 constexpr CodePointRange kMarksSinceUnicode16[] = {
     {0x1ACF, 0x1ADD}, {0x1AE0, 0x1AEB}, {0x10EFA, 0x10EFB}, {0x11B60, 0x11B67}, {0x1E6E3, 0x1E6E3},
     {0x1E6E6, 0x1E6E6}, {0x1E6EE, 0x1E6EF}, {0x1E6F5, 0x1E6F5}};
-// Capitals that are later than Unicode 14, or have got a small letter since, and the way to it.
+// Capitals that were added, or got a small letter, after Unicode 14. distance: from the capital to
+// the small letter.
 struct LowerCase {
   char32_t first, last;
   int32_t distance;
@@ -121,7 +123,7 @@ const Range* find_range(const Range (&ranges)[size], char32_t character) {
 
 constexpr char32_t kFirstMark = 0x300;
 
-// The one character whose category has changed from Unicode 14 to 16, from Mn to Mc.
+// The only character whose category changed from Unicode 14 (Mn) to Unicode 16 (Mc).
 constexpr char32_t kChangedSinceUnicode14 = 0x1171E;
 
 std::string_view category_in_unicode_14(char32_t character) {
@@ -130,7 +132,8 @@ std::string_view category_in_unicode_14(char32_t character) {
   return utf8proc_category_string(static_cast<utf8proc_int32_t>(character));
 }
 
-// For the grapheme's bounds: a mark that is later than utf8proc counts as an old one like it.
+// For grapheme boundaries: replaces a mark that utf8proc does not know by an older mark of the same
+// kind.
 char32_t known_to_utf8proc(char32_t character) {
   constexpr char32_t kAcuteAccent = 0x301, kVisarga = 0x903;
   if (character < kFirstMark) return character;

@@ -7,7 +7,7 @@
 namespace colossal::text {
 namespace {
 
-constexpr double kUnknownPenalty = 10;  // below the worst token
+constexpr double kUnknownPenalty = 10;  // how far an unknown character scores below the worst token
 
 ByteTrie trie_of(const Vocabulary& vocabulary) {
   return ByteTrie({vocabulary.begin(), vocabulary.end()});
@@ -29,12 +29,12 @@ std::unique_ptr<WordModel::Scratch> UnigramModel::make_scratch() const {
   return std::make_unique<Scratch>();
 }
 
-// The first of equal ways stays.
+// Keeps the better of two segmentations; of equal ones, the first.
 void UnigramModel::keep_better(BestSegmentation& best, double score, int32_t begin, int32_t token) {
   if (best.begin == kNowhere || score > best.score) best = {score, begin, token};
 }
 
-// Forward over the word's characters (Viterbi).
+// Finds the best segmentation up to each position, from left to right (Viterbi algorithm).
 void UnigramModel::search(std::string_view word, std::vector<BestSegmentation>& best_to) const {
   best_to.assign(word.size() + 1, {});
   for (size_t begin = 0; begin < word.size();) {
@@ -76,7 +76,7 @@ void UnigramModel::encode(std::string_view word, WordModel::Scratch& any_scratch
 void UnigramModel::append_token(std::string_view part, int32_t token,
                                 std::vector<int32_t>& tokens) const {
   if (token != unknown_) return tokens.push_back(token);
-  // Joined, unknown characters may be a token after all.
+  // Adjacent unknown characters are joined, and together may be a token.
   const int32_t whole = trie_.find(part);
   if (whole != ByteTrie::kAbsent) return tokens.push_back(whole);
   if (!fallback_bytes_.append(part, tokens)) tokens.push_back(unknown_);

@@ -10,11 +10,11 @@ bool is_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-// What may follow a lead byte: the character's length, and the range of its second byte, which is
-// narrower than 80..BF where overlong forms, surrogates and numbers above U+10FFFF are to be kept
-// out.
+// What follows a lead byte: the character's length, and the range of its second byte. This is
+// narrower than 80..BF after some lead bytes, to exclude overlong forms, surrogates and code points
+// above U+10FFFF.
 struct LeadByte {
-  size_t length;  // 0: no character begins so
+  size_t length;  // 0: no character begins with this byte
   unsigned char second_low = 0x80, second_high = 0xBF;
 };
 

@@ -6,7 +6,7 @@
 namespace colossal::text {
 namespace {
 
-// The tokens that begin with `prefix`, without it.
+// Returns the tokens that begin with `prefix`, without the prefix.
 ByteTrie tokens_after(const std::string& prefix, const Vocabulary& vocabulary) {
   std::vector<std::pair<std::string_view, int32_t>> keys;
   for (const auto& [token, id] : vocabulary) {

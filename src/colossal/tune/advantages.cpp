@@ -12,7 +12,7 @@
 namespace colossal::tune {
 namespace {
 
-constexpr double kSmall = 1e-4;  // beside a standard deviation
+constexpr double kSmall = 1e-4;  // added to standard deviations, which may be 0
 
 at::Tensor in_groups(const at::Tensor& rewards, int64_t group) {
   COLOSSAL_CHECK(rewards.dim() == 1 && rewards.numel() % group == 0, "{} rewards in groups of {}",

@@ -19,7 +19,7 @@ void fill_row(const Row& row, int64_t index, data::Batch& batch) {
   }
 }
 
-// What fills a row is a document of its own.
+// Sets documents and positions of a row. Its padding is a document of its own.
 void fill_documents(const Row& row, int64_t index, data::Batch& batch) {
   auto documents = batch.documents.accessor<int64_t, 2>();
   auto positions = batch.positions.accessor<int64_t, 2>();

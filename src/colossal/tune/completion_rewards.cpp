@@ -89,6 +89,7 @@ void CompletionRewards::collect(BegunCompletions& completions) {
   const bool asks = serve::leads(context_);
   const nlohmann::json mine = asks ? asked.of_functions.get() : nlohmann::json();
   failures_ = 0;
+  // Parts come in the order of ranks, which is that of the ranks' shares in ask().
   auto next = asked.numbers.begin();
   for (const nlohmann::json& part : gather_parts(mine, asks, context_)) {
     failures_ += part.at("failures").get<int64_t>();

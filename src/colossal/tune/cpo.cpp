@@ -7,8 +7,8 @@
 namespace colossal::tune {
 namespace {
 
-// Without a reference: what keeps the model in place is the chosen completion's own loss, per
-// token.
+// Base of methods without a reference model. The loss of the chosen completion itself, per token,
+// keeps the model in place.
 class WithoutReference : public PairTask {
  public:
   using PairTask::PairTask;
@@ -21,7 +21,7 @@ class WithoutReference : public PairTask {
   }
 
  protected:
-  // -log pi of all labels of the chosen rows, over their mean number: [pairs].
+  // Returns -log pi of all labels of the chosen rows, divided by their mean number: [pairs].
   static at::Tensor chosen_loss(const CompletionScores& found, const data::Batch& batch) {
     const int64_t pairs = found.of_all_labels.size(0) / 2;
     return -found.of_all_labels.narrow(0, 0, pairs) / mean_chosen_labels(batch);
@@ -88,7 +88,7 @@ class Orpo final : public WithoutReference {
   }
 
  private:
-  // The chosen rows' own loss is over their prompts too; the odds are over completions alone.
+  // The loss of the chosen rows includes their prompts; the odds ratio is of completions only.
   void add_fields(data::Batch& batch, const std::vector<const Row*>& rows) const override {
     const int64_t pairs = std::ssize(rows) / 2;
     at::Tensor of_completion = batch.labels.ne(ops::kIgnoredLabel).to(at::kDouble);

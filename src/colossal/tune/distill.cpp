@@ -17,12 +17,12 @@ namespace colossal::tune {
 namespace {
 
 // Fields of a batch.
-constexpr const char* kTeacher = "teacher_logits";  // as VocabularyHead::logits_here() gives them
-constexpr const char* kToSample = "to_sample";      // the student is to make the completions
-constexpr const char* kSampled = "sampled/";        // metrics of completions, by name
+constexpr const char* kTeacher = "teacher_logits";  // result of LanguageModel::local_logits()
+constexpr const char* kToSample = "to_sample";      // flag: the student samples the completions
+constexpr const char* kSampled = "sampled/";        // prefix of metrics of sampled completions
 constexpr const char* kOnPolicy = "on_policy";
 
-// Both models must mean the same by a token.
+// Throws ConfigError unless every token means the same in both models.
 void require_same_tokens(const Job& student, const Job& teacher) {
   const std::string setting = fmt::format("tune.teacher = \"{}\"", teacher.config.model.path);
   const int64_t mine = student.model.facts.vocabulary, its = teacher.model.facts.vocabulary;
@@ -46,8 +46,8 @@ void require_same_tokens(const Job& student, const Job& teacher) {
   }
 }
 
-// Learns a teacher's distribution over each next token, of given completions or of its own (GKD,
-// Agarwal et al. 2024).
+// Learns a teacher's distribution of each next token, on given completions or on the student's own
+// (GKD, Agarwal et al. 2024).
 class Distill final : public SampleTask {
  public:
   Distill(const Job& job, const ParallelContext& context, const Tuning& tuning,
@@ -131,7 +131,8 @@ class Distill final : public SampleTask {
     return result;
   }
 
-  // Whether a step learns of the student's own completions. It depends on the seed and the step.
+  // Whether a step learns from the student's own completions: a random choice that depends on the
+  // seed and the step only.
   bool samples_itself(int64_t step) const {
     const auto seed = static_cast<uint64_t>(job().config.train.seed);
     return random_uniform(random_key(seed, 0, kOnPolicy), 0, static_cast<uint64_t>(step)) <

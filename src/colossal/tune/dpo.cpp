@@ -47,7 +47,7 @@ class Dpo final : public PairTask {
   // Whether a loss is a mean over the tokens of the global batch.
   bool counts_tokens() const { return std::ranges::count(config().loss_type, "sft") > 0; }
 
-  // The weighted sum of all loss types, [pairs].
+  // Returns the weighted sum of all loss types, [pairs].
   at::Tensor losses(const PairScores& scores, double mean_chosen_tokens) const {
     const DpoOptions options{.beta = config().beta,
                              .label_smoothing = config().label_smoothing,
@@ -64,7 +64,8 @@ class Dpo final : public PairTask {
     return sum;
   }
 
-  // By how much one completion of a pair is longer than the other (ld_alpha) counts less.
+  // Sets label weights: with ld_alpha, it is the weight of the tokens by which a completion is
+  // longer than the other one of its pair.
   void add_fields(data::Batch& batch, const std::vector<const Row*>& rows) const override {
     if (!config().ld_alpha) return;
     const int64_t pairs = std::ssize(rows) / 2;

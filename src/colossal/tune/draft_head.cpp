@@ -12,18 +12,18 @@ namespace colossal::tune {
 namespace {
 
 // Fields of a batch.
-constexpr const char* kBefore = "tokens_before";    // of each input
-constexpr const char* kGuessed = "guessed_logits";  // as VocabularyHead::logits_here() gives them
+constexpr const char* kBefore = "tokens_before";    // for each input: the token before it
+constexpr const char* kGuessed = "guessed_logits";  // result of LanguageModel::local_logits()
 
-// Each row one token further; what comes after its end is `fill`.
+// Shifts each row by one token to the left; fills its end with `fill`.
 at::Tensor shifted(const at::Tensor& rows, int64_t fill) {
   if (rows.size(1) == 0) return rows;
   return at::cat(
       {rows.narrow(1, 1, rows.size(1) - 1), at::full({rows.size(0), 1}, fill, rows.options())}, 1);
 }
 
-// As such a head reads them while it guesses: with the model's state of token i goes token i + 1,
-// and it learns what the model says of token i + 2.
+// Trains a draft head on what it reads when it drafts: the model's state of token i, and token i +
+// 1. It learns the model's distribution of token i + 2.
 class DraftHead final : public SampleTask {
  public:
   DraftHead(const Job& job, const ParallelContext& context, const Tuning& tuning,
@@ -41,8 +41,8 @@ class DraftHead final : public SampleTask {
     });
   }
 
-  // Two passes of the model: of the tokens before the inputs, for their states; and of the inputs,
-  // for what it says after them (with one token less before it).
+  // Runs the model twice: over the tokens before the inputs, for their states; and over the inputs,
+  // for its logits after them. The context of the second pass lacks the first token.
   void complete(std::vector<data::Batch>& batches, Engine&) override {
     std::vector<data::Batch> before = batches;
     for (data::Batch& batch : before) batch.inputs = batch.fields.at(kBefore).values;

@@ -7,7 +7,7 @@
 namespace colossal::tune {
 namespace {
 
-// JSON has no NaN.
+// Returns a JSON list, with null for NaN, which JSON does not have.
 nlohmann::json numbers(const std::vector<double>& values) {
   nlohmann::json list = nlohmann::json::array();
   for (const double value : values) {

@@ -31,7 +31,8 @@ class Grpo final : public OnlineTask {
             .corrects_kl = config().use_bias_correction_kl};
   }
 
-  // Of whole completions; undefined if nothing depends on them.
+  // Returns the mean log ratio of each completion's tokens; undefined at token level, which does
+  // not need it.
   at::Tensor log_ratio_means(const Scores& scores) const {
     if (config().importance_sampling_level == ImportanceLevel::token) return {};
     return shared_sum_of_rows(log_ratios(scores.policy), context()) / scores.lengths.clamp_min(1);

@@ -11,9 +11,10 @@
 namespace colossal::tune {
 namespace {
 
-// The point from which completions gain or lose is an estimate of how far the policy is from the
-// reference: over completions that belong to other prompts, those of the step's samples each moved
-// on by one. It is one number for the whole global batch, whatever the layout.
+// The reference point, compared to which completions gain or lose, is an estimate of the KL
+// divergence of the policy from the reference. It is estimated on mismatched completions: each
+// prompt of the step has the completion of the sample before it. It is one number for the whole
+// global batch, whatever the layout.
 class Kto final : public SampleTask {
  public:
   Kto(const Job& job, const ParallelContext& context, const Tuning& tuning, const Reading& reading)
@@ -83,7 +84,8 @@ class Kto final : public SampleTask {
     return std::max(0.0, mean_over_ranks(sum, rows));
   }
 
-  // The step's micro-batches, and where there is a KL those with completions of other prompts.
+  // Returns the step's micro-batches. If the loss has a KL term, the same number of mismatched
+  // micro-batches follows.
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {
     std::vector<data::Batch> batches;
     for (const MicroBatch& micro_batch : drawn) batches.push_back(matched(micro_batch));
@@ -118,7 +120,7 @@ class Kto final : public SampleTask {
     return collate_rows(rows, std::move(ids));
   }
 
-  // The prompt of one row with the completion of another.
+  // Returns the prompt of one row with the completion of another, cut to the sequence length.
   Row join(const Row& prompt, const Row& completion) const {
     Row row{.tokens = {prompt.tokens.begin(), prompt.tokens.begin() + prompt.prompt_tokens},
             .learned = std::vector<uint8_t>(prompt.prompt_tokens, 0),

@@ -19,7 +19,7 @@ at::Tensor sorted(const at::Tensor& x) {
   return std::get<0>(x.sort(0));
 }
 
-// What the types of a pair's loss have in common.
+// The values that all types of pair losses use.
 struct Pairs {
   Pairs(const PairScores& given, const DpoOptions& with) : scores(given), options(with) {
     chosen_ratio = given.chosen - given.reference_chosen;
@@ -29,6 +29,7 @@ struct Pairs {
     scaled = options.beta * (chosen_score - rejected_score);
   }
 
+  // Returns the score of a log ratio, whose form follows from the divergence (f-DPO).
   at::Tensor divergence(const at::Tensor& ratio) const {
     switch (options.divergence) {
       case Divergence::reverse_kl:
@@ -41,12 +42,12 @@ struct Pairs {
         break;
     }
     const double power = options.alpha - 1;
-    if (std::abs(power) < 1e-6) return ratio;  // the limit
-    constexpr double kLargestExponent = 80;    // so that its exponential is finite
+    if (std::abs(power) < 1e-6) return ratio;  // the limit for alpha = 1
+    constexpr double kLargestExponent = 80;    // the exponential of this is finite
     return (at::exp((power * ratio).clamp_max(kLargestExponent)) - 1) / power;
   }
 
-  // By tokens.
+  // Returns the difference of the scores per token.
   at::Tensor mean_difference() const {
     return chosen_score / scores.chosen_tokens - rejected_score / scores.rejected_tokens;
   }
@@ -60,7 +61,7 @@ struct Pairs {
   const PairScores& scores;
   const DpoOptions& options;
   at::Tensor chosen_ratio, rejected_ratio, chosen_score, rejected_score;
-  at::Tensor scaled;  // beta times the difference of the scores
+  at::Tensor scaled;  // beta * (chosen_score - rejected_score)
 };
 
 using PairLoss = std::function<at::Tensor(const Pairs&)>;
@@ -138,10 +139,11 @@ const std::map<std::string, PairLoss>& dpo_losses() {
   return losses;
 }
 
-// log(1 - e^x) of x < 0, exact near 0 and far from it.
+// Returns log(1 - e^x) for x < 0, accurate for x near 0 and far from 0.
 at::Tensor log_one_minus_exp(const at::Tensor& x) {
   const double half = std::log(2.0);
-  // What is not chosen must not make its gradient infinite.
+  // at::where() computes gradients of both branches. Replaces the input of the branch that is not
+  // chosen, so that its gradient is finite.
   const at::Tensor near_zero = x.gt(-half);
   const at::Tensor near = at::where(near_zero, x, at::full_like(x, -half));
   const at::Tensor far = at::where(near_zero, at::full_like(x, -half), x);

@@ -27,7 +27,7 @@ Job job_of_reward(const Job& run, const std::string& folder) {
   return job;
 }
 
-// The token that does not count at the end of a text.
+// Returns the token that pads texts, and is ignored at their end.
 int32_t padding_of(const Job& job, const text::Tokenizer& tokenizer) {
   const nlohmann::json& fields = job.model.other_fields;
   const auto given = fields.find("pad_token_id");

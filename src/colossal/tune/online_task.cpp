@@ -25,13 +25,13 @@ namespace {
 
 // Fields of a batch.
 constexpr const char* kAdvantages = "advantages";              // [rows]
-constexpr const char* kSampler = "sampler_log_probabilities";  // these are [rows, tokens]
+constexpr const char* kSampler = "sampler_log_probabilities";  // [rows, tokens], as the next four
 constexpr const char* kOld = "old_log_probabilities";
 constexpr const char* kReference = "reference_log_probabilities";
 constexpr const char* kOldValues = "old_values";
 constexpr const char* kReturns = "returns";
 constexpr const char* kMeanLearned = "mean_learned";
-constexpr const char* kTold = "told/";  // metrics of the generation, by name
+constexpr const char* kTold = "told/";  // prefix of metrics of the generation
 
 constexpr const char* kDifference = "sampling/sampling_logp_difference/mean";
 constexpr const char* kLargestDifference = "sampling/sampling_logp_difference/max";
@@ -40,7 +40,7 @@ constexpr const char* kFailures = "rewards/failures";
 constexpr const char* kImportance = "sampling/importance_sampling_ratio/mean";
 constexpr const char* kLargestImportance = "sampling/importance_sampling_ratio/max";
 
-// Numbers of the tokens of a completion at the places of their labels, [rows, tokens].
+// Writes one value per token of a completion to the positions of its labels. rows: [rows, tokens].
 void fill(const at::Tensor& rows, int64_t row, int64_t prompt_tokens,
           const std::vector<double>& values) {
   auto accessor = rows.accessor<double, 2>();
@@ -53,7 +53,7 @@ std::vector<double> numbers_of(const at::Tensor& row, int64_t prompt_tokens, int
   return {part.const_data_ptr<double>(), part.const_data_ptr<double>() + count};
 }
 
-// Null where sampling waits for updates' passes. Collective.
+// Returns groups for sampling during updates; null if sampling and updates take turns. Collective.
 std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
                                                              const ParallelContext& context,
                                                              const Tuning& tuning) {
@@ -98,7 +98,7 @@ std::vector<std::string> OnlineTask::metrics() const {
   return names;
 }
 
-// What a step learns from is made when it begins.
+// The loader yields no batches: complete() makes them when a step begins.
 data::BatchLoader OnlineTask::training_loader(int64_t steps_done) const {
   return loader_of([](int64_t) { return std::vector<data::Batch>(); }, steps_done);
 }
@@ -119,7 +119,8 @@ nlohmann::json OnlineTask::state() const {
   return state;
 }
 
-// What completions that are there depend on, until they have been learned from.
+// Returns the settings on which sampled completions depend. They must not change until all of these
+// have been used for training.
 nlohmann::json OnlineTask::settings_of_completions() const {
   return {{"tune.num_generations", config().num_generations},
           {"tune.max_staleness", config().max_staleness},
@@ -180,6 +181,7 @@ TrainingTask::ConcurrentWork OnlineTask::begin_step(Engine& engine) {
   if (config().max_staleness == 0) return {};
   const int64_t count = completions_per_generation();
   begin_until(config().max_staleness * count);
+  // During the updates on a generation, the weights count as not trained on it yet.
   const Sampling sampling =
       sampling_of(begun_.to_continue_during(updates_, count), generations_ - 1);
   if (!beside_) {
@@ -231,6 +233,7 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
   const int64_t wanted = completions_per_generation();
   if (!config().dynamic_sampling) return sample(wanted, engine);
   const int64_t group = config().num_generations;
+  // Dynamic sampling (DAPO): samples other prompts in place of groups whose rewards are all equal.
   std::vector<ScoredCompletion> usable, alike;
   for (int64_t round = 0; round < config().max_sampling_rounds; ++round) {
     const std::vector<ScoredCompletion> found = sample(wanted - std::ssize(usable), engine);
@@ -286,7 +289,8 @@ void OnlineTask::continue_sampling(const Sampling& sampling, const SampledModel&
 
 std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) {
   begin_until(count);
-  if (!begun_.are_rewarded(count)) {  // else rewards of later ones need not be waited for
+  // Otherwise, does not wait for rewards of later completions.
+  if (!begun_.are_rewarded(count)) {
     continue_sampling(sampling_of(begun_.unfinished(count), generations_),
                       sampled_model(*model_, job().model.facts, engine));
     rewards_.collect(begun_);
@@ -307,7 +311,7 @@ void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
   const std::vector<TokenScores> policy = scorer_->of_policy(batches, engine);
   std::vector<at::Tensor> reference;
   if (with_reference) reference = scorer_->of_reference(batches, engine);
-  // One of the ranks that have the scores of the same rows.
+  // True for one of the ranks that have the same scores.
   const bool has_scores = has_results(context()) && context().coordinate(Axis::sp) == 0;
   nlohmann::json mine = nlohmann::json::array();
   for (size_t i = 0; has_scores && i < ranges.size(); ++i) {
@@ -505,7 +509,7 @@ HeadLoss OnlineTask::loss() const {
 
 void OnlineTask::log_completions(const Generation& generation, int64_t step) const {
   if (context().rank() != 0 || job().config.log.directory.empty()) return;
-  std::string lines;  // written at once, so that a kill leaves no part of a line
+  std::string lines;  // written in one call, so that a killed run leaves no incomplete line
   for (const ScoredCompletion& each : generation.completions) {
     nlohmann::json line = to_json(each);
     for (const char* detail : {"tokens", "log_probabilities", "old", "reference", "values",

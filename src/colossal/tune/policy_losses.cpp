@@ -18,11 +18,13 @@
 namespace colossal::tune {
 namespace {
 
-// Of each token, or of rows beside it.
+// Returns values of rows as [rows, 1], to combine them with values of tokens, which it returns
+// unchanged.
 at::Tensor beside_tokens(const at::Tensor& of_rows) {
   return of_rows.dim() == 1 ? of_rows.unsqueeze(1) : of_rows;
 }
 
+// Returns SAPO's smooth alternative to clipping: a sigmoid of the ratio with slope 1 at ratio 1.
 at::Tensor soft_gate(const at::Tensor& ratio, const at::Tensor& advantages,
                      const PolicyOptions& options) {
   const at::Tensor temperature =
@@ -39,6 +41,8 @@ at::Tensor clipped_loss(const at::Tensor& ratio, const at::Tensor& advantages,
   return -at::minimum(bounded * advantages, within);
 }
 
+// Returns an estimate of KL(policy || reference) for each token that is never negative (k3 in J.
+// Schulman, "Approximating KL Divergence", 2020).
 at::Tensor divergence(const PolicyScores& scores) {
   const at::Tensor difference = scores.reference - scores.log_probability;
   return at::exp(difference) - difference - 1;

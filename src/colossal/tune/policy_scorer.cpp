@@ -20,7 +20,7 @@ ScoreCollector::Score value_score(const ParallelContext& context) {
   };
 }
 
-// Both of one pass.
+// Returns a function that calls both in one pass, and returns the result of `second`.
 HeadLoss joined(const HeadLoss& first, const HeadLoss& second) {
   return [first, second](models::LanguageModel& model, const at::Tensor& x,
                          const data::Batch& batch, const nn::StepContext& step) {

@@ -13,7 +13,7 @@
 namespace colossal::tune {
 namespace {
 
-// Numbers of tokens of all completions of a generation, [completions, longest], 0 beyond each.
+// Returns values of the tokens of all completions: [completions, longest], 0 after the end of each.
 at::Tensor table_of(const std::vector<ScoredCompletion>& completions,
                     std::vector<double> ScoredCompletion::*numbers) {
   int64_t longest = 1;
@@ -37,9 +37,9 @@ double mean_of_rows(const at::Tensor& table) {
   return table.sum(1).mean().item<double>();
 }
 
-// Rewards are of tokens: at each what the model has left the reference by, at the last one of a
-// completion also what that is rewarded with. A head beside that for tokens learns what to expect
-// of them, by which an advantage is one (Schulman et al. 2017; Ouyang et al. 2022).
+// PPO (Schulman et al. 2017; Ouyang et al. 2022). Each token is penalized for its log ratio to the
+// reference; the last token of a completion also gets the completion's reward. A value head learns
+// to predict the returns of tokens, from which advantages are computed.
 class Ppo final : public OnlineTask {
  public:
   Ppo(const Job& job, const ParallelContext& context, const Tuning& tuning, const Reading& reading)
@@ -60,7 +60,8 @@ class Ppo final : public OnlineTask {
             "val/ratio"};
   }
 
-  // What all of a completion is rewarded with; nothing where no reward applies.
+  // Returns the reward of each completion: 0 if no reward applies. Completions that did not end get
+  // a penalty.
   at::Tensor scores_of(const std::vector<ScoredCompletion>& completions,
                        const at::Tensor& rewards) const {
     at::Tensor scores = rewards.nan_to_num(0.0);
@@ -103,7 +104,7 @@ class Ppo final : public OnlineTask {
 
   LossSum loss_of(const Scores& scores) const override {
     const double low = config().epsilon, high = config().highest_epsilon();
-    // The divergence from the reference is in the rewards.
+    // beta is 0, because the divergence from the reference is a part of the rewards.
     const PolicyLoss policy =
         policy_loss(scores.policy, {.epsilon_low = low, .epsilon_high = high, .beta = 0});
     const at::Tensor& mask = scores.policy.mask;

@@ -14,9 +14,9 @@ namespace colossal::tune {
 namespace {
 
 constexpr int64_t kDefaultLength = 1024;
-constexpr int64_t kDefaultPromptLength = 512;  // of methods that sample
+constexpr int64_t kDefaultPromptLength = 512;  // for methods that sample
 
-// Whether lines are prompts, and all completions the model's own.
+// Whether the lines are prompts only, because the model samples all completions.
 bool has_prompts_alone(const Tuning& tuning) {
   return is_online(tuning.method) || (tuning.method == Method::distill && tuning.config.lmbda == 1);
 }
@@ -30,7 +30,7 @@ int64_t parameters_in(const std::string& folder, const std::string& setting) {
   }
 }
 
-// Parameters of the models that a run holds beside the one that it trains.
+// Returns the number of parameters of the frozen models that a run holds.
 int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
   const bool has_copy = has_reference(tuning.method, tuning.config) && !Reference::is_base(job);
   int64_t parameters = has_copy ? job.model.facts.parameters : 0;
@@ -47,7 +47,8 @@ int64_t frozen_parameters(const Tuning& tuning, const Job& job) {
   return parameters;
 }
 
-// Bytes of a rank: its part of their weights, and of a teacher's logits of a step.
+// Returns the bytes, on one rank, of its part of the frozen models' weights, and of a teacher's
+// logits of a step.
 int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
   const Strategy& strategy = job.strategy;
   const int64_t parts =
@@ -65,7 +66,8 @@ bool has_pairs(Method method) {
          method != Method::draft_head && !is_online(method);
 }
 
-// Rows where they are packed, which takes their tokens to know; else lines.
+// Returns the number of samples: lines or, with packing, rows, for which the lines must be
+// tokenized.
 int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
   if (!tuning.config.packing) return count_lines(run.data.train, "data.train");
   const auto tokenizer = text::make_tokenizer(resolve_tokenizer(run));

@@ -22,7 +22,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMostBytes = size_t{64} << 20;  // of an answer
+constexpr size_t kMostBytes = size_t{64} << 20;  // most bytes of an answer
 
 struct Address {
   std::string host, port = "80", path = "/";
@@ -49,7 +49,7 @@ Address parse_address(const std::string& text) {
   return address;
 }
 
-// A connection on which each call waits until its deadline at most.
+// A connection whose calls wait until its deadline at most.
 class Connection {
  public:
   Connection(const Address& address, Clock::time_point deadline) : deadline_(deadline) {
@@ -117,7 +117,7 @@ class Connection {
   Clock::time_point deadline_;
 };
 
-// The pieces of a body that comes in chunks.
+// Returns a body in chunked transfer encoding, decoded. Throws Error if the last chunk is missing.
 std::string joined_chunks(const std::string& body) {
   std::string text;
   size_t at = 0;
@@ -134,7 +134,8 @@ std::string joined_chunks(const std::string& body) {
   throw Error("its answer has broken off");
 }
 
-// Of an answer that the closed connection ends. Throws Error for any status but 200.
+// Returns the body of an answer, whose end is the end of the connection. Throws Error for any
+// status but 200.
 std::string body_of(const std::string& answer) {
   const size_t end = answer.find("\r\n\r\n");
   if (!answer.starts_with("HTTP/1.") || end == std::string::npos) {

@@ -26,7 +26,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A program that runs in a process group of its own, and ends with this.
+// A program in a process group of its own. The destructor kills the group.
 class Process {
  public:
   Process(const std::string& command, const Pipe& input, const Pipe& output) {
@@ -60,7 +60,8 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // After it has closed its output. Throws Error for what is no success.
+  // Waits for the end of the program, which has closed its output. Throws Error unless it
+  // succeeded.
   void finish(Clock::time_point deadline) {
     int status = 0;
     while (waitpid(process_, &status, WNOHANG) == 0) {
@@ -78,7 +79,8 @@ class Process {
   pid_t process_ = -1;
 };
 
-// While it lives, writing to a program that is gone is an error and no signal.
+// While this object lives, a write to a program that has ended fails with an error instead of
+// SIGPIPE.
 class NoPipeSignal {
  public:
   NoPipeSignal() {
@@ -103,7 +105,8 @@ void set_non_blocking(const FileDescriptor& end) {
   fcntl(end.get(), F_SETFL, fcntl(end.get(), F_GETFL) | O_NONBLOCK);
 }
 
-// Writes all of `input` and reads all output, at once, so that neither side waits for the other.
+// Writes all of `input` and reads all output at the same time, so that neither side waits for the
+// other. Returns the output.
 std::string exchange(const std::string& input, FileDescriptor write, const FileDescriptor& read,
                      Clock::time_point deadline) {
   set_non_blocking(write);
@@ -120,7 +123,7 @@ std::string exchange(const std::string& input, FileDescriptor write, const FileD
     if (write && ends[1].revents != 0) {
       const ssize_t count = ::write(write.get(), input.data() + written, input.size() - written);
       if (count > 0) written += count;
-      // It reads no further, and may answer all the same.
+      // The program has closed its input, but may still answer.
       if (count < 0 && errno != EAGAIN && errno != EINTR) write.close();
     }
     if (ends[0].revents != 0) {

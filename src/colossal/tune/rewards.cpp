@@ -31,7 +31,8 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// What stands between the last `open` and the `close` after it.
+// Returns the text between the last `open` and the first `close` after it; nullopt if there is
+// none.
 std::optional<std::string> last_between(const std::string& text, const std::string& open,
                                         const std::string& close) {
   const size_t at = text.rfind(open);

@@ -9,7 +9,8 @@
 namespace colossal::tune {
 namespace {
 
-// What the model has left the reference by, over a whole completion, is taken from its reward.
+// RLOO: subtracts beta times the KL divergence from the reference, over a whole completion, from
+// the completion's reward.
 class Rloo final : public OnlineTask {
  public:
   Rloo(const Job& job, const ParallelContext& context, const Tuning& tuning, const Reading& reading)

@@ -18,7 +18,7 @@
 namespace colossal::tune {
 namespace {
 
-// The most tokens of a prompt with its completion.
+// Returns the most tokens of a prompt and its completion.
 int64_t longest(const std::vector<Prompt>& prompts) {
   int64_t tokens = 1;
   for (const Prompt& prompt : prompts) {
@@ -27,13 +27,14 @@ int64_t longest(const std::vector<Prompt>& prompts) {
   return tokens;
 }
 
-// Ranks that hold a stage's weights together run each pass of a sampler together.
+// Whether the passes of data ranks communicate, so that all must run equally many: with ZeRO 3 they
+// gather weights, with expert parallelism they share experts.
 bool passes_are_shared(const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
   return context.data_group().size() > 1 && (strategy.zero == 3 || strategy.expert_ranks() > 1);
 }
 
-// The ranks that sample together; null: each by itself.
+// Returns the ranks that sample together; null if each rank samples by itself.
 const ParallelContext* ranks_of(const ParallelContext& context) {
   const Strategy& strategy = context.strategy();
   return strategy.pp * strategy.tp * strategy.expert_ranks() > 1 ? &context : nullptr;
@@ -95,7 +96,7 @@ class Rollout {
     core_.add(std::move(sequence));
   }
 
-  // Whether this rank has anything to sample, or one that runs its passes with it.
+  // Whether this rank has anything to sample, or a rank whose passes communicate with its own.
   bool any_busy() {
     const bool busy = !core_.idle();
     if (!passes_are_shared(context_)) return busy;
@@ -118,7 +119,7 @@ serve::EngineOptions sampler_options(const SamplerDemand& what, const RolloutOpt
                                 what.prompts, 1, std::max<int64_t>(1, options.max_num_seqs)),
                             .max_model_len = std::min(what.facts.positions, what.longest),
                             .batch_invariant = options.batch_invariant,
-                            .heartbeat = {.timeout = {}},  // as the rest of a training step
+                            .heartbeat = {.timeout = {}},  // no heartbeats in a step
                             .type = what.type,
                             .device = what.device};
   const int64_t pages = made.max_model_len / made.page_size + 2;
@@ -133,7 +134,7 @@ SampledModel sampled_model(models::LanguageModel& model, const models::ModelFact
           .facts = facts,
           .context = engine.context(),
           .type = engine.config().precision.compute,
-          // Or lets those gather that do so with this rank.
+          // Also called for empty passes: other ranks gather weights together with this rank.
           .around_stage = [&engine](int stage, const std::function<void()>& run) {
             engine.chunks().begin_evaluation(stage);
             run();

@@ -19,7 +19,7 @@ std::string show(const ordered_json& value) {
   return io::show_value(nlohmann::json::parse(value.dump()));
 }
 
-// The words of ShareGPT and others for who speaks.
+// Returns the role for a speaker's name in ShareGPT and similar formats.
 std::string role_of(const std::string& speaker) {
   if (speaker == "human") return "user";
   if (speaker == "gpt" || speaker == "bot") return "assistant";
@@ -219,7 +219,7 @@ class LineReader {
     return texts;
   }
 
-  // Alpaca's.
+  // Reads a line in the format of Alpaca.
   SampleTexts instruction() const {
     refuse_assistant_only();
     const std::string input = has("input") ? text("input") : "";
@@ -259,7 +259,8 @@ class LineReader {
     return {.prompt = prompt, .wholes = {{prompt + chosen}, {prompt + rejected}}};
   }
 
-  // What both texts begin with, but for a space at its end: it begins their first word.
+  // Returns the length of the beginning that both texts share, in whole characters. Excludes a
+  // space at its end, which belongs to the next word.
   static size_t shared_bytes(const std::string& chosen, const std::string& rejected) {
     size_t shared = std::ranges::mismatch(chosen, rejected).in1 - chosen.begin();
     const auto continues = [&](size_t at) {
@@ -290,7 +291,8 @@ class LineReader {
   const LineOptions& options_;
 };
 
-// read(); what a template or a wrong type throws becomes an InvalidLine.
+// Returns read(). Exceptions of the chat template, or because of wrong JSON types, become
+// InvalidLine.
 template <typename Read>
 SampleTexts checked(const Read& read) {
   try {
@@ -321,7 +323,8 @@ const char* expected_fields(SampleKind kind) {
 }
 
 SampleTexts read_sample_line(std::string_view line, const LineOptions& options) {
-  io::parse_json(line, "the line");  // which refuses more than the parser that keeps the order
+  // Checks the line: this parser refuses more than the next one, which keeps the order of members.
+  io::parse_json(line, "the line");
   const ordered_json object = ordered_json::parse(line);
   return checked([&] { return LineReader(object, options).read(); });
 }

@@ -37,8 +37,8 @@ void tell(const Samples& found, const char* setting, int64_t max_length) {
   }
 }
 
-// The folders of the models that a run reads beside the one that it trains, whenever it begins or
-// goes on, by the settings that name them.
+// Returns the folders of the other models that a run reads whenever it begins or resumes. Key: the
+// setting that names the folder.
 std::map<std::string, std::string> folders_beside(const Tuning& tuning, const Job& job) {
   const RunConfig& run = job.config;
   std::map<std::string, std::string> folders;
@@ -55,17 +55,17 @@ std::map<std::string, std::string> folders_beside(const Tuning& tuning, const Jo
     add("model.path", run.model.path);
   }
   if (!has_reference(tuning.method, tuning.config)) return folders;
-  if (!job.model.adapter) add("model.path", run.model.path);  // else whoever trains tells of it
+  if (!job.model.adapter) add("model.path", run.model.path);  // else Trainer checks this folder
   if (!Reference::is_base(job)) add("adapter.resume_from", run.adapter.resume_from);
   return folders;
 }
 
-constexpr const char* kChatTemplate = ", chat template";  // after the setting
+constexpr const char* kChatTemplate = ", chat template";  // suffix of a setting
 
 std::map<std::string, std::string> digests_of(const std::map<std::string, std::string>& folders) {
   std::map<std::string, std::string> digests;
   for (const auto& [setting, folder] : folders) {
-    // Where there is none, who reads the model says so.
+    // A missing folder is reported by the code that reads the model.
     if (!std::filesystem::exists(folder)) continue;
     const io::FolderDigest found = io::folder_digest(folder);
     digests[setting] = found.model;
@@ -242,7 +242,7 @@ void SampleTask::check_resumed(const nlohmann::json& saved) const {
                                              : "colossal train",
                     method_name(tuning_.method)));
   }
-  if (context_.rank() != 0) return;  // all ranks have the same
+  if (context_.rank() != 0) return;  // the state is the same on all ranks
   const nlohmann::json here = state();
   for (const auto& [field, what] :
        {std::pair{"contents", "data.train"}, std::pair{"tokenizer", "data.tokenizer"},

@@ -46,7 +46,7 @@ void SamplerThread::run(int num_threads) {
     std::packaged_task<double()> task = std::exchange(next_, {});
     lock.unlock();
     task();
-    task = {};  // with all that the work holds
+    task = {};  // destroys what the task holds, outside of the lock
     lock.lock();
   }
 }

@@ -60,7 +60,7 @@ class SampleMaker {
     return {.rows = {std::move(row)}, .columns = texts.columns};
   }
 
-  // A template's text holds its special tokens.
+  // Adds no special tokens to a chat: its template has written them.
   std::vector<int32_t> tokens_of(const std::string& text, const SampleTexts& texts) const {
     return texts.is_chat ? tokenizer_.encode(text) : tokenizer_.encode_prompt(text);
   }
@@ -99,7 +99,7 @@ class SampleMaker {
     }
   }
 
-  // Which tokens have bytes within the spans.
+  // Returns for each token whether it has bytes within the spans.
   std::vector<uint8_t> tokens_within(const std::vector<text::jinja::Span>& spans,
                                      const std::string& text,
                                      const std::vector<int32_t>& tokens) const {
@@ -150,7 +150,8 @@ std::string fingerprint_of(const std::vector<Sample>& samples) {
 
 using Place = std::function<std::string()>;  // FILE:LINE
 
-// Calls with every line of the files that is not blank, in order; returns how many files there are.
+// Calls visit() with each line of the files that is not blank, in order. Returns the number of
+// files.
 int64_t for_each_line(const std::vector<std::string>& patterns, const std::string& setting,
                       const std::function<void(std::string_view, const Place&)>& visit) {
   const std::vector<data::SourceFile> files = data::find_source_files(patterns, setting);
@@ -223,7 +224,7 @@ std::vector<Sample> pack_samples(const std::vector<Sample>& samples, int64_t max
       row.learned.insert(row.learned.end(), from.learned.begin() + range.begin,
                          from.learned.begin() + range.end);
       if (!apart) continue;
-      row.learned[begin] = 0;  // nothing of its document is before it
+      row.learned[begin] = 0;  // nothing precedes the first token of a document
       for (int64_t i = 0; i < range.size(); ++i) {
         row.documents.push_back(number);
         row.positions.push_back(i);

@@ -20,7 +20,7 @@
 namespace colossal::tune {
 namespace {
 
-// The completions that go on together on the data rank that has most of them.
+// Returns the most completions that are sampled at once on one data rank (dp x sp).
 int64_t most_of_rank(const TuneConfig& config, const Job& job) {
   const int64_t generation = job.config.train.global_batch * config.steps_per_generation;
   const int64_t all = generation * std::max<int64_t>(1, config.max_staleness);
@@ -28,7 +28,7 @@ int64_t most_of_rank(const TuneConfig& config, const Job& job) {
   return (all + ranks - 1) / ranks;
 }
 
-// The ranks of one stage that has all blocks.
+// Returns the strategy with a single stage, which has all blocks.
 Strategy without_pipeline(Strategy strategy) {
   const Strategy alone;
   strategy.pp = alone.pp;
@@ -39,7 +39,8 @@ Strategy without_pipeline(Strategy strategy) {
   return strategy;
 }
 
-// The most tokens that a completion and its prompt have when it goes on beside an update.
+// Returns the most tokens that a completion has, with its prompt, when its sampling continues
+// during an update.
 int64_t longest_beginning(const TuneConfig& config, const Job& job) {
   const int64_t parts = BegunCompletions::parts(
       {.max_staleness = std::max<int64_t>(1, config.max_staleness),
@@ -49,17 +50,18 @@ int64_t longest_beginning(const TuneConfig& config, const Job& job) {
   return job.sequence_length - most + (most * (parts - 1) + parts - 1) / parts;
 }
 
-// How many passes share out the sequences that run at once: each rank of a pipeline works on one,
-// if it has one stage.
+// Returns the number of passes among which running sequences are divided: with one stage per rank,
+// each rank of a pipeline works on a pass of its own.
 int64_t passes_at_once(const Strategy& strategy) {
   return strategy.num_stages() == strategy.pp ? strategy.pp : 1;
 }
 
-// Of as many sequences as are in one pass. The first are at their longest and read a token each,
-// the last ones read what they begin with, as far as the pass has room.
+// Returns a pass with as many sequences as a pass can have. The first sequences have the maximum
+// length and read one token each. The last ones read their beginnings, as far as the pass has room.
 serve::StepPlan fullest_pass(const serve::EngineOptions& options, int64_t passes,
                              int64_t longest_beginning) {
-  const int64_t length = std::max<int64_t>(1, options.max_model_len - 1);  // the last is not read
+  // The last token of a completion is never read.
+  const int64_t length = std::max<int64_t>(1, options.max_model_len - 1);
   const int64_t begun = std::clamp<int64_t>(longest_beginning, 1, length);
   const int64_t most = options.max_batch_tokens;
   const int64_t sequences = (options.max_num_seqs + passes - 1) / passes;
@@ -82,7 +84,7 @@ serve::StepPlan fullest_pass(const serve::EngineOptions& options, int64_t passes
   return plan;
 }
 
-// Runs a pass on meta, and returns the most bytes that it holds together with the pages.
+// Runs a pass on meta. Returns the most bytes of tensors that it holds, pages included.
 int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::EngineOptions& options,
                       const serve::StepPlan& plan) {
   ops::register_meta_kernels();

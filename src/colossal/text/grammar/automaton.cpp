@@ -6,9 +6,10 @@ namespace colossal::text::grammar {
 namespace {
 
 constexpr size_t kMaxStates = 50'000;
-constexpr size_t kMaxStack = 500;                // of rules within each other
-constexpr size_t kMaxStacks = 2000;              // of a state
-constexpr size_t kMaxIndices = size_t{1} << 23;  // of the stacks of all states; each is held twice
+constexpr size_t kMaxStack = 500;                // most nested rules
+constexpr size_t kMaxStacks = 2000;              // most stacks of a state
+constexpr size_t kMaxIndices = size_t{1} << 23;  // entries of all stacks; each stack is stored
+                                                 // twice
 constexpr size_t kMaxWork = 50'000'000;
 
 }  // namespace
@@ -33,7 +34,8 @@ Automaton::Automaton(const Grammar& grammar, const Symbol& root) {
   start_ = intern(std::move(stacks));
 }
 
-// Until a byte is next. seen: stacks that were expanded, so that empty rules end.
+// Expands rules until a byte is next. seen: stacks that were already expanded, so that rules that
+// may be empty do not recurse forever.
 void Automaton::expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) {
   work_ += stack.size() + 1;
   if (work_ > kMaxWork) {
@@ -55,7 +57,8 @@ void Automaton::expand(Stack stack, Stacks& reached, std::vector<Stack>& seen) {
     reached.stacks.push_back(std::move(stack));
     return;
   }
-  // What follows at the end of a sequence is what follows that: kept short, a loop stays a loop.
+  // If the rule ends its sequence, drops the sequence from the stack, as in a tail call:
+  // repetitions then do not grow the stack.
   if (symbols_[++stack.back()].rule == kEndOfSequence) stack.pop_back();
   for (const int32_t begin : begins_[static_cast<size_t>(symbol.rule)]) {
     stack.push_back(begin);

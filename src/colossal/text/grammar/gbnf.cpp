@@ -111,7 +111,7 @@ class GbnfReader {
     return alternatives;
   }
 
-  // An alternative may stand on a line of its own.
+  // Skips white space before '|', which may be on a later line. Skips nothing if there is no '|'.
   void skip_to_bar() {
     const std::string_view here = rest_;
     const int line = line_;
@@ -238,7 +238,8 @@ class GbnfReader {
     return count;
   }
 
-  // Rules that begin with themselves, after what may be empty, would never get to a byte.
+  // Refuses rules that begin with themselves, possibly after symbols that may be empty: expanding
+  // such a rule would never reach a byte.
   void refuse_left_recursion() const {
     const std::vector<int32_t> circles = circles_of_begins();
     for (const auto& [name, rule] : rules_) {
@@ -248,9 +249,10 @@ class GbnfReader {
     }
   }
 
-  // For each rule, the first one of those that begin with each other; kNoCircle for one that does
-  // not begin with itself. In time of the grammar's size (R. Tarjan, "Depth-First Search and Linear
-  // Graph Algorithms", 1972).
+  // For each rule, returns the number of its cycle: rules that begin with each other have the same
+  // number, that of one of them; kNoCircle for a rule that does not begin with itself. Takes linear
+  // time (strongly connected components; R. Tarjan, "Depth-First Search and Linear Graph
+  // Algorithms", 1972).
   std::vector<int32_t> circles_of_begins() const {
     const std::vector<bool> may_be_empty = empty_rules();
     const auto count = static_cast<size_t>(grammar_.num_rules());
@@ -311,13 +313,17 @@ class GbnfReader {
     return circles;
   }
 
-  // Each is looked at again only when one that it needs has turned out to be.
+  // Returns which rules may be empty. Takes linear time: a sequence is looked at again only when
+  // one of its rules turns out to be possibly empty.
   std::vector<bool> empty_rules() const {
     const auto count = static_cast<size_t>(grammar_.num_rules());
     std::vector<bool> empty(count);
-    std::vector<std::vector<size_t>> needed_by(count);  // sequences, of rules alone
-    std::vector<int32_t> add_anonymous_rule;            // of each such sequence
-    std::vector<size_t> missing;                        // how many of its symbols are not empty yet
+    // For each rule: the sequences that have the rule and no bytes.
+    std::vector<std::vector<size_t>> needed_by(count);
+    // For each such sequence: its rule, and how many of its symbols are not known to be possibly
+    // empty.
+    std::vector<int32_t> add_anonymous_rule;
+    std::vector<size_t> missing;
     std::vector<int32_t> found;
     const auto take = [&](int32_t rule) {
       if (empty[static_cast<size_t>(rule)]) return;

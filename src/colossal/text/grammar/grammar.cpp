@@ -23,8 +23,8 @@ std::string utf8_of(char32_t character) {
   return bytes;
 }
 
-// Adds a range of characters of equally many bytes, of which those of `first` and `last` differ
-// only where every combination of later bytes is within the range.
+// Adds the UTF-8 sequences of the characters [first, last], which have equally many bytes. Splits
+// the range into parts in which the bytes vary independently of each other.
 void add_byte_sequences(char32_t first, char32_t last, std::vector<Sequence>& sequences) {
   const std::string low = utf8_of(first), high = utf8_of(last);
   for (size_t bits = 6; bits < 6 * low.size(); bits += 6) {
@@ -47,7 +47,7 @@ void add_byte_sequences(char32_t first, char32_t last, std::vector<Sequence>& se
   sequences.push_back(std::move(sequence));
 }
 
-// In order, without overlap, and without surrogates, which are no characters.
+// Returns the ranges in order, without overlap, and without surrogates, which are no characters.
 std::vector<CodePoints> normalized(std::vector<CodePoints> ranges) {
   std::ranges::sort(ranges, {}, &CodePoints::first);
   std::vector<CodePoints> merged;
@@ -135,7 +135,8 @@ Sequence Grammar::repeated(const Symbol& symbol, int64_t minimum, int64_t maximu
   if (minimum > kMaxRepetitions || maximum > kMaxRepetitions) {
     throw GrammarError(fmt::format("more than {} repetitions", kMaxRepetitions));
   }
-  count_symbols(static_cast<size_t>(minimum));  // many of these may come into one sequence
+  // Counted here, because the caller may join many such sequences in one.
+  count_symbols(static_cast<size_t>(minimum));
   Sequence sequence(static_cast<size_t>(minimum), symbol);
   if (maximum < 0) {
     const int32_t any = add_rule();

@@ -15,7 +15,8 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxSchemaDepth = 32;
 constexpr size_t kMaxSchemaBytes = size_t{64} << 10;
 
-// Without effect on which values fit, or without one on those that are written here.
+// Keywords that check_keywords() accepts everywhere: they do not restrict values, or not the values
+// that the grammar allows, or they are read elsewhere.
 const std::set<std::string_view> kDescriptions{"title",
                                                "description",
                                                "default",
@@ -38,10 +39,11 @@ void append(Sequence& sequence, const Sequence& more) {
   sequence.insert(sequence.end(), more.begin(), more.end());
 }
 
-// The rules that all JSON has in common.
+// The rules of JSON itself, which all schemas share.
 class JsonRules {
  public:
   explicit JsonRules(Grammar& grammar) : grammar_(grammar) {
+    // White space between elements: none, one space, or a line end with up to 20 spaces.
     Sequence line = Grammar::literal("\n");
     append(line, grammar.repeated(Grammar::literal(" ")[0], 0, 20));
     space_ = grammar.add_anonymous_rule({{}, Grammar::literal(" "), std::move(line)});
@@ -77,7 +79,7 @@ class JsonRules {
     return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
-  // "text" with space on both sides.
+  // Returns `text` with optional white space on both sides.
   Sequence spaced(std::string_view text) const {
     Sequence sequence{space_};
     append(sequence, Grammar::literal(text));
@@ -95,7 +97,7 @@ class JsonRules {
     return sequence;
   }
 
-  // Any number of pairs of a string and such a value.
+  // Returns an object of any number of pairs of a string and such a value.
   Symbol object_of(const Symbol& value) {
     Sequence pair{string_};
     append(pair, spaced(":"));
@@ -152,7 +154,7 @@ class SchemaReader {
     throw GrammarError("the schema has " + what);
   }
 
-  // Keywords of the schema that were not looked at would allow too much.
+  // Refuses other keywords: ignoring them would allow too many values.
   static void check_keywords(const Json& schema, const std::set<std::string_view>& known) {
     for (const auto& [keyword, value] : schema.items()) {
       if (!known.contains(keyword) && !kDescriptions.contains(keyword)) {
@@ -209,7 +211,7 @@ class SchemaReader {
     return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
-  // "#", "#/$defs/name": a rule that is made once, so that it may hold itself.
+  // Reads "#" or "#/$defs/name". Each reference has one rule, so that a schema may refer to itself.
   Symbol read_reference(const Json& schema) {
     check_keywords(schema, {"$ref"});
     const std::string path = schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "";
@@ -234,7 +236,7 @@ class SchemaReader {
     return schema[name].get<int64_t>();
   }
 
-  // among_others: keywords that are of other types are theirs.
+  // among_others: other types are allowed as well, so that their keywords may be present.
   Symbol read_type(const Json& schema, const std::string& type, bool among_others = false) {
     const auto check = [&](std::set<std::string_view> known) {
       known.insert("type");
@@ -271,7 +273,7 @@ class SchemaReader {
     const auto& pattern = schema["pattern"].get_ref<const std::string&>();
     const bool begins = pattern.starts_with('^');
     const bool ends = pattern.ends_with('$') && !pattern.ends_with("\\$");
-    // As JSON Schema has it, a pattern may stand anywhere in the string.
+    // In JSON Schema, a pattern may match anywhere in the string.
     const std::string whole =
         fmt::format("{}(?:{}){}", begins ? "" : "(.|\\n)*",
                     pattern.substr(begins, pattern.size() - begins - ends), ends ? "" : "(.|\\n)*");
@@ -293,7 +295,7 @@ class SchemaReader {
     return rules_.list_of(item, minimum, maximum);
   }
 
-  // All of the items, and no more.
+  // Reads "prefixItems": a list of all of these items, and no more.
   Symbol read_fixed_list(const Json& schema) {
     if (!schema["prefixItems"].is_array()) refuse("a \"prefixItems\" that is no list");
     Sequence sequence = rules_.opened("[");
@@ -323,8 +325,9 @@ class SchemaReader {
     return read_properties(schema["properties"], required);
   }
 
-  // In their order, each that is not required or not. Read from the last: what may follow differs
-  // by whether a property has been written, before which there is no comma.
+  // Allows the properties in the order of the schema; those that are not required may be missing.
+  // Builds rules from the last property to the first: two for each, because a comma precedes a
+  // property only if another one has been written.
   Symbol read_properties(const Json& properties, const std::set<std::string>& required) {
     Symbol after_none = grammar_.add_anonymous_rule({Grammar::literal("}")});
     Symbol after_some = grammar_.add_anonymous_rule({rules_.closed("}")});

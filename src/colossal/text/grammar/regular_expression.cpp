@@ -8,7 +8,7 @@
 namespace colossal::text::grammar {
 namespace {
 
-constexpr int kMaxGroups = 100;  // within each other
+constexpr int kMaxGroups = 100;  // most nested groups
 constexpr size_t kMaxExpression = size_t{64} << 10;
 
 using Ranges = std::vector<CodePoints>;
@@ -86,7 +86,7 @@ class ExpressionReader {
     } else {
       return sequence;
     }
-    // Which of all matches is preferred makes no difference to what matches.
+    // Accepts lazy quantifiers: laziness does not change which texts match.
     skip('?');
     if (!rest_.empty() && (rest_[0] == '*' || rest_[0] == '+' || rest_[0] == '{')) {
       refuse("a repetition of a repetition");
@@ -154,7 +154,7 @@ class ExpressionReader {
     return grammar_.character(ranges);
   }
 
-  // Behind a backslash.
+  // Reads what follows a backslash.
   Ranges read_escape() {
     switch (const char32_t letter = take()) {
       case 'd':

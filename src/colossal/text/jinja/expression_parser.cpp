@@ -8,7 +8,7 @@ namespace {
 
 using Kind = Token::Kind;
 
-// Nodes destroy each other one within the other: so many fit a thread's stack.
+// Nodes destroy their children recursively. This many nested nodes fit a thread's stack.
 constexpr int kMaxNodes = 20'000;
 constexpr int kMaxNesting = 100;
 
@@ -31,7 +31,7 @@ std::unique_ptr<const T> ExpressionParser::make(int line, Args&&... args) {
   return std::make_unique<const T>(line, std::forward<Args>(args)...);
 }
 
-// Names are looked up while the template is read, so that a mistake is found before it is used.
+// Looks up names during parsing, so that mistakes are found before the template is rendered.
 template <class Find>
 auto ExpressionParser::find_or_refuse(Find find, const std::string& name) {
   try {

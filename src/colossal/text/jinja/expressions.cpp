@@ -45,7 +45,7 @@ Value DictLiteral::compute(Interpreter& interpreter) const {
 
 Value Attribute::compute(Interpreter& interpreter) const {
   const Value object = object_->evaluate(interpreter);
-  // Of these it is a method.
+  // An attribute of these is a method, whose cost depends on the object.
   if (object.is_string() || object.list()) interpreter.charge_for(object);
   return get_attribute(object, name_);
 }

@@ -20,7 +20,7 @@ Value checked(Interpreter& interpreter, std::string text) {
   return text;
 }
 
-// --- of any value
+// --- filters of any value
 
 Value default_filter(Interpreter&, const Value& value, const Arguments& arguments) {
   const ArgumentReader read("default", arguments, {"default_value", "boolean"});
@@ -53,7 +53,7 @@ Value tojson_filter(Interpreter& interpreter, const Value& value, const Argument
                          read.truth(3, false), interpreter.max_bytes()));
 }
 
-// --- of text
+// --- filters of text
 
 template <std::string (*change)(std::string_view)>
 Value text_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
@@ -77,7 +77,7 @@ Value replace_filter(Interpreter& interpreter, const Value& value, const Argumen
                                            interpreter.max_bytes()));
 }
 
-// &, <, >, ' and " as entities.
+// Replaces &, <, >, ' and " by HTML entities.
 std::string escaped_html(std::string_view text) {
   std::string result;
   for (const char byte : text) {
@@ -155,7 +155,7 @@ Value wordcount_filter(Interpreter& interpreter, const Value& value, const Argum
   return static_cast<int64_t>(split_text(interpreter.text_of(value), {}, -1).size());
 }
 
-// --- of numbers
+// --- filters of numbers
 
 std::optional<double> number_of(const Value& value) {
   if (value.is_number()) return value.number();
@@ -200,7 +200,7 @@ Value round_filter(Interpreter&, const Value& value, const Arguments& arguments)
   return std::nearbyint(scaled) / scale;
 }
 
-// --- of sequences
+// --- filters of sequences
 
 Value list_filter(Interpreter& interpreter, const Value& value, const Arguments&) {
   return make_list(interpreter.iterate(value)->items);
@@ -238,18 +238,18 @@ Value items_filter(Interpreter& interpreter, const Value& value, const Arguments
   return make_list(std::move(items), List::Kind::generator);
 }
 
-// For the order of texts where case does not count.
+// Returns the sort key of a value: texts in lower case unless case_sensitive.
 Value folded(const Value& value, bool case_sensitive) {
   return value.is_string() && !case_sensitive ? Value(lower_case(value.string())) : value;
 }
 
-// Each key is computed once.
+// Sorts items by key(item), which is called once per item.
 template <class Key>
 Value sorted_by(Interpreter& interpreter, const std::vector<Value>& items, bool reverse, Key key) {
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : items) {
     keyed.emplace_back(key(item), item);
-    // About as often as it is compared.
+    // Charges for about log2(n) comparisons of the key.
     for (size_t i = items.size(); i > 0; i /= 2) {
       interpreter.charge_for(keyed.back().first, /*deep=*/true);
     }
@@ -273,7 +273,7 @@ Value dictsort_filter(Interpreter& interpreter, const Value& value, const Argume
   });
 }
 
-// "a.b" of items; without a name the items themselves.
+// An attribute path such as "a.b"; without one, of() returns the item itself.
 class Path {
  public:
   Path(Interpreter& interpreter, std::optional<std::string_view> path) : interpreter_(interpreter) {
@@ -288,7 +288,7 @@ class Path {
     interpreter_.charge_elements(static_cast<int64_t>(names_.size()));
     Value value = item;
     for (const Value& name : names_) value = get_item(value, name);
-    if (value.is_string()) interpreter_.charge_for(value);  // which is compared, or folded
+    if (value.is_string()) interpreter_.charge_for(value);  // the caller compares or folds it
     return value;
   }
 
@@ -396,7 +396,8 @@ Value map_filter(Interpreter& interpreter, const Value& value, const Arguments& 
   return make_list(std::move(mapped), List::Kind::generator);
 }
 
-// select, reject, selectattr, rejectattr: those items of which a test holds, or does not.
+// Implements select, reject, selectattr and rejectattr: keeps the items for which the test gives
+// `wanted`.
 template <bool wanted, bool by_attribute>
 Value select_filter(Interpreter& interpreter, const Value& value, const Arguments& arguments) {
   constexpr size_t kFirst = by_attribute ? 1 : 0;

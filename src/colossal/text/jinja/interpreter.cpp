@@ -8,7 +8,7 @@
 namespace colossal::text::jinja {
 namespace {
 
-// What takes about as long as a node.
+// How many bytes, or elements, take about as long as evaluating a node.
 constexpr int64_t kBytesOfStep = 256, kElementsOfStep = 4;
 
 int64_t num_elements(const Value& value) {

@@ -1,4 +1,4 @@
-// The filter `tojson`: json.dumps of Python.
+// The filter `tojson`, with the output format of Python's json.dumps().
 #include <algorithm>
 #include <cmath>
 

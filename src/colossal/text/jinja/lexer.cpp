@@ -15,7 +15,8 @@ namespace {
 constexpr std::array<std::string_view, 6> kLongSymbols{"//", "**", "==", "!=", ">=", "<="};
 constexpr std::string_view kShortSymbols = "+-/*%~[](){}<>=.:|,;";
 
-// Every kind of line end becomes "\n"; the last one is no part of the template.
+// Converts all line ends to "
+// ", and drops a last one, as Jinja does.
 std::string normalize_lines(std::string_view source) {
   std::string text;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -88,7 +89,8 @@ class Lexer {
     if (!text.empty()) add(Token::Kind::text, std::string(text));
   }
 
-  // The text before a tag, which goes on with `tag`: without the white space that the tag takes.
+  // Returns the text before a tag, without the white space that the tag strips. tag: the source
+  // after the tag's opening braces.
   std::string_view without_end(std::string_view text, std::string_view tag, bool may_take_indent) {
     if (tag.starts_with('-')) return strip_right(text);
     if (!may_take_indent || tag.starts_with('+')) return text;
@@ -97,7 +99,8 @@ class Lexer {
     return strip_left(text.substr(line)).empty() ? text.substr(0, line) : text;
   }
 
-  // The end of a tag, here: "-%}" takes the white space behind it, "%}" one end of a line.
+  // Reads the end of a tag; returns false if there is none here. "-%}" also strips the white space
+  // after it, and "%}" one line end.
   bool take_tag_end(std::string_view end, bool takes_line_end) {
     std::string_view sign = rest_.substr(0, 1);
     if (sign != "-" && sign != "+") sign = "";
@@ -120,7 +123,8 @@ class Lexer {
     take_tag_end("#}", true);
   }
 
-  // {% raw %}, whose text is no template up to {% endraw %}.
+  // Reads {% raw %} and the text up to {% endraw %}, which is not parsed. Returns false if there is
+  // no {% raw %} here.
   bool take_raw() {
     const std::string_view inner = strip_left(rest_);
     if (!inner.starts_with("raw")) return false;
@@ -241,7 +245,8 @@ class Lexer {
     return result;
   }
 
-  // What stands behind a backslash, which goes.
+  // Appends the character of an escape sequence, which it removes from `text`. text: begins after
+  // the backslash.
   void append_escaped(std::string& result, std::string_view& text) const {
     static constexpr std::string_view kLetters = "ntrbfav\\'\"";
     static constexpr std::string_view kMeanings = "\n\t\r\b\f\a\v\\'\"";

@@ -33,7 +33,8 @@ Value stripped(Interpreter&, const Value& self, const Arguments& arguments) {
   return strip(self.string(), ArgumentReader("strip", arguments, {"chars"}).optional_string(0));
 }
 
-// Whether `matches` one of the strings that the first argument is, or is a tuple of.
+// Returns whether matches() is true for the first argument or, if it is a tuple, for one of its
+// strings.
 template <class Function>
 Value any_affix(const Value& self, const Arguments& arguments, Function matches) {
   const ArgumentReader read("startswith or endswith", arguments, {"affix"}, 1);
@@ -279,7 +280,7 @@ const Methods* methods_of(const Value& object) {
   return object.loop() ? &loop_methods() : nullptr;
 }
 
-// A conversion of a %-format: "%-08.3f".
+// A conversion of a % format string, such as "%-08.3f".
 struct Conversion {
   bool left = false, zeros = false;
   size_t width = 0;

@@ -32,7 +32,7 @@ void require_divisor(bool is_zero) {
   if (is_zero) throw TemplateError("division by zero");
 }
 
-// Rounded down, as Python divides.
+// Returns the quotient rounded down, as in Python.
 int64_t floor_quotient(int64_t a, int64_t b) {
   require_divisor(b == 0);
   if (a == INT64_MIN && b == -1) refuse_overflow();
@@ -140,7 +140,7 @@ std::optional<Value> calculate_sequences(Interpreter& interpreter, Operator kind
   return {};
 }
 
-// An index from the end is negative.
+// Returns the element; null if there is none. Negative indices count from the end.
 const Value* element(const List& list, int64_t index) {
   const auto size = static_cast<int64_t>(list.items.size());
   if (index < 0) index += size;
@@ -148,7 +148,7 @@ const Value* element(const List& list, int64_t index) {
                                                                           : nullptr;
 }
 
-// Where the character begins; the text's end for one past the last.
+// Returns the byte offset of a character; the text's size for the index after the last character.
 size_t byte_offset(std::string_view text, int64_t character) {
   size_t offset = 0;
   while (character > 0) {
@@ -171,7 +171,7 @@ struct SliceBounds {
   int64_t begin, end, step;
 };
 
-// As Python's slice.indices().
+// Same as Python's slice.indices().
 SliceBounds resolve_slice(int64_t size, std::optional<int64_t> begin, std::optional<int64_t> end,
                           int64_t step) {
   const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;

@@ -10,7 +10,7 @@ namespace colossal::text::jinja {
 namespace {
 
 constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
-constexpr int kMaxBlocks = 100;  // within each other
+constexpr int kMaxBlocks = 100;  // most nested blocks
 
 class Parser {
  public:
@@ -26,7 +26,7 @@ class Parser {
  private:
   using Names = std::initializer_list<std::string_view>;
 
-  // Up to a tag of one of these names, which is not taken.
+  // Parses statements up to a tag with one of these names, which is not consumed.
   Block parse_until(Names ends) {
     if (++depth_ > kMaxBlocks) tokens_.refuse("blocks are nested too deeply");
     Block block;
@@ -42,7 +42,7 @@ class Parser {
            });
   }
 
-  // The block up to this end tag, which is taken.
+  // Parses a block and its end tag, which is consumed.
   Block parse_body(std::string_view end) {
     Block body = parse_until({end});
     take_tag(end);
@@ -151,9 +151,11 @@ class Parser {
     return std::make_unique<Set>(line, std::move(target), std::move(value));
   }
 
-  // "|filter... %} body {% end %}": what the body writes, through the filters that stand before it.
+  // Parses "|filter... %} body {% end %}": the output of the body, passed through the filters that
+  // come before it.
   ExpressionPointer parse_written(int line, std::string_view end) {
-    // Filters come first in the text, and their operand last: it is put in place once it is read.
+    // The filters come first in the text, but apply to the body. A placeholder stands for the body
+    // until it is parsed.
     auto operand = std::make_unique<Deferred>(line);
     const Deferred* const place = operand.get();
     auto value = expressions_.parse_filters(std::move(operand));
@@ -162,7 +164,7 @@ class Parser {
     return value;
   }
 
-  // An operand that is read after what it is an operand of.
+  // An operand that is set after the expression that contains it was parsed.
   class Deferred : public Expression {
    public:
     using Expression::Expression;
@@ -172,7 +174,7 @@ class Parser {
     Value compute(Interpreter& interpreter) const override { return body->evaluate(interpreter); }
   };
 
-  // A body that runs by itself: no break leaves it.
+  // Parses a body that runs by itself: break and continue in it cannot refer to a loop around it.
   Block parse_without_loop(std::string_view end) {
     const int loops = std::exchange(loops_, 0);
     Block body = parse_body(end);
@@ -250,7 +252,7 @@ class Parser {
   TokenStream tokens_;
   ExpressionParser expressions_;
   int depth_ = 0;
-  int loops_ = 0;  // around the place that is being read
+  int loops_ = 0;  // number of loops around the current place
 };
 
 }  // namespace

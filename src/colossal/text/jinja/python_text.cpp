@@ -14,7 +14,7 @@
 namespace colossal::text::jinja {
 namespace {
 
-// What strip() takes away: white space, or these characters.
+// The characters that strip() removes: white space, or given characters.
 class Stripped {
  public:
   explicit Stripped(std::optional<std::string_view> what) {
@@ -144,7 +144,7 @@ std::string reversed_bytes(std::string_view text) {
   return {text.rbegin(), text.rend()};
 }
 
-// From the left of what is turned round.
+// Splits the reversed text from the left, and reverses the parts.
 std::vector<std::string> split_from_right(std::string_view text, std::string_view separator,
                                           int64_t max_splits) {
   std::vector<std::string> parts =
@@ -176,7 +176,8 @@ std::string_view first_characters(std::string_view text, int64_t count) {
   return text.substr(0, end);
 }
 
-// std::string_view's own search compares all of `wanted` at each place.
+// Takes linear time, unlike std::string_view::find(), which may compare all of `wanted` at each
+// place.
 size_t find_text(std::string_view text, std::string_view wanted, size_t from) {
   if (from > text.size()) return std::string_view::npos;
   const std::string_view rest = text.substr(from);
@@ -253,7 +254,7 @@ std::string replace_text(std::string_view text, std::string_view from, std::stri
     result += to;
     ++count;
     position = found + from.size();
-    if (from.empty()) {  // between any two characters
+    if (from.empty()) {  // an empty text is found between any two characters
       next_code_point(text, position);
       result.append(text, found, position - found);
     }

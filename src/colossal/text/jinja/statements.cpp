@@ -68,7 +68,7 @@ std::shared_ptr<const List> For::chosen_items(Interpreter& interpreter) const {
   return chosen;
 }
 
-// False: the loop ends here.
+// Runs the body for one item. Returns false if the loop ends here.
 bool For::run_round(Interpreter& interpreter, const std::shared_ptr<Loop>& loop) const {
   Then then = Then::next;
   interpreter.in_scope([&] {
@@ -88,7 +88,8 @@ Then For::run(Interpreter& interpreter) const {
     return then;
   }
   for (int64_t i = 0; i < count; ++i) {
-    // One each: a loop that {{ loop }} was kept of stays at its round.
+    // Each round has its own Loop: a template may keep `loop` in a variable, which must not change
+    // then.
     auto loop = std::make_shared<Loop>(Loop{.items = items, .index = i});
     interpreter.enter(line());
     interpreter.leave();

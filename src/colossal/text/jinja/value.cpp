@@ -263,7 +263,7 @@ int compare(const Value& a, const Value& b) {
     }
     return a.integer() < b.integer() ? -1 : a.integer() > b.integer();
   }
-  // UTF-8 orders as its code points do.
+  // The order of UTF-8 bytes is that of the code points.
   if (a.is_string() && b.is_string()) return a.string().compare(b.string());
   if (a.list() && b.list() && a.list()->kind == b.list()->kind) {
     return compare_lists(*a.list(), *b.list());

@@ -306,17 +306,46 @@ TEST(GrammarSchema, TakesPropertiesInOrderAndNoOthers) {
   }
 }
 
+// ^ and $ belong to one alternative, as in (^a)|(b$).
+TEST(GrammarSchema, AnchorsEachAlternativeOfAPattern) {
+  Automaton automaton = of_schema(R"({"type": "string", "pattern": "^a|b$|[|]c\\$"})");
+  for (const char* text : {R"("a")", R"("ax")", R"("xb")", R"("x|c$y")"}) {
+    EXPECT_TRUE(matches(automaton, text)) << text;
+  }
+  for (const char* text : {R"("xa")", R"("bx")", R"("c$")", R"("|c")"}) {
+    EXPECT_FALSE(matches(automaton, text)) << text;
+  }
+}
+
+TEST(GrammarSchema, ATypeBesideValuesOrAlternativesHolds) {
+  Automaton values = of_schema(R"({"type": ["integer", "null"], "enum": ["x", 1, 2.5, null]})");
+  EXPECT_TRUE(matches(values, "1"));
+  EXPECT_TRUE(matches(values, "null"));
+  EXPECT_FALSE(matches(values, "\"x\""));
+  EXPECT_FALSE(matches(values, "2.5"));
+  Automaton alternatives = of_schema(
+      R"({"type": "string", "anyOf": [{"maxLength": 1}, {"type": "string", "minLength": 3}]})");
+  EXPECT_TRUE(matches(alternatives, "\"x\""));
+  EXPECT_TRUE(matches(alternatives, "\"xyz\""));
+  EXPECT_FALSE(matches(alternatives, "\"xy\""));
+  EXPECT_FALSE(matches(alternatives, "1"));
+}
+
 TEST(GrammarSchema, RefusesWhatItWouldNotKeep) {
-  for (const auto& [schema, what] :
-       std::map<std::string, std::string>{{R"({"type": "integer", "minimum": 3})", "\"minimum\""},
-                                          {R"({"not": {}})", "\"not\""},
-                                          {R"({"$ref": "http://x"})", "leads out"},
-                                          {R"({"$ref": "#/nowhere"})", "not there"},
-                                          {R"({"type": "thing"})", "thing"},
-                                          {R"_({"type": "string", "pattern": "(?=x)"})_", "(?="},
-                                          {R"({"properties": {}, "required": ["x"]})", "required"},
-                                          {R"({"allOf": [{}, {}]})", "allOf"},
-                                          {"[]", "no object"}}) {
+  for (const auto& [schema, what] : std::map<std::string, std::string>{
+           {R"({"type": "integer", "minimum": 3})", "\"minimum\""},
+           {R"({"not": {}})", "\"not\""},
+           {R"({"$ref": "http://x"})", "leads out"},
+           {R"({"$ref": "#/nowhere"})", "not there"},
+           {R"({"type": "thing"})", "thing"},
+           {R"_({"type": "string", "pattern": "(?=x)"})_", "(?="},
+           {R"({"properties": {}, "required": ["x"]})", "required"},
+           {R"({"allOf": [{}, {}]})", "allOf"},
+           {R"({"type": "string", "enum": [1, null]})", "enum"},
+           {R"({"type": "object", "anyOf": [{"type": "null"}]})", "anyOf"},
+           {R"({"type": "array", "prefixItems": [{}, {}], "maxItems": 1})", "prefixItems"},
+           {R"({"type": "array", "prefixItems": [{}], "minItems": 2})", "prefixItems"},
+           {"[]", "no object"}}) {
     try {
       of_schema(schema.c_str());
       ADD_FAILURE() << schema;

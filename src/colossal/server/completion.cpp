@@ -63,10 +63,11 @@ void Completion::start() {
     throw ApiError(400, error.what());
   }
   const std::lock_guard lock(mutex_);
+  if (over_) return;
   submitted_ = true;
   for (const std::string& event : held_events_) reply_->write_event(event);
   held_events_.clear();
-  if (num_finished_ == answers_.size() && !over_) finish_all();
+  if (num_finished_ == answers_.size()) finish_all();
 }
 
 void Completion::submit_all() {
@@ -75,6 +76,10 @@ void Completion::submit_all() {
     const serve::RequestId id = engine_.submit(engine_request(which));
     const std::lock_guard lock(mutex_);
     ids_.push_back(id);
+    if (over_) {  // an earlier answer has failed, or the client has gone
+      engine_.cancel(id);
+      return;
+    }
   }
 }
 

@@ -179,8 +179,8 @@ void read_rule(Fields& fields, const ServedModel& model, RuleCache& rules,
     throw ApiError(400, "give response_format or structured_outputs, not both",
                    "structured_outputs");
   }
-  if (format || outputs)
-    request.rule = rules.compile(format ? *format : *outputs, model, "response_format");
+  if (format) request.rule = rules.compile(*format, model, "response_format");
+  if (outputs) request.rule = rules.compile(*outputs, model, "structured_outputs");
 }
 
 serve::EarlyStopping read_early_stopping(Fields& fields) {

@@ -322,7 +322,7 @@ class GbnfReader {
     std::vector<std::vector<size_t>> needed_by(count);
     // For each such sequence: its rule, and how many of its symbols are not known to be possibly
     // empty.
-    std::vector<int32_t> add_anonymous_rule;
+    std::vector<int32_t> rule_of;
     std::vector<size_t> missing;
     std::vector<int32_t> found;
     const auto take = [&](int32_t rule) {
@@ -338,7 +338,7 @@ class GbnfReader {
         for (const Symbol& symbol : sequence) {
           needed_by[static_cast<size_t>(symbol.rule)].push_back(missing.size());
         }
-        add_anonymous_rule.push_back(rule);
+        rule_of.push_back(rule);
         missing.push_back(sequence.size());
         if (sequence.empty()) take(rule);
       }
@@ -347,7 +347,7 @@ class GbnfReader {
       const auto rule = static_cast<size_t>(found.back());
       found.pop_back();
       for (const size_t sequence : needed_by[rule]) {
-        if (--missing[sequence] == 0) take(add_anonymous_rule[sequence]);
+        if (--missing[sequence] == 0) take(rule_of[sequence]);
       }
     }
     return empty;

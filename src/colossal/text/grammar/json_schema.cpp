@@ -134,6 +134,65 @@ class JsonRules {
   Symbol space_, character_, string_, integer_, number_, value_, any_object_;
 };
 
+// Whether a value has a type of JSON Schema. type: a name, or a list of names.
+bool has_type(const Json& value, const Json& type) {
+  if (type.is_array()) {
+    return std::ranges::any_of(type, [&](const Json& one) { return has_type(value, one); });
+  }
+  if (type == "object") return value.is_object();
+  if (type == "array") return value.is_array();
+  if (type == "string") return value.is_string();
+  if (type == "integer") return value.is_number_integer();
+  if (type == "number") return value.is_number();
+  if (type == "boolean") return value.is_boolean();
+  return type == "null" && value.is_null();
+}
+
+// Divides a regular expression at each | that is in no group and in no class.
+std::vector<std::string> alternatives_of(std::string_view pattern) {
+  std::vector<std::string> alternatives(1);
+  int groups = 0;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c == '|' && groups == 0 && !in_class) {
+      alternatives.emplace_back();
+      continue;
+    }
+    alternatives.back() += c;
+    if (c == '\\' && i + 1 < pattern.size()) {
+      alternatives.back() += pattern[++i];
+    } else if (in_class) {
+      in_class = c != ']';
+    } else if (c == '[') {
+      in_class = true;
+    } else if (c == '(' || c == ')') {
+      groups += c == '(' ? 1 : -1;
+    }
+  }
+  return alternatives;
+}
+
+// Whether the last character is a $ that no backslash makes an ordinary character.
+bool ends_at_end(std::string_view pattern) {
+  if (!pattern.ends_with('$')) return false;
+  const size_t other = pattern.find_last_not_of('\\', pattern.size() - 2);
+  return pattern.size() == 1 || (pattern.size() - 2 - other) % 2 == 0;
+}
+
+// In JSON Schema, a pattern may match anywhere in the string. Returns the pattern for the whole
+// string.
+std::string whole_string(std::string_view pattern) {
+  std::string whole;
+  for (const std::string& alternative : alternatives_of(pattern)) {
+    const bool begins = alternative.starts_with('^'), ends = ends_at_end(alternative);
+    whole += fmt::format("{}{}(?:{}){}", whole.empty() ? "" : "|", begins ? "" : "(.|\\n)*",
+                         alternative.substr(begins, alternative.size() - begins - ends),
+                         ends ? "" : "(.|\\n)*");
+  }
+  return whole;
+}
+
 class SchemaReader {
  public:
   SchemaReader(Grammar& grammar, const Json& root)
@@ -167,11 +226,11 @@ class SchemaReader {
     if (schema.is_boolean() && schema.get<bool>()) return rules_.any_value();
     if (!schema.is_object()) refuse("a part that is no object");
     if (schema.contains("$ref")) return read_reference(schema);
-    if (schema.contains("const")) {
-      check_keywords(schema, {"const", "type"});
-      return grammar_.add_anonymous_rule({Grammar::literal(schema["const"].dump())});
+    if (schema.contains("const")) return read_values(schema, "const", {schema["const"]});
+    if (schema.contains("enum")) {
+      if (!schema["enum"].is_array()) refuse("an \"enum\" that is no list");
+      return read_values(schema, "enum", schema["enum"]);
     }
-    if (schema.contains("enum")) return read_enumeration(schema);
     for (const char* name : {"anyOf", "oneOf", "allOf"}) {
       if (schema.contains(name)) return read_alternatives(schema, name);
     }
@@ -193,21 +252,37 @@ class SchemaReader {
     return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
-  Symbol read_enumeration(const Json& schema) {
-    check_keywords(schema, {"enum", "type"});
-    if (!schema["enum"].is_array() || schema["enum"].empty()) refuse("an \"enum\" without values");
+  // values: those that the keyword `name` lists. A "type" beside it excludes values of other types.
+  Symbol read_values(const Json& schema, const char* name, const std::vector<Json>& values) {
+    check_keywords(schema, {name, "type"});
     std::vector<Sequence> alternatives;
-    for (const Json& value : schema["enum"]) alternatives.push_back(Grammar::literal(value.dump()));
+    for (const Json& value : values) {
+      if (schema.contains("type") && !has_type(value, schema["type"])) continue;
+      alternatives.push_back(Grammar::literal(value.dump()));
+    }
+    if (alternatives.empty()) refuse(fmt::format("\"{}\" without values of its \"type\"", name));
     return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
+  // A "type" beside the list is that of each alternative that has no type.
   Symbol read_alternatives(const Json& schema, const char* name) {
     check_keywords(schema, {name, "type"});
     const Json& list = schema[name];
     if (!list.is_array() || list.empty()) refuse(fmt::format("an empty \"{}\"", name));
     if (std::string_view(name) == "allOf" && list.size() > 1) refuse("\"allOf\" of several");
     std::vector<Sequence> alternatives;
-    for (const Json& one : list) alternatives.push_back({read(one)});
+    for (Json one : list) {
+      if (schema.contains("type") && one.is_object()) {
+        if (!one.contains("type")) one["type"] = schema["type"];
+        if (one.contains("$ref") || one["type"] != schema["type"]) {
+          refuse(
+              fmt::format("a \"type\" beside \"{}\" that is not the type of each alternative; "
+                          "give each its own type",
+                          name));
+        }
+      }
+      alternatives.push_back({read(one)});
+    }
     return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
@@ -270,13 +345,7 @@ class SchemaReader {
     }
     if (!schema["pattern"].is_string()) refuse("a \"pattern\" that is no string");
     if (minimum > 0 || maximum >= 0) refuse("\"pattern\" beside a length; give one of them");
-    const auto& pattern = schema["pattern"].get_ref<const std::string&>();
-    const bool begins = pattern.starts_with('^');
-    const bool ends = pattern.ends_with('$') && !pattern.ends_with("\\$");
-    // In JSON Schema, a pattern may match anywhere in the string.
-    const std::string whole =
-        fmt::format("{}(?:{}){}", begins ? "" : "(.|\\n)*",
-                    pattern.substr(begins, pattern.size() - begins - ends), ends ? "" : "(.|\\n)*");
+    const std::string whole = whole_string(schema["pattern"].get_ref<const std::string&>());
     Sequence sequence = Grammar::literal("\"");
     sequence.push_back(add_regular_expression(grammar_, whole, /*within_json=*/true));
     append(sequence, Grammar::literal("\""));
@@ -298,6 +367,13 @@ class SchemaReader {
   // Reads "prefixItems": a list of all of these items, and no more.
   Symbol read_fixed_list(const Json& schema) {
     if (!schema["prefixItems"].is_array()) refuse("a \"prefixItems\" that is no list");
+    const auto count = std::ssize(schema["prefixItems"]);
+    if (count_of(schema, "minItems", count) > count ||
+        count_of(schema, "maxItems", count) < count) {
+      refuse(
+          "\"minItems\" or \"maxItems\" that its \"prefixItems\" do not meet: a list has all "
+          "of these items, and no more");
+    }
     Sequence sequence = rules_.opened("[");
     bool first = true;
     for (const Json& item : schema["prefixItems"]) {

@@ -248,7 +248,7 @@ class ServeAdapters(EndToEndTest):
         finally:
             closed.stop()
         for flags, message in [(["--adapter=a"], "NAME=DIR"), ([f"--adapter=a={self.directory}"], "no adapter"),
-                               ([f"--adapter=a={self.root / 'a'}", f"--adapter=a={self.root / 'b'}"], "taken")]:
+                               ([f"--adapter=a={self.root / 'a'}", f"--adapter=a={self.root / 'b'}"], "already in use")]:
             done = subprocess.run([str(COLOSSAL), "serve", str(self.model), "--port=0", *flags], capture_output=True,
                                   text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)

@@ -181,7 +181,7 @@ std::vector<Refused> refused_layouts() {
       {"copies of experts that all ranks have",
        4,
        [](C c) { c.model.preset = "mixtral-8x7b", c.parallel.expert_copies = 2; },
-       {"parallel.expert_copies = 2", "copies need parallel.ep above 1"}},
+       {"parallel.expert_copies = 2", "use parallel.ep above 1"}},
       {"more of tp than heads",
        8,
        [](C c) { c.parallel.tp = 8; },

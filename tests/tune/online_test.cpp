@@ -945,7 +945,7 @@ TEST(DistillationRefusals, SayWhatWouldWork) {
   };
   EXPECT_EQ(refused([](RunConfig&, TuneConfig&) {}), "not refused");
   EXPECT_THAT(refused([](RunConfig&, TuneConfig& t) { t.teacher = ""; }),
-              HasSubstr("give the folder of one"));
+              HasSubstr("give its folder"));
   EXPECT_THAT(refused([](RunConfig& r, TuneConfig&) { r.data.validation = {"x"}; }),
               HasSubstr("use a tune.lmbda below 1"));
 }
@@ -982,7 +982,8 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
                 t.max_completion_length = 10;
               }),
               HasSubstr("use 10 at most"));
-  EXPECT_THAT(refusal([](R&, T& t) { t.delta = 1.1; }), HasSubstr("use more than that"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.delta = 1.1; }),
+              HasSubstr("must be above 1 + tune.epsilon_high"));
   EXPECT_THAT(refusal([](R&, T& t) {
                 t.max_staleness = 1;
                 t.dynamic_sampling = true;
@@ -998,7 +999,7 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
               }),
               HasSubstr("is above tune.importance_sampling_clip_max = 3"));
   EXPECT_THAT(refusal([](R&, T& t) { t.importance_sampling_clip_min = 0.5; }),
-              HasSubstr("tune.importance_sampling_mode, and that is none"));
+              HasSubstr("tune.importance_sampling_mode, which is none"));
   EXPECT_THAT(refusal([](R& r, T&) { r.experts.capacity_factor = 1; }),
               HasSubstr("experts.capacity_factor with tune"));
   EXPECT_THAT(refusal([](R& r, T&) { r.data.validation = {"x"}; }),
@@ -1012,7 +1013,7 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
   EXPECT_THAT(refusal([](R&, T& t) {
                 t.loss_type = {"dapo", "grpo"};
               }),
-              HasSubstr("learns by one loss"));
+              HasSubstr("supports one loss only"));
 }
 
 TEST(OnlineRefusals, OfLongPromptsNameTheLine) {

@@ -399,7 +399,7 @@ TEST(ResolveJob, KeysOfExpertsAreForModelsWithThem) {
   config.model.overrides = {{"output_router_logits", true}, {"router_aux_loss_coef", 0.3}};
   EXPECT_EQ(resolved(), (nn::RouterLosses{.balance = 0.3, .over = nn::RouterLosses::Over::layers}));
   config.experts.bias_rate = 0.001;
-  EXPECT_THAT(refusal(config, 1), HasSubstr("have no bias that chooses"));
+  EXPECT_THAT(refusal(config, 1), HasSubstr("have no bias for choosing experts"));
 }
 
 // A field of config.json that a run overrides is the run's own mistake.

@@ -78,7 +78,7 @@ class Keeping(RunFoldersTest):
     def test_steps_that_are_done_already(self):
         self.train(*self.flags(), "--train.steps=3")
         log = self.train(*self.flags(), "--train.steps=2", ranks=2)
-        self.assertRegex(log, "nothing to do: .*step-000003 has 3 steps, train.steps = 2")
+        self.assertRegex(log, "nothing to do: .*step-000003 has 3 steps already, and train.steps = 2")
         self.assertNotIn("%  ", log)
         self.assertEqual(self.steps(), [3])
 
@@ -214,7 +214,7 @@ class Logs(RunFoldersTest):
                        "COLOSSAL_FAULTS": "write:1+=ENOSPC"}
         log = self.train(*self.flags(checkpoints=False), "--train.steps=6", "--log.profile=2", ranks=2,
                          env=environment)
-        self.assertIn("training goes on, but its profile is lost", log)
+        self.assertIn("training continues, but its profile is lost", log)
         self.assertIn("No space left", log)
         self.assertEqual(len(self.losses()), 6)
 

@@ -125,7 +125,7 @@ class Adapter(EndToEndTest):
                 with_adapter = self.evaluate(f"--adapter={adapter}")
                 self.assertGreater(abs(with_adapter - self.evaluate()), 0.01)
                 self.run_command("convert", merged, f"--merge-adapter={adapter}")
-                self.assertIn("is there already",
+                self.assertIn("exists already",
                               self.run_command("convert", merged, f"--merge-adapter={adapter}", expect=2))
                 self.assertIn("--type=f32 with --merge-adapter", self.run_command(
                     "convert", f"{merged}-2", f"--merge-adapter={adapter}", "--type=f32", expect=2))
@@ -374,7 +374,7 @@ class Adapter(EndToEndTest):
                               "adapter.virtual_tokens = 5: the adapter in adapter.resume_from")]:
             with self.subTest(flags):
                 self.assertIn(words, self.train(*self.flags("bad"), *flags, expect=2))
-        self.assertIn("no weight of a model gives", self.run_command(
+        self.assertIn("a prefix cannot be merged", self.run_command(
             "convert", self.directory / "merged", f"--merge-adapter={folder}", expect=2))
         config = json.loads((folder / "adapter_config.json").read_text())
         for field, value in [("num_virtual_tokens", 0), ("num_attention_heads", 3), ("num_layers", 5),

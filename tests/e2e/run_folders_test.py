@@ -55,7 +55,7 @@ class Keeping(RunFoldersTest):
         self.damage(4)
         self.damage(6)
         log = self.train(*self.flags(), "--train.steps=4", "--checkpoint.every=1", ranks=2)
-        self.assertIn("step-000006 is damaged and passed over", log)
+        self.assertIn("step-000006 is damaged and skipped", log)
         self.assertIn("resumed from", log)
         # 4 was saved over its damaged self, which stays beside it; the damaged 6 stays where it is.
         self.assertEqual(self.steps(), [3, 4, 6])

@@ -44,7 +44,8 @@ class WeightFolder : public io::TensorDirectory {
   // ConfigError for an unsupported quantization. Not thread-safe.
   const models::StoredForm& form() const;
   // Throws ConfigError if the folder has quantized weights. what: the operation that needs plain
-  // values; the message says "there are no numbers to WHAT" ("merge an adapter into").
+  // values; the message says "there are no full-precision weights to WHAT" ("merge an adapter
+  // into").
   void require_unquantized(const std::string& what) const;
 
  private:

@@ -46,7 +46,7 @@ bool passed(ControlChannel::Deadline deadline) {
 
 // Why a launcher that says `hello` cannot belong to our job, or "".
 std::string objection(const std::optional<Hello>& hello, const HostTable& hosts) {
-  if (!hello) return "it does not speak as a launcher of this version does";
+  if (!hello) return "it does not use the protocol of this version";
   if (hello->hosts != hosts.names || hello->ranks_per_host != hosts.ranks_per_host) {
     return fmt::format(
         "it was told {} ranks on each of --hosts={}, but {} was told {} on each of "

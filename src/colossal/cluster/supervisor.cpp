@@ -51,7 +51,7 @@ void Supervisor::handle_signals() {
     if (signal == SIGTSTP) {
       suspend();
     } else if (signal == SIGHUP) {
-      log::info("SIGHUP: the terminal is gone; the ranks go on");
+      log::info("SIGHUP: the terminal was closed; the ranks continue");
     } else if (signal != SIGCHLD) {
       handle_stop_signal(signal);
     }
@@ -68,7 +68,8 @@ void Supervisor::handle_stop_signal(int signal) {
   } else if (stage_ == Stage::running) {
     // A rank of ours says itself what it does about it.
     if (!program_is_ours_) {
-      log::info("{}: the ranks are asked to end; once more ends them at once", signal_name(signal));
+      log::info("{}: asking the ranks to end; interrupt again to end them at once",
+                signal_name(signal));
     }
     ask_to_stop(program_is_ours_ ? signal : SIGTERM);
   }

@@ -311,12 +311,12 @@ TEST(GrammarSchema, RefusesWhatItWouldNotKeep) {
        std::map<std::string, std::string>{{R"({"type": "integer", "minimum": 3})", "\"minimum\""},
                                           {R"({"not": {}})", "\"not\""},
                                           {R"({"$ref": "http://x"})", "leads out"},
-                                          {R"({"$ref": "#/nowhere"})", "not there"},
+                                          {R"({"$ref": "#/nowhere"})", "does not exist"},
                                           {R"({"type": "thing"})", "thing"},
                                           {R"_({"type": "string", "pattern": "(?=x)"})_", "(?="},
                                           {R"({"properties": {}, "required": ["x"]})", "required"},
                                           {R"({"allOf": [{}, {}]})", "allOf"},
-                                          {"[]", "no object"}}) {
+                                          {"[]", "not an object"}}) {
     try {
       of_schema(schema.c_str());
       ADD_FAILURE() << schema;

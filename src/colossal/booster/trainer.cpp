@@ -141,7 +141,7 @@ class Trainer {
     }
     if (job_.model.weights.empty()) {
       const std::string& folder = job_.config.model.path;
-      if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
+      if (!folder.empty()) log::info("random initial weights: {} contains no weights", folder);
       chunks.initialise(engine_.config().seed);
       return;
     }

@@ -318,7 +318,7 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
   const models::DecoderConfig& config = specification.decoder;
   const GgufFamily& family = find_gguf_family(config.family, folder.string());
   if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} holds no weights to convert", folder.string()));
+    throw ConfigError(fmt::format("{} contains no weights to convert", folder.string()));
   }
   GgufFields fields = model_fields(family, config);
   fields.emplace_back("general.name", io::GgufValue::of(folder.filename().string()));

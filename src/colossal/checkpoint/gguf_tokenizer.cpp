@@ -82,7 +82,7 @@ class HfTokenizer {
         settings_(read_if_there(folder / "tokenizer_config.json")),
         config_(read_if_there(folder / "config.json")) {
     if (member(model(), "type") != "BPE" || !member(model(), "vocab").is_object()) {
-      refuse("it is no BPE");
+      refuse("it is not BPE");
     }
   }
 
@@ -160,7 +160,7 @@ class HfTokenizer {
         if (space == std::string::npos) refuse("a merge without a space");
         merges.push_back({text.substr(0, space), text.substr(space + 1)});
       } else {
-        refuse("a merge that is no pair");
+        refuse("a merge that is not a pair");
       }
     }
     return merges;

@@ -149,9 +149,9 @@ std::string configuration_page() {
   describe(of_inference, inference);
   const std::vector<KeyHelp> keys = training.key_helps();
   std::string text = kIntroduction + tables(training);
-  text += "\n## Keys of `colossal tune METHOD` beside these\n" + tuning_keys(keys);
-  text +=
-      "\nThese keys have other defaults with a method than with `train`:\n" + tuning_defaults(keys);
+  text += "\n## Additional keys of `colossal tune METHOD`\n" + tuning_keys(keys);
+  text += "\nThe defaults of these keys with a method differ from those with `train`:\n" +
+          tuning_defaults(keys);
   text += "\n## Keys of `generate`, `serve` and `evaluate`\n\nThey are flags only.\n\n" +
           std::string(kKeyTable);
   for (const KeyHelp& key : of_inference.key_helps()) text += row(key, key.key);
@@ -160,9 +160,9 @@ std::string configuration_page() {
   describe_model_ranks(of_ranks, parallel);
   ConfigSchema of_evaluation;
   describe_evaluation_ranks(of_evaluation, parallel);
-  text += "\nWith several ranks, of `generate` and `serve`:\n\n" + std::string(kKeyTable);
+  text += "\nWith several ranks, for `generate` and `serve`:\n\n" + std::string(kKeyTable);
   for (const KeyHelp& key : of_ranks.key_helps()) text += row(key, key.key);
-  text += "\nWith several ranks, of `evaluate`:\n\n" + std::string(kKeyTable);
+  text += "\nWith several ranks, for `evaluate`:\n\n" + std::string(kKeyTable);
   for (const KeyHelp& key : of_evaluation.key_helps()) text += row(key, key.key);
   return text;
 }

@@ -79,7 +79,7 @@ class Reception {
       const std::string from = peer_address(connection);
       const auto& known = hosts_.addresses;
       if (std::find(known.begin(), known.end(), from) == known.end()) {
-        log::warn("refused a connection from {}, which is none of the job's hosts", from);
+        log::warn("refused a connection from {}, which is not one of the job's hosts", from);
       } else {
         guests_.emplace_back(std::move(connection));
       }

@@ -37,7 +37,7 @@ const Family& family_of(const nlohmann::json& config) {
     if (type == family.model_type) return family;
     known.push_back('"' + family.model_type + '"');
   }
-  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; there are: {}",
+  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; supported: {}",
                                 type.dump(), fmt::join(known, ", ")));
 }
 
@@ -90,7 +90,7 @@ nlohmann::json preset_config(const std::string& name) {
       return config;
     }
   }
-  throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; there are: {}",
+  throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; available: {}",
                                 name, nearest(name, preset_names()),
                                 fmt::join(preset_names(), ", ")));
 }

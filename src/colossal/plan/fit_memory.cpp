@@ -319,8 +319,8 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
   }
   return fmt::format(
       "a rank's tensors take {}, {} on the device and {} on the host{}; its share of this host's "
-      "memory is {}, {} too few; {}. Where the run will have more, set memory.device_budget and "
-      "memory.host_budget to that",
+      "memory is {}, {} too few; {}. If the run will have more memory, set memory.device_budget "
+      "and memory.host_budget to it",
       format_bytes(device + host), format_bytes(device), format_bytes(host), moved,
       format_bytes(job.memory_budget), format_bytes(over.together), largest);
 }
@@ -328,8 +328,8 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
 [[noreturn]] void refuse(const Job& job, const RankPlan& plan) {
   std::string text = describe_overrun(job, plan);
   const std::string nvme = job.tiers.nvme_path.empty()
-                               ? "with memory.nvme_path, a folder, memory.offload_* = \"nvme\" or "
-                                 "\"auto\" takes more off the device and the host"
+                               ? "if memory.nvme_path is set to a folder, memory.offload_* = "
+                                 "\"nvme\" or \"auto\" takes more off the device and the host"
                                : "";
   Search search(job, overrun_of(job, plan));
   std::vector<Found> fitting = search.with_changes(1);

@@ -328,7 +328,7 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
 [[noreturn]] void refuse(const Job& job, const RankPlan& plan) {
   std::string text = describe_overrun(job, plan);
   const std::string nvme = job.tiers.nvme_path.empty()
-                               ? "if memory.nvme_path is set to a folder, memory.offload_* = "
+                               ? "with memory.nvme_path set to a folder, memory.offload_* = "
                                  "\"nvme\" or \"auto\" takes more off the device and the host"
                                : "";
   Search search(job, overrun_of(job, plan));

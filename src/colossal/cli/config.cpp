@@ -24,11 +24,11 @@ constexpr char kIntroduction[] =
     R"(<!-- Made by `build/colossal config > docs/configuration.md`, which a test compares. -->
 # Configuration
 
-A run is described by a TOML file of the keys on this page; a model and `data.train` are enough. Every key is
-also a flag, `--section.key=value`, which wins over the file. An unknown key or a wrong value is refused before
-the run starts, with the nearest key or the values that work. Sizes are written `"12GiB"`, durations `"300s"`.
+A run is described by a TOML file with the keys on this page; a model and `data.train` are enough. Every key is
+also a flag, `--section.key=value`, which overrides the file. An unknown key or a wrong value is an error before the
+run starts, and the message names the nearest key or valid values. Sizes are written `"12GiB"`, durations `"300s"`.
 
-All ranks of a job must have the same values, but for keys marked *by rank*, which may differ.
+All ranks of a job must have the same values, except for keys marked *by rank*.
 )";
 
 // The key's text as a cell of a table: what Markdown would take for its own is escaped.

@@ -298,9 +298,9 @@ TEST_F(Schema, FlagsWithoutAValueAreExplained) {
             "unknown option --train.step; settings are written --section.key=value; nearest: "
             "--train.steps=VALUE");
   EXPECT_EQ(error_of([&] { schema.set_flag("--train.steps"); }),
-            "--train.steps: a value is missing; write --train.steps=VALUE");
+            "--train.steps: the value is missing; write --train.steps=VALUE");
   EXPECT_EQ(error_of([&] { schema.set_flag("r2.toml"); }),
-            "unexpected argument r2.toml: one path is taken, and settings are written "
+            "unexpected argument r2.toml: give one path only; settings are written "
             "--section.key=value");
   EXPECT_THAT(error_of([&] { schema.set_flag("-"); }), HasSubstr("unknown option -; "));
 }

@@ -181,7 +181,7 @@ std::vector<Refused> refused_layouts() {
       {"copies of experts that all ranks have",
        4,
        [](C c) { c.model.preset = "mixtral-8x7b", c.parallel.expert_copies = 2; },
-       {"parallel.expert_copies = 2", "copies need parallel.ep above 1"}},
+       {"parallel.expert_copies = 2", "use parallel.ep above 1"}},
       {"more of tp than heads",
        8,
        [](C c) { c.parallel.tp = 8; },
@@ -399,7 +399,7 @@ TEST(ResolveJob, KeysOfExpertsAreForModelsWithThem) {
   config.model.overrides = {{"output_router_logits", true}, {"router_aux_loss_coef", 0.3}};
   EXPECT_EQ(resolved(), (nn::RouterLosses{.balance = 0.3, .over = nn::RouterLosses::Over::layers}));
   config.experts.bias_rate = 0.001;
-  EXPECT_THAT(refusal(config, 1), HasSubstr("have no bias that chooses"));
+  EXPECT_THAT(refusal(config, 1), HasSubstr("have no bias for choosing experts"));
 }
 
 // A field of config.json that a run overrides is the run's own mistake.

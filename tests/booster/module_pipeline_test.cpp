@@ -193,7 +193,7 @@ TEST(ModulePipeline, RefusesPartsThatMakeNoPipeline) {
                       [](auto& parts) {
                         parts[2].passes_on = [](const data::Batch&) { return StageState{}; };
                       }),
-              HasSubstr("part 2 of the model passes on Double [4, 7] and Long [4, 1], and its "
+              HasSubstr("part 2 of the model passes on Double [4, 7] and Long [4, 1], but its "
                         "passes_on says nothing"));
 }
 

@@ -67,9 +67,8 @@ TEST_F(SavedModelTest, TheModelsOwnTokenizerIsTheDefault) {
 
 TEST_F(SavedModelTest, ATokenizerThatIsAskedForAndNotThereIsRefused) {
   config_.data.tokenizer = "model";
-  EXPECT_THAT(refusal(),
-              AllOf(HasSubstr("data.tokenizer = \"model\""), HasSubstr(config_.model.path),
-                    HasSubstr("holds no tokenizer.json")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("data.tokenizer = \"model\""),
+                               HasSubstr(config_.model.path), HasSubstr("has no tokenizer.json")));
   config_.model = {.preset = "gpt2-tiny"};
   EXPECT_THAT(refusal(), HasSubstr("a preset has no tokenizer"));
 }

@@ -21,7 +21,7 @@ TEST(ChangedCorpus, IsNoticedByItsContents) {
             "of samples will differ");
   here["tokenizer"] = "bpe";
   EXPECT_EQ(describe_changed_corpus(saved, here),
-            "the tokenizer has changed since this checkpoint: the same text is other tokens now");
+            "the tokenizer has changed since this checkpoint: the same text has other tokens now");
 }
 
 TEST(ChangedCorpus, IsTakenByTheCountOfTokensFromAnOlderCheckpoint) {

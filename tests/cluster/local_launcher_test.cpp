@@ -133,7 +133,7 @@ TEST_F(LocalLauncher, goes_on_when_its_terminal_is_gone) {
   TestProcess launcher(launch(2, {"train"}), {.in_terminal = true});
   ASSERT_TRUE(launcher.writes("trains", 2));
   kill(launcher.pid(), SIGHUP);
-  ASSERT_TRUE(launcher.writes("SIGHUP: the terminal is gone; the ranks go on"));
+  ASSERT_TRUE(launcher.writes("SIGHUP: the terminal was closed; the ranks continue"));
   EXPECT_EQ(launcher.wait(100ms), -1);
   kill(launcher.pid(), SIGTERM);
   EXPECT_EQ(launcher.wait(), kStoppedExitCode);

@@ -60,7 +60,7 @@ class Adapter(EndToEndTest):
 
     def test_peft_opens_what_a_run_saves(self):
         log = self.train(*self.flags(), "--train.steps=4")
-        self.assertIn("adapters of rank 5 beside 14 products", log)
+        self.assertIn("adapters of rank 5 for 14 linear layers", log)
         folder = self.newest()
         self.assertEqual({path.name for path in folder.glob("*.safetensors")}, {"adapter_model.safetensors"})
         self.assertFalse((folder / "config.json").exists())
@@ -125,7 +125,7 @@ class Adapter(EndToEndTest):
                 with_adapter = self.evaluate(f"--adapter={adapter}")
                 self.assertGreater(abs(with_adapter - self.evaluate()), 0.01)
                 self.run_command("convert", merged, f"--merge-adapter={adapter}")
-                self.assertIn("is there already",
+                self.assertIn("exists already",
                               self.run_command("convert", merged, f"--merge-adapter={adapter}", expect=2))
                 self.assertIn("--type=f32 with --merge-adapter", self.run_command(
                     "convert", f"{merged}-2", f"--merge-adapter={adapter}", "--type=f32", expect=2))
@@ -192,9 +192,9 @@ class Adapter(EndToEndTest):
                 for step, loss in self.losses(name).items():
                     self.assertAlmostEqual(loss, self.losses("whole")[step], delta=1e-9 * loss)
         log = self.train(*self.flags("bad"), "--adapter.rank_pattern=down_prj=2", expect=2)
-        self.assertIn("adapter.rank_pattern = \"down_prj\": names no product", log)
+        self.assertIn("adapter.rank_pattern = \"down_prj\": names no layer", log)
         log = self.train(*self.flags("bad"), "--adapter.rank_pattern=down_proj", expect=2)
-        self.assertIn("an entry is MODULES=NUMBER", log)
+        self.assertIn("must be MODULES=NUMBER", log)
 
     def test_modules_are_trained_beside_adapters(self):
         """... the whole head here, and a new one of a reward model, which peft opens."""
@@ -327,7 +327,7 @@ class Adapter(EndToEndTest):
         self.model = merged
         self.assertAlmostEqual(self.evaluate(), with_adapter, delta=1e-5)
         other = self.train(*self.flags(), "--adapter.base=int8", "--train.steps=21", expect=2)
-        self.assertIn("was trained with adapter.base = \"nf4\", this run has \"int8\"", other)
+        self.assertIn("was trained with adapter.base = \"nf4\", but this run has \"int8\"", other)
         self.assertIn("adapter.base", self.train(*self.flags("bits"), "--adapter.base=int3", expect=2))
 
     def test_a_prefix_goes_to_peft_and_back(self):
@@ -335,7 +335,7 @@ class Adapter(EndToEndTest):
         self.model_flags = [f"--data.train={self.text}", "--data.tokenizer=bytes", "--adapter.kind=prefix",
                             "--adapter.virtual_tokens=6", "--precision.compute=fp64", "--optimizer.learning_rate=0.05"]
         log = self.train(*self.flags(), "--train.steps=8")
-        self.assertIn("a prefix of 6 virtual tokens trains 384 parameters", log)
+        self.assertIn("training a prefix of 6 virtual tokens: 384 parameters", log)
         whole, folder = self.losses(), self.newest()
         self.assertLess(whole[8], whole[1] - 0.1)
         self.assertEqual({name: list(tensor.shape) for name, tensor in
@@ -374,7 +374,7 @@ class Adapter(EndToEndTest):
                               "adapter.virtual_tokens = 5: the adapter in adapter.resume_from")]:
             with self.subTest(flags):
                 self.assertIn(words, self.train(*self.flags("bad"), *flags, expect=2))
-        self.assertIn("no weight of a model gives", self.run_command(
+        self.assertIn("a prefix cannot be merged", self.run_command(
             "convert", self.directory / "merged", f"--merge-adapter={folder}", expect=2))
         config = json.loads((folder / "adapter_config.json").read_text())
         for field, value in [("num_virtual_tokens", 0), ("num_attention_heads", 3), ("num_layers", 5),
@@ -432,7 +432,7 @@ class Adapter(EndToEndTest):
             "evaluate", f"--data={self.text}", "--tokenizer=bytes", f"--adapter={again}", expect=2))
         self.model = base
         for setting in ("dora=true", "initial=pissa"):
-            self.assertIn("tables of the vocabulary", self.train(
+            self.assertIn("the output head and experts support only plain LoRA", self.train(
                 *self.flags("bad"), *flags, f"--adapter.{setting}", expect=2))
 
     def test_experts_are_adapted(self):
@@ -475,9 +475,9 @@ class Adapter(EndToEndTest):
         self.run_command("convert", merged, f"--merge-adapter={folder}")
         self.model = merged
         self.assertAlmostEqual(self.evaluate(), loss, delta=1e-5)
-        for bad, words in [(["--adapter.dropout=0.1"], "peft has no dropout there"),
-                           (["--adapter.dora=true"], "experts have plain adapters only"),
-                           (["--adapter.target_parameters=experts.up"], "names no product of the model; there are")]:
+        for bad, words in [(["--adapter.dropout=0.1"], "peft has no dropout for them"),
+                           (["--adapter.dora=true"], "experts support only plain LoRA"),
+                           (["--adapter.target_parameters=experts.up"], "names no layer that can have an adapter; available")]:
             with self.subTest(bad):
                 self.assertIn(words, self.train(*self.flags("bad"), *flags, *bad, expect=2))
 
@@ -507,7 +507,7 @@ class Adapter(EndToEndTest):
         def log(*flags):
             return self.train(*self.flags(), "--train.steps=1", *flags, expect=2)
 
-        self.assertIn("adapter.targets = \"q_pro\": names no product", log("--adapter.targets=q_pro"))
+        self.assertIn("adapter.targets = \"q_pro\": names no layer", log("--adapter.targets=q_pro"))
         self.assertIn("lm_head", log("--adapter.targets=lm_heads"))
         self.assertIn("adapter.rank", log("--adapter.rank=0"))
         self.assertIn("adapter_config.json", log(f"--adapter.resume_from={self.directory}"))

@@ -135,7 +135,7 @@ class Refusals(EndToEndTest):
     def test_no_such_command(self):
         done = subprocess.run([COLOSSAL, "trian"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
-        self.assertIn("trian: no such command; nearest: train; there are: train, tune, plan, generate", done.stderr)
+        self.assertIn("trian: no such command; nearest: train; the commands are train, tune, plan, generate", done.stderr)
 
     def test_absurd_numbers(self):
         self.refuse("train.global_batch=9223372036854775807: must be between 1 and 16777216",

@@ -124,7 +124,7 @@ class BeamSearch(EndToEndTest):
         for line in self.generate("--num-beams=3", "--max-new-tokens=12", "--length-penalty=0", f"--stop={stop}"):
             for beam in line["beams"]:
                 self.assertNotIn(stop, beam["completion"])
-        for flags, word in ((["--temperature=0.5"], "draws no tokens"), (["--length-penalty=nan"], "--length-penalty"),
+        for flags, word in ((["--temperature=0.5"], "does not sample"), (["--length-penalty=nan"], "--length-penalty"),
                             (["--chat"], "--chat")):
             prompt = [] if flags == ["--chat"] else ["--prompt=x"]
             done = self.run_generate(*prompt, "--num-beams=2", *flags)

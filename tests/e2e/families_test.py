@@ -153,7 +153,7 @@ class Families(EndToEndTest):
             self.assertEqual(done.returncode, 0, done.stderr)
             losses.append(json.loads(done.stdout)["loss"])
             if not flags:
-                self.assertEqual("as numbers" in done.stderr, not as_stored, done.stderr)
+                self.assertEqual("dequantized: the kernels" in done.stderr, not as_stored, done.stderr)
         self.assertAlmostEqual(*losses, delta=delta)
 
     def read_as(self, name, weights, fields, family="llama", as_stored=True):

@@ -213,7 +213,7 @@ class FineTune(EndToEndTest):
         other.rename(self.model / "pytorch_model.bin")
         self.assertIn("pytorch_model.bin", log(2))
         (self.model / "pytorch_model.bin").rename(self.directory / "gone")
-        self.assertIn(f"random initial weights: {self.model} holds no weights", log(0))
+        self.assertIn(f"random initial weights: {self.model} contains no weights", log(0))
 
     def test_a_tokenizer_that_is_not_read_is_named(self):
         (self.model / "tokenizer.json").rename(self.model / "tokenizer.model")

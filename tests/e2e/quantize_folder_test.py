@@ -128,8 +128,8 @@ class QuantizeFolder(EndToEndTest):
                             (["--symmetric"], "without --quantize"),
                             (["--quantize=int4", "--calibrate=gptq"], "without --data"),
                             (["--quantize=int4", f"--data={CORPUS}"], "without --calibrate"),
-                            (["--quantize=fp8", *self.calibrated("awq")], "both methods are of integers"),
-                            (["--quantize=int8-dynamic"], "--quantize=int8"), (["--quantize=int5"], "no such type"),
+                            (["--quantize=fp8", *self.calibrated("awq")], "work for integers only"),
+                            (["--quantize=int8-dynamic"], "--quantize=int8"), (["--quantize=int5"], "must be auto, none, int8"),
                             (["--quantize=int4", "--type=q8_0"], "--type=q8_0"),
                             (["--quantize=int4", "--to=gguf"], "gguf"), (["--quantize=int4", "--memory.x=1"], "memory.x"),
                             (["--quantize=int4", "--samples=0", *self.calibrated("gptq")[:2]], "--samples=0"),
@@ -159,9 +159,9 @@ class QuantizeFolder(EndToEndTest):
             right, made = map(int, re.search(r"(\d+) of (\d+) guessed", guessed.stderr).groups())
             self.assertGreater(right / made, 0.25 if drawn == ["--temperature=0"] else 0.1, guessed.stderr)
         for flags, said in (([f"--draft={head}"], "--speculate=eagle"), (["--speculate=eagle"], "without --draft"),
-                            (["--speculate=eagle", f"--draft={self.model}"], "no weights of a head")):
+                            (["--speculate=eagle", f"--draft={self.model}"], "no weights of an EAGLE head")):
             self.assertIn(said, self.call("generate", self.model, *asked, *flags, expect=2).stderr)
-        self.assertIn("guesses for another model", self.call("generate", head, *asked, expect=2).stderr)
+        self.assertIn("give a head that was trained for this model", self.call("generate", head, *asked, expect=2).stderr)
 
 
 if __name__ == "__main__":

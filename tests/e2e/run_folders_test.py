@@ -55,7 +55,7 @@ class Keeping(RunFoldersTest):
         self.damage(4)
         self.damage(6)
         log = self.train(*self.flags(), "--train.steps=4", "--checkpoint.every=1", ranks=2)
-        self.assertIn("step-000006 is damaged and passed over", log)
+        self.assertIn("step-000006 is damaged and skipped", log)
         self.assertIn("resumed from", log)
         # 4 was saved over its damaged self, which stays beside it; the damaged 6 stays where it is.
         self.assertEqual(self.steps(), [3, 4, 6])
@@ -78,7 +78,7 @@ class Keeping(RunFoldersTest):
     def test_steps_that_are_done_already(self):
         self.train(*self.flags(), "--train.steps=3")
         log = self.train(*self.flags(), "--train.steps=2", ranks=2)
-        self.assertRegex(log, "nothing to do: .*step-000003 has 3 steps, train.steps = 2")
+        self.assertRegex(log, "nothing to do: .*step-000003 has 3 steps already, and train.steps = 2")
         self.assertNotIn("%  ", log)
         self.assertEqual(self.steps(), [3])
 
@@ -214,7 +214,7 @@ class Logs(RunFoldersTest):
                        "COLOSSAL_FAULTS": "write:1+=ENOSPC"}
         log = self.train(*self.flags(checkpoints=False), "--train.steps=6", "--log.profile=2", ranks=2,
                          env=environment)
-        self.assertIn("training goes on, but its profile is lost", log)
+        self.assertIn("training continues, but its profile is lost", log)
         self.assertIn("No space left", log)
         self.assertEqual(len(self.losses()), 6)
 

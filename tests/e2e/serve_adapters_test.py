@@ -228,7 +228,7 @@ class ServeAdapters(EndToEndTest):
         name = "base_model.model.model.layers.1.self_attn.q_proj.lora_B.weight"
         self.assertIn("the model needs [48, 3]", broken(lambda tensors: tensors.update({name: torch.zeros(3, 3)})))
         self.assertIn("lora_B", broken(lambda tensors: tensors.pop(name)))
-        self.assertIn("no product", broken(lambda tensors: tensors.update(
+        self.assertIn("not a layer of the model", broken(lambda tensors: tensors.update(
             {name.replace("q_proj", "x_proj"): torch.zeros(48, 3)})))
         self.assertIn("not finite", broken(lambda tensors: tensors[name].fill_(float("nan"))))
         self.assertIn("use_dora", broken(lambda tensors: None, {"use_dora": True}))
@@ -248,7 +248,7 @@ class ServeAdapters(EndToEndTest):
         finally:
             closed.stop()
         for flags, message in [(["--adapter=a"], "NAME=DIR"), ([f"--adapter=a={self.directory}"], "no adapter"),
-                               ([f"--adapter=a={self.root / 'a'}", f"--adapter=a={self.root / 'b'}"], "taken")]:
+                               ([f"--adapter=a={self.root / 'a'}", f"--adapter=a={self.root / 'b'}"], "already in use")]:
             done = subprocess.run([str(COLOSSAL), "serve", str(self.model), "--port=0", *flags], capture_output=True,
                                   text=True, timeout=60)
             self.assertEqual(done.returncode, 2, done.stderr)

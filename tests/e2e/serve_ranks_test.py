@@ -111,7 +111,7 @@ class ServeRanks(EndToEndTest):
         finally:
             server.process.send_signal(signal.SIGCONT)
         self.await_serving(server, 30)
-        self.assertIn("rank 0 has asked for no sign of life for 4s", "".join(server.log))
+        self.assertIn("rank 0 has sent no heartbeat for 4s", "".join(server.log))
 
     def test_generate_ends_when_a_rank_hangs(self):
         process = subprocess.Popen(

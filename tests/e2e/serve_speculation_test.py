@@ -100,8 +100,8 @@ class ServeSpeculation(EndToEndTest):
             text, log = generate(*flags)
             self.assertEqual(text, plain[0])
             self.assertRegex(log, r"\d+ of \d+ guessed tokens were right \(\d+ %\)")
-        for flags, message in [(["--speculate=medusa"], "none, lookup and eagle"), ([f"--draft={self.other}"], "vocabulary"),
-                               (["--speculate=lookup", f"--draft={self.draft}"], "one of the two"),
+        for flags, message in [(["--speculate=medusa"], "none, lookup or eagle"), ([f"--draft={self.other}"], "vocabulary"),
+                               (["--speculate=lookup", f"--draft={self.draft}"], "use only one of them"),
                                ([f"--draft={self.draft}", "--num-drafts=0"], "num-drafts"),
                                (["--kv-type=int4"], "auto")]:
             self.assertIn(message, generate(*flags, expect=2)[1])

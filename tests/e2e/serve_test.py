@@ -442,7 +442,7 @@ class Serve(EndToEndTest):
                 "stop": {"stop": ["x"] * 17}, "logit_bias": {"logit_bias": {"cat": 1}}, "logprobs": {"logprobs": 99},
                 "suffix": {"suffix": "x"}, "minimum": {"extra_body": {"structured_outputs": {"json": {"type": "integer", "minimum": 3}}}},
                 "use_beam_search": {"extra_body": {"use_beam_search": True}}, "top_p": {"top_p": 2},
-                "asked for": {"max_tokens": POSITIONS}, "bytes": {"prompt": "x" * 100_000},
+                "requested": {"max_tokens": POSITIONS}, "bytes": {"prompt": "x" * 100_000},
                 "vocabulary": {"prompt": [99_999]}, "prompt is empty": {"prompt": ""}, "prompt": {"prompt": [[1], "a", 3]}}.items():
             with self.subTest(message), self.assertRaisesRegex(openai.BadRequestError, message):
                 self.complete(**options)
@@ -563,7 +563,7 @@ class Serve(EndToEndTest):
         try:
             list(stream)
         except openai.APIError as error:
-            self.assertIn("stops", str(error))
+            self.assertIn("stopping", str(error))
         self.assertEqual(server.stop(), 0)
 
     def test_a_second_signal_ends_it_at_once(self):

@@ -137,7 +137,7 @@ class Convert(EndToEndTest):
         self.refuse("is a folder already", arguments=[folder, new])
         self.refuse("--to=onnx", arguments=[folder, file, "--to=onnx"])
         self.call("convert", folder, file)
-        self.refuse("there already", arguments=[folder, file])
+        self.refuse("exists already", arguments=[folder, file])
         self.refuse("--type=q8_0", arguments=[file, new, "--type=q8_0"])
         file.write_bytes(file.read_bytes()[:-64])
         self.refuse("beyond the end of the file", arguments=[file, new], code=1)

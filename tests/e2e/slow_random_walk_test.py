@@ -233,7 +233,7 @@ class RandomWalk(EndToEndTest):
         settings = [f"--checkpoint.every={every}", f"--checkpoint.keep={keep}", f"--checkpoint.resume={resume}"]
         held = bool(self.whole or self.damaged)
         if resume == "never" and held:
-            self.check_refused(before, self.run_once([*settings, "--train.steps=9"], []), 2, "another one")
+            self.check_refused(before, self.run_once([*settings, "--train.steps=9"], []), 2, "another run")
         elif held and not self.whole:
             self.check_refused(before, self.run_once([*settings, "--train.steps=9"], []), 1,
                                "no checkpoint is whole")

@@ -24,7 +24,7 @@ class Stop(StoppingTest):
         run, code = self.stop_in("1 rank", "first step", "SIGTERM")
         self.assertEqual(code, STOPPED, run.text)
         self.assertIn("SIGTERM: finishing the current step, then saving a checkpoint", run.text)
-        self.assertRegex(run.text, "stopped after step [0-9]+ of 1,000; the same command goes on")
+        self.assertRegex(run.text, "stopped after step [0-9]+ of 1,000; to continue the run, use the same command")
         self.assertEqual(max(self.metrics()), self.newest_step("run"))
 
     def test_what_timeout_sends_is_one_request(self):
@@ -93,7 +93,7 @@ class Stop(StoppingTest):
             self.wait_for_phase(run, "first step", "run")
             run.stop("SIGTERM")
             self.assertEqual(run.wait(), 1, run.text)
-            self.assertIn("nothing is kept, as checkpoint.directory is empty", run.text)
+            self.assertIn("nothing will be saved, as checkpoint.directory is empty", run.text)
             self.assertEqual(len(re.findall("error: stopped after step .* nothing was kept", run.text)), 1)
 
     def test_a_later_second_request_forces(self):

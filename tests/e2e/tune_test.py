@@ -358,8 +358,8 @@ class Tune(EndToEndTest):
         expect("tune.loss_type", "dpo", "pairs", "--tune.loss_type=sigmoyd")
         expect("tune.loss_weights has 1 numbers for 2 losses", "dpo", "pairs", "--tune.loss_type=sigmoid,sft",
                "--tune.loss_weights=1")
-        expect("kto learns by one loss", "kto", "unpaired", "--tune.loss_type=kto,apo_zero_unpaired")
-        expect("takes the logarithm of the smoothing", "dpo", "pairs", "--tune.loss_type=exo_pair")
+        expect("kto supports one loss only", "kto", "unpaired", "--tune.loss_type=kto,apo_zero_unpaired")
+        expect("needs the logarithm of the smoothing", "dpo", "pairs", "--tune.loss_type=exo_pair")
         expect("less than 0.5", "dpo", "pairs", "--tune.loss_type=robust", "--tune.label_smoothing=0.5")
         expect("tune.simpo_gamma", "dpo", "pairs", "--tune.simpo_gamma=1")  # no key of this method
         expect("its prompt has 15 tokens", "sft", "texts", "--data.sequence_length=8")

@@ -40,9 +40,9 @@ TEST(Strategy, ExpertsRegroupTheRanksOfAStage) {
               ElementsAre(Pair("expert_dp", 3), Pair("ep", 2), Pair("expert_tp", 2)));
   EXPECT_EQ(refusal(experts, true, 12), "accepted");
   EXPECT_EQ(refusal({.dp = 2, .sp = 3, .tp = 2, .ep = 12}, true, 12), "accepted");
-  EXPECT_EQ(refusal({.dp = 2, .ep = 0}, true, 2), "parallel.ep = 0: a size is at least 1");
+  EXPECT_EQ(refusal({.dp = 2, .ep = 0}, true, 2), "parallel.ep = 0: must be at least 1");
   EXPECT_EQ(refusal({.dp = 2, .expert_tp = 0}, true, 2),
-            "parallel.expert_tp = 0: a size is at least 1");
+            "parallel.expert_tp = 0: must be at least 1");
   EXPECT_EQ(refusal({.dp = 2, .tp = 3, .ep = 4}, true, 6),
             "parallel.ep = 4 does not divide dp 2 x sp 1 x tp 3 = 6; use ep = 1, 2, 3 or 6");
   EXPECT_EQ(
@@ -100,10 +100,10 @@ TEST(Strategy, ATensorModeSaysWhichSizesItNeeds) {
     return Strategy{.tp = tp, .tensor_mode = mode, .tp_depth = depth};
   };
   EXPECT_THAT(refusal(mode(TensorMode::two_d, 6), false, 6),
-              HasSubstr("\"2d\" needs a square of ranks, q x q; parallel.tp = 6 is none"));
+              HasSubstr("\"2d\" needs a square of ranks, q x q; parallel.tp = 6 is not one"));
   EXPECT_THAT(refusal(mode(TensorMode::three_d, 12), false, 24), HasSubstr("a cube of ranks"));
   EXPECT_THAT(refusal(mode(TensorMode::two_and_half_d, 12, 2), false, 24),
-              HasSubstr("parallel.tp = 12 with tp_depth = 2 is none"));
+              HasSubstr("parallel.tp = 12 with tp_depth = 2 is not one"));
   EXPECT_THAT(
       refusal(mode(TensorMode::one_d, 4, 2), false, 4),
       HasSubstr("parallel.tp_depth = 2 applies only to parallel.tp_mode = \"2.5d\"; tp_mode "

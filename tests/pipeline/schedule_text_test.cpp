@@ -60,9 +60,9 @@ TEST(ScheduleText, MarksWhatMayRunAtTheSameTime) {
 
 TEST(ScheduleText, NamesLineAndColumnOfAnError) {
   const auto rank_line = [](const std::string& line) { return error_of(kHeader + line); };
-  EXPECT_THAT(rank_line("rank 0: F0.0 X0.1"),
-              AllOf(HasSubstr("mine.txt, line 4, column 14"), HasSubstr("\"X0.1\" is no action")));
-  EXPECT_THAT(rank_line("rank 0: F0"), HasSubstr("\"F0\" is no action"));
+  EXPECT_THAT(rank_line("rank 0: F0.0 X0.1"), AllOf(HasSubstr("mine.txt, line 4, column 14"),
+                                                    HasSubstr("\"X0.1\" is not an action")));
+  EXPECT_THAT(rank_line("rank 0: F0"), HasSubstr("\"F0\" is not an action"));
   EXPECT_THAT(rank_line("rank 0: F0.x"), HasSubstr("a whole number"));
   EXPECT_THAT(rank_line("rank 0: F0.0.1"), HasSubstr("a whole number"));
   EXPECT_THAT(rank_line("rank 0: F0.99999999999999"), HasSubstr("a whole number"));

@@ -259,7 +259,7 @@ TEST(Validator, NamesTheFirstConflict) {
             "rank 1, position 1: B1.0 waits for F1.0, which only comes at position 3");
   EXPECT_EQ(
       conflict_of(kTwoRanks + "rank 0: F0.0 B0.0 F0.0 F0.1 B0.1\nrank 1: F1.0 B1.0 F1.1 B1.1"),
-      "rank 0, position 5: F0.0 is there twice, first at position 1");
+      "rank 0, position 5: F0.0 occurs twice, first at position 1");
   EXPECT_EQ(conflict_of(kTwoRanks + "rank 0: F0.0 F0.1 B0.0 B0.1\nrank 1: F1.0 I1.0 F1.1 B1.1"),
             "rank 1, after its 8 actions: W1.0 is missing");
 }
@@ -302,7 +302,7 @@ TEST(Validator, ChecksPairsThatRunTogether) {
 TEST(Validator, ChecksSizes) {
   Schedule schedule = make_schedule("1f1b", {2, 1, 1});
   schedule.rank_of_stage = {0, 2};
-  EXPECT_THAT(first_conflict(schedule)->message, HasSubstr("stage 1 lies at rank 2"));
+  EXPECT_THAT(first_conflict(schedule)->message, HasSubstr("stage 1 is on rank 2"));
   schedule.rank_of_stage = {0, 0};
   EXPECT_THAT(first_conflict(schedule)->message, HasSubstr("rank 1 has no stage"));
   schedule = make_schedule("1f1b", {2, 1, 1});

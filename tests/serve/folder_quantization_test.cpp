@@ -217,7 +217,7 @@ TEST_F(QuantizedFolder, RefusesWhatItCannotRound) {
               HasSubstr("quant_method = \"compressed-tensors\""));
   text_.resize(30);
   EXPECT_THAT(refusal([&] { quantized(llama, {.how = kInt4, .calibration = Calibration::gptq}); }),
-              HasSubstr("30 tokens, and calibration sees rows of 2048"));
+              HasSubstr("30 tokens, but calibration needs rows of 2048"));
   InferenceOptions options = as_stored_;
   options.tiers.parameters = {.host = 1};
   EXPECT_THAT(refusal([&] { const InferenceModel model(rounded, options); }),

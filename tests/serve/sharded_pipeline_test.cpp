@@ -359,7 +359,7 @@ TEST_F(ShardedPipeline, TheOthersFindAFirstRankThatHangs) {
       while (left > 0) std::this_thread::yield();
     });
     for (const std::string& cause : causes) {
-      EXPECT_THAT(cause, testing::HasSubstr("rank 0 has asked for no sign of life for 300ms"));
+      EXPECT_THAT(cause, testing::HasSubstr("rank 0 has sent no heartbeat for 300ms"));
     }
     for (const auto& each : taken) EXPECT_LT(each.count(), 5);
   }

@@ -90,7 +90,8 @@ TEST_F(GenerationRequestTest, PromptsInFourForms) {
 
 TEST_F(GenerationRequestTest, LengthsAreWithinTheModels) {
   EXPECT_EQ(text(R"({"prompt": [1], "max_tokens": 19})").max_new_tokens, 19);
-  EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 20})"), HasSubstr("20 tokens in all"));
+  EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 20})"),
+              HasSubstr("20 tokens in total"));
   EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 0})"), HasSubstr("must be from 1"));
   EXPECT_EQ(text(R"({"prompt": [1], "max_tokens": 0, "echo": true})").max_new_tokens, 0);
   const std::string many = R"({"prompt": ")" + std::string(kLongest * 8 + 1, 'x') + "\"}";

@@ -336,7 +336,7 @@ TEST(GrammarSchema, RefusesWhatItWouldNotKeep) {
            {R"({"type": "integer", "minimum": 3})", "\"minimum\""},
            {R"({"not": {}})", "\"not\""},
            {R"({"$ref": "http://x"})", "leads out"},
-           {R"({"$ref": "#/nowhere"})", "not there"},
+           {R"({"$ref": "#/nowhere"})", "does not exist"},
            {R"({"type": "thing"})", "thing"},
            {R"_({"type": "string", "pattern": "(?=x)"})_", "(?="},
            {R"({"properties": {}, "required": ["x"]})", "required"},
@@ -345,7 +345,7 @@ TEST(GrammarSchema, RefusesWhatItWouldNotKeep) {
            {R"({"type": "object", "anyOf": [{"type": "null"}]})", "anyOf"},
            {R"({"type": "array", "prefixItems": [{}, {}], "maxItems": 1})", "prefixItems"},
            {R"({"type": "array", "prefixItems": [{}], "minItems": 2})", "prefixItems"},
-           {"[]", "no object"}}) {
+           {"[]", "not an object"}}) {
     try {
       of_schema(schema.c_str());
       ADD_FAILURE() << schema;

@@ -116,7 +116,7 @@ TEST(Jinja, WorkIsBounded) {
       {"{% macro f() %}{% endmacro %}{% set l = range(100000) %}"
        "{% for i in range(9999) %}{{ f(*l) }}{% endfor %}",
        "steps"},
-      {"{{ {[1]: 2} }}", "is no key"},
+      {"{{ {[1]: 2} }}", "cannot be a key"},
   };
   for (const auto& [source, error] : cases) {
     const double before = test::computing_seconds();

@@ -92,12 +92,12 @@ TEST(TokenizerDefinition, NamesWhatIsWrongWithAUnigramModel) {
   EXPECT_THAT(with("/model/vocab", json::object()), HasSubstr("model.vocab is missing or no list"));
   EXPECT_THAT(with("/model/vocab/2/0", "\u2581"), HasSubstr("model.vocab[2] repeats the token"));
   EXPECT_THAT(with("/model/vocab/2", json::array({"a"})),
-              HasSubstr("model.vocab[2] is no token with its score"));
+              HasSubstr("model.vocab[2] is not a token with its score"));
   EXPECT_THAT(with("/model/vocab/2/1", nullptr), HasSubstr("model.vocab[2][1] is missing"));
   EXPECT_THAT(with("/pre_tokenizer", {{"type", "ByteLevel"}}),
               HasSubstr("\"ByteLevel\", which is supported with model.type = \"BPE\" only"));
   const json charsmap = {{"type", "Precompiled"}, {"precompiled_charsmap", "a*=="}};
-  EXPECT_THAT(with("/normalizer", charsmap), HasSubstr("precompiled_charsmap is no base64"));
+  EXPECT_THAT(with("/normalizer", charsmap), HasSubstr("precompiled_charsmap is not base64"));
   json definition = unigram_tokenizer();
   definition["pre_tokenizer"]["prepend_scheme"] = "first";
   definition["normalizer"] = {{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}};

@@ -285,7 +285,7 @@ TEST(DraftHead, RefusesLayoutsThatWouldCutIt) {
     validate(Method::draft_head, config, tune);
     ADD_FAILURE() << "accepted";
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("parallel.tp_mode = \"1d\" works"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("use parallel.tp_mode = \"1d\""));
   }
 }
 

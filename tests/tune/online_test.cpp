@@ -692,10 +692,10 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
     OnlineRun run;
   };
   const std::vector<Case> cases{
-      {"judge/config.json", "judge\": the model there is another one", {.change = rewarded}},
+      {"judge/config.json", "judge\": the model there has changed", {.change = rewarded}},
       {"judge/chat_template.jinja", "judge\": the chat template there", {.change = rewarded}},
       {"model/config.json", "warning: model.path: the model there", {.change = rewarded}},
-      {"model/config.json", "its files are others than until this", {.change = adapted}},
+      {"model/config.json", "its files have changed since this", {.change = adapted}},
       {"adapter/adapter_config.json",
        "adapter.resume_from: the model there",
        {.change = adapted_further}},
@@ -707,10 +707,10 @@ TEST(OnlineResumeModels, ThatHaveChangedAreNamed) {
     const test::TemporaryDirectory changed(test::Storage::memory), as_it_was(test::Storage::memory);
     const std::string told = told_of_changed(path(given.changed), given.run, changed.path());
     EXPECT_THAT(told, HasSubstr(given.told));
-    const size_t first = told.find("until this checkpoint");
-    EXPECT_EQ(told.find("until this checkpoint", first + 1), std::string::npos) << told;
+    const size_t first = told.find("the results will differ");
+    EXPECT_EQ(told.find("the results will differ", first + 1), std::string::npos) << told;
     EXPECT_THAT(told_of_changed({}, given.run, as_it_was.path()),
-                testing::Not(HasSubstr("until this checkpoint")));
+                testing::Not(HasSubstr("the results will differ")));
   }
 }
 
@@ -947,7 +947,7 @@ TEST(DistillationRefusals, SayWhatWouldWork) {
   };
   EXPECT_EQ(refused([](RunConfig&, TuneConfig&) {}), "not refused");
   EXPECT_THAT(refused([](RunConfig&, TuneConfig& t) { t.teacher = ""; }),
-              HasSubstr("give the folder of one"));
+              HasSubstr("give its folder"));
   EXPECT_THAT(refused([](RunConfig& r, TuneConfig&) { r.data.validation = {"x"}; }),
               HasSubstr("use a tune.lmbda below 1"));
 }
@@ -983,8 +983,9 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
                 t.reward = {"overlong"};
                 t.max_completion_length = 10;
               }),
-              HasSubstr("use 10 at most"));
-  EXPECT_THAT(refusal([](R&, T& t) { t.delta = 1.1; }), HasSubstr("use more than that"));
+              HasSubstr("use at most 10"));
+  EXPECT_THAT(refusal([](R&, T& t) { t.delta = 1.1; }),
+              HasSubstr("must be above 1 + tune.epsilon_high"));
   EXPECT_THAT(refusal([](R&, T& t) {
                 t.max_staleness = 1;
                 t.dynamic_sampling = true;
@@ -1000,7 +1001,7 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
               }),
               HasSubstr("is above tune.importance_sampling_clip_max = 3"));
   EXPECT_THAT(refusal([](R&, T& t) { t.importance_sampling_clip_min = 0.5; }),
-              HasSubstr("tune.importance_sampling_mode, and that is none"));
+              HasSubstr("tune.importance_sampling_mode, which is none"));
   EXPECT_THAT(refusal([](R& r, T&) { r.experts.capacity_factor = 1; }),
               HasSubstr("experts.capacity_factor with tune"));
   EXPECT_THAT(refusal([](R& r, T&) { r.data.validation = {"x"}; }),
@@ -1014,7 +1015,7 @@ TEST(OnlineRefusals, SayWhatWouldWork) {
   EXPECT_THAT(refusal([](R&, T& t) {
                 t.loss_type = {"dapo", "grpo"};
               }),
-              HasSubstr("learns by one loss"));
+              HasSubstr("supports one loss only"));
 }
 
 TEST(OnlineRefusals, OfLongPromptsNameTheLine) {
@@ -1025,7 +1026,7 @@ TEST(OnlineRefusals, OfLongPromptsNameTheLine) {
         }});
       },
       testing::ThrowsMessage<ConfigError>(
-          testing::AllOf(HasSubstr("prompts.jsonl:5"), HasSubstr("a prompt at most 4"))));
+          testing::AllOf(HasSubstr("prompts.jsonl:5"), HasSubstr("a prompt may have at most 4"))));
 }
 
 }  // namespace

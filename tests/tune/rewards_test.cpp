@@ -90,7 +90,7 @@ TEST(Rewards, WhatAProgramDoesWrongIsSaid) {
   EXPECT_THAT(error_of("command:kill -9 $$"), HasSubstr("signal 9"));
   EXPECT_THAT(error_of("command:echo 1"), HasSubstr("1 lines for 2 completions"));
   EXPECT_THAT(error_of("command:sed 's/.*/good/'"), HasSubstr("no JSON: good"));
-  EXPECT_THAT(error_of("command:sed 's/.*/\"good\"/'"), HasSubstr("is no reward"));
+  EXPECT_THAT(error_of("command:sed 's/.*/\"good\"/'"), HasSubstr("is not a reward"));
   EXPECT_THAT(error_of("command:sleep 100", 0.2), HasSubstr("in time"));
 }
 
@@ -163,7 +163,7 @@ TEST(Rewards, WhatAnAddressDoesWrongIsSaid) {
     Service short_one("HTTP/1.1 200 OK\r\n\r\n{\"rewards\": [1]}");
     EXPECT_THAT(error_of(short_one.name()), HasSubstr("of 2 numbers"));
   }
-  EXPECT_THAT(error_of("http://127.0.0.1:1/"), HasSubstr("nobody answers at 127.0.0.1:1"));
+  EXPECT_THAT(error_of("http://127.0.0.1:1/"), HasSubstr("no server answers at 127.0.0.1:1"));
 }
 
 // Rewards that fail are left out, and the run goes on.

@@ -161,7 +161,7 @@ TEST(Samples, RefuseLinesNamingThem) {
   expect(R"({"prompt": "a"})", text, R"(there is no "completion")");
   expect(R"({"prompt": "a", "completion": ""})", text, R"("completion" is empty)");
   expect(R"({"prompt": "abcd", "completion": "e"})", text,
-         "its prompt has 4 tokens, a row at most 4", {.max_length = 4});
+         "its prompt has 4 tokens, but a row has at most 4", {.max_length = 4});
   expect(R"({"prompt": "a", "chosen": "b"})", pairs, R"(there is no "rejected")");
   expect(R"({"chosen": "same", "rejected": "same"})", pairs, "chosen completion is empty");
   expect(R"({"prompt": "a", "chosen": "b", "rejected": "c", "margin": "x"})", pairs,

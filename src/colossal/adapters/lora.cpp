@@ -35,14 +35,14 @@ Value value_of(const std::vector<std::pair<std::string, Value>>& pattern, const 
 [[noreturn]] void refuse_target(const std::string& key, const std::string& target,
                                 const std::vector<Product>& products) {
   if (products.empty()) {
-    throw ConfigError(fmt::format("{} = \"{}\": the model has no experts in stacks; leave {} out",
+    throw ConfigError(fmt::format("{} = \"{}\": the model has no stacked experts; leave {} out",
                                   key, target, key));
   }
   std::set<std::string> names;
   for (const Product& product : products) names.insert(last_name(product.module));
   throw ConfigError(
-      fmt::format("{} = \"{}\": names no product of the model; there are {}, as in {}", key, target,
-                  fmt::join(names, ", "), products.front().module));
+      fmt::format("{} = \"{}\": names no layer that can have an adapter; available: {}, as in {}",
+                  key, target, fmt::join(names, ", "), products.front().module));
 }
 
 }  // namespace

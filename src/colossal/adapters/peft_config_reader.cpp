@@ -18,19 +18,20 @@ PeftConfigReader::PeftConfigReader(std::filesystem::path file) : file_(std::move
 std::string PeftConfigReader::text(const char* field) const {
   const Json found = get(field);
   if (found.is_null()) return "";
-  if (!found.is_string()) refuse(field, "a text is needed");
+  if (!found.is_string()) refuse(field, "must be a string");
   return found.get<std::string>();
 }
 
 void PeftConfigReader::require(const char* field, const char* value) const {
   const Json found = get(field);
-  if (!found.is_null() && found != value) refuse(field, fmt::format("only \"{}\" is", value));
+  if (!found.is_null() && found != value)
+    refuse(field, fmt::format("only \"{}\" is supported", value));
 }
 
 void PeftConfigReader::require_nothing(const char* field) const {
   const Json found = get(field);
   if (!found.is_null() && found != false && !(found.is_structured() && found.empty())) {
-    refuse(field, "it must be left out");
+    refuse(field, "leave it out");
   }
 }
 
@@ -39,13 +40,13 @@ std::vector<std::string> PeftConfigReader::strings(const char* field) const {
   if (found.is_null()) return {};
   const bool fits = found.is_array() &&
                     std::ranges::all_of(found, [](const Json& entry) { return entry.is_string(); });
-  if (!fits) refuse(field, "a list of names is needed");
+  if (!fits) refuse(field, "must be a list of names");
   return found.get<std::vector<std::string>>();
 }
 
 void PeftConfigReader::refuse(const char* field, const std::string& why) const {
   throw ConfigError(
-      fmt::format("{}: {} = {}: not read; {}", file_.string(), field, get(field).dump(), why));
+      fmt::format("{}: {} = {}: not supported; {}", file_.string(), field, get(field).dump(), why));
 }
 
 }  // namespace colossal::adapters

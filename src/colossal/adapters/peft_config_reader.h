@@ -29,7 +29,7 @@ class PeftConfigReader {
     const Json found = get(field);
     if (found.is_null()) return absent;
     const bool fits = std::is_integral_v<Number> ? found.is_number_integer() : found.is_number();
-    if (!fits || !(found > 0)) refuse(field, "a number above 0 is needed");
+    if (!fits || !(found > 0)) refuse(field, "must be a number above 0");
     return found.get<Number>();
   }
   // Returns whether the field is true; false if the field is absent.
@@ -45,11 +45,11 @@ class PeftConfigReader {
   std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
     const Json found = get(field);
     if (found.is_null()) return {};
-    if (!found.is_object()) refuse(field, "an object of numbers above 0 is needed");
+    if (!found.is_object()) refuse(field, "must be an object of numbers above 0");
     std::vector<std::pair<std::string, Number>> entries;
     for (const auto& [name, value] : found.items()) {
       const bool fits = std::is_integral_v<Number> ? value.is_number_integer() : value.is_number();
-      if (!fits || !(value > 0)) refuse(field, "an object of numbers above 0 is needed");
+      if (!fits || !(value > 0)) refuse(field, "must be an object of numbers above 0");
       entries.emplace_back(name, value.template get<Number>());
     }
     return entries;

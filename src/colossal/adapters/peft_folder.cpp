@@ -66,8 +66,8 @@ void require_whole_weights(const PeftConfigReader& config) {
   for (const char* taken : {"pissa", "olora", "corda", "loftq"}) {
     if (!found.starts_with(taken)) continue;
     config.refuse(kField,
-                  "the adapter is beside what this has left of the model's weights; save it with "
-                  "path_initial_model_for_weight_conversion, so that it fits the model as it is");
+                  "this method changes the model's weights, so the adapter does not fit the "
+                  "original model; save it with path_initial_model_for_weight_conversion");
   }
 }
 
@@ -174,8 +174,9 @@ PeftFolder read_peft_folder(const fs::path& folder) {
   for (const char* file : {kConfigFile, kWeightsFile}) {
     std::error_code ignored;
     if (fs::exists(folder / file, ignored)) continue;
-    throw ConfigError(fmt::format("{}: no adapter: it has no {}; peft's save_pretrained writes one",
-                                  folder.string(), file));
+    throw ConfigError(
+        fmt::format("{}: contains no adapter: it has no {}, which peft's save_pretrained writes",
+                    folder.string(), file));
   }
   const PeftConfigReader config(folder / kConfigFile);
   const std::string kind = config.text("peft_type");
@@ -183,7 +184,7 @@ PeftFolder read_peft_folder(const fs::path& folder) {
     return {.settings = {}, .modules = {}, .prefix = read_prefix_config(config)};
   }
   if (!kind.empty() && kind != "LORA") {
-    config.refuse("peft_type", fmt::format("only \"LORA\" and \"{}\" are", kPrefixKind));
+    config.refuse("peft_type", fmt::format("only \"LORA\" and \"{}\" are supported", kPrefixKind));
   }
   PeftFolder read{.settings = read_lora_config(config), .modules = {}};
   std::set<std::string> modules;
@@ -193,12 +194,12 @@ PeftFolder read_peft_folder(const fs::path& folder) {
     const auto module = adapted_module(entry.name);
     if (!module && is_trained(entry.name, read.settings)) continue;
     if (!module) {
-      throw ConfigError(fmt::format(
-          "{}: tensor \"{}\" is not one of a product's adapter, \"....lora_A.weight\", "
-          "\"....lora_B.weight\" or \"....lora_magnitude_vector\", nor of an embedding's, "
-          "\"....lora_embedding_A\" or \"....lora_embedding_B\", nor of a module in "
-          "modules_to_save",
-          file.path().string(), entry.name));
+      throw ConfigError(
+          fmt::format("{}: unexpected tensor \"{}\": an adapter has \"....lora_A.weight\", "
+                      "\"....lora_B.weight\" and \"....lora_magnitude_vector\" for linear layers, "
+                      "\"....lora_embedding_A\" and \"....lora_embedding_B\" for embeddings, and "
+                      "the modules in modules_to_save",
+                      file.path().string(), entry.name));
     }
     modules.insert(*module);
   }
@@ -207,9 +208,9 @@ PeftFolder read_peft_folder(const fs::path& folder) {
     return entry.name.ends_with("lora_magnitude_vector");
   });
   if (magnitudes != read.settings.dora) {
-    throw ConfigError(fmt::format("{}: use_dora = {}, and {} has {} \"lora_magnitude_vector\"",
+    throw ConfigError(fmt::format("{}: use_dora = {}, but {} has {} \"lora_magnitude_vector\"",
                                   (folder / kConfigFile).string(), read.settings.dora, kWeightsFile,
-                                  magnitudes ? "tensors of name" : "no tensor of name"));
+                                  magnitudes ? "tensors named" : "no tensor named"));
   }
   read.modules.assign(modules.begin(), modules.end());
   return read;
@@ -226,8 +227,8 @@ std::vector<Product> adapted_products(const fs::path& folder, const PeftFolder& 
   }
   if (missing.empty()) return adapted;
   throw ConfigError(
-      fmt::format("{}: has an adapter for {}, which is no product of the model; such "
-                  "are {} and its like",
+      fmt::format("{}: has an adapter for {}, which is not a layer of the model that can have one; "
+                  "such layers have names like {}",
                   folder.string(), *missing.begin(), products.front().module));
 }
 

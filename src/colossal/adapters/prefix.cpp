@@ -33,7 +33,7 @@ nlohmann::json peft_config(const PrefixSettings& settings, const PrefixedModel& 
 PrefixFolder read_prefix_config(const PeftConfigReader& config) {
   const auto number = [&](const char* field) {
     const auto found = config.positive<int64_t>(field, 0);
-    if (found == 0) config.refuse(field, "a prefix needs a number above 0");
+    if (found == 0) config.refuse(field, "must be a number above 0");
     return found;
   };
   const int64_t modules = config.positive<int64_t>("num_transformer_submodules", 1);

@@ -121,14 +121,14 @@ void ConfigSchema::set_flag(std::string_view argument) {
   const std::size_t equals = argument.find('=');
   if (!argument.starts_with('-')) {
     throw ConfigError(fmt::format(
-        "unexpected argument {}: one path is taken, and settings are written --section.key=value",
+        "unexpected argument {}: give one path only; settings are written --section.key=value",
         argument));
   }
   if (!argument.starts_with("--") || equals == std::string_view::npos) {
     const std::string given(
         argument.substr(std::min(argument.find_first_not_of('-'), argument.size())));
     throw ConfigError(
-        find(given) ? fmt::format("{}: a value is missing; write --{}=VALUE", argument, given)
+        find(given) ? fmt::format("{}: the value is missing; write --{}=VALUE", argument, given)
                     : fmt::format("unknown option {}; settings are written --section.key=value; "
                                   "nearest: --{}=VALUE",
                                   argument, nearest_key(given)));

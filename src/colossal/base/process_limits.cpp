@@ -45,10 +45,10 @@ void require_open_files(int64_t files, const std::string& what) {
   setrlimit(RLIMIT_NOFILE, &limit);
   getrlimit(RLIMIT_NOFILE, &limit);
   if (limit.rlim_cur >= static_cast<rlim_t>(files)) return;
-  throw ConfigError(fmt::format(
-      "a process may have {} files open here (ulimit -n), and {} need up to {} in one: raise the "
-      "limit",
-      limit.rlim_cur, what, files));
+  throw ConfigError(
+      fmt::format("a process may have {} files open here (ulimit -n), but {} need up to {} in one "
+                  "process: raise the limit",
+                  limit.rlim_cur, what, files));
 }
 
 void require_threads(int train_threads, int others, const std::string& beside) {
@@ -61,12 +61,12 @@ void require_threads(int train_threads, int others, const std::string& beside) {
           ? fmt::format("use train.threads = {} or less{}, or raise the limit",
                         (started - others) / times, without)
           : fmt::format("raise the limit{}", without);
-  throw ConfigError(fmt::format(
-      "train.threads = {}: a rank needs {} threads beside these{}, but only {} could be started in "
-      "all ({}): {}",
-      train_threads, others,
-      beside.empty() ? "" : fmt::format(", and as many again for {}", beside), started,
-      describe_process_limit(), remedy));
+  throw ConfigError(
+      fmt::format("train.threads = {}: a rank needs {} threads in addition to these{}, but only {} "
+                  "could be started in total ({}): {}",
+                  train_threads, others,
+                  beside.empty() ? "" : fmt::format(", and as many again for {}", beside), started,
+                  describe_process_limit(), remedy));
 }
 
 }  // namespace colossal::machine

@@ -38,8 +38,8 @@ ThreadTeam::ThreadTeam(int threads) {
   try {
     for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error& error) {
-    log::warn("{} threads compute instead of {}: no more can be started ({})", size(), threads,
-              error.what());
+    log::warn("computing with {} threads instead of {}: no more can be started ({})", size(),
+              threads, error.what());
   }
 }
 

@@ -27,8 +27,8 @@ std::vector<std::pair<std::string, Number>> read_pattern(const char* key,
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (sign == 0 || error != std::errc() || end != text.data() + text.size() || !(number > 0)) {
       throw ConfigError(fmt::format(
-          "{} = \"{}\": an entry is MODULES=NUMBER, the number above 0{}, as \"q_proj=8\"", key,
-          entry, std::is_integral_v<Number> ? " and whole" : ""));
+          "{} = \"{}\": must be MODULES=NUMBER with a {}number above 0, such as \"q_proj=8\"", key,
+          entry, std::is_integral_v<Number> ? "whole " : ""));
     }
     pattern.emplace_back(entry.substr(0, sign), number);
   }
@@ -50,8 +50,8 @@ double dropout_of(const AdapterConfig& config, const std::set<std::string>& give
   if (!has_experts || config.dropout == 0) return config.dropout;
   if (!given_keys.contains("adapter.dropout")) return 0;
   throw ConfigError(
-      fmt::format("adapter.dropout = {} with adapters of experts: peft has no dropout there; give "
-                  "adapter.dropout = 0, or leave adapter.target_parameters out",
+      fmt::format("adapter.dropout = {} with adapters of experts: peft has no dropout for them; "
+                  "use adapter.dropout = 0, or leave adapter.target_parameters out",
                   config.dropout));
 }
 
@@ -65,7 +65,7 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
   if (config.kind != kind) {
     throw ConfigError(
         fmt::format("adapter.kind = \"{}\": the adapter in adapter.resume_from = \"{}\" is of "
-                    "another kind; give adapter.kind = \"{}\"",
+                    "another kind; use adapter.kind = \"{}\"",
                     config.kind, config.resume_from, kind));
   }
   const auto require = [&](const std::string& key, auto wanted, auto found) {
@@ -82,23 +82,25 @@ models::ModelAdapter resumed_adapter(const AdapterConfig& config,
   require("adapter.rslora", config.rslora, adapter.settings.rslora);
   require("adapter.dora", config.dora, adapter.settings.dora);
   if (config.initial != "gaussian") {
-    throw ConfigError(fmt::format(
-        "adapter.initial = \"{}\" with adapter.resume_from: the adapter begins with the folder's "
-        "numbers; leave adapter.initial out",
-        config.initial));
+    throw ConfigError(
+        fmt::format("adapter.initial = \"{}\" with adapter.resume_from: the adapter starts from "
+                    "the values in the folder; leave adapter.initial out",
+                    config.initial));
   }
   for (const char* key :
        {"adapter.rank_pattern", "adapter.alpha_pattern", "adapter.modules_to_save"}) {
     if (!given_keys.contains(key)) continue;
-    throw ConfigError(fmt::format(
-        "{} with adapter.resume_from: the folder says what each product has; leave {} out", key,
-        key));
+    throw ConfigError(
+        fmt::format("{} with adapter.resume_from: the folder determines the rank and alpha of each "
+                    "linear layer; leave {} out",
+                    key, key));
   }
   for (const char* key : {"adapter.targets", "adapter.target_parameters"}) {
     if (!given_keys.contains(key)) continue;
-    throw ConfigError(fmt::format(
-        "{} with adapter.resume_from: the folder says which products have an adapter; leave {} out",
-        key, key));
+    throw ConfigError(
+        fmt::format("{} with adapter.resume_from: the folder determines which linear layers have "
+                    "an adapter; leave {} out",
+                    key, key));
   }
   adapter.settings.dropout = dropout_of(config, given_keys, adapter.products);
   return adapter;
@@ -113,10 +115,10 @@ void require_trained(const models::ModelSpecification& model, const models::Mode
   }
   if (random.empty()) return;
   throw ConfigError(fmt::format(
-      "adapter.kind = \"{}\": {} has no {}, which would keep its random initial values; {}begin "
-      "with a folder that has it",
+      "adapter.kind = \"{}\": {} has no {}, which would keep its random initial values; {}use a "
+      "folder that has it",
       adapter.prefix ? "prefix" : "lora", model.weights.string(), fmt::join(random, ", "),
-      adapter.prefix ? "" : "train it too (adapter.modules_to_save), or "));
+      adapter.prefix ? "" : "also train it (adapter.modules_to_save), or "));
 }
 
 // Linear layers with one input are fused, and a fused layer is either all packed or all not packed.
@@ -126,11 +128,11 @@ void refuse_trained_beside_packed(const models::ModelSpecification& model,
   for (const adapters::Product& product : models::list_products(model)) {
     if (!product.is_of_blocks()) continue;
     if (std::ranges::count(adapter.trained, product.name + ".weight") == 0) continue;
-    throw ConfigError(fmt::format(
-        "adapter.modules_to_save with adapter.base = \"{}\": {} is a product of the blocks, whose "
-        "weights are frozen in few bits; give it an adapter (adapter.targets), or leave "
-        "adapter.base out",
-        base, product.module));
+    throw ConfigError(
+        fmt::format("adapter.modules_to_save with adapter.base = \"{}\": {} is a linear layer of "
+                    "the blocks, whose frozen weights are quantized and cannot be trained; give it "
+                    "an adapter (adapter.targets), or leave adapter.base out",
+                    base, product.module));
   }
 }
 
@@ -143,8 +145,8 @@ void refuse_special_products(const AdapterConfig& config,
   });
   if (found == adapted.end() || (!config.dora && config.initial != "pissa")) return;
   throw ConfigError(fmt::format(
-      "adapter.{} with an adapter of {}: tables of the vocabulary and experts have plain adapters "
-      "only; leave {} out of adapter.{}, or leave adapter.{} out",
+      "adapter.{} with an adapter of {}: embeddings, the output head and experts support only "
+      "plain LoRA; leave {} out of adapter.{}, or leave adapter.{} out",
       config.dora ? "dora" : "initial = \"pissa\"", found->module, found->module,
       found->is_of_experts() ? "target_parameters" : "targets", config.dora ? "dora" : "initial"));
 }
@@ -154,8 +156,8 @@ models::ModelAdapter new_adapter(const AdapterConfig& config,
                                  const std::set<std::string>& given_keys) {
   if (config.dora && config.initial == "pissa") {
     throw ConfigError(
-        "adapter.dora with adapter.initial = \"pissa\": magnitudes are those of the whole weight, "
-        "and pissa leaves a part of it; leave one of them out");
+        "adapter.dora with adapter.initial = \"pissa\": DoRA needs the magnitudes of the whole "
+        "weight, and PiSSA removes a part of the weight; leave one of them out");
   }
   models::ModelAdapter adapter{
       .settings = {.rank = config.rank,
@@ -192,19 +194,17 @@ void refuse_keys_of_other_kind(const AdapterConfig& config,
   for (const char* other : others) {
     const std::string key = std::string("adapter.") + other;
     if (!given_keys.contains(key)) continue;
-    throw ConfigError(fmt::format("{} with adapter.kind = \"{}\": {}; leave {} out", key,
-                                  config.kind,
-                                  prefix ? "it is of low-rank adapters, and a prefix has none"
-                                         : "only a prefix has virtual tokens",
-                                  key));
+    throw ConfigError(fmt::format(
+        "{} with adapter.kind = \"{}\": {}; leave {} out", key, config.kind,
+        prefix ? "it applies to low-rank adapters only" : "only a prefix has virtual tokens", key));
   }
   const char* const initial = prefix ? "pissa" : "zeros";
   if (config.initial != initial) return;
   throw ConfigError(fmt::format(
       "adapter.initial = \"{}\" with adapter.kind = \"{}\": {}; give \"gaussian\" or \"{}\"",
       initial, config.kind,
-      prefix ? "a prefix is beside no weight whose singular values it could have"
-             : "A and B of zeros would both have no gradient",
+      prefix ? "a prefix has no weight with singular values to start from"
+             : "if A and B are both zero, neither has a gradient",
       prefix ? "zeros" : "pissa"));
 }
 
@@ -224,8 +224,7 @@ std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
   if (config.kind == "none") return std::nullopt;
   if (model.weights.empty()) {
     throw ConfigError(fmt::format(
-        "adapter.kind = \"{}\": there are no weights to adapt: model.path must be a folder "
-        "with weights",
+        "adapter.kind = \"{}\" needs weights to adapt: model.path must be a folder with weights",
         config.kind));
   }
   refuse_keys_of_other_kind(config, given_keys);

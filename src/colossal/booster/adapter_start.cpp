@@ -38,11 +38,10 @@ at::Tensor read_of_adapter(const io::SafetensorsReader& file, const std::string&
 
 void check_rank(const std::string& module, int64_t rank, int64_t most) {
   if (rank <= most) return;
-  throw ConfigError(
-      fmt::format("adapter.initial = \"pissa\": the rank of {} is {}, and its weight has {} "
-                  "singular values; give "
-                  "that rank at most by adapter.rank or adapter.rank_pattern",
-                  module, rank, most));
+  throw ConfigError(fmt::format(
+      "adapter.initial = \"pissa\": the rank of {} is {}, but its weight has only {} singular "
+      "values; use at most that rank, with adapter.rank or adapter.rank_pattern",
+      module, rank, most));
 }
 
 // Returns A and B, flattened, one after the other: scale * B A is the best approximation of
@@ -99,8 +98,7 @@ AdapterStart AdapterStart::of_checkpoint(const models::ModelSpecification& speci
     if (down.dim() != 2 || up.dim() != 2 || down.size(0) != 2 * rank || up.size(1) != 2 * rank) {
       throw ConfigError(
           fmt::format("{}: the adapter of {} has the shapes [{}] and [{}]; with adapter.initial = "
-                      "\"pissa\" and "
-                      "rank {} it has twice that rank",
+                      "\"pissa\" and rank {} it must have twice that rank",
                       file.path().string(), module, fmt::join(down.sizes(), ", "),
                       fmt::join(up.sizes(), ", "), rank));
     }

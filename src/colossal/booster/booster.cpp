@@ -17,8 +17,8 @@ void refuse_axes(const Strategy& strategy, bool in_parts) {
   const int pp = in_parts ? 1 : strategy.pp;
   if (strategy.tp * strategy.sp * pp == 1) return;
   throw ConfigError(fmt::format(
-      "pp {} x sp {} x tp {}: a module of your own trains over replicas (dp) only, or, given in "
-      "parts, over the stages of a pipeline (pp) too; build it from colossal::nn, or use dp = {}",
+      "pp {} x sp {} x tp {}: your own module supports replicas (dp) and, if it is given in parts, "
+      "pipelines (pp) only; build it from colossal::nn, or use dp = {}",
       strategy.pp, strategy.sp, strategy.tp, strategy.world_size() / (in_parts ? strategy.pp : 1)));
 }
 
@@ -64,7 +64,7 @@ class ForeignParameters {
     if (is_new || found->second.stage == stage) return !is_new;
     throw ConfigError(
         fmt::format("{} and {} are one parameter, in stages {} and {} of the pipeline; cut the "
-                    "model so that one stage has both, or give each its own",
+                    "model so that one stage has both, or give each its own parameter",
                     found->second.name, name, found->second.stage, stage));
   }
 
@@ -82,7 +82,7 @@ class ForeignParameters {
     for (const std::string& name : names) {
       if (name.find("Dropout") == std::string::npos) continue;
       log::warn(
-          "{} draws LibTorch's random numbers: with it, results depend on the number of ranks",
+          "{} uses LibTorch's random number generator, so results depend on the number of ranks",
           name);
       warned_ = true;
       return;

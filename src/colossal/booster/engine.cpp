@@ -41,7 +41,7 @@ ControlMessage reduce(const ControlMessage& mine, const ParallelContext& context
 }  // namespace
 
 NonFiniteError::NonFiniteError(int64_t step, const std::string& what)
-    : Error(fmt::format("step {}: {} is not finite; no rank has updated", step, what)),
+    : Error(fmt::format("step {}: {} is not finite; no rank has updated its weights", step, what)),
       step(step) {}
 
 Engine::Engine(nn::ParameterList parameters, LossFunction loss, const ParallelContext& context,

@@ -49,11 +49,11 @@ std::unique_ptr<const ParallelContext> own_context(const Job& job, const Paralle
 void use_adapter(const adapters::AdaptedModel& adapted, const std::string& folder,
                  RunConfig& config) {
   if (!std::filesystem::is_directory(adapted.folder)) {
-    throw ConfigError(fmt::format(
-        "it is an adapter with base_model_name_or_path = \"{}\", which is no folder here; write "
-        "the path of its model there, or merge both: colossal convert MODEL DEST "
-        "--merge-adapter={}",
-        adapted.folder, folder));
+    throw ConfigError(
+        fmt::format("it is an adapter with base_model_name_or_path = \"{}\", which is not a folder "
+                    "here; write the path of its model there, or merge the two: colossal convert "
+                    "MODEL DEST --merge-adapter={}",
+                    adapted.folder, folder));
   }
   config.model = {.path = adapted.folder};
   config.model.score_head = adapted.scores;
@@ -88,7 +88,7 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
     Job job = resolve_job(config, {.ranks = ranks, .local_ranks = ranks});
     if (job.model.weights.empty() || !job.model.newly_initialized.empty()) {
       throw ConfigError(
-          fmt::format("the folder has no weights{}; give one that a run or transformers has saved",
+          fmt::format("the folder has no weights{}; give one saved by a run or by transformers",
                       job.model.weights.empty()
                           ? ""
                           : fmt::format(" of {}", fmt::join(job.model.newly_initialized, ", "))));

@@ -100,7 +100,7 @@ void resolve_budgets(const MemoryConfig& config, const Machine& machine, Job& jo
 int64_t resolve_share(const TrainConfig& train, const Strategy& strategy) {
   if (train.global_batch < 1) {
     throw ConfigError(
-        fmt::format("train.global_batch = {}: at least 1 sequence", train.global_batch));
+        fmt::format("train.global_batch = {}: must be at least 1 sequence", train.global_batch));
   }
   if (train.global_batch % strategy.dp != 0) {
     throw LayoutError(fmt::format("train.global_batch = {} is not a multiple of dp = {}",
@@ -130,17 +130,16 @@ void resolve_experts(const ExpertConfig& config, models::ModelSpecification& mod
                           fmt::format("the model ({}) has no experts", model.facts.family));
   }
   if (config.bias_rate > 0 && !router.correction_bias) {
-    refuse_key_of_experts(
-        fmt::format("experts.bias_rate = {}", config.bias_rate),
-        fmt::format("the routers of the model ({}) have no bias that chooses, use "
-                    "experts.balance_loss",
-                    model.facts.family));
+    refuse_key_of_experts(fmt::format("experts.bias_rate = {}", config.bias_rate),
+                          fmt::format("the routers of the model ({}) have no bias for choosing "
+                                      "experts; use experts.balance_loss",
+                                      model.facts.family));
   }
   if (config.balance_loss) losses.balance = *config.balance_loss;
   if (config.balance_over) {
     if (losses.balance == 0) {
       refuse_key_of_experts(fmt::format("experts.balance_over = \"{}\"", *config.balance_over),
-                            "experts.balance_loss is 0, there is no such loss");
+                            "experts.balance_loss is 0, so there is no such loss");
     }
     losses.over = *config.balance_over == "sequence" ? Over::sequence
                   : *config.balance_over == "layers" ? Over::layers

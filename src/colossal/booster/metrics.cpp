@@ -99,7 +99,7 @@ void end_last_line(report::OutputFile& file) {
     file.write("\n");
     return;
   }
-  log::warn("{} ended in the middle of a line, which is removed", file.path().string());
+  log::warn("{} ended with an incomplete line, which has been removed", file.path().string());
   file.truncate_to(file.size() - std::ssize(line));
 }
 
@@ -114,7 +114,7 @@ MetricsLog::MetricsLog(const std::filesystem::path& directory, bool tensorboard)
     end_last_line(*file_);
   } catch (const IoError& failure) {
     throw IoError(
-        fmt::format("{}; log.directory must be a folder that can be written", failure.what()));
+        fmt::format("{}; log.directory must be a folder that can be written to", failure.what()));
   }
   if (tensorboard) events_ = std::make_unique<report::TensorBoardWriter>(directory);
 }
@@ -127,7 +127,7 @@ void MetricsLog::write(const report::StepMetrics& metrics) {
     file_->write(to_json(metrics).dump() + '\n');
     if (events_) events_->write_scalars(metrics.step, to_scalars(metrics));
   } catch (const IoError& error) {
-    if (!complained_) log::warn("training goes on, but metrics are lost: {}", error.what());
+    if (!complained_) log::warn("training continues, but metrics are lost: {}", error.what());
     complained_ = true;
   }
 }

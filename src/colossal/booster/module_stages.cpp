@@ -21,7 +21,7 @@ std::string shapes_of(const StageState& state) {
 void check_state(int64_t index, const StageState& state, const StageState& said) {
   if (shapes_of(state) == shapes_of(said)) return;
   throw ConfigError(fmt::format(
-      "part {} of the model passes on {}, and its passes_on says {}; both must be alike", index,
+      "part {} of the model passes on {}, but its passes_on says {}; they must be equal", index,
       shapes_of(state), shapes_of(said)));
 }
 
@@ -43,7 +43,7 @@ class Chain {
     }
     const bool last = stage + 1 == std::ssize(stages_);
     if (last && !result.loss.sum.defined()) {
-      throw ConfigError("the last part of the model gives no loss");
+      throw ConfigError("the last part of the model returns no loss");
     }
     if (!last) check_state(stages_[stage].end - 1, result.state, state_like(stage, batch));
     return result;
@@ -52,10 +52,10 @@ class Chain {
   StageState state_like(int stage, const data::Batch& batch) const {
     const int64_t part = stages_[stage].end - 1;
     if (!parts_[part].passes_on) {
-      throw ConfigError(fmt::format(
-          "part {} of the model ends a stage, and has no passes_on: the next rank cannot know what "
-          "to receive",
-          part));
+      throw ConfigError(
+          fmt::format("part {} of the model ends a stage but has no passes_on, so the next rank "
+                      "cannot know what to receive",
+                      part));
     }
     return parts_[part].passes_on(batch);
   }

@@ -14,7 +14,7 @@ constexpr int kMostRanksOfAxis = 1 << 20;
 int size_of(const char* key, int64_t value) {
   if (value < 1 || value > kMostRanksOfAxis) {
     throw ConfigError(
-        fmt::format("parallel.{} = {}: a size is from 1 to {}", key, value, kMostRanksOfAxis));
+        fmt::format("parallel.{} = {}: must be from 1 to {}", key, value, kMostRanksOfAxis));
   }
   return static_cast<int>(value);
 }
@@ -31,8 +31,8 @@ void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
   const bool one_d = strategy.tensor_mode == TensorMode::one_d;
   if (!one_d && config.tp_sequence.value_or(false)) {
     throw LayoutError(
-        fmt::format("parallel.tp_sequence = true applies only to parallel.tp_mode = \"1d\"; in "
-                    "\"{}\" each rank has its share of an activation only, in any case",
+        fmt::format("parallel.tp_sequence = true applies only to parallel.tp_mode = \"1d\"; with "
+                    "\"{}\" activations are always sharded, so leave tp_sequence out",
                     config.tp_mode));
   }
   strategy.tp_sequence = config.tp_sequence.value_or(one_d);
@@ -46,7 +46,7 @@ void resolve_tensor_mode(const ParallelConfig& config, Strategy& strategy) {
 
 void describe_tensor_depth(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.tp_depth", &parallel.tp_depth,
-             "With tp_mode 2.5d: how many squares of ranks there are. tp = q x q x tp_depth.",
+             "With tp_mode 2.5d: number of q x q squares of ranks, so that tp = q x q x tp_depth.",
              {.minimum = 1, .maximum = kMostRanksOfAxis, .unset = "the smallest that fits tp"});
 }
 
@@ -67,8 +67,8 @@ Strategy resolve_parallel(const ParallelConfig& config, int ranks) {
   const int64_t zero = config.zero.value_or(ranks / (strategy.tp * strategy.pp) > 1 ? 1 : 0);
   if (zero < 0 || zero > 3) {
     throw LayoutError(
-        fmt::format("parallel.zero = {}: stages are 0 (nothing sharded), 1 (optimizer state), 2 "
-                    "(gradients too) and 3 (weights too)",
+        fmt::format("parallel.zero = {}: must be 0 (nothing sharded), 1 (optimizer state), 2 (also "
+                    "gradients) or 3 (also weights)",
                     zero));
   }
   strategy.zero = static_cast<int>(zero);
@@ -101,13 +101,14 @@ void resolve_heads(const models::ModelFacts& facts, Strategy& strategy) {
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts) {
   if (strategy.expert_copies > 0 && strategy.ep == 1) {
     throw LayoutError(fmt::format(
-        "parallel.expert_copies = {}: each rank has all experts; copies need parallel.ep above 1",
+        "parallel.expert_copies = {}: without parallel.ep each rank has all experts, so there is "
+        "nothing to copy; use parallel.ep above 1, or leave expert_copies out",
         strategy.expert_copies));
   }
   if (strategy.expert_ranks() == 1) return;
   if (facts.experts == 0) {
     const bool ep = strategy.ep > 1;
-    throw LayoutError(fmt::format("parallel.{} = {}: the model ({}) has no experts to share out",
+    throw LayoutError(fmt::format("parallel.{} = {}: the model ({}) has no experts to divide",
                                   ep ? "ep" : "expert_tp", ep ? strategy.ep : strategy.expert_tp,
                                   facts.family));
   }
@@ -123,91 +124,90 @@ void require_experts(const Strategy& strategy, const models::ModelFacts& facts) 
 
 void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.sp", &parallel.sp,
-             "How many ranks share each sequence; each has some of its tokens. Use it for "
-             "sequences that are too long for the memory of one rank.",
+             "Sequence parallelism: number of ranks that share each sequence; each holds some of "
+             "its tokens. Use it for sequences that are too long for the memory of one rank.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
-  schema.add(
-      "parallel.sp_mode", &parallel.sp_mode,
-      "How attention works on a sequence that the ranks of sp share. ring: the keys and values of "
-      "all ranks pass by each rank; for any number of ranks. ulysses: each rank has whole "
-      "sequences for some of the heads; sends less, and needs a head for each rank of sp.",
-      {.choices = {"ring", "ulysses"}});
+  schema.add("parallel.sp_mode", &parallel.sp_mode,
+             "How attention works with sp. ring: keys and values travel from rank to rank; works "
+             "for any number of ranks. ulysses: each rank gets whole sequences for some of the "
+             "heads; communicates less, but needs at least one head per rank of sp.",
+             {.choices = {"ring", "ulysses"}});
 }
 
 void describe_tensor_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.tp", &parallel.tp,
-             "How many ranks share each weight and the products with it. Use it for models that "
-             "are too large for one rank. It sends the most, so keep these ranks on one host.",
+             "Tensor parallelism: number of ranks that share each weight and its matrix products. "
+             "Use it for models that are too large for one rank. It communicates the most, so keep "
+             "these ranks on one host.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   schema.add("parallel.tp_mode", &parallel.tp_mode,
-             "How the ranks of tp cut weights and activations. 1d: along one dim; best up to about "
-             "16 ranks. 2d: over q x q ranks; for micro-batches of many tokens. 2.5d: over "
-             "tp_depth such squares; sends less, and takes as much memory for weights as 2d. 3d: "
-             "over q x q x q ranks; sends the least from 64 ranks on.",
+             "How tp shards weights and activations. 1d: along one dimension; best up to about 16 "
+             "ranks. 2d: over q x q ranks; for micro-batches with many tokens. 2.5d: over tp_depth "
+             "squares of q x q ranks; communicates less, and takes as much memory for weights as "
+             "2d. 3d: over q x q x q ranks; communicates the least from 64 ranks on.",
              {.choices = {"1d", "2d", "2.5d", "3d"}});
   describe_tensor_depth(schema, parallel);
-  schema.add(
-      "parallel.tp_sequence", &parallel.tp_sequence,
-      "With tp_mode 1d. true: between products each rank keeps only its share of the tokens. That "
-      "takes less memory; the forward pass sends as much, the backward pass half as much again.",
-      {.unset = "true with tp_mode 1d"});
+  schema.add("parallel.tp_sequence", &parallel.tp_sequence,
+             "With tp_mode 1d. true: between the linear layers each rank keeps only its part of "
+             "the tokens, which takes less memory. The forward pass communicates as much as "
+             "without it, the backward pass half as much again.",
+             {.unset = "true if tp_mode is 1d"});
 }
 
 void describe_expert_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.ep", &parallel.ep,
-             "For models with experts: among how many ranks the experts of a layer are divided, as "
-             "evenly as they go. Tokens travel to the ranks of their experts. This does not add "
+             "Expert parallelism: number of ranks that the experts of a layer are divided among, "
+             "as evenly as possible. Tokens are sent to the ranks of their experts. Does not add "
              "ranks: ep must divide dp x sp x tp.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
-  schema.add(
-      "parallel.expert_tp", &parallel.expert_tp,
-      "For models with experts: how many ranks hold a part each of the same expert. A token "
-      "travels "
-      "to all of them: use it where one expert is too large for a rank. ep x expert_tp must divide "
-      "dp x sp x tp.",
-      {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
+  schema.add("parallel.expert_tp", &parallel.expert_tp,
+             "For models with experts: number of ranks that share each expert. A token is sent to "
+             "all of them: use this if one expert is too large for a rank. ep x expert_tp must "
+             "divide dp x sp x tp.",
+             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
 }
 
 void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel) {
   constexpr int64_t kMostCopies = 1024, kMostRows = int64_t{1} << 40;
-  schema.add("parallel.expert_copies", &parallel.expert_copies,
-             "With ep, in training: how many experts of a layer may be copied to all ranks of ep "
-             "for a micro-batch, where routing gives a rank more rows than others. Each rank then "
-             "computes its own rows for them. The copies' memory is added to each rank. 0: none.",
-             {.unit = "experts", .minimum = 0, .maximum = kMostCopies});
+  schema.add(
+      "parallel.expert_copies", &parallel.expert_copies,
+      "With ep, in training: how many experts of a layer may be copied to all ranks of ep for a "
+      "micro-batch if routing gives one rank more rows than the others. Each rank then computes "
+      "its own rows for these experts. Copies take additional memory on each rank. 0: no copies.",
+      {.unit = "experts", .minimum = 0, .maximum = kMostCopies});
   schema.add("parallel.expert_copy_rows", &parallel.expert_copy_rows,
-             "How many rows each copy must take from the busiest rank to be made. docs/experts.md "
-             "says from how many it pays.",
+             "An expert is copied only if the copy takes at least this many rows from the busiest "
+             "rank. docs/experts.md says from how many rows a copy pays off.",
              {.unit = "rows", .minimum = 1, .maximum = kMostRows});
 }
 
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel) {
-  schema.add("parallel.zero_group", &parallel.zero_group,
-             "Divide what zero divides within groups of this many neighbouring ranks of dp x sp; "
-             "each group then holds all of it. That takes more memory, and weights travel within a "
-             "group only. If links between hosts are slow, take the number of ranks on a host.",
-             {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis, .choices = {"all"}});
+  schema.add(
+      "parallel.zero_group", &parallel.zero_group,
+      "Shard for zero within groups of this many neighbouring ranks of dp x sp instead of over all "
+      "of them, so that each group holds all shards. Takes more memory, but weights are sent "
+      "within a group only. If links between hosts are slow, use the number of ranks per host.",
+      {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis, .choices = {"all"}});
 }
 
 void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.pp_layers", &parallel.pp_layers,
-             "How many of the model's layers each stage has, in model order. auto: stages compute "
-             "about equally much, the head included.",
+             "Number of the model's layers in each stage, in model order. auto: balances the "
+             "computation of all stages, including the output head.",
              {.unit = "layers", .minimum = 1});
 }
 
 void describe_backend(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.backend", &parallel.backend,
-             "What carries data between ranks. shm: the shared memory of a host. gloo: TCP. nccl: "
-             "GPUs. auto: nccl if each rank has a GPU, else shm within a host and gloo between "
-             "hosts.",
+             "How ranks communicate. shm: shared memory, within a host. gloo: TCP. nccl: for GPUs. "
+             "auto: nccl if each rank has a GPU, else shm within a host and gloo between hosts.",
              {.choices = {"auto", "shm", "gloo", "nccl"}});
 }
 
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel) {
   constexpr double kMostSeconds = 1e8;  // three years
   schema.add("parallel.timeout", &parallel.timeout,
-             "How long a rank waits for the others before it ends with an error.",
+             "How long a rank waits for other ranks before it ends with an error.",
              {.minimum = 0.001, .maximum = kMostSeconds});
 }
 
@@ -216,7 +216,7 @@ namespace {
 // For a model that is not trained.
 void describe_pipeline_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.pp", &parallel.pp,
-             "How many ranks form a pipeline, each with some of the model's layers.",
+             "Pipeline parallelism: number of ranks that each hold some of the model's layers.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   describe_pipeline_layers(schema, parallel);
 }
@@ -225,20 +225,20 @@ void describe_pipeline_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
 
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
   schema.add("parallel.tp", &parallel.tp,
-             "How many ranks share each weight and the products with it.",
+             "Tensor parallelism: number of ranks that share each weight and its matrix products.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   schema.add("parallel.tp_mode", &parallel.tp_mode,
-             "How the ranks of tp cut weights. 1d sends the least for few tokens; 2d, 2.5d and 3d "
-             "hold the keys and values of their heads at each rank of a row.",
+             "How tp shards weights. 1d communicates the least for few tokens. With 2d, 2.5d and "
+             "3d, every rank in a row of the grid stores the keys and values of the row's heads.",
              {.choices = {"1d", "2d", "2.5d", "3d"}});
   describe_tensor_depth(schema, parallel);
   schema.add("parallel.ep", &parallel.ep,
-             "For models with experts: among how many of the ranks of tp the experts of a layer "
-             "are divided. 1: each rank has all, and computes its share of the tokens.",
+             "Expert parallelism: number of the ranks of tp that the experts of a layer are "
+             "divided among. 1: each rank has all experts and computes its part of the tokens.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   schema.add("parallel.expert_tp", &parallel.expert_tp,
-             "For models with experts: how many of the ranks of tp hold a part each of the same "
-             "expert. ep x expert_tp must divide tp.",
+             "For models with experts: number of the ranks of tp that share each expert. ep x "
+             "expert_tp must divide tp.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   describe_pipeline_ranks(schema, parallel);
   describe_backend(schema, parallel);
@@ -246,21 +246,21 @@ void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
 }
 
 void describe_evaluation_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
-  schema.add("parallel.dp", &parallel.dp,
-             "How many replicas of the model compute, each some of the rows.",
-             {.unit = "replicas",
-              .minimum = 1,
-              .maximum = kMostRanksOfAxis,
-              .unset = "all ranks / (pp x sp x tp)"});
+  schema.add(
+      "parallel.dp", &parallel.dp,
+      "Data parallelism: number of replicas of the model, each of which computes some of the rows.",
+      {.unit = "replicas",
+       .minimum = 1,
+       .maximum = kMostRanksOfAxis,
+       .unset = "all ranks / (pp x sp x tp)"});
   describe_pipeline_ranks(schema, parallel);
   describe_sequence_ranks(schema, parallel);
   describe_tensor_ranks(schema, parallel);
   describe_expert_ranks(schema, parallel);
-  schema.add(
-      "parallel.zero", &parallel.zero,
-      "3: the ranks of dp x sp divide the weights among themselves, and gather them for each "
-      "use. 0: each has those of its layers.",
-      {.unset = "0"});
+  schema.add("parallel.zero", &parallel.zero,
+             "3: weights are sharded over the ranks of dp x sp and gathered for each use. 0: each "
+             "rank has all weights of its layers.",
+             {.unset = "0"});
   describe_zero_group(schema, parallel);
   describe_backend(schema, parallel);
   describe_timeout(schema, parallel);
@@ -273,10 +273,10 @@ Strategy resolve_model_ranks(const ParallelConfig& config, const models::ModelFa
   held.zero = 0;
   Strategy strategy = resolve_parallel(held, ranks);
   if (strategy.dp > 1) {
-    throw LayoutError(fmt::format(
-        "--ranks={}: parallel.pp = {} x parallel.tp = {} hold the model once, on {} ranks; give "
-        "as many, or more of the two",
-        ranks, strategy.pp, strategy.tp, strategy.pp * strategy.tp));
+    throw LayoutError(
+        fmt::format("--ranks={}: parallel.pp = {} x parallel.tp = {} hold the model once, on {} "
+                    "ranks; use that many ranks, or a larger pp or tp",
+                    ranks, strategy.pp, strategy.tp, strategy.pp * strategy.tp));
   }
   resolve_heads(facts, strategy);
   require_experts(strategy, facts);
@@ -291,7 +291,7 @@ Strategy resolve_evaluation_ranks(const ParallelConfig& config, const models::Mo
   if (held.zero == 1 || held.zero == 2) {
     throw ConfigError(
         fmt::format("parallel.zero = {}: an evaluation has no optimizer state and no gradients to "
-                    "divide; use 3 to divide the weights, or 0",
+                    "shard; use 3 to shard the weights, or 0",
                     *held.zero));
   }
   Strategy strategy = resolve_parallel(held, ranks);

@@ -40,10 +40,10 @@ Precision resolve_precision(const PrecisionConfig& config, bool bf16_instruction
   } else {
     precision.gradient = parse("gradients", config.gradients);
     if ((precision.compute == at::kDouble) != (precision.gradient == at::kDouble)) {
-      throw ConfigError(fmt::format(
-          "precision.gradients = \"{}\" with precision.compute = \"{}\": nothing in an fp64 run is "
-          "narrower, and nothing outside one is wider; use gradients = \"auto\"",
-          config.gradients, type_name(precision.compute)));
+      throw ConfigError(
+          fmt::format("precision.gradients = \"{}\" with precision.compute = \"{}\": fp64 must be "
+                      "used for both or for neither; use gradients = \"auto\"",
+                      config.gradients, type_name(precision.compute)));
     }
   }
   return precision;

@@ -29,22 +29,22 @@ RowsOfExperts read_routing(const std::filesystem::path& path, const models::Mode
                     path.string(), what));
   };
   const auto rows = file.is_object() ? file.find("rows") : file.end();
-  if (rows == file.end() || !rows->is_array()) throw refuse("there is no list \"rows\"");
+  if (rows == file.end() || !rows->is_array()) throw refuse("it has no list \"rows\"");
   if (static_cast<int64_t>(rows->size()) != facts.layers) {
-    throw refuse(fmt::format("it has {} blocks, the model has {}", rows->size(), facts.layers));
+    throw refuse(fmt::format("it has {} blocks, but the model has {}", rows->size(), facts.layers));
   }
   RowsOfExperts result;
   for (const nlohmann::json& of_block : *rows) {
-    if (!of_block.is_array()) throw refuse("a block is no list of numbers");
+    if (!of_block.is_array()) throw refuse("a block is not a list of numbers");
     const auto count = static_cast<int64_t>(of_block.size());
     if (count != 0 && count != facts.experts) {
-      throw refuse(
-          fmt::format("a block has {} experts, the model's have {}", count, facts.experts));
+      throw refuse(fmt::format("a block has {} experts, but the model's blocks have {}", count,
+                               facts.experts));
     }
     std::vector<int64_t>& numbers = result.emplace_back();
     for (const nlohmann::json& number : of_block) {
       if (!number.is_number_unsigned() || number.get<uint64_t>() > kMostRows) {
-        throw refuse(fmt::format("{} is no number of rows", io::show_value(number)));
+        throw refuse(fmt::format("{} is not a number of rows", io::show_value(number)));
       }
       numbers.push_back(number.get<int64_t>());
     }

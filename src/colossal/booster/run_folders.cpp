@@ -35,7 +35,7 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
   if (config.directory.empty()) {
     if (context.rank() == 0) {
       log::warn(
-          "checkpoint.directory is empty: this run keeps nothing of what it learns; set it to a "
+          "checkpoint.directory is empty, so the trained model will not be saved; set it to a "
           "folder for checkpoints");
     }
     return;
@@ -59,17 +59,17 @@ void RunFolders::lock(const char* setting, const std::string& folder) {
     locks_.push_back(std::make_unique<io::FolderLock>(folder));
     locked_.push_back(folder);
   } catch (const io::FolderInUse& error) {
-    throw ConfigError(fmt::format(
-        "{} = \"{}\": {}, and a folder is one run's at a time; wait for its end, or use "
-        "another {}",
-        setting, folder, error.what(), setting));
+    throw ConfigError(
+        fmt::format("{} = \"{}\": {}, and only one run at a time can use a folder; wait until it "
+                    "ends, or use another {}",
+                    setting, folder, error.what(), setting));
   } catch (const IoError& error) {
     throw IoError(fmt::format("{} = \"{}\" cannot be written: {}", setting, folder, error.what()));
   }
   if (!locks_.back()->holds()) {
     log::warn(
-        "{} = \"{}\" lies on a file system without locks: see to it that no other run uses it at "
-        "the same time",
+        "{} = \"{}\" is on a file system without locks: make sure that no other run uses it at the "
+        "same time",
         setting, folder);
   }
 }

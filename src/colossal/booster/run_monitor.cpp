@@ -111,7 +111,7 @@ void RunMonitor::end_profile(int64_t steps) {
     const std::string tables = profiler_->stop(steps);
     if (writes_) log::info("profile of {}", tables);
   } catch (const IoError& error) {
-    log::warn("training goes on, but its profile is lost: {}", error.what());
+    log::warn("training continues, but its profile is lost: {}", error.what());
   }
   profiler_.reset();
   std::vector<RankTimes> ranks = gather_timeline();
@@ -119,7 +119,7 @@ void RunMonitor::end_profile(int64_t steps) {
   try {
     log::info("{}", write_timeline(std::move(ranks), engine_, job_.config.log.directory));
   } catch (const IoError& error) {
-    log::warn("training goes on, but its timeline is lost: {}", error.what());
+    log::warn("training continues, but its timeline is lost: {}", error.what());
   }
 }
 
@@ -292,7 +292,7 @@ void RunMonitor::keep_report() {
   try {
     write_report(job_, context_, gemm_flops_, memory_.second_step(), expert_rows_);
   } catch (const IoError& error) {
-    if (!report_failed_) log::warn("training goes on, without a report: {}", error.what());
+    if (!report_failed_) log::warn("training continues, without a report: {}", error.what());
     report_failed_ = true;
   }
   const Clock::time_point end = Clock::now();
@@ -319,7 +319,7 @@ void RunMonitor::keep_routing() {
     write_routing(std::filesystem::path(job_.config.log.directory) / "routing.json", expert_rows_,
                   steps_of_expert_rows_);
   } catch (const IoError& error) {
-    if (!routing_failed_) log::warn("training goes on, without routing.json: {}", error.what());
+    if (!routing_failed_) log::warn("training continues, without routing.json: {}", error.what());
     routing_failed_ = true;
   }
 }

@@ -131,11 +131,12 @@ std::string describe_stages(const Costs& costs, const Strategy& strategy) {
   for (const parallel::pipeline::StageCosts& stage : costs.stages) {
     took.push_back(fmt::format("{:.2f}", 1e3 * stage.total()));
   }
-  std::string text = fmt::format("\na micro-batch takes its stages {} ms", fmt::join(took, " + "));
+  std::string text =
+      fmt::format("\nthe stages take {} ms for a micro-batch", fmt::join(took, " + "));
   const std::vector<int> cut = better_cut(costs, strategy.stage_blocks);
   if (!cut.empty()) {
-    text += fmt::format("; parallel.pp_layers = [{}] would share that out more evenly",
-                        fmt::join(cut, ", "));
+    text +=
+        fmt::format("; parallel.pp_layers = [{}] would balance them better", fmt::join(cut, ", "));
   }
   return text;
 }

@@ -120,15 +120,16 @@ std::string resolve_tokenizer(const RunConfig& config) {
   if (!asked && others.empty()) return kBytes;
   const std::string found =
       folder.empty() ? "a preset has no tokenizer"
-                     : fmt::format("{} holds no {}{}", folder, text::kTokenizerFile,
+                     : fmt::format("{} has no {}{}", folder, text::kTokenizerFile,
                                    others.empty() ? std::string()
-                                                  : fmt::format(", only {}, which {} not read",
+                                                  : fmt::format(", only {}, which {} not supported",
                                                                 fmt::join(others, ", "),
                                                                 others.size() == 1 ? "is" : "are"));
   throw ConfigError(fmt::format(
-      "{}: {}; {}give data.tokenizer = the path of a tokenizer.json, or \"bytes\"",
+      "{}: {}; {}set data.tokenizer to the path of a tokenizer.json, or to \"bytes\"",
       asked ? "data.tokenizer = \"model\"" : "data.tokenizer is left to the model", found,
-      others.empty() ? "" : "write one with transformers' AutoTokenizer and save_pretrained, or "));
+      others.empty() ? ""
+                     : "create one with transformers' AutoTokenizer and save_pretrained, or "));
 }
 
 std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer) {

@@ -20,7 +20,7 @@ void refuse_without_log_directory(const Job& job) {
   if (!log.directory.empty()) return;
   const auto refuse_if = [](bool asked, const std::string& setting, const char* key) {
     if (!asked) return;
-    refuse(setting, "what it writes goes to log.directory, which is empty",
+    refuse(setting, "its output goes to log.directory, which is empty",
            fmt::format("set log.directory, or leave {} out", key));
   };
   refuse_if(log.profile > 0, fmt::format("log.profile = {}", log.profile), "log.profile");
@@ -37,7 +37,7 @@ void refuse_without_checkpoint_directory(const CheckpointConfig& checkpoint) {
   }
   if (checkpoint.resume == "must") {
     refuse("checkpoint.resume = \"must\"",
-           "there is nothing to go on from, as checkpoint.directory is empty",
+           "there is no checkpoint to resume from, as checkpoint.directory is empty",
            "set checkpoint.directory");
   }
 }
@@ -54,7 +54,7 @@ void refuse_too_few_steps(const RunConfig& config) {
     refuse(fmt::format("scheduler.warmup_steps = {}", config.scheduler.warmup_steps),
            fmt::format("more than train.steps = {}: the learning rate would never reach its peak",
                        steps),
-           fmt::format("use {} at most", steps));
+           fmt::format("use at most {}", steps));
   }
 }
 
@@ -68,7 +68,7 @@ void refuse_absurd_sizes(const Job& job) {
     refuse(fmt::format("train.global_batch = {}", batch),
            fmt::format("with {} tokens a sequence, more than {} tokens a step", sequence,
                        format_count(kMostTokensOfStep)),
-           fmt::format("use {} at most", kMostTokensOfStep / sequence));
+           fmt::format("use at most {}", kMostTokensOfStep / sequence));
   }
   const models::ModelFacts& facts = job.model.facts;
   const double bytes_of_token = 64.0 * static_cast<double>(facts.layers * facts.hidden) +
@@ -76,10 +76,10 @@ void refuse_absurd_sizes(const Job& job) {
   const double bytes_of_sequence = bytes_of_token * static_cast<double>(sequence);
   if (static_cast<double>(job.micro_batch) * bytes_of_sequence > kMostBytesOfForward) {
     refuse(fmt::format("train.micro_batch = {}", job.micro_batch),
-           fmt::format("the activations of such a forward, of {} layers of {} and a vocabulary of "
-                       "{}, have no size that fits",
+           fmt::format("the activations of one forward pass, of {} layers of {} and a vocabulary "
+                       "of {}, would be too large to count",
                        facts.layers, facts.hidden, facts.vocabulary),
-           fmt::format("use {:.0f} at most",
+           fmt::format("use at most {:.0f}",
                        std::max(1.0, std::floor(kMostBytesOfForward / bytes_of_sequence))));
   }
 }
@@ -95,8 +95,8 @@ void refuse_other_weights(const DataConfig& data) {
   }
   for (double weight : data.weights) {
     if (weight > 0 && std::isfinite(weight)) continue;
-    refuse(setting, "a weight is a number above 0",
-           "leave an entry that is not to be read out of data.train");
+    refuse(setting, "a weight must be a number above 0",
+           "to leave an entry out, remove it from data.train");
   }
 }
 
@@ -149,24 +149,24 @@ std::vector<std::string> settings_without_effect(const Job& job) {
          "parallel.expert_copies is 0");
   const bool whole = parallel.accumulate == "full";
   add_if(whole && job.strategy.zero < 2, "parallel.accumulate = \"full\"",
-         fmt::format("parallel.zero is {}, and gradients are summed whole as it is",
+         fmt::format("parallel.zero is {}, so each rank keeps all gradients anyway",
                      job.strategy.zero));
   add_if(whole && job.strategy.zero >= 2 && job.num_micro_batches() == 1,
-         "parallel.accumulate = \"full\"", "train.micro_batch makes one micro-batch of a step");
+         "parallel.accumulate = \"full\"", "train.micro_batch gives one micro-batch per step");
   add_if(!config.memory.nvme_path.empty() && !job.tiers.uses(memory::Tier::nvme) &&
              job.undecided_tiers.empty(),
          "memory.nvme_path", "no memory.offload_* puts anything there");
   const std::optional<int64_t> micro_batch = config.train.micro_batch;
   add_if(micro_batch.value_or(0) > job.share,
          fmt::format("train.micro_batch = {}", micro_batch.value_or(0)),
-         fmt::format("a replica's share of train.global_batch = {} is {}, one forward",
+         fmt::format("each replica's part of train.global_batch = {} is {}, one forward pass",
                      config.train.global_batch, job.share));
   add_if(config.scheduler.name == "constant" && config.scheduler.minimum_ratio > 0,
          fmt::format("scheduler.minimum_ratio = {}", config.scheduler.minimum_ratio),
          "scheduler.name is \"constant\"");
   add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes" &&
              !may_hold_lines(config.data),
-         "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which takes any file");
+         "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which accepts any file");
   add_if(config.data.weights.size() == 1, "data.weights", "data.train has one entry");
   add_if(config.data.format == data::FileFormat::text && given("data.text_field"),
          fmt::format("data.text_field = \"{}\"", config.data.text_field),

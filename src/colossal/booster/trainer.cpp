@@ -142,7 +142,7 @@ class Trainer {
     }
     if (job_.model.weights.empty()) {
       const std::string& folder = job_.config.model.path;
-      if (!folder.empty()) log::info("random initial weights: {} holds no weights", folder);
+      if (!folder.empty()) log::info("random initial weights: {} contains no weights", folder);
       chunks.initialise(engine_.config().seed);
       return;
     }
@@ -189,15 +189,16 @@ class Trainer {
     const models::ModelAdapter& adapter = *job_.model.adapter;
     const std::string kind =
         adapter.prefix
-            ? fmt::format("a prefix of {} virtual tokens trains", adapter.prefix->virtual_tokens)
-            : fmt::format("adapters of rank {} beside {} products train", adapter.settings.rank,
-                          adapter.products.size());
+            ? fmt::format("training a prefix of {} virtual tokens:", adapter.prefix->virtual_tokens)
+            : fmt::format("training adapters of rank {} for {} linear layers:",
+                          adapter.settings.rank, adapter.products.size());
     log::info(
-        "{} {} parameters, the model's {} are frozen{}{}", kind, format_count(trained),
+        "{} {} parameters; the model's {} are frozen{}{}", kind, format_count(trained),
         format_count(job_.model.facts.parameters),
-        adapter.base ? fmt::format(", weights of products in {}", job_.config.adapter.base) : "",
+        adapter.base ? fmt::format(", weights of linear layers in {}", job_.config.adapter.base)
+                     : "",
         adapter.weights.empty() ? ""
-                                : fmt::format("; they begin with {}", adapter.weights.string()));
+                                : fmt::format("; they start from {}", adapter.weights.string()));
   }
 
   void resume(const std::filesystem::path& path) {
@@ -205,8 +206,8 @@ class Trainer {
     check_base(path, state);
     if (context_.rank() == 0 && state.value("base_digest", base_digest_) != base_digest_) {
       log::warn(
-          "model.path = \"{}\": its files are others than until this checkpoint, and the adapter "
-          "was trained beside those: the run goes on with other numbers than an undisturbed one",
+          "model.path = \"{}\": its files have changed since this checkpoint, and the adapter was "
+          "trained for the old ones: the results will differ from those of an uninterrupted run",
           job_.config.model.path);
     }
     engine_.set_steps_done(state.at("step"));
@@ -219,16 +220,15 @@ class Trainer {
   void check_base(const std::filesystem::path& path, const nlohmann::json& state) const {
     const std::string base = state.value("base", AdapterConfig().base);
     if (base == job_.config.adapter.base) return;
-    throw ConfigError(
-        fmt::format("{} was trained with adapter.base = \"{}\", this run has \"{}\"; give that, "
-                    "or begin another run with adapter.resume_from and another "
-                    "checkpoint.directory",
-                    path.string(), base, job_.config.adapter.base));
+    throw ConfigError(fmt::format(
+        "{} was trained with adapter.base = \"{}\", but this run has \"{}\"; use that value, or "
+        "start another run with adapter.resume_from and another checkpoint.directory",
+        path.string(), base, job_.config.adapter.base));
   }
 
   void tell_done() const {
-    log::info("nothing to do: {} has {} steps, train.steps = {}", checkpoints_->start()->string(),
-              engine_.steps_done(), job_.config.train.steps);
+    log::info("nothing to do: {} has {} steps already, and train.steps = {}",
+              checkpoints_->start()->string(), engine_.steps_done(), job_.config.train.steps);
   }
 
   void step(data::BatchLoader& loader) {

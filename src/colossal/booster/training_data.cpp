@@ -104,13 +104,13 @@ data::Corpus open_corpus(const std::vector<std::string>& files, const text::Toke
     log::warn("{}: skipped {} files that are not UTF-8", setting, corpus.num_skipped_files());
   }
   if (corpus.num_skipped_lines() > 0) {
-    log::warn("{}: skipped {} lines that hold no document", setting, corpus.num_skipped_lines());
+    log::warn("{}: skipped {} lines that contain no document", setting, corpus.num_skipped_lines());
   }
   const bool has_lines = corpus.num_documents() != corpus.num_files();
   log::info("{}: {} tokens of {} files{}{}", setting, format_count(corpus.num_tokens()),
             format_count(corpus.num_files()),
             has_lines ? fmt::format(", {} documents", format_count(corpus.num_documents())) : "",
-            corpus.from_cache() ? ", tokenized before" : "");
+            corpus.from_cache() ? ", from the cache" : "");
   return corpus;
 }
 
@@ -119,7 +119,7 @@ std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann:
     return saved.contains(field) && saved[field] != here[field];
   };
   if (differs("tokenizer")) {
-    return "the tokenizer has changed since this checkpoint: the same text is other tokens now";
+    return "the tokenizer has changed since this checkpoint: the same text has other tokens now";
   }
   if (!differs("tokens") && !differs("contents")) return "";
   const int64_t then = saved.at("tokens"), now = here.at("tokens");
@@ -132,8 +132,8 @@ std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann:
 void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
   if (tokenizer.vocabulary_size() <= job.model.facts.vocabulary) return;
   throw ConfigError(
-      fmt::format("data.tokenizer = \"{}\" has {} tokens, the model a vocabulary of {}; use "
-                  "model.vocab_size = {} or another tokenizer",
+      fmt::format("data.tokenizer = \"{}\" has {} tokens, but the model's vocabulary has only {}; "
+                  "use model.vocab_size = {} or another tokenizer",
                   job.tokenizer, tokenizer.vocabulary_size(), job.model.facts.vocabulary,
                   tokenizer.vocabulary_size()));
 }
@@ -203,8 +203,8 @@ void TrainingData::check_resumed(const nlohmann::json& saved) const {
   for (const auto& [field, key] : kStateKeys) {
     if (!saved.contains(field) || saved[field] == here[field]) continue;
     log::warn(
-        "{} was {} until this checkpoint, {} is given now: samples will not be those of an "
-        "undisturbed run",
+        "{} was {} until this checkpoint, and is {} now: the samples will differ from those of an "
+        "uninterrupted run",
         key, saved[field].dump(), here[field].dump());
   }
   const char* const validation = "validation_contents";
@@ -212,7 +212,7 @@ void TrainingData::check_resumed(const nlohmann::json& saved) const {
       saved[validation] != here[validation]) {
     log::warn(
         "the files of data.validation have changed since this checkpoint: validation losses before "
-        "and after it do not compare");
+        "and after it cannot be compared");
   }
 }
 

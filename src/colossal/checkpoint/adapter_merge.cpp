@@ -24,18 +24,18 @@ AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
       stored_in_out_(specification.decoder.stored_in_out),
       file_(adapter_.weights / adapters::kWeightsFile) {
   if (adapter_.prefix) {
-    throw ConfigError(fmt::format(
-        "{}: a prefix is keys and values before those of a text, which no weight of a model gives; "
-        "generate, evaluate and serve take it beside the model, by --adapter",
-        file_.path().string()));
+    throw ConfigError(
+        fmt::format("{}: a prefix cannot be merged, because it is not part of any weight of a "
+                    "model; use it with --adapter of generate, evaluate and serve",
+                    file_.path().string()));
   }
   for (const adapters::Product& product : adapter_.products) {
     if (!product.is_of_blocks() && specification.decoder.tied_head) {
-      throw ConfigError(fmt::format(
-          "{}: the adapter is of {}, and embedding and head have one table "
-          "(tie_word_embeddings = true), which it would change for both; generate, evaluate and "
-          "serve take it beside the model, by --adapter",
-          file_.path().string(), product.module));
+      throw ConfigError(
+          fmt::format("{}: the adapter changes {}, whose table the embedding and the output head "
+                      "share (tie_word_embeddings = true), so merging would change both; use it "
+                      "with --adapter of generate, evaluate and serve",
+                      file_.path().string(), product.module));
     }
     if (product.is_of_experts()) {
       const TensorSlice weight = models::slice_in_model(specification, product.name + ".weight");
@@ -119,23 +119,24 @@ at::Tensor AdapterMerge::merged_experts(const std::string& name, const at::Tenso
   at::Tensor down = read(of_tensor.down.name), up = read(of_tensor.up.name);
   if (!of_tensor.up.is_whole()) up = nn::select_runs(up, 0, of_tensor.up.rows);
   if (down.dim() != 2 || up.dim() != 2 || down.size(0) != up.size(1) || down.size(0) % rank != 0) {
-    throw ConfigError(fmt::format(
-        "{}: the adapters of {} have the shapes [{}] and [{}], which are not those of experts with "
-        "rank {}",
-        file_.path().string(), module, fmt::join(down.sizes(), ", "), fmt::join(up.sizes(), ", "),
-        rank));
+    throw ConfigError(
+        fmt::format("{}: the adapters of {} have the shapes [{}] and [{}], which do not fit "
+                    "experts with rank {}",
+                    file_.path().string(), module, fmt::join(down.sizes(), ", "),
+                    fmt::join(up.sizes(), ", "), rank));
   }
   const int64_t experts = down.size(0) / rank;
   if (of_tensor.expert && *of_tensor.expert >= experts) {
-    throw ConfigError(fmt::format("{}: the adapters of {} are of {} experts, the model has \"{}\"",
-                                  file_.path().string(), module, experts, name));
+    throw ConfigError(
+        fmt::format("{}: the adapters of {} are for {} experts, but the model has \"{}\"",
+                    file_.path().string(), module, experts, name));
   }
   down = down.unflatten(0, {experts, rank});
   up = up.unflatten(1, {rank, experts}).permute({2, 0, 1});
   at::Tensor added = of_tensor.expert ? at::mm(up[*of_tensor.expert], down[*of_tensor.expert])
                                       : at::bmm(up, down).transpose(1, 2);
   if (added.sizes() != weight.sizes()) {
-    throw ConfigError(fmt::format("{}: the adapters of {} are of matrices [{}], {} is [{}]",
+    throw ConfigError(fmt::format("{}: the adapters of {} are for matrices [{}], but {} is [{}]",
                                   file_.path().string(), module, fmt::join(added.sizes(), ", "),
                                   name, fmt::join(weight.sizes(), ", ")));
   }
@@ -149,7 +150,7 @@ at::Tensor AdapterMerge::factors(const std::string& module, const at::Tensor& we
 at::Tensor AdapterMerge::factors_of(const std::string& module, const at::Tensor& changed) const {
   const at::Tensor magnitudes = read(module, "lora_magnitude_vector");
   if (magnitudes.dim() != 1 || magnitudes.size(0) != changed.size(0)) {
-    throw ConfigError(fmt::format("{}: the magnitudes of {} have the shape [{}], {} are needed",
+    throw ConfigError(fmt::format("{}: the magnitudes of {} have the shape [{}], but must have {}",
                                   file_.path().string(), module,
                                   fmt::join(magnitudes.sizes(), ", "), changed.size(0)));
   }

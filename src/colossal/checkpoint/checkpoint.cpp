@@ -163,7 +163,7 @@ void check_model(const std::filesystem::path& checkpoint, const Description& des
         "{} has no {}: it is a checkpoint of a run that trains {}; use another "
         "checkpoint.directory",
         checkpoint.string(), config,
-        description.weight_files.only_adapter ? "all of a model, not an adapter" : "an adapter"));
+        description.weight_files.only_adapter ? "the whole model, not an adapter" : "an adapter"));
   }
   const nlohmann::json found = io::read_json(checkpoint / config);
   const nlohmann::json& wanted = description.model_fields;
@@ -314,7 +314,7 @@ nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine
   nlohmann::json state = read_state(checkpoint);
   if (state.value("optimizer", "") != chunks.optimizer().name()) {
     throw ConfigError(fmt::format(
-        "{} was trained with optimizer.name = {}, this run has \"{}\"", checkpoint.string(),
+        "{} was trained with optimizer.name = {}, but this run has \"{}\"", checkpoint.string(),
         state.value("optimizer", nlohmann::json()).dump(), chunks.optimizer().name()));
   }
   const io::SafetensorsReader states(checkpoint / kOptimizerFile);

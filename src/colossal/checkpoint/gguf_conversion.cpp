@@ -80,7 +80,7 @@ GgufType plain_type(const io::TensorEntry& entry, const std::filesystem::path& p
   for (const GgufType type : {GgufType::f32, GgufType::f16, GgufType::bf16}) {
     if (scalar_type(type) == entry.type) return type;
   }
-  throw ConfigError(fmt::format("{}: tensor \"{}\" is {}; F32, F16 and BF16 are converted",
+  throw ConfigError(fmt::format("{}: tensor \"{}\" is {}; only F32, F16 and BF16 can be converted",
                                 path.string(), entry.name, io::scalar_type_name(entry.type)));
 }
 
@@ -93,7 +93,7 @@ std::vector<std::byte> to_blocks(GgufType type, std::span<const float> numbers,
   if (!std::ranges::all_of(numbers, fits)) {
     throw ConfigError(fmt::format("tensor \"{}\" has a number that is not finite in {}{}", name,
                                   io::gguf_type_name(type),
-                                  type == GgufType::f16 ? "; --type=bf16 has its range" : ""));
+                                  type == GgufType::f16 ? "; --type=bf16 has a larger range" : ""));
   }
   const auto count = static_cast<int64_t>(numbers.size());
   std::vector<std::byte> blocks(
@@ -179,7 +179,7 @@ std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const Gguf
     Renamed& of_all = renamed[place->second];
     if (of_all.to.shape != stacked_shape(experts, shape)) {
       throw ConfigError(
-          fmt::format("{}: tensor \"{}\" has another shape than those of other experts",
+          fmt::format("{}: tensor \"{}\" has a different shape than those of other experts",
                       directory.path().string(), name));
     }
     of_all.from[*to->expert] = from;
@@ -251,7 +251,7 @@ std::vector<NewTensor> tensors_of(const io::GgufReader& file, const GgufFamily& 
     std::vector<int64_t> shape = tensor.shape;
     if (names.size() > 1) {
       if (shape.size() != 3 || shape.front() != experts) {
-        throw ConfigError(fmt::format("{}: tensor {} is not that of {} experts",
+        throw ConfigError(fmt::format("{}: tensor {} does not have {} experts",
                                       file.path().string(), io::quote_text(tensor.name), experts));
       }
       shape.erase(shape.begin());
@@ -321,7 +321,7 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
   const models::DecoderConfig& config = specification.decoder;
   const GgufFamily& family = find_gguf_family(config.family, folder.string());
   if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} holds no weights to convert", folder.string()));
+    throw ConfigError(fmt::format("{} contains no weights to convert", folder.string()));
   }
   GgufFields fields = model_fields(family, config);
   fields.emplace_back("general.name", io::GgufValue::of(folder.filename().string()));
@@ -352,7 +352,7 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
   const GgufFamily& family = find_gguf_family(reader);
   const GgufType as = type.value_or(type_in(reader));
   if (io::elements_per_block(as) > 1) {
-    throw ConfigError(fmt::format("--type={}: a Hugging Face folder has f32, f16 or bf16",
+    throw ConfigError(fmt::format("--type={}: a Hugging Face folder can have f32, f16 or bf16 only",
                                   io::gguf_type_name(as)));
   }
   nlohmann::ordered_json config = config_of(reader, family);

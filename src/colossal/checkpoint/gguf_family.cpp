@@ -148,13 +148,14 @@ std::string key(const GgufFamily& family, std::string_view name) {
 [[noreturn]] void refuse_family(std::string_view name, const std::string& where) {
   std::vector<std::string_view> names;
   for (const GgufFamily& family : families()) names.push_back(family.name);
-  throw ConfigError(fmt::format("{}: a model of the family \"{}\"; converted are {}", where, name,
-                                fmt::join(names, ", ")));
+  throw ConfigError(
+      fmt::format("{}: models of the family \"{}\" cannot be converted; supported are {}", where,
+                  name, fmt::join(names, ", ")));
 }
 
 [[noreturn]] void refuse(const GgufFamily& family, const std::string& what) {
   throw ConfigError(
-      fmt::format("convert: no GGUF form is known here for {} with {}", family.name, what));
+      fmt::format("convert: {} with {} cannot be converted to GGUF", family.name, what));
 }
 
 io::GgufValue count(int64_t number) {
@@ -260,8 +261,9 @@ nlohmann::json rope_scaling(const io::GgufReader& file, const GgufFamily& family
             {"factor", file.number(key(family, "rope.scaling.factor")).value_or(1)}};
   }
   if (type != "none") {
-    throw ConfigError(fmt::format("{}: rotary frequencies scaled by \"{}\"; \"linear\" is read",
-                                  file.path().string(), type));
+    throw ConfigError(
+        fmt::format("{}: rotary frequencies scaled by \"{}\" are not supported; only \"linear\" is",
+                    file.path().string(), type));
   }
   return nullptr;
 }

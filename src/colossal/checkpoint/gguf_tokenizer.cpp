@@ -82,7 +82,7 @@ class HfTokenizer {
         settings_(read_if_there(folder / "tokenizer_config.json")),
         config_(read_if_there(folder / "config.json")) {
     if (member(model(), "type") != "BPE" || !member(model(), "vocab").is_object()) {
-      refuse("it is no BPE");
+      refuse("it is not BPE");
     }
   }
 
@@ -117,7 +117,7 @@ class HfTokenizer {
  private:
   [[noreturn]] void refuse(const std::string& reason) const {
     throw ConfigError(
-        fmt::format("{}: {}; converted are byte-level BPE, and BPE with bytes to fall back on",
+        fmt::format("{}: {}; supported are byte-level BPE, and BPE with byte fallback",
                     path_.string(), reason));
   }
 
@@ -126,7 +126,7 @@ class HfTokenizer {
 
   void set_token(std::vector<std::string>& tokens, const json& id, const std::string& text) const {
     if (!id.is_number_integer() || id < 0 || id >= static_cast<int64_t>(tokens.size())) {
-      throw ConfigError(fmt::format("{}: token {} has the number {}; the model has {}",
+      throw ConfigError(fmt::format("{}: token {} has the number {}, but the model has only {}",
                                     path_.string(), io::quote_text(text), io::show_value(id),
                                     tokens.size()));
     }
@@ -160,7 +160,7 @@ class HfTokenizer {
         if (space == std::string::npos) refuse("a merge without a space");
         merges.push_back({text.substr(0, space), text.substr(space + 1)});
       } else {
-        refuse("a merge that is no pair");
+        refuse("a merge that is not a pair");
       }
     }
     return merges;
@@ -196,10 +196,9 @@ class HfTokenizer {
     for (const Cut& cut : kCuts) {
       if (cut.pattern ? pattern == cut.pattern : pattern.empty()) return cut.name;
     }
-    throw ConfigError(
-        fmt::format("{}: text is cut by a pattern that llama.cpp has no name for "
-                    "here; known are those of {}",
-                    path_.string(), cut_names()));
+    throw ConfigError(fmt::format(
+        "{}: its pre-tokenizer pattern has no known name in llama.cpp; supported are those of {}",
+        path_.string(), cut_names()));
   }
 
   bool adds(const char* setting, bool begin) const {
@@ -338,7 +337,7 @@ class GgufTokenizer {
     for (const Cut& cut : kCuts) {
       if (name == cut.name) return cut;
     }
-    throw ConfigError(fmt::format("{}: text is cut as \"{}\"; converted are {}",
+    throw ConfigError(fmt::format("{}: the pre-tokenizer \"{}\" is not supported; supported are {}",
                                   file_.path().string(), name, cut_names()));
   }
 
@@ -452,7 +451,7 @@ std::map<std::string, std::string> tokenizer_files(const io::GgufReader& file) {
   if (model == "none" || model == "no_vocab") return {};
   if (model != "gpt2" && model != "llama") {
     throw ConfigError(
-        fmt::format("{}: a tokenizer of the kind \"{}\"; converted are gpt2 "
+        fmt::format("{}: tokenizers of the kind \"{}\" are not supported; supported are gpt2 "
                     "(byte-level BPE) and llama (SentencePiece's BPE)",
                     file.path().string(), model));
   }
@@ -462,7 +461,7 @@ std::map<std::string, std::string> tokenizer_files(const io::GgufReader& file) {
     return {{"tokenizer.json", json.dump(1)},
             {"tokenizer_config.json", tokenizer.settings().dump(1)}};
   } catch (const nlohmann::json::exception&) {
-    throw IoError(fmt::format("{}: a token that is no UTF-8", file.path().string()));
+    throw IoError(fmt::format("{}: a token that is not UTF-8", file.path().string()));
   }
 }
 

@@ -146,9 +146,9 @@ void write_merged_folder(const models::ModelSpecification& specification,
   const ChangedHead head = find_changed_head(directory, specification);
   if (head.is_new() && !merge.replacement(kScoreHead).defined()) {
     throw ConfigError(fmt::format(
-        "{}: it is of a model that scores texts (task_type = \"SEQ_CLS\"), and neither it nor {} "
-        "has "
-        "the head, \"{}\"; merge it into the folder that it was trained beside",
+        "{}: the adapter is for a model that scores texts (task_type = \"SEQ_CLS\"), but neither "
+        "it nor {} has the head, \"{}\"; merge it into the folder of the model that it was trained "
+        "with",
         specification.adapter->weights.string(), directory.path().string(), kScoreHead));
   }
   write_whole(folder, [&](const std::filesystem::path& temporary) {

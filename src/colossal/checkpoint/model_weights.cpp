@@ -31,10 +31,10 @@ void check_copies(const models::ModelSpecification& adapted, const std::filesyst
     const at::ScalarType narrower =
         own.element_size() < copy.element_size() ? own.scalar_type() : copy.scalar_type();
     if (own.sizes() == copy.sizes() && own.to(narrower).equal(copy.to(narrower))) continue;
-    throw ConfigError(fmt::format(
-        "{}: tensor \"{}\" is not {} of {}: the adapter is of another model, or of one whose "
-        "vocabulary was changed; give the model that it was trained with",
-        path.string(), entry.name, weight, adapted.weights.string()));
+    throw ConfigError(
+        fmt::format("{}: tensor \"{}\" is not {} of {}: the adapter belongs to another model, or "
+                    "to one with a different vocabulary; give the model that it was trained with",
+                    path.string(), entry.name, weight, adapted.weights.string()));
   }
 }
 

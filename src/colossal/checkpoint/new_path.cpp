@@ -11,7 +11,7 @@ namespace colossal::checkpoint {
 void require_new(const std::filesystem::path& path) {
   if (io::path_exists(path)) {
     throw ConfigError(
-        fmt::format("{} is there already: give another name, or remove it", path.string()));
+        fmt::format("{} exists already: give another name, or remove it", path.string()));
   }
 }
 

@@ -232,7 +232,7 @@ std::array<int64_t, 2> sizes_of(const FileTensor& tensor) {
 
 FileTensor need_part(const WeightFolder& folder, const std::string& name, std::string_view end) {
   if (const auto found = find_part(folder, name, end)) return *found;
-  throw ConfigError(fmt::format("{}: no tensor \"{}\", which the packed weights beside it need",
+  throw ConfigError(fmt::format("{}: no tensor \"{}\", which the packed weights need",
                                 folder.path().string(), beside(name, end)));
 }
 

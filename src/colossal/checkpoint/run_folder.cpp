@@ -42,18 +42,17 @@ void refuse_to_begin_anew(const fs::path& directory,
                           const std::vector<io::Checkpoint>& checkpoints) {
   if (checkpoints.empty()) return;
   throw ConfigError(
-      fmt::format("checkpoint.resume = \"never\" begins a new run, but {} holds checkpoints of "
-                  "another one ({}); use another checkpoint.directory, or checkpoint.resume = "
-                  "\"auto\" to go on with that run",
+      fmt::format("checkpoint.resume = \"never\" starts a new run, but {} holds checkpoints of "
+                  "another run ({}); use another checkpoint.directory, or checkpoint.resume = "
+                  "\"auto\" to continue that run",
                   directory.string(), names_of(checkpoints)));
 }
 
 void refuse_none_whole(const fs::path& directory, const std::vector<io::Checkpoint>& checkpoints) {
-  throw IoError(
-      fmt::format("{}: no checkpoint is whole ({}; see the warnings above), so the run cannot go "
-                  "on; bring one back from a copy, or, to begin anew, move them away or use "
-                  "another checkpoint.directory",
-                  directory.string(), names_of(checkpoints)));
+  throw IoError(fmt::format(
+      "{}: no checkpoint is whole ({}; see the warnings above), so the run cannot resume; restore "
+      "one from a copy, or, to start a new run, move them away or use another checkpoint.directory",
+      directory.string(), names_of(checkpoints)));
 }
 
 // newest: by run, the name of its newest checkpoint.
@@ -65,8 +64,8 @@ void refuse_several_runs(const fs::path& directory,
     found += fmt::format("{}{} of run {}", found.empty() ? "" : ", ", name, run);
   }
   throw ConfigError(
-      fmt::format("{} holds checkpoints of {} runs ({}); a folder is one run's: move those of the "
-                  "others away, or use another checkpoint.directory",
+      fmt::format("{} holds checkpoints of {} runs ({}), but a folder can have those of one run "
+                  "only: move the others away, or use another checkpoint.directory",
                   directory.string(), newest.size(), found));
 }
 
@@ -95,7 +94,7 @@ void RunFolder::look(const std::string& resume) {
     const std::string name = it->path.filename();
     if (!damage.empty()) {
       damaged_.insert(name);
-      log::warn("{} is damaged and passed over: {}", it->path.string(), damage.front().what);
+      log::warn("{} is damaged and skipped: {}", it->path.string(), damage.front().what);
       continue;
     }
     const std::string run = run_of(it->path);
@@ -109,7 +108,7 @@ void RunFolder::look(const std::string& resume) {
   if (!start_ && resume == "must") {
     throw ConfigError(
         fmt::format("checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" "
-                    "to start anew",
+                    "to start a new run",
                     directory_.string()));
   }
   refuse_several_runs(directory_, newest_of_run);
@@ -127,7 +126,7 @@ void RunFolder::set_aside_existing(const fs::path& checkpoint) {
   if (!fs::is_directory(checkpoint, ignored) || fs::is_empty(checkpoint, ignored)) return;
   if (intact_.contains(checkpoint.filename()) && counts(checkpoint)) return;
   const fs::path aside = io::set_aside(checkpoint);
-  log::warn("{} is damaged or not of this run, and stays as {}", checkpoint.string(),
+  log::warn("{} is damaged or belongs to another run, and is kept as {}", checkpoint.string(),
             aside.string());
 }
 
@@ -138,7 +137,7 @@ void RunFolder::add_saved(const fs::path& checkpoint) {
     io::prune(directory_, keep_,
               [this](const io::Checkpoint& found) { return counts(found.path); });
   } catch (const IoError& error) {
-    log::warn("older checkpoints stay: {}", error.what());
+    log::warn("older checkpoints were not deleted: {}", error.what());
   }
 }
 

@@ -253,11 +253,11 @@ const models::StoredForm& WeightFolder::form() const {
 
 void WeightFolder::require_unquantized(const std::string& what) const {
   if (form().method.empty()) return;
-  throw ConfigError(fmt::format(
-      "{}: its weights are in few bits (quant_method = \"{}\"), and there are no numbers to {}: "
-      "rounding what was rounded already would lose twice; use the model's folder of F32, BF16 or "
-      "F16 weights",
-      path().string(), form().method, what));
+  throw ConfigError(
+      fmt::format("{}: its weights are quantized (quant_method = \"{}\"), so there are no "
+                  "full-precision weights to {}: quantizing twice would lose accuracy twice; use "
+                  "the model's folder with F32, BF16 or F16 weights",
+                  path().string(), form().method, what));
 }
 
 std::unique_ptr<StoredTensor> stored_tensor(const io::SafetensorsReader& file,

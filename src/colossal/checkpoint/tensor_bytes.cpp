@@ -30,9 +30,10 @@ at::ScalarType tensor_type(const io::TensorEntry& entry, const std::filesystem::
     case io::ScalarType::f16:
       return at::kHalf;
     default:
-      throw ConfigError(fmt::format(
-          "{}: tensor \"{}\" has the type {}; weights are read of the types F64, F32, BF16 and F16",
-          file.string(), entry.name, io::scalar_type_name(entry.type)));
+      throw ConfigError(
+          fmt::format("{}: tensor \"{}\" has the type {}; only weights of the types F64, F32, BF16 "
+                      "and F16 are supported",
+                      file.string(), entry.name, io::scalar_type_name(entry.type)));
   }
 }
 

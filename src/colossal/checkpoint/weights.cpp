@@ -88,7 +88,7 @@ bool is_spare(const WeightFolder& directory, const std::string& name, const Spar
   if (original->empty()) return true;
   if (have_equal_bytes(directory.find(name), find_weight(directory, *original))) return true;
   throw ConfigError(
-      fmt::format("{}: tensor \"{}\" differs from \"{}\", which stands for both where "
+      fmt::format("{}: tensor \"{}\" differs from \"{}\", but both must be equal with "
                   "tie_word_embeddings = true; use model.tie_word_embeddings = false, or remove it",
                   directory.path().string(), name, *original));
 }
@@ -122,11 +122,11 @@ void check_all_are_read(const WeightFolder& directory, const nn::ParameterList& 
   if (unread.empty()) return;
   constexpr size_t kShown = 3;
   const std::span shown = std::span(unread).first(std::min(unread.size(), kShown));
-  throw ConfigError(fmt::format(
-      "{}: {} of its {} tensors belong to no parameter of the model that config.json describes: "
-      "\"{}\"{}; they would be left out, and the model would not be the one that was saved",
-      directory.path().string(), unread.size(), directory.names().size(),
-      fmt::join(shown, "\", \""), unread.size() > kShown ? " ..." : ""));
+  throw ConfigError(
+      fmt::format("{}: {} of its {} tensors belong to no parameter of the model that config.json "
+                  "describes: \"{}\"{}; without them the model would differ from the saved one",
+                  directory.path().string(), unread.size(), directory.names().size(),
+                  fmt::join(shown, "\", \""), unread.size() > kShown ? " ..." : ""));
 }
 
 void require_finite(const StoredTensor& tensor, const at::Tensor& values) {
@@ -262,7 +262,7 @@ void read_tensor(const StoredTensor& tensor, const nn::Parameter& parameter,
                  int64_t buffer_bytes) {
   const std::vector<int64_t> shape = slice.tensor_shape(parameter.shape);
   if (tensor.shape() != shape) {
-    throw ConfigError(fmt::format("{}: tensor \"{}\" is [{}], the model needs [{}]",
+    throw ConfigError(fmt::format("{}: tensor \"{}\" is [{}], but the model needs [{}]",
                                   tensor.file().string(), tensor.name(),
                                   fmt::join(tensor.shape(), ", "), fmt::join(shape, ", ")));
   }

@@ -50,11 +50,10 @@ void check_shared_writable(const std::string& setting, const fs::path& folder,
   all_or_none(group, [&] {
     return attempt(setting, folder, [&]() -> std::string {
       if (!io::path_exists(temporary)) {
-        throw IoError(
-            fmt::format("it is not the folder of that name on host {}, where rank 0 runs; all "
-                        "hosts must share the folder (a network file system), which each rank "
-                        "writes into",
-                        made.substr(separator + 1)));
+        throw IoError(fmt::format(
+            "it is not the folder of that name on host {}, where rank 0 runs; all hosts must share "
+            "the folder (a network file system), because each rank writes into it",
+            made.substr(separator + 1)));
       }
       if (group.rank() != 0) writer.emplace(io::DirectoryWriter::join(temporary));
       write_part(*writer, group);

@@ -81,7 +81,8 @@ class Conversation {
     std::vector<int32_t> prompt = model_.encode_chat(messages_, {});
     const int64_t room = model_.max_length() - static_cast<int64_t>(prompt.size());
     if (room < 1)
-      throw Error("the conversation is as long as the model allows: /reset begins anew");
+      throw Error(
+          "the conversation has reached the model's maximum length: /reset starts a new one");
     text::StreamingDecoder decoder(model_.tokenizer(),
                                    text::StreamingDecoder::Begins::after_prompt);
     std::string answer;
@@ -122,15 +123,16 @@ class Conversation {
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,
           const serve::Request& request) {
   if (!model.chat_template()) {
-    throw ConfigError(fmt::format(
-        "--chat: {} has no chat template (chat_template.jinja, or in tokenizer_config.json): "
-        "--prompt continues a text",
-        model.name()));
+    throw ConfigError(
+        fmt::format("--chat: {} has no chat template (neither chat_template.jinja nor one in "
+                    "tokenizer_config.json); use --prompt to continue a text",
+                    model.name()));
   }
   const bool interactive = isatty(STDIN_FILENO) != 0;
   LineReader lines(interrupts);
   Conversation conversation(engine, model, interrupts, request);
-  if (interactive) write_out("/reset begins anew, /exit ends, Ctrl-C stops an answer\n");
+  if (interactive)
+    write_out("/reset starts a new conversation, /exit ends, Ctrl-C stops an answer\n");
   while (true) {
     if (interactive) write_out("> ");
     const auto line = lines.read();

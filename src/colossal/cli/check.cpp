@@ -158,11 +158,14 @@ void print_disk(const std::string& directory) {
 }  // namespace
 
 void add_check(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand(
-      "check",
-      "Show what this machine is, what works on it, and how fast it multiplies, sends and stores");
+  CLI::App* command =
+      app.add_subcommand("check",
+                         "Show this machine's hardware, what works on it, and how fast it "
+                         "multiplies matrices, communicates and writes to disk");
   const auto directory = std::make_shared<std::string>(".");
-  command->add_option("--nvme", *directory, "A folder on the disk that memory.nvme_path would use")
+  command
+      ->add_option("--nvme", *directory,
+                   "A folder on the disk to measure, the one that memory.nvme_path would use")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
   command->callback([directory] {

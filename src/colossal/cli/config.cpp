@@ -24,11 +24,11 @@ constexpr char kIntroduction[] =
     R"(<!-- Made by `build/colossal config > docs/configuration.md`, which a test compares. -->
 # Configuration
 
-A run is described by a TOML file of the keys on this page; a model and `data.train` are enough. Every key is
-also a flag, `--section.key=value`, which wins over the file. An unknown key or a wrong value is refused before
-the run starts, with the nearest key or the values that work. Sizes are written `"12GiB"`, durations `"300s"`.
+A run is described by a TOML file with the keys on this page; a model and `data.train` are enough. Every key is
+also a flag, `--section.key=value`, which overrides the file. An unknown key or a wrong value is an error before the
+run starts, and the message names the nearest key or valid values. Sizes are written `"12GiB"`, durations `"300s"`.
 
-All ranks of a job must have the same values, but for keys marked *by rank*, which may differ.
+All ranks of a job must have the same values, except for keys marked *by rank*.
 )";
 
 // Returns text for a cell of a table; escapes Markdown's special characters.
@@ -150,9 +150,9 @@ std::string configuration_page() {
   describe(of_inference, inference);
   const std::vector<KeyHelp> keys = training.key_helps();
   std::string text = kIntroduction + tables(training);
-  text += "\n## Keys of `colossal tune METHOD` beside these\n" + tuning_keys(keys);
-  text +=
-      "\nThese keys have other defaults with a method than with `train`:\n" + tuning_defaults(keys);
+  text += "\n## Additional keys of `colossal tune METHOD`\n" + tuning_keys(keys);
+  text += "\nThe defaults of these keys with a method differ from those with `train`:\n" +
+          tuning_defaults(keys);
   text += "\n## Keys of `generate`, `serve` and `evaluate`\n\nThey are flags only.\n\n" +
           std::string(kKeyTable);
   for (const KeyHelp& key : of_inference.key_helps()) text += row(key, key.key);
@@ -161,9 +161,9 @@ std::string configuration_page() {
   describe_model_ranks(of_ranks, parallel);
   ConfigSchema of_evaluation;
   describe_evaluation_ranks(of_evaluation, parallel);
-  text += "\nWith several ranks, of `generate` and `serve`:\n\n" + std::string(kKeyTable);
+  text += "\nWith several ranks, for `generate` and `serve`:\n\n" + std::string(kKeyTable);
   for (const KeyHelp& key : of_ranks.key_helps()) text += row(key, key.key);
-  text += "\nWith several ranks, of `evaluate`:\n\n" + std::string(kKeyTable);
+  text += "\nWith several ranks, for `evaluate`:\n\n" + std::string(kKeyTable);
   for (const KeyHelp& key : of_evaluation.key_helps()) text += row(key, key.key);
   return text;
 }

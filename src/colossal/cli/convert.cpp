@@ -24,7 +24,7 @@ std::optional<io::GgufType> resolve_type(const std::string& name) {
   if (name.empty()) return std::nullopt;
   if (const auto type = io::find_gguf_type(name)) return type;
   throw ConfigError(
-      fmt::format("--type={}: no such type; there are {}", name, io::gguf_type_names()));
+      fmt::format("--type={}: unknown type; choose one of {}", name, io::gguf_type_names()));
 }
 
 // Uses the adapter's tokenizer if there is one: it may have another chat template.
@@ -59,10 +59,10 @@ void merge_adapter(const ConvertArguments& arguments, const std::string& to,
     return;
   }
   if (type) {
-    throw ConfigError(fmt::format(
-        "--type={} with --merge-adapter: a folder is written in the types of the source; a "
-        "destination in gguf takes --type",
-        arguments.type));
+    throw ConfigError(
+        fmt::format("--type={} with --merge-adapter: a folder keeps the types of its source; leave "
+                    "--type out, or write a GGUF file (--to=gguf)",
+                    arguments.type));
   }
   write_merged(arguments, arguments.destination);
 }
@@ -71,9 +71,11 @@ void merge_adapter(const ConvertArguments& arguments, const std::string& to,
 void quantize(const ConvertArguments& arguments, const std::string& to,
               std::optional<io::GgufType> type) {
   if (to == "gguf" || type) {
-    throw ConfigError(fmt::format(
-        "--quantize with {}: it writes a folder; a GGUF file takes --type=q8_0, q4_0, q4_k or q6_k",
-        type ? "--type=" + arguments.type : "a destination in gguf"));
+    throw ConfigError(
+        fmt::format("--quantize with {}: --quantize writes a folder; for a quantized GGUF file use "
+                    "--type=q8_0, q4_0, q4_k or q6_k",
+                    type ? "--type=" + arguments.type
+                         : "a destination in GGUF (--to=gguf, or a name that ends in .gguf)"));
   }
   const ModelSource source(arguments.source);
   const auto files = files_beside_weights(source.folder(), arguments.adapter);
@@ -94,7 +96,8 @@ void convert(const ConvertArguments& arguments) {
                          : is_gguf(arguments.destination) ? "gguf"
                                                           : "hf";
   if (to != "gguf" && to != "hf") {
-    throw ConfigError(fmt::format("--to={}: \"hf\" (a Hugging Face folder) or \"gguf\"", to));
+    throw ConfigError(
+        fmt::format("--to={}: must be \"hf\" (a Hugging Face folder) or \"gguf\"", to));
   }
   prepare_quantize_folder(arguments.quantize);
   if (!std::filesystem::exists(arguments.source)) {
@@ -104,10 +107,10 @@ void convert(const ConvertArguments& arguments) {
   if (!arguments.adapter.empty()) return merge_adapter(arguments, to, type);
   const bool from_folder = std::filesystem::is_directory(arguments.source);
   if (from_folder == (to == "hf")) {
-    throw ConfigError(fmt::format(
-        "{} is {} already: a folder is converted to gguf, or to one with weights in few "
-        "bits with --quantize, a file of GGUF to hf",
-        arguments.source, from_folder ? "a folder" : "a file"));
+    throw ConfigError(
+        fmt::format("{} is {} already: a folder can be converted to GGUF (--to=gguf) or quantized "
+                    "(--quantize), and a GGUF file can be converted to a folder (--to=hf)",
+                    arguments.source, from_folder ? "a folder" : "a file"));
   }
   if (from_folder) {
     checkpoint::hf_to_gguf(arguments.source, arguments.destination,
@@ -122,9 +125,8 @@ void convert(const ConvertArguments& arguments) {
 void add_convert(CLI::App& app, int&) {
   auto arguments = std::make_shared<ConvertArguments>();
   CLI::App* command = app.add_subcommand("convert",
-                                         "Turn a Hugging Face folder into a GGUF file, a GGUF file "
-                                         "into a folder, merge an adapter, or write weights in few "
-                                         "bits");
+                                         "Convert a Hugging Face folder to a GGUF file or back, "
+                                         "merge a LoRA adapter into a model, or quantize a folder");
   command->add_option("source", arguments->source, "A Hugging Face folder, or a GGUF file")
       ->required();
   command
@@ -134,13 +136,12 @@ void add_convert(CLI::App& app, int&) {
   command->add_option("--to", arguments->to,
                       "hf or gguf [gguf if the destination's name ends so, else hf]");
   command->add_option("--type", arguments->type,
-                      "The type of matrices: " + io::gguf_type_names() +
-                          " [gguf: bf16; hf: the file's, or f32 if that is quantized]");
+                      "The type of weight matrices: " + io::gguf_type_names() +
+                          " [gguf: bf16; hf: the type in the file, or f32 if that is quantized]");
   command
-      ->add_option(
-          "--merge-adapter", arguments->adapter,
-          "Write the folder, or a GGUF file of it, with this folder's LoRA adapter added to "
-          "its weights")
+      ->add_option("--merge-adapter", arguments->adapter,
+                   "Add the LoRA adapter in this folder to the weights that are written, to a "
+                   "folder or a GGUF file")
       ->type_name("DIR");
   add_quantize_folder(*command, arguments->quantize);
   command->allow_extras();

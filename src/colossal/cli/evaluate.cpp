@@ -48,12 +48,12 @@ void describe(ConfigSchema& schema, EvaluateConfig& config) {
 }
 
 std::string evaluate_help() {
-  return "The documents of the files, sorted by path, become one text, with the tokenizer's\n"
-         "end-of-text token between them. Each token but the first is predicted once. The text is\n"
-         "cut into rows of --sequence-length = S tokens. A prediction sees only the tokens before\n"
-         "it in its own row, also those of another document: 1 token at the beginning of a row, S\n"
-         "at its end. The last row is shorter. So a larger S gives more context, and usually a\n"
-         "lower loss.\n\n" +
+  return "The documents of the files, sorted by path, are joined into one text, with the "
+         "tokenizer's\nend-of-text token between them. Each token but the first is predicted once. "
+         "The text is\ncut into rows of --sequence-length = S tokens. A prediction sees only the "
+         "tokens before\nit in its own row, even if they belong to another document: 1 token at "
+         "the start of a row,\nS at its end. The last row is shorter. A larger S gives more "
+         "context, and usually a lower\nloss.\n\n" +
          help_of_keys<EvaluateConfig>();
 }
 
@@ -122,25 +122,26 @@ void add_evaluate(CLI::App& app, int& exit_code) {
       ->required();
   command
       ->add_option("--data,--text", arguments->text,
-                   "The files of the text: paths or patterns, as in data.train")
+                   "The files of the text: paths or glob patterns, as in data.train")
       ->type_name("FILE")
       ->required();
-  command->add_option("--tokenizer", arguments->tokenizer,
-                      "How text becomes tokens: \"bytes\", a tokenizer.json, or a folder with one "
-                      "[the model's]");
+  command->add_option(
+      "--tokenizer", arguments->tokenizer,
+      "The tokenizer: \"bytes\", a tokenizer.json, or a folder with one [the model's]");
   command->add_option("--sequence-length", arguments->sequence_length,
-                      fmt::format("Tokens of a row [the model's positions, at most {}]",
+                      fmt::format("Tokens per row [the model's maximum length, at most {}]",
                                   format_count(kMostDefaultSequence)));
   command
-      ->add_option("--batch", arguments->batch,
-                   "Rows of a forward pass of each replica. It changes speed and memory, not the "
-                   "result")
+      ->add_option(
+          "--batch", arguments->batch,
+          "Rows per forward pass of each replica. Affects speed and memory, not the result")
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "Print one JSON object");
+  command->add_flag("--json", arguments->json, "Print one JSON object instead of text");
   add_quantize(*command, arguments->quantize);
   add_adapter_option(*command, arguments->adapter);
-  add_ranks_option(*command, arguments->ranks,
-                   "Compute on this many ranks of this machine, parallel.dp x pp x sp x tp [1]");
+  add_ranks_option(
+      *command, arguments->ranks,
+      "Start this many ranks on this machine; must equal parallel.dp x pp x sp x tp [1]");
   command->allow_extras();
   command->footer(evaluate_help);
   command->callback([arguments, command, &exit_code] {

@@ -80,22 +80,24 @@ void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
 void validate(const GenerateArguments& arguments) {
   const bool file = !arguments.file.input.empty() || !arguments.file.output.empty();
   if (arguments.prompt.has_value() + file + arguments.chat != 1) {
-    throw ConfigError("give --prompt, or --input and --output, or --chat for a conversation");
+    throw ConfigError(
+        "give --prompt for one text, --input and --output for a file of prompts, or --chat for a "
+        "conversation");
   }
   if (file && (arguments.file.input.empty() || arguments.file.output.empty())) {
-    throw ConfigError("--input and --output go together");
+    throw ConfigError("--input and --output need each other: give both");
   }
   if (!file && arguments.file.request.logprobs >= 0) {
-    throw ConfigError("--logprobs is written to the lines of --output; give --input and --output");
+    throw ConfigError("--logprobs writes to the lines of --output: give --input and --output too");
   }
   const bool beams = arguments.file.request.beams.width != 1;
   if (beams && arguments.chat) {
     throw ConfigError(
-        "--num-beams with --chat: which text is best is known at the end only, so that nothing can "
-        "be shown as it comes; use --prompt or --input");
+        "--num-beams with --chat: beam search knows its text only at the end, so a chat could not "
+        "show it token by token; use --prompt or --input, or leave --num-beams out");
   }
   if (arguments.file.request.max_new_tokens < 1) {
-    throw ConfigError(fmt::format("--max-new-tokens={}: 1 or more is needed",
+    throw ConfigError(fmt::format("--max-new-tokens={}: must be 1 or more",
                                   arguments.file.request.max_new_tokens));
   }
 }
@@ -205,41 +207,47 @@ void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
     command.add_option(flag, value, help)->capture_default_str();
   };
   add("--temperature", sampling.temperature,
-      "How much chance decides; 0: always the most likely token");
-  add("--top-k", sampling.top_k, "Draw from the k most likely tokens; 0: from all");
-  add("--top-p", sampling.top_p, "Draw from the fewest tokens whose probabilities sum to p");
+      "Sampling temperature; 0 always takes the most likely token (greedy)");
+  add("--top-k", sampling.top_k, "Sample from the k most likely tokens only; 0: from all tokens");
+  add("--top-p", sampling.top_p,
+      "Sample from the smallest set of most likely tokens whose probabilities sum to at least p "
+      "(nucleus sampling); 1: from all tokens");
   add("--min-p", sampling.min_p,
-      "Draw from tokens at least p times as likely as the most likely one");
+      "Sample only from tokens at least p times as likely as the most likely one; 0: from all "
+      "tokens");
   add("--typical-p", sampling.typical_p,
-      "Draw from the most typical tokens whose probabilities sum to p");
+      "Typical sampling: sample from the tokens whose information content is closest to the "
+      "expected one, until their probabilities sum to p; 1: from all tokens");
   add("--repetition-penalty", sampling.repetition_penalty,
-      "Above 1: tokens that occurred, also in the prompt, become less likely");
+      "Above 1: makes tokens that occur in the prompt or the answer less likely; 1: no penalty");
   add("--presence-penalty", sampling.presence_penalty,
-      "Above 0: tokens that were generated become less likely");
+      "Above 0: makes tokens that were already generated less likely; 0: no penalty");
   add("--frequency-penalty", sampling.frequency_penalty,
-      "Above 0: the more often a token was generated, the less likely it becomes");
-  add("--min-tokens", sampling.min_tokens, "The text does not end before this many tokens");
-  add("--seed", sampling.seed, "The seed of the random draws: the same seed gives the same text");
+      "Above 0: makes a token less likely each time it is generated; 0: no penalty");
+  add("--min-tokens", sampling.min_tokens,
+      "Generate at least this many tokens before the text may end");
+  add("--seed", sampling.seed,
+      "Seed of the random number generator: the same seed gives the same text");
 }
 
 void add_beam_options(CLI::App& command, serve::BeamSearchOptions& beams) {
   using serve::EarlyStopping;
   command
       .add_option("--num-beams", beams.width,
-                  "Beam search: keep this many of the likeliest beginnings at each token, and give "
-                  "the likeliest text that comes of them. 1: choose tokens one by one")
+                  "Beam search: keep this many candidate texts at each step and return the best "
+                  "one. 1: no beam search")
       ->capture_default_str();
   command
       .add_option(
           "--length-penalty", beams.length_penalty,
-          "Of beams: a text's score is the sum of its log-probabilities / its tokens ^ this. "
-          "Above 1: longer texts; below 0: shorter ones")
+          "With beam search: a text's score is the sum of its log-probabilities divided by its "
+          "length in tokens to this power. Above 1 favours longer texts, below 0 shorter ones")
       ->capture_default_str();
   command
       .add_option("--early-stopping", beams.early_stopping,
-                  "Of beams, when the search ends. true: once num-beams texts are complete. false: "
-                  "once no beam is better than these, at its length so far. never: at its greatest "
-                  "length, too")
+                  "With beam search: when to stop. true: once num-beams texts are complete. false: "
+                  "once no candidate, at its current length, scores better than the complete ones. "
+                  "never: once none can become better, even at the maximum length")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, EarlyStopping>{{"false", EarlyStopping::by_length},
                                                {"true", EarlyStopping::at_width},
@@ -251,8 +259,7 @@ void add_beam_options(CLI::App& command, serve::BeamSearchOptions& beams) {
 
 void add_generate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<GenerateArguments>();
-  CLI::App* command =
-      app.add_subcommand("generate", "Continue a text with a model, token by token");
+  CLI::App* command = app.add_subcommand("generate", "Continue a text with a model");
   command
       ->add_option("model", arguments->model,
                    "A Hugging Face folder, for example a checkpoint, or a GGUF file")
@@ -260,23 +267,26 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->add_option("--prompt", arguments->prompt, "The text to continue");
   command->add_flag("--chat", arguments->chat,
                     "Hold a conversation in the terminal, with the model's chat template. /reset "
-                    "begins anew, /exit ends, Ctrl-C stops an answer");
+                    "starts a new one, /exit ends, Ctrl-C stops an answer");
   GenerateFile& file = arguments->file;
+  command->add_option("--input", file.input,
+                      "A JSONL file of prompts to continue in batches; each line is {\"prompt\": "
+                      "\"...\"} or {\"messages\": [...]}");
   command->add_option(
-      "--input", file.input,
-      "A file of lines {\"prompt\": \"...\"} or {\"messages\": [...]} to continue, many at once");
-  command->add_option("--output", file.output,
-                      "The file to write: each line of --input with \"completion\", "
-                      "\"completion_tokens\" and \"finish_reason\" added. Line i uses seed + i");
+      "--output", file.output,
+      "The file to write: each line of --input with \"completion\", \"completion_tokens\" and "
+      "\"finish_reason\" added. Line i uses the seed --seed + i");
   file.request.max_new_tokens = 100;
-  command->add_option("--max-new-tokens", file.request.max_new_tokens, "The most tokens to add")
+  command
+      ->add_option("--max-new-tokens", file.request.max_new_tokens,
+                   "The maximum number of tokens to generate")
       ->capture_default_str();
   add_sampling_options(*command, file.request.sampling);
-  command->add_option("--stop", file.stop, "End before this string; may be given more than once")
+  command->add_option("--stop", file.stop, "Stop before this string; may be given several times")
       ->allow_extra_args(false);
   command->add_option("--logprobs", file.request.logprobs,
                       "Also write the log-probability of each token, and of this many most likely "
-                      "ones, to --output");
+                      "tokens, to --output");
   add_beam_options(*command, file.request.beams);
   add_quantize(*command, arguments->quantize);
   add_speculation(*command, arguments->speculation);

@@ -41,10 +41,10 @@ std::vector<int32_t> encode(const server::ServedModel& model, const std::string&
   const auto messages = messages_of(line);
   if (!messages) return model.tokenizer().encode_prompt(data::read_text_field(line, "prompt"));
   if (!model.chat_template()) {
-    throw ConfigError(fmt::format(
-        "{} has no chat template (chat_template.jinja, or in tokenizer_config.json) for "
-        "\"messages\"; a \"prompt\" works",
-        model.name()));
+    throw ConfigError(
+        fmt::format("{} has no chat template (neither chat_template.jinja nor one in "
+                    "tokenizer_config.json), which \"messages\" needs; use \"prompt\" instead",
+                    model.name()));
   }
   return model.encode_chat(*messages, {});
 }

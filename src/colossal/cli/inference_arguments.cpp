@@ -77,8 +77,8 @@ void describe_weights(const serve::InferenceModel& model,
     const std::string method = models::stored_form_of(specification.weights).method;
     if (!method.empty()) {
       log::info(
-          "weights: {}, as numbers: products cannot use those of the folder (quant_method = "
-          "\"{}\") as they are",
+          "weights: {}, dequantized: the kernels cannot use the folder's format (quant_method = "
+          "\"{}\") directly",
           format_bytes(model.weight_bytes()), method);
     }
   }
@@ -96,13 +96,14 @@ at::ScalarType resolve_compute_type(const models::ModelSpecification& specificat
 
 void describe(ConfigSchema& schema, InferenceConfig& config) {
   schema.add("precision.compute", &config.compute,
-             "The type of weights and activations. auto: the folder's; bf16 if that is fp16.",
+             "The type of weights and activations. auto: the type stored in the folder, or bf16 if "
+             "that is fp16.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
   memory::add_offload_key(schema, "parameters", &config.offload_parameters, "weights",
                           /*or_auto=*/false);
   memory::add_table_rows_key(schema, &config.table_rows);
   memory::add_nvme_path_key(schema, &config.nvme_path);
-  schema.add("train.threads", &config.threads, "How many threads the CPU computes with.",
+  schema.add("train.threads", &config.threads, "Number of CPU threads to compute with.",
              {.minimum = 1, .maximum = 1024, .unset = "cores", .per_rank = true});
 }
 
@@ -122,7 +123,7 @@ void prepare(const InferenceConfig& config, const InferenceRanks& ranks) {
 void add_ranks_option(CLI::App& command, std::optional<int>& ranks, const std::string& what) {
   command.add_option(
       "--ranks", ranks,
-      what + ". Leave it out where srun, mpirun, torchrun or colossal run start them");
+      what + ". Leave it out if srun, mpirun, torchrun or colossal run starts the ranks");
 }
 
 models::ModelSpecification resolve_trained_model(const std::string& folder,
@@ -133,7 +134,7 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
   if (const auto adapted = adapters::adapted_model(adapter)) request.score_head = adapted->scores;
   models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {
-    throw ConfigError(fmt::format("{} holds no weights to {} with", folder, purpose));
+    throw ConfigError(fmt::format("{} contains no weights to {} with", folder, purpose));
   }
   if (adapter.empty()) return specification;
   return models::with_adapter(std::move(specification), adapter);
@@ -149,10 +150,9 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 
 void add_adapter_option(CLI::App& command, std::string& adapter) {
   command
-      .add_option(
-          "--adapter", adapter,
-          "The folder of an adapter of the model (LoRA or a prefix), as peft or an [adapter] run "
-          "saves it")
+      .add_option("--adapter", adapter,
+                  "The folder of an adapter of the model (LoRA or a prefix), as saved by peft or a "
+                  "run with [adapter]")
       ->type_name("DIR");
 }
 
@@ -163,30 +163,32 @@ void add_key_value_type(CLI::App& command, bool& int8) {
           [&int8](const std::string& type) {
             if (type != "auto" && type != "int8") {
               throw ConfigError(fmt::format(
-                  "--kv-type={}: there are auto (the type that the model computes in) and int8",
+                  "--kv-type={}: must be auto (the type that the model computes in) or int8",
                   type));
             }
             int8 = type == "int8";
           },
-          "Type of keys and values: auto (that the model computes in), or int8 with a scale for "
-          "each head and token")
+          "The type of the KV cache: auto (the type that the model computes in), or int8 with a "
+          "scale for each head and token, which takes less memory")
       ->default_str("auto");
 }
 
 void add_speculation(CLI::App& command, SpeculationArguments& arguments) {
   command
-      .add_option(
-          "--speculate", arguments.kind,
-          "Guess the next tokens and check several in one pass, which gives the same text: "
-          "lookup (what followed where the last tokens stood before), eagle (by the head in "
-          "--draft, which reads the model's states), or none")
+      .add_option("--speculate", arguments.kind,
+                  "Speculative decoding: guess several tokens and check them in one forward pass; "
+                  "the text stays the same. lookup: guess what followed the last tokens where they "
+                  "occurred before. eagle: guess with the head in --draft, which reads the model's "
+                  "hidden states. none: do not guess")
       ->capture_default_str();
   command
       .add_option("--draft", arguments.draft,
-                  "Guess by this smaller model, whose tokenizer must be the same one; with "
-                  "--speculate=eagle by this head, which colossal tune draft_head has trained")
+                  "Guess with this smaller model, which must have the same tokenizer; with "
+                  "--speculate=eagle, with this head, trained by colossal tune draft_head")
       ->type_name("DIR");
-  command.add_option("--num-drafts", arguments.drafts, "Tokens that are guessed at once")
+  command
+      .add_option("--num-drafts", arguments.drafts,
+                  "Number of tokens to guess for each forward pass")
       ->capture_default_str();
 }
 
@@ -197,19 +199,19 @@ serve::Speculation::Kind resolve_kind(const SpeculationArguments& arguments) {
   const bool draft = !arguments.draft.empty();
   if (arguments.kind == "none") return draft ? Kind::model : Kind::none;
   if (arguments.kind == "lookup") {
-    if (draft) throw ConfigError("--speculate=lookup with --draft: use one of the two");
+    if (draft)
+      throw ConfigError("--speculate=lookup with --draft: two ways to guess; use only one of them");
     return Kind::lookup;
   }
   if (arguments.kind == "eagle") {
     if (draft) return Kind::head;
     throw ConfigError(
-        "--speculate=eagle without --draft: give the folder of a head that colossal tune "
-        "draft_head "
-        "has trained for the model");
+        "--speculate=eagle without --draft: give the folder of a head trained by colossal tune "
+        "draft_head for this model");
   }
   throw ConfigError(
-      fmt::format("--speculate={}: there are none, lookup and eagle; a model guesses with "
-                  "--draft=DIR",
+      fmt::format("--speculate={}: must be none, lookup or eagle; to guess with a smaller model, "
+                  "give --draft=DIR only",
                   arguments.kind));
 }
 
@@ -218,9 +220,8 @@ models::ModelSpecification resolve_draft(const std::string& folder, serve::Specu
   models::ModelSpecification head = models::resolve_model({.path = folder, .draft_head = true});
   if (!head.weights.empty() && head.newly_initialized.empty()) return head;
   throw ConfigError(fmt::format(
-      "--speculate=eagle --draft={}: it has no weights of a head that reads another model's "
-      "states; "
-      "colossal tune draft_head trains one. A model guesses by itself, without --speculate=eagle",
+      "--speculate=eagle --draft={}: this folder has no weights of an EAGLE head, which colossal "
+      "tune draft_head trains. If it holds a smaller model, leave --speculate=eagle out",
       folder));
 }
 
@@ -246,7 +247,7 @@ void log_acceptance_rate(const serve::Engine& engine) {
   if (engine.options().speculation.kind == serve::Speculation::Kind::none) return;
   const serve::EngineStatistics statistics = engine.statistics();
   const auto guessed = static_cast<double>(std::max<int64_t>(1, statistics.draft_tokens));
-  log::info("{} tokens in {} passes; {} of {} guessed tokens were right ({:.0f} %)",
+  log::info("{} tokens in {} forward passes; {} of {} guessed tokens were right ({:.0f} %)",
             statistics.generated_tokens, statistics.steps, statistics.accepted_tokens,
             statistics.draft_tokens,
             100 * static_cast<double>(statistics.accepted_tokens) / guessed);
@@ -254,17 +255,16 @@ void log_acceptance_rate(const serve::Engine& engine) {
 
 void add_quantize(CLI::App& command, QuantizeArguments& arguments) {
   command
-      .add_option("--quantize", arguments.type,
-                  "The bits of products' weights: auto (those of the folder), none (numbers of "
-                  "precision.compute), or rounded as they are read to int8, int4, fp8 or "
-                  "int8-dynamic (int8 "
-                  "inputs too). The vocabulary head takes 8 bits at least")
+      .add_option(
+          "--quantize", arguments.type,
+          "How the weights of linear layers are quantized: auto (as the folder stores them), none "
+          "(dequantized to precision.compute), or int8, int4, fp8 or int8-dynamic (int8 inputs "
+          "too), quantized while loading. The output head has at least 8 bits")
       ->capture_default_str();
-  command.add_option(
-      "--quantize-group", arguments.group,
-      fmt::format("How many inputs share a scale, a multiple of {}; 0: all inputs of "
-                  "an output [int8, fp8: 0, int4: {}]",
-                  ops::Quantization::kGroupStep, kInt4Group));
+  command.add_option("--quantize-group", arguments.group,
+                     fmt::format("How many inputs share a scale, a multiple of {}; 0: all inputs "
+                                 "of an output share one [int8, fp8: 0, int4: {}]",
+                                 ops::Quantization::kGroupStep, kInt4Group));
 }
 
 ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group) {
@@ -277,8 +277,8 @@ ops::Quantization resolve_quantization(const std::string& type, std::optional<in
   } else if (type == "int8-dynamic") {
     quantization.activations = ops::Activations::int8;
   } else if (type != "int8") {
-    throw ConfigError(fmt::format(
-        "--quantize={}: no such type; there are auto, none, int8, int4, fp8, int8-dynamic", type));
+    throw ConfigError(
+        fmt::format("--quantize={}: must be auto, none, int8, int4, fp8 or int8-dynamic", type));
   }
   quantization.group = group.value_or(quantization.group);
   if (quantization.group < 0 || quantization.group % ops::Quantization::kGroupStep != 0) {
@@ -296,7 +296,7 @@ WeightBits resolve_weight_bits(const QuantizeArguments& arguments) {
   }
   if (arguments.group) {
     throw ConfigError(
-        "--quantize-group without --quantize: add --quantize=int8, --quantize=int4 or "
+        "--quantize-group without --quantize: also give --quantize=int8, --quantize=int4 or "
         "--quantize=fp8");
   }
   return {.as_stored = arguments.type == "auto"};

@@ -103,7 +103,7 @@ std::string help_of_keys() {
   Config config;
   ConfigSchema schema;
   describe(schema, config);
-  return "Keys, with the names of a training run's:\n\n" + schema.help();
+  return "Keys with the same names as in a training run:\n\n" + schema.help();
 }
 
 // Parses flags "--section.key=value" into a config. Throws ConfigError for an unknown key or an
@@ -127,7 +127,7 @@ void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
 // period.
 void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
                       const std::string& what =
-                          "Hold the model on this many ranks of this machine, "
+                          "Hold the model on this many ranks of this machine; must equal "
                           "parallel.tp x parallel.pp [1]");
 
 // Returns the specification of the model in a folder. purpose: what the weights are needed for,

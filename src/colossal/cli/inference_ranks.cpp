@@ -37,7 +37,7 @@ InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
     : launch_(cluster::read_launch_environment()), num_ranks_(ranks.value_or(1)) {
   constexpr int kMostRanks = 1024;
   if (num_ranks_ < 1 || num_ranks_ > kMostRanks) {
-    throw ConfigError(fmt::format("--ranks={}: from 1 to {} ranks", num_ranks_, kMostRanks));
+    throw ConfigError(fmt::format("--ranks={}: must be from 1 to {}", num_ranks_, kMostRanks));
   }
   if (launch_ && ranks && num_ranks_ != launch_->rendezvous.size) {
     throw ConfigError(fmt::format(

@@ -33,7 +33,7 @@ void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
     names.push_back(command->get_name());
   }
   if (std::ranges::find(names, given) != names.end()) return;
-  throw ConfigError(fmt::format("{}: no such command; nearest: {}; there are: {}", given,
+  throw ConfigError(fmt::format("{}: no such command; nearest: {}; the commands are {}", given,
                                 nearest(given, names), fmt::join(names, ", ")));
 }
 
@@ -120,14 +120,14 @@ int run_and_report(int argc, char** argv) {
     log::error("{}", error.what());
   } catch (const std::bad_alloc&) {
     log::error(
-        "out of memory; a smaller batch (train.micro_batch; evaluate: --batch) or sequence length "
-        "needs less");
+        "out of memory; use a smaller batch (train.micro_batch; with evaluate: --batch) or a "
+        "shorter sequence length");
   } catch (const c10::Error& error) {
-    log::error("the tensor library failed: {}", first_line(error.what_without_backtrace()));
+    log::error("LibTorch reported an error: {}", first_line(error.what_without_backtrace()));
   } catch (const std::system_error& error) {
     if (error.code() == std::errc::resource_unavailable_try_again) {
       log::error(
-          "this system starts no more threads or processes ({}); use fewer ranks, fewer "
+          "this system cannot start more threads or processes ({}); use fewer ranks, fewer "
           "train.threads, or a higher limit (ulimit -u)",
           error.code().message());
     } else {

@@ -13,8 +13,9 @@ int64_t resolve_sequence_length(std::optional<int64_t> given, int64_t most,
                                 const models::ModelFacts& facts) {
   const int64_t length = given.value_or(std::min(facts.positions, most));
   if (length <= facts.positions) return length;
-  throw ConfigError(fmt::format("--sequence-length={}: the model has {} positions; give at most {}",
-                                length, facts.positions, facts.positions));
+  throw ConfigError(
+      fmt::format("--sequence-length={}: the model supports {} positions; give at most {}", length,
+                  facts.positions, facts.positions));
 }
 
 data::Corpus open_model_text(const std::vector<std::string>& patterns, const std::string& tokenizer,
@@ -22,10 +23,10 @@ data::Corpus open_model_text(const std::vector<std::string>& patterns, const std
                              std::optional<int64_t> threads) {
   const auto opened = text::make_tokenizer(tokenizer);
   if (opened->vocabulary_size() > facts.vocabulary) {
-    throw ConfigError(fmt::format(
-        "the tokenizer {} has {} tokens, the model a vocabulary of {}: give the model's own with "
-        "--tokenizer",
-        tokenizer, opened->vocabulary_size(), facts.vocabulary));
+    throw ConfigError(
+        fmt::format("the tokenizer {} has {} tokens, but the model's vocabulary has only {}; give "
+                    "the model's own tokenizer with --tokenizer",
+                    tokenizer, opened->vocabulary_size(), facts.vocabulary));
   }
   data::CorpusOptions options = corpus_options(config);
   options.setting = "--data";

@@ -47,18 +47,18 @@ void print_plan(const PlanArguments& arguments) {
 
 void add_plan(CLI::App& app, int&) {
   auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* command =
-      app.add_subcommand("plan",
-                         "Show what a run will cost before it starts: what each rank sends, holds "
-                         "and computes in a step, and when the ranks of a pipeline wait. Runs the "
-                         "program dry: it opens no corpus, allocates nothing and sends nothing");
-  add_run_arguments(*command, arguments->run, "Plan for this many ranks in all [1]");
+  CLI::App* command = app.add_subcommand(
+      "plan",
+      "Show what a run will cost before it starts: how much each rank sends, stores and computes "
+      "per step, and when the ranks of a pipeline wait. This is a dry run: it reads no data, "
+      "allocates no tensors and sends nothing");
+  add_run_arguments(*command, arguments->run, "Plan for this many ranks in total [1]");
   command->add_flag("--json", arguments->json,
-                    "Print one JSON object, with the keys of metrics.jsonl for the same things");
+                    "Print one JSON object, with the key names of metrics.jsonl");
   command
       ->add_option("--page", arguments->page,
-                   "Also write an HTML page with the plan and the timeline of the pipeline's "
-                   "schedule into this file")
+                   "Also write the plan and the timeline of the pipeline schedule to this file, as "
+                   "an HTML page")
       ->type_name("FILE");
   command->callback([arguments, command] {
     arguments->run.flags = command->remaining();

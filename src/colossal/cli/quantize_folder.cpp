@@ -26,18 +26,18 @@ serve::Calibration resolve_calibration(const std::string& name) {
   if (name == "none") return serve::Calibration::none;
   if (name == "gptq") return serve::Calibration::gptq;
   if (name == "awq") return serve::Calibration::awq;
-  throw ConfigError(fmt::format("--calibrate={}: there are none, gptq and awq", name));
+  throw ConfigError(fmt::format("--calibrate={}: must be none, gptq or awq", name));
 }
 
 ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
   if (arguments.type == "int8-dynamic") {
     throw ConfigError(
-        "--quantize=int8-dynamic: what inputs are rounded to is chosen where the folder is used; "
-        "convert it with --quantize=int8");
+        "--quantize=int8-dynamic: inputs are quantized when the model runs, not in the folder; "
+        "convert with --quantize=int8, and give --quantize=int8-dynamic to generate or serve");
   }
   if (arguments.type == "auto" || arguments.type == "none") {
-    throw ConfigError(
-        fmt::format("--quantize={}: a folder is converted to int8, int4 or fp8", arguments.type));
+    throw ConfigError(fmt::format("--quantize={}: must be int8, int4 or fp8 to convert a folder",
+                                  arguments.type));
   }
   ops::Quantization how = resolve_quantization(arguments.type, arguments.group);
   if (arguments.symmetric) how.zero_point = false;
@@ -48,35 +48,33 @@ ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
 
 void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments) {
   command.add_option("--quantize", arguments.type,
-                     "Write a folder whose products have weights of these bits: int8, int4 or fp8, "
-                     "in the form of compressed-tensors, which transformers and vLLM read");
+                     "Write a folder whose linear layers have quantized weights: int8, int4 or "
+                     "fp8, in the compressed-tensors format, which transformers and vLLM read");
   command.add_option("--quantize-group", arguments.group,
-                     "How many inputs share a scale, as of generate [int8, fp8: all of an output; "
-                     "int4: 64]");
+                     "How many inputs share a scale, as with generate [int8, fp8: all inputs of an "
+                     "output; int4: 64]");
   command.add_flag("--symmetric", arguments.symmetric,
-                   "int4 without zero points, as int8 and fp8 are: what some readers of the form "
-                   "need; the weights lose somewhat more");
+                   "With int4: no zero points (int8 and fp8 never have them). Some readers of the "
+                   "format need this; the weights are slightly less accurate");
   command
-      .add_option(
-          "--calibrate", arguments.calibrate,
-          "How numbers are rounded: none (each to the nearest), or by what the model "
-          "computes of --data: gptq (later weights make up for the errors of earlier ones), "
-          "awq (inputs of large numbers get finer weights)")
+      .add_option("--calibrate", arguments.calibrate,
+                  "How weights are rounded: none (each to the nearest value), gptq (later weights "
+                  "compensate for the rounding errors of earlier ones) or awq (inputs with large "
+                  "activations get finer weights); gptq and awq run the model on --data")
       ->capture_default_str();
   command
       .add_option("--data", arguments.text,
-                  "The files of the text that calibration reads: paths or patterns, as in "
-                  "data.train")
+                  "The files of the calibration text: paths or glob patterns, as in data.train")
       ->type_name("FILE");
-  command.add_option("--tokenizer", arguments.tokenizer,
-                     "How text becomes tokens: \"bytes\", a tokenizer.json, or a folder with one "
-                     "[the model's]");
+  command.add_option(
+      "--tokenizer", arguments.tokenizer,
+      "The tokenizer: \"bytes\", a tokenizer.json, or a folder with one [the model's]");
   command
       .add_option("--samples", arguments.samples,
-                  "Rows of the text that calibration reads, spread over it evenly")
+                  "Number of rows of the text to calibrate with, spread evenly over it")
       ->capture_default_str();
   command.add_option("--sequence-length", arguments.sequence_length,
-                     fmt::format("Tokens of a row [the model's positions, at most {}]",
+                     fmt::format("Tokens per row [the model's maximum length, at most {}]",
                                  format_count(kMostCalibrated)));
 }
 
@@ -95,31 +93,33 @@ void prepare_quantize_folder(const QuantizeFolderArguments& arguments) {
     }
     if (!arguments.flags.empty()) {
       throw ConfigError(
-          fmt::format("{}: no such option without --quantize", fmt::join(arguments.flags, " ")));
+          fmt::format("{} without --quantize: this option works only with it; add --quantize, or "
+                      "leave the option out",
+                      fmt::join(arguments.flags, " ")));
     }
     return;
   }
   const ops::Quantization how = resolve_stored(arguments);
   if (calibrates && arguments.text.empty()) {
-    throw ConfigError(fmt::format(
-        "--calibrate={} without --data: give text of the kind that the model is used for",
-        arguments.calibrate));
+    throw ConfigError(
+        fmt::format("--calibrate={} without --data: give text that is typical of the model's use",
+                    arguments.calibrate));
   }
   if (!calibrates && !arguments.text.empty()) {
     throw ConfigError("--data without --calibrate: add --calibrate=gptq or --calibrate=awq");
   }
   if (calibrates && how.type == ops::Quantization::Type::fp8) {
-    throw ConfigError(fmt::format(
-        "--calibrate={} with --quantize=fp8: both methods are of integers, whose steps are equal; "
-        "use --quantize=int8, or leave --calibrate out",
-        arguments.calibrate));
+    throw ConfigError(
+        fmt::format("--calibrate={} with --quantize=fp8: gptq and awq work for integers only; use "
+                    "--quantize=int8 or int4, or leave --calibrate out",
+                    arguments.calibrate));
   }
   if (arguments.samples < 1) {
-    throw ConfigError(fmt::format("--samples={}: 1 or more is needed", arguments.samples));
+    throw ConfigError(fmt::format("--samples={}: must be 1 or more", arguments.samples));
   }
   if (arguments.sequence_length.value_or(1) < 1) {
     throw ConfigError(
-        fmt::format("--sequence-length={}: 1 or more is needed", *arguments.sequence_length));
+        fmt::format("--sequence-length={}: must be 1 or more", *arguments.sequence_length));
   }
   prepare(parse_flags<QuantizingConfig>(arguments.flags));
 }

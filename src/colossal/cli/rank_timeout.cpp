@@ -10,9 +10,9 @@ namespace colossal::cli {
 void add_rank_timeout(CLI::App& command, std::optional<std::string>& timeout) {
   command.add_option(
       "--rank-timeout", timeout,
-      "With several ranks: how long one may give no sign of life, however long its work takes, "
-      "before it counts as lost; less than parallel.timeout. 0s: only that ends the wait [10s, or "
-      "half of parallel.timeout where that is less]");
+      "With several ranks: a rank that shows no sign of life for this long counts as lost, however "
+      "long its work takes. Must be less than parallel.timeout. 0s: wait for parallel.timeout "
+      "[10s, or half of parallel.timeout if that is less]");
 }
 
 std::chrono::milliseconds resolve_duration(const char* flag, const std::string& text) {
@@ -32,13 +32,14 @@ serve::HeartbeatOptions resolve_rank_timeout(const std::optional<std::string>& g
   const std::chrono::milliseconds least = 2 * heartbeat.interval;
   if (heartbeat.timeout < least) {
     throw ConfigError(
-        fmt::format("--rank-timeout={}: ranks are asked each {}; give at least {}, or 0s for never",
+        fmt::format("--rank-timeout={}: each rank is checked every {}; give at least {}, or 0s to "
+                    "turn the check off",
                     *given, exact_duration(heartbeat.interval), exact_duration(least)));
   }
   if (heartbeat.timeout >= parallel_timeout) {
     throw ConfigError(fmt::format(
-        "--rank-timeout={} with parallel.timeout = \"{}\": that ends a wait for a rank first; give "
-        "from {} to less than {}, or a longer --parallel.timeout",
+        "--rank-timeout={} with parallel.timeout = \"{}\": the wait for a rank would end before "
+        "the rank counts as lost; give from {} to less than {}, or a longer --parallel.timeout",
         *given, exact_duration(parallel_timeout), exact_duration(least),
         exact_duration(parallel_timeout)));
   }

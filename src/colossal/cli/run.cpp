@@ -10,9 +10,9 @@ namespace colossal::cli {
 
 void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<cluster::RunOptions>();
-  CLI::App* command = app.add_subcommand(
-      "run",
-      "Start a program as ranks, here or on several hosts: colossal run -n 2 -- PROGRAM ARGS");
+  CLI::App* command = app.add_subcommand("run",
+                                         "Start a program as several ranks, on this machine or on "
+                                         "several hosts: colossal run -n 2 -- PROGRAM ARGS");
   command->add_option("-n,--ranks", options->num_ranks, "How many ranks to start on each host")
       ->required();
   // One string: an option for a list would take the "--" as the list's end.
@@ -22,16 +22,16 @@ void add_run(CLI::App& app, int& exit_code) {
       "Names or addresses of the hosts; the first has rank 0. Start the same command on each");
   command->add_option(
       "--host-index", options->host_index,
-      "Which of the hosts this is, from 0. Left out: found by this machine's addresses");
+      "This host's position in the list, from 0. Left out: found from this machine's addresses");
   command
       ->add_option("--port", options->port,
-                   "The port of the first host at which the launchers meet")
+                   "The port on the first host that the launchers connect to")
       ->capture_default_str();
-  command->add_option("program", options->command, "The program and its arguments, behind --")
+  command->add_option("program", options->command, "The program and its arguments, after --")
       ->required();
   command->callback([options, &exit_code] {
     if (options->num_ranks < 1) {
-      throw ConfigError(fmt::format("-n {}: at least 1 rank", options->num_ranks));
+      throw ConfigError(fmt::format("-n {}: must be at least 1 rank", options->num_ranks));
     }
     cluster::outlive_lost_readers();
     exit_code = cluster::run(*options);

@@ -21,8 +21,8 @@ std::string config_help() {
   RunConfig config;
   ConfigSchema schema;
   describe(schema, config);
-  return "Keys of run.toml with their defaults, each also a flag --section.key=value, which "
-         "wins:\n\n" +
+  return "Keys of run.toml with their defaults. Each is also a flag --section.key=value, which "
+         "overrides the file:\n\n" +
          schema.help();
 }
 
@@ -32,7 +32,7 @@ int RunArguments::num_ranks() const {
   const int given = ranks.value_or(1);
   constexpr int kMostRanks = 1 << 20;
   if (given < 1 || given > kMostRanks) {
-    throw ConfigError(fmt::format("--ranks={}: from 1 to {} ranks", given, kMostRanks));
+    throw ConfigError(fmt::format("--ranks={}: must be from 1 to {}", given, kMostRanks));
   }
   return given;
 }
@@ -40,7 +40,7 @@ int RunArguments::num_ranks() const {
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help) {
   command
       .add_option("run.toml", arguments.file,
-                  "The file that describes the run; a model and data.train are enough")
+                  "The TOML file that describes the run; a model and data.train are enough")
       ->required();
   command.add_option("--ranks", arguments.ranks, ranks_help);
   command.allow_extras();

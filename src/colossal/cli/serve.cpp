@@ -63,23 +63,24 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
   for (const std::string& argument : arguments.adapters) {
     const size_t end = argument.find('=');
     if (end == 0 || end == argument.npos || end + 1 == argument.size()) {
-      throw ConfigError(fmt::format(
-          "--adapter={}: NAME=DIR is needed, the name that requests choose it by and a folder of "
-          "peft",
-          argument));
+      throw ConfigError(
+          fmt::format("--adapter={}: must be NAME=DIR: the name that requests choose the adapter "
+                      "by, and a peft folder",
+                      argument));
     }
     const NamedAdapter adapter{argument.substr(0, end), argument.substr(end + 1)};
     if (adapter.name == arguments.served_name ||
         std::ranges::find(adapters, adapter.name, &NamedAdapter::name) != adapters.end()) {
-      throw ConfigError(
-          fmt::format("--adapter={}: the name {} is taken already", argument, adapter.name));
+      throw ConfigError(fmt::format("--adapter={}: the name {} is already in use; choose another",
+                                    argument, adapter.name));
     }
     models::with_adapter(specification, adapter.folder);
     adapters.push_back(adapter);
   }
   if (adapters.size() > arguments.max_adapters) {
-    throw ConfigError(fmt::format("--max-adapters={}: {} are given by --adapter",
-                                  arguments.max_adapters, adapters.size()));
+    throw ConfigError(
+        fmt::format("--max-adapters={}: but --adapter loads {}; give a larger --max-adapters",
+                    arguments.max_adapters, adapters.size()));
   }
   return adapters;
 }
@@ -110,7 +111,7 @@ void load_adapters(server::ServedModel& served, OpenedModel& opened,
 
 void check_length(const serve::EngineOptions& options, const models::ModelFacts& facts) {
   if (options.max_model_len <= facts.positions) return;
-  throw ConfigError(fmt::format("--max-model-len={}: the model has {} positions",
+  throw ConfigError(fmt::format("--max-model-len={}: the model supports only {} positions",
                                 options.max_model_len, facts.positions));
 }
 
@@ -174,7 +175,7 @@ std::unique_ptr<serve::InferenceModel> start_again(const Loading& loading, Infer
   const Clock::time_point start = Clock::now();
   const std::string cause = ranks.child_rank_failure().value_or(error);
   if (!ranks.can_restart_ranks()) throw CommError(cause);
-  log::warn("{}: all requests have ended with an error; the engine starts again", cause);
+  log::warn("{}: all requests have ended with an error; the engine is restarting", cause);
   ranks.disconnect();
   auto model = loading.load(ranks);
   server.resume(**model, model->ranks());
@@ -234,33 +235,35 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
   server::ServerOptions& server = arguments.server;
   command
       .add_option("--host", server.host,
-                  "Address to listen on; with 0.0.0.0, all of this machine's, set --api-key too")
+                  "Address to listen on; 0.0.0.0 listens on all addresses of this machine: set "
+                  "--api-key too")
       ->capture_default_str();
-  command.add_option("--port", server.port, "Port to listen on; 0: any free one")
+  command.add_option("--port", server.port, "Port to listen on; 0: any free port")
       ->check(CLI::Range(0, 65535))
       ->capture_default_str();
-  command.add_option("--api-key", server.api.key,
-                     "What clients must send as \"Authorization: Bearer KEY\"; none by default");
+  command.add_option(
+      "--api-key", server.api.key,
+      "The key that clients must send as \"Authorization: Bearer KEY\" [none: no key needed]");
   command.add_option("--served-name", arguments.served_name,
-                     "Name of the model in requests; by default that of the folder");
+                     "Name of the model in requests [the folder's name]");
   command
       .add_option("--drain-timeout", arguments.drain_timeout,
-                  "How long a stop waits for requests under way")
+                  "How long to wait for running requests when the server stops")
       ->capture_default_str();
 }
 
 void add_adapter_options(CLI::App& command, ServeArguments& arguments) {
   command
-      .add_option(
-          "--adapter", arguments.adapters,
-          "A LoRA adapter of the model, a folder of peft, for requests whose model is NAME; "
-          "may be given several times")
+      .add_option("--adapter", arguments.adapters,
+                  "Load an adapter of the model (LoRA or a prefix) from a peft folder; requests "
+                  "whose model is "
+                  "NAME use it. May be given several times")
       ->type_name("NAME=DIR")
       ->allow_extra_args(false);
-  command.add_option("--max-adapters", arguments.max_adapters, "Most adapters that are loaded")
+  command.add_option("--max-adapters", arguments.max_adapters, "Maximum number of loaded adapters")
       ->capture_default_str();
   command.add_flag("--allow-adapter-loading", arguments.server.api.adapter_loading,
-                   "Clients may load adapters from any folder of this machine, and unload them");
+                   "Let clients load adapters from any folder of this machine, and unload them");
 }
 
 void add_engine_options(CLI::App& command, ServeArguments& arguments) {
@@ -271,33 +274,34 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
         ->capture_default_str();
   };
   add("--max-model-len", engine.max_model_len,
-      "Longest sequence in tokens, prompt and answer; 0: the model's positions, or what there is "
-      "memory for",
+      "Maximum length of a sequence in tokens, prompt and answer together; 0: the model's maximum, "
+      "or what fits in memory",
       0);
-  add("--max-num-seqs", engine.max_num_seqs, "Most requests that run at once", 1);
+  add("--max-num-seqs", engine.max_num_seqs, "Maximum number of requests that run at once", 1);
   add("--max-batch-tokens", engine.max_batch_tokens,
-      "Most tokens of a step: a larger step reads long prompts faster, and makes others wait "
-      "longer",
+      "Maximum number of tokens in a step: larger steps process long prompts faster but delay "
+      "other requests",
       1);
-  add("--queue", engine.max_queue, "Most requests that wait; more get status 429", 1);
+  add("--queue", engine.max_queue,
+      "Maximum number of waiting requests; further ones get status 429", 1);
   command.add_option("--kv-bytes", arguments.kv_bytes,
-                     "Memory for keys and values, such as 2GiB; by default that of the most and "
-                     "longest requests, at most a quarter of what is free");
+                     "Memory for the KV cache, such as 2GiB [enough for the maximum number of "
+                     "requests of maximum length, at most a quarter of the free memory]");
   add_key_value_type(command, engine.int8_key_values);
   add_rank_timeout(command, arguments.rank_timeout);
   command.add_flag("!--no-prefix-cache", engine.prefix_cache,
-                   "Requests with equal beginnings do not share keys and values");
+                   "Do not share the KV cache between requests that start with the same tokens");
   command.add_flag("--batch-invariant", engine.batch_invariant,
-                   "An answer's bits do not depend on other requests, nor on how prompts are cut "
-                   "into chunks; long prompts take longer");
+                   "Make each answer bit-identical whatever other requests run and however prompts "
+                   "are cut into chunks; long prompts take longer");
 }
 
 }  // namespace
 
 void add_serve(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ServeArguments>();
-  CLI::App* command = app.add_subcommand(
-      "serve", "Answer requests of the OpenAI API with a model, until SIGTERM or Ctrl-C");
+  CLI::App* command =
+      app.add_subcommand("serve", "Serve a model over the OpenAI API, until SIGTERM or Ctrl-C");
   command
       ->add_option("model", arguments->model,
                    "A Hugging Face folder, for example a checkpoint, or a GGUF file")

@@ -30,7 +30,8 @@ TemporaryFolder::TemporaryFolder() {
   path_ = std::filesystem::temp_directory_path() /
           fmt::format("colossal-{:08x}{:08x}", random(), random());
   guard_ = cluster::start_guard_process(
-      fmt::format("{}: cannot start the process that would remove it", path_.string()),
+      fmt::format("{}: cannot start the process that removes this temporary folder",
+                  path_.string()),
       [this] { remove_after_the_end(path_.c_str()); });
   if (mkdir(path_.c_str(), S_IRWXU) == 0) return;
   const int error = errno;

@@ -8,12 +8,12 @@ namespace colossal::cli {
 
 void add_train(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<RunArguments>();
-  CLI::App* command = app.add_subcommand(
-      "train", "Train a model as a run.toml says, on this machine or as one rank of a launcher's");
-  add_run_arguments(
-      *command, *arguments,
-      "Start this many ranks on this machine [1]. Leave it out where srun, mpirun, torchrun or "
-      "colossal run start them");
+  CLI::App* command = app.add_subcommand("train",
+                                         "Train a model as described by a TOML file, on this "
+                                         "machine or as one rank of a launcher's job");
+  add_run_arguments(*command, *arguments,
+                    "Start this many ranks on this machine [1]. Leave it out if srun, mpirun, "
+                    "torchrun or colossal run starts the ranks");
   command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
     exit_code = run_training(*arguments, [](const RunArguments& given) {

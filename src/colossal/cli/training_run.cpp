@@ -23,9 +23,9 @@ namespace {
 
 std::string answer_to_stop(const Job& job) {
   return job.config.checkpoint.directory.empty()
-             ? "finishing the current step; nothing is kept, as checkpoint.directory is empty"
-             : "finishing the current step, then saving a checkpoint; once more ends the run at "
-               "once, without saving";
+             ? "finishing the current step; nothing will be saved, as checkpoint.directory is empty"
+             : "finishing the current step, then saving a checkpoint; interrupt again to end the "
+               "run at once without saving";
 }
 
 TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopListener& stop) {
@@ -49,9 +49,9 @@ int conclude(const Job& job, const TrainingSummary& summary) {
       fmt::format("stopped after step {} of {}", format_count(summary.steps),
                   format_count(job.config.train.steps));
   if (checkpoint.directory.empty()) {
-    throw Error(stopped + "; nothing was kept, as checkpoint.directory is empty");
+    throw Error(stopped + "; nothing was saved, as checkpoint.directory is empty");
   }
-  log::info("{}; the same command{} goes on from there", stopped,
+  log::info("{}; to continue the run, use the same command{}", stopped,
             checkpoint.resume == "never" ? " with checkpoint.resume = \"auto\"" : "");
   return kStopped;
 }
@@ -73,7 +73,7 @@ void require_threads(const Job& job, int local_ranks, const std::string& beside)
   const int cores = machine::available_cores();
   if (job.threads > 1 && job.threads * local_ranks > cores) {
     log::info(
-        "train.threads = {}: {} threads in all share {} cores, which is slower than "
+        "train.threads = {}: {} threads in total share {} cores, which is slower than "
         "train.threads = {}",
         job.threads, job.threads * local_ranks, cores, std::max(1, cores / local_ranks));
   }

@@ -37,10 +37,10 @@ Job fit_beside(int64_t beside, const Job& job) {
     return plan::fit_memory(job);
   } catch (const ConfigError& error) {
     if (beside == 0) throw;
-    throw ConfigError(fmt::format(
-        "{}\n  These budgets are what is left by {} for frozen models, logits of a teacher and "
-        "sampling beside updates",
-        error.what(), format_bytes(beside)));
+    throw ConfigError(
+        fmt::format("{}\n  These budgets are what remains after {} reserved memory for frozen "
+                    "models, a teacher's logits and sampling during updates",
+                    error.what(), format_bytes(beside)));
   }
 }
 
@@ -84,19 +84,18 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
 
 void add_tune(CLI::App& app, int& exit_code) {
   CLI::App* tune_command =
-      app.add_subcommand("tune", "Fine-tune or align a model by one of these methods");
+      app.add_subcommand("tune", "Fine-tune or align a model with one of these methods");
   tune_command->require_subcommand(1);
   for (const auto& [name, method] : tune::method_names()) {
     auto arguments = std::make_shared<RunArguments>();
     CLI::App* command = tune_command->add_subcommand(name, tune::describe_method(method));
-    add_run_arguments(
-        *command, *arguments,
-        "Start this many ranks on this machine [1]. Leave it out where srun, mpirun, torchrun or "
-        "colossal run start them");
+    add_run_arguments(*command, *arguments,
+                      "Start this many ranks on this machine [1]. Leave it out if srun, mpirun, "
+                      "torchrun or colossal run starts the ranks");
     command->footer([method = method] {
       const TuneSchema keys(method);
-      return "Keys of run.toml with their defaults for this method, each also a flag "
-             "--section.key=value, which wins:\n\n" +
+      return "Keys of run.toml with their defaults for this method. Each is also a flag "
+             "--section.key=value, which overrides the file:\n\n" +
              keys.schema.help();
     });
     command->callback([arguments, command, method = method, &exit_code] {

@@ -46,7 +46,7 @@ bool passed(ControlChannel::Deadline deadline) {
 
 // Returns why a launcher that has sent `hello` cannot belong to this job, or "".
 std::string objection(const std::optional<Hello>& hello, const HostTable& hosts) {
-  if (!hello) return "it does not speak as a launcher of this version does";
+  if (!hello) return "it does not use the protocol of this version";
   if (hello->hosts != hosts.names || hello->ranks_per_host != hosts.ranks_per_host) {
     return fmt::format(
         "it was told {} ranks on each of --hosts={}, but {} was told {} on each of "
@@ -79,7 +79,7 @@ class Reception {
       const std::string from = peer_address(connection);
       const auto& known = hosts_.addresses;
       if (std::find(known.begin(), known.end(), from) == known.end()) {
-        log::warn("refused a connection from {}, which is none of the job's hosts", from);
+        log::warn("refused a connection from {}, which is not one of the job's hosts", from);
       } else {
         guests_.emplace_back(std::move(connection));
       }

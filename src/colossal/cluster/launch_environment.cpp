@@ -100,10 +100,10 @@ int adopt_store_socket(const EnvironmentValues& values, int port) {
                       is_stream == SOCK_STREAM && bound_port(socket) == port;
   if (!usable) {
     (void)socket.release();
-    throw ConfigError(fmt::format(
-        "environment variable {} is {}, which is no socket bound to MASTER_PORT {}; it is passed "
-        "by `colossal run` and may not be kept or copied",
-        kStoreVariable, fd, port));
+    throw ConfigError(
+        fmt::format("environment variable {} is {}, which is not a socket bound to MASTER_PORT {}; "
+                    "`colossal run` sets it, and it must not be kept or copied",
+                    kStoreVariable, fd, port));
   }
   fcntl(fd, F_SETFD, FD_CLOEXEC);
   listen_on(socket);

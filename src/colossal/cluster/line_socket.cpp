@@ -22,7 +22,7 @@ std::optional<std::string> LineSocket::next_line() {
   if (is_open()) read_available();
   const size_t end = input_.find('\n');
   if (end == input_.npos) {
-    if (input_.size() >= kMaxLine) close("it sent a line without end");
+    if (input_.size() >= kMaxLine) close("it sent a line that is too long");
     return std::nullopt;
   }
   std::string line = input_.substr(0, end);
@@ -47,7 +47,7 @@ void LineSocket::send(std::string_view line) {
   const ssize_t size = ::send(fd(), text.data(), text.size(), MSG_NOSIGNAL);
   if (size == static_cast<ssize_t>(text.size())) return;
   read_available();  // finds out why the peer has closed the connection
-  if (is_open()) close("it takes no more messages");
+  if (is_open()) close("it accepts no more messages");
 }
 
 void LineSocket::close(std::string why) {

@@ -24,8 +24,8 @@ void guard() {
 }  // namespace
 
 OrphanGuard::OrphanGuard()
-    : guard_(start_guard_process("cannot start the process that would end what ranks leave",
-                                 &guard)) {}
+    : guard_(start_guard_process(
+          "cannot start the process that ends processes which ranks leave behind", &guard)) {}
 
 OrphanGuard::~OrphanGuard() {
   kill(guard_.pid, SIGKILL);

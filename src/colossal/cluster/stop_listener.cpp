@@ -47,7 +47,7 @@ void StopListener::listen() {
 }
 
 void StopListener::take(int signal) {
-  if (signal == SIGHUP) return say("SIGHUP: the terminal is gone; the run goes on");
+  if (signal == SIGHUP) return say("SIGHUP: the terminal was closed; the run continues");
   const StopRequests::Meaning meaning = requests_.take(signal);
   if (meaning == StopRequests::Meaning::insists) _exit(128 + signal);
   if (meaning == StopRequests::Meaning::repeated) return;

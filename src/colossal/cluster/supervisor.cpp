@@ -52,7 +52,7 @@ void Supervisor::handle_signals() {
     if (signal == SIGTSTP) {
       suspend();
     } else if (signal == SIGHUP) {
-      log::info("SIGHUP: the terminal is gone; the ranks go on");
+      log::info("SIGHUP: the terminal was closed; the ranks continue");
     } else if (signal != SIGCHLD) {
       handle_stop_signal(signal);
     }
@@ -69,7 +69,8 @@ void Supervisor::handle_stop_signal(int signal) {
   } else if (stage_ == Stage::running) {
     // Ranks of our own program log themselves what they do.
     if (!program_is_ours_) {
-      log::info("{}: the ranks are asked to end; once more ends them at once", signal_name(signal));
+      log::info("{}: asking the ranks to end; interrupt again to end them at once",
+                signal_name(signal));
     }
     ask_to_stop(program_is_ours_ ? signal : SIGTERM);
   }

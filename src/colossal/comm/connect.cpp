@@ -27,7 +27,7 @@ void check_rendezvous(const Rendezvous& rendezvous) {
         fmt::format("rank {} of {} ranks: ranks count from 0", rendezvous.rank, rendezvous.size));
   }
   if (rendezvous.port <= 0 || rendezvous.port > 65535) {
-    throw ConfigError(fmt::format("rendezvous port {}: 1 to 65535 are", rendezvous.port));
+    throw ConfigError(fmt::format("rendezvous port {}: must be from 1 to 65535", rendezvous.port));
   }
 }
 
@@ -71,7 +71,7 @@ c10::Device device_alone(const std::string& backend) {
   if (backend != "nccl" && (backend != "auto" || num_gpus() == 0)) return c10::kCPU;
   if (num_gpus() == 0) {
     throw ConfigError(
-        "backend \"nccl\": no GPU is visible, or this build has none in it (configure with "
+        "backend \"nccl\": no GPU is visible, or this build has no GPU support (configure with "
         "-DCOLOSSAL_CUDA=ON); backend \"auto\" computes on the CPU");
   }
   return {c10::kCUDA, 0};

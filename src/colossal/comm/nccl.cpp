@@ -237,8 +237,8 @@ std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer sto
                                   std::chrono::milliseconds timeout) {
   if (device >= num_gpus()) {
     throw ConfigError(
-        fmt::format("backend \"nccl\": rank {} is number {} on its host, which has {} "
-                    "GPUs; start fewer ranks or use backend \"gloo\"",
+        fmt::format("backend \"nccl\": rank {} is number {} on its host, which has only {} GPUs; "
+                    "start fewer ranks or use backend \"gloo\"",
                     rendezvous.rank, device, num_gpus()));
   }
   return std::make_unique<NcclWorld>(rendezvous, std::move(store), device, timeout);

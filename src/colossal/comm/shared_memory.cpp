@@ -38,7 +38,7 @@ SharedMemory::SharedMemory(int descriptor, int64_t bytes) : descriptor_(descript
     const int error = errno;
     close(descriptor);
     throw CommError(
-        fmt::format("no {} bytes of shared memory can be mapped: {}", bytes, std::strerror(error)));
+        fmt::format("cannot map {} bytes of shared memory: {}", bytes, std::strerror(error)));
   }
   data_ = static_cast<std::byte*>(mapped);
 }
@@ -63,7 +63,7 @@ SharedMemory SharedMemory::create(int64_t bytes) {
     const int error = errno;
     if (descriptor >= 0) close(descriptor);
     throw CommError(
-        fmt::format("no {} bytes of shared memory to be had: {}", bytes, std::strerror(error)));
+        fmt::format("cannot allocate {} bytes of shared memory: {}", bytes, std::strerror(error)));
   }
   return SharedMemory(descriptor, bytes);
 }
@@ -75,9 +75,8 @@ SharedMemory SharedMemory::open(const std::string& address) {
     const int error = errno;
     if (descriptor >= 0) close(descriptor);
     throw CommError(
-        fmt::format("shared memory {} cannot be opened: {}; backend \"gloo\" does "
-                    "without",
-                    address, std::strerror(error)));
+        fmt::format("cannot open shared memory {}: {}; backend \"gloo\" works without it", address,
+                    std::strerror(error)));
   }
   return SharedMemory(descriptor, status.st_size);
 }

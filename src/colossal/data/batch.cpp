@@ -51,8 +51,7 @@ TokenDataset::TokenDataset(Corpus corpus, int64_t sequence_length,
       sequence_length_(sequence_length),
       end_of_document_(end_of_document) {
   if (sequence_length < 1) {
-    throw ConfigError(
-        fmt::format("data.sequence_length = {}: 1 or more is needed", sequence_length));
+    throw ConfigError(fmt::format("data.sequence_length = {}: must be 1 or more", sequence_length));
   }
   if (corpus_.num_tokens() <= sequence_length) raise_too_small(corpus_, sequence_length);
 }

@@ -22,9 +22,8 @@ StoredTokens tokenize_to_memory(std::span<const SourceFile> files, const text::T
         if (options.memory_limit > 0 &&
             std::ssize(bytes) + std::ssize(packed) > options.memory_limit) {
           throw ConfigError(
-              fmt::format("{}: its tokens take more than {}, which each rank has of memory; set "
-                          "data.cache to a "
-                          "folder, from which all ranks map them",
+              fmt::format("{}: its tokens take more than {}, the memory of each rank; set "
+                          "data.cache to a folder, so that all ranks share one copy on disk",
                           options.setting, format_bytes(options.memory_limit)));
         }
         bytes.insert(bytes.end(), packed.begin(), packed.end());
@@ -51,8 +50,7 @@ Opened open_cached(std::span<const SourceFile> files, const text::Tokenizer& tok
     }));
   }
   if (auto tokens = read_token_cache(path, key)) return {*tokens, false};
-  throw IoError(
-      fmt::format("the token cache '{}' does not read back as it was written", path.string()));
+  throw IoError(fmt::format("the token cache '{}' differs from what was written", path.string()));
 }
 
 void raise_empty(const StoredTokens& tokens, const CorpusOptions& options) {

@@ -42,7 +42,7 @@ std::string read_text_field(std::string_view line, const std::string& field) {
                                   describe_fields(document)));
   }
   if (!found->is_string()) {
-    throw InvalidLine(fmt::format("has the field \"{}\" of type {}, and a string is needed", field,
+    throw InvalidLine(fmt::format("has the field \"{}\" of type {}, but it must be a string", field,
                                   found->type_name()));
   }
   return std::move(found->get_ref<std::string&>());

@@ -19,15 +19,16 @@ namespace {
   const fs::path path = fs::absolute(pattern).lexically_normal();
   if (fs::is_directory(path, error)) {
     const std::string folder = pattern.ends_with('/') ? pattern : pattern + '/';
-    throw ConfigError(fmt::format(
-        "{}: '{}' is a folder, files are needed: '{}*' matches those in it, '{}**' all below",
-        setting, pattern, folder, folder));
+    throw ConfigError(
+        fmt::format("{}: '{}' is a folder; give files: '{}*' matches those in it, '{}**' also "
+                    "those in subfolders",
+                    setting, pattern, folder, folder));
   }
   if (fs::exists(path, error)) {
     throw ConfigError(fmt::format(
-        "{}: '{}' is {}; a corpus is regular files, which every rank can read from any place: "
+        "{}: '{}' is {}; a corpus needs regular files, because ranks read them from any position: "
         "write it to a file first",
-        setting, pattern, fs::is_fifo(path, error) ? "a pipe" : "no regular file"));
+        setting, pattern, fs::is_fifo(path, error) ? "a pipe" : "not a regular file"));
   }
   fs::path nearest = path;
   while (!fs::is_directory(nearest, error)) nearest = nearest.parent_path();

@@ -15,8 +15,8 @@ constexpr int64_t kPieceOfLinesBytes = int64_t{4} << 20;
 [[noreturn]] void raise_too_large(const std::string& what, int64_t bytes,
                                   const TokenizeOptions& options) {
   throw ConfigError(fmt::format(
-      "{}: {} has {}; this tokenizer takes {} as a whole, at most {}: split it", options.setting,
-      what, format_bytes(bytes), what.starts_with("a line") ? "a line" : "a file",
+      "{}: {} has {}; this tokenizer needs {} in one piece, of at most {}: split it",
+      options.setting, what, format_bytes(bytes), what.starts_with("a line") ? "a line" : "a file",
       format_bytes(kLargestWholeText)));
 }
 

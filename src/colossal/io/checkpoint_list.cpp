@@ -74,9 +74,9 @@ void verify_file(const fs::path& folder, const ManifestFile& expected, Verify ho
   const File file = File::open_inside(folder, expected.name, OutsideLinks::refuse);
   const std::string path = file.path().string();
   if (file.size() != expected.size) {
-    found.push_back(
-        {expected.name, std::min(file.size(), expected.size),
-         fmt::format("{}: is {} bytes long, {} were written", path, file.size(), expected.size)});
+    found.push_back({expected.name, std::min(file.size(), expected.size),
+                     fmt::format("{}: is {} bytes long, but {} were written", path, file.size(),
+                                 expected.size)});
     return;
   }
   if (how == Verify::sizes && expected.size > kSmallFile) return;

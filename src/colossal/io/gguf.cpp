@@ -174,7 +174,7 @@ class GgufHeaderParser {
  private:
   template <typename... Arguments>
   [[noreturn]] void refuse(fmt::format_string<Arguments...> text, Arguments&&... arguments) const {
-    throw IoError(fmt::format("{}: no valid GGUF file: {}", reader_.path().string(),
+    throw IoError(fmt::format("{}: not a valid GGUF file: {}", reader_.path().string(),
                               fmt::format(text, std::forward<Arguments>(arguments)...)));
   }
 
@@ -227,7 +227,7 @@ class GgufHeaderParser {
     }
     const auto version = number<uint32_t>("the version");
     if (version != 2 && version != kVersion) {
-      refuse("version {}; 2 and 3 are read{}", version,
+      refuse("version {}; only 2 and 3 are supported{}", version,
              (version & 0xFFFF) == 0 && version != 0 ? " (its numbers are big-endian)" : "");
     }
   }

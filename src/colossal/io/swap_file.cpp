@@ -28,9 +28,10 @@ File create_reserved(const std::filesystem::path& directory, int64_t bytes) {
   const auto space = std::filesystem::space(directory, unknown);
   const bool limited = !unknown && space.capacity > 0;
   if (limited && space.available < static_cast<uint64_t>(bytes)) {
-    throw IoError(fmt::format(
-        "{}: has {} bytes free, and the swap file needs {}: free some, or name another directory",
-        directory.string(), space.available, bytes));
+    throw IoError(
+        fmt::format("{}: has {} bytes free, and the swap file needs {}: free some space, or give "
+                    "another directory",
+                    directory.string(), space.available, bytes));
   }
   file.reserve(bytes);
   return file;

@@ -241,8 +241,8 @@ void ChunkFetcher::agree(int stage) {
   if (agreed) return plan(stage, *longest);
   if (ranks_.rank() == 0) {
     log::warn(
-        "ranks use parameters in different orders: all that are sharded or offloaded are fetched "
-        "for each micro-batch");
+        "ranks use parameters in different orders, so all sharded or offloaded parameters are "
+        "fetched for each micro-batch");
   }
 }
 

@@ -7,13 +7,13 @@ namespace colossal::memory {
 void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* target,
                      const std::string& what, bool or_auto) {
   std::string doc = fmt::format(
-      "Where {} rest between uses: on the device (none), on the host or on NVMe; or in parts, as "
-      "in {{host = 0.5, nvme = 0.25}}. That takes less of the device's memory; moving them takes "
-      "time.",
+      "Where {} are stored between uses: on the device (none), on the host or on NVMe; or a "
+      "fraction on each, such as {{host = 0.5, nvme = 0.25}}. Offloading takes less device memory, "
+      "but moving the data takes time.",
       what);
   std::vector<std::string> choices{"none", "host", "nvme"};
   if (or_auto) {
-    doc += " auto: moves no more than the budgets require.";
+    doc += " auto: offloads no more than the budgets require.";
     choices.emplace_back("auto");
   }
   schema.add("memory.offload_" + kind, target, doc,
@@ -23,15 +23,15 @@ void add_offload_key(ConfigSchema& schema, const std::string& kind, Offload* tar
 void add_nvme_path_key(ConfigSchema& schema, std::string* target) {
   schema.add(
       "memory.nvme_path", target,
-      "A folder on a fast local disk. What memory.offload_* moves to NVMe goes to a file there.",
+      "A folder on a fast local disk, for the file in which memory.offload_* stores data on NVMe.",
       {.per_rank = true});
 }
 
 void add_table_rows_key(ConfigSchema& schema, int64_t* target) {
   schema.add(
       "memory.table_rows", target,
-      "Work on the embedding's and the head's tables in blocks of at most this many rows. That "
-      "takes less memory, and one more product with the table a step. 0: not in blocks.",
+      "Compute with the tables of the embedding and of the output head in blocks of at most this "
+      "many rows. Takes less memory, and one more product with the table per step. 0: no blocks.",
       {.unit = "rows", .minimum = 0, .maximum = 1 << 24});
 }
 
@@ -50,10 +50,10 @@ TierShares resolve_shares(const std::string& kind, const Offload& offload) {
     (tier == "host" ? shares.host : shares.nvme) = share;
   }
   if (shares.host + shares.nvme > 1) {
-    throw ConfigError(fmt::format(
-        "memory.offload_{} = {{host = {}, nvme = {}}}: more than all of it; use parts that come to "
-        "1 at most, as host = {}",
-        kind, shares.host, shares.nvme, 1 - shares.nvme));
+    throw ConfigError(
+        fmt::format("memory.offload_{} = {{host = {}, nvme = {}}}: the fractions must sum to 1 or "
+                    "less, such as host = {}",
+                    kind, shares.host, shares.nvme, 1 - shares.nvme));
   }
   return shares;
 }

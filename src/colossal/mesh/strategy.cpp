@@ -80,8 +80,7 @@ int root(int number, int exponent) {
 void check_tensor_mode(const Strategy& strategy) {
   const std::string mode = tensor_mode_name(strategy.tensor_mode);
   if (strategy.tp_depth < 1) {
-    throw LayoutError(
-        fmt::format("parallel.tp_depth = {}: a size is at least 1", strategy.tp_depth));
+    throw LayoutError(fmt::format("parallel.tp_depth = {}: must be at least 1", strategy.tp_depth));
   }
   if (strategy.tensor_mode != TensorMode::two_and_half_d && strategy.tp_depth != 1) {
     throw LayoutError(fmt::format(
@@ -94,7 +93,7 @@ void check_tensor_mode(const Strategy& strategy) {
                           ? "a square of ranks, q x q"
                           : "squares of ranks, q x q x tp_depth";
   throw LayoutError(fmt::format(
-      "parallel.tp_mode = \"{}\" needs {}; parallel.tp = {}{} is none", mode, shape, strategy.tp,
+      "parallel.tp_mode = \"{}\" needs {}; parallel.tp = {}{} is not one", mode, shape, strategy.tp,
       strategy.tp_depth > 1 ? fmt::format(" with tp_depth = {}", strategy.tp_depth) : ""));
 }
 
@@ -218,10 +217,10 @@ void check_zero_group(const Strategy& strategy) {
                                   zero_groups_of(strategy)));
   }
   if (strategy.zero == 0) {
-    throw LayoutError(fmt::format(
-        "parallel.zero_group = {} says how many ranks share out what parallel.zero shards; "
-        "parallel.zero = 0 shards nothing",
-        strategy.zero_group));
+    throw LayoutError(
+        fmt::format("parallel.zero_group = {} sets how parallel.zero shards, but parallel.zero = 0 "
+                    "shards nothing",
+                    strategy.zero_group));
   }
 }
 
@@ -238,7 +237,7 @@ void check_experts(const Strategy& strategy) {
   for (const auto& [key, size] :
        {std::pair{"ep", strategy.ep}, {"expert_tp", strategy.expert_tp}}) {
     if (size < 1) {
-      throw LayoutError(fmt::format("parallel.{} = {}: a size is at least 1", key, size));
+      throw LayoutError(fmt::format("parallel.{} = {}: must be at least 1", key, size));
     }
   }
   const auto works = [&](int64_t ranks) {
@@ -269,7 +268,7 @@ void check_experts(const Strategy& strategy) {
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks) {
   for (Axis axis : kAxes) {
     if (strategy.size(axis) < 1) {
-      throw LayoutError(fmt::format("parallel.{} = {}: a size is at least 1", axis_name(axis),
+      throw LayoutError(fmt::format("parallel.{} = {}: must be at least 1", axis_name(axis),
                                     strategy.size(axis)));
     }
   }

@@ -176,7 +176,7 @@ bool ConfigFields::flag(const std::string& name, bool fallback) {
 
 std::string ConfigFields::text(const std::string& name, const std::string& fallback) {
   const nlohmann::json* value = find(name);
-  if (value && !value->is_string()) refuse(name, *value, "expected a text");
+  if (value && !value->is_string()) refuse(name, *value, "expected a string");
   const std::string text = value ? value->get<std::string>() : fallback;
   note(name, text);
   return text;
@@ -186,8 +186,9 @@ std::vector<std::string> ConfigFields::text_of_layers(const std::string& name, i
                                                       const std::vector<std::string>& allowed) {
   const nlohmann::json* value = find(name);
   if (!value) return {};
-  const std::string wanted = fmt::format("expected a list of {} texts, one for each layer, of: {}",
-                                         layers, fmt::join(allowed, ", "));
+  const std::string wanted =
+      fmt::format("expected a list of {} strings, one for each layer, of: {}", layers,
+                  fmt::join(allowed, ", "));
   const auto is_allowed = [&](const nlohmann::json& text) {
     return text.is_string() && std::ranges::find(allowed, text.get<std::string>()) != allowed.end();
   };
@@ -233,7 +234,7 @@ void ConfigFields::require(const std::string& name, const nlohmann::json& suppor
   if (value && *value != supported) {
     refuse(name, *value,
            supported.is_null()
-               ? "expected none: this is not supported"
+               ? "must be left out: this is not supported"
                : fmt::format("expected {}: nothing else is supported", supported.dump()));
   }
   note(name, supported);
@@ -245,8 +246,8 @@ nlohmann::json ConfigFields::take_others() const {
     if (resolved_.contains(field)) continue;
     if (!ignored_.contains(field) && !changes_no_computation(field) && !value.is_null()) {
       refuse(field, value,
-             fmt::format("this field is not known for model_type {}, and it may change what the "
-                         "model computes; remove it if it does not",
+             fmt::format("this field is not known for model_type {}, and may change what the model "
+                         "computes; remove it if it does not",
                          json_.value("model_type", nlohmann::json()).dump()));
     }
     others[field] = value;

@@ -20,10 +20,11 @@ void read_latents(ConfigFields& fields, DecoderConfig& config) {
   config.value_size = fields.size("v_head_dim", 128, kMaximumWidth);
   config.attention.front().rotary.channels = rotary;
   if (config.kv_heads != config.heads) {
-    throw FieldError({"num_key_value_heads", "num_attention_heads"}, "",
-                     fmt::format("num_key_value_heads = {} and num_attention_heads = {}: latents "
-                                 "give each head keys of its own, so both are the same number",
-                                 config.kv_heads, config.heads));
+    throw FieldError(
+        {"num_key_value_heads", "num_attention_heads"}, "",
+        fmt::format("num_key_value_heads = {} and num_attention_heads = {}: with latent attention "
+                    "each head has its own keys, so both must be equal",
+                    config.kv_heads, config.heads));
   }
   if (config.heads * std::max(config.head_size, config.value_size) > kMaximumWidth) {
     throw FieldError({"num_attention_heads", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"},
@@ -93,13 +94,12 @@ void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_gro
   const int64_t of_group = router.experts / router.groups;
   if (router.experts % router.groups != 0 || of_group < router.best_of_group ||
       router.chosen > router.chosen_groups * of_group) {
-    throw FieldError(
-        {"n_group", "topk_group", "n_routed_experts", "num_experts_per_tok"}, "",
-        fmt::format("{} experts in {} groups, of which {} are chosen, with {} experts for a token: "
-                    "groups must be equal, of {} or more experts, and those chosen must have as "
-                    "many as a token needs",
-                    router.experts, router.groups, router.chosen_groups, router.chosen,
-                    router.best_of_group));
+    throw FieldError({"n_group", "topk_group", "n_routed_experts", "num_experts_per_tok"}, "",
+                     fmt::format("{} experts in {} groups, of which {} are chosen, with {} experts "
+                                 "for a token: groups must be equal, with at least {} experts "
+                                 "each, and the chosen ones must have enough experts for a token",
+                                 router.experts, router.groups, router.chosen_groups, router.chosen,
+                                 router.best_of_group));
   }
 }
 

@@ -37,7 +37,7 @@ const Family& family_of(const nlohmann::json& config) {
     if (type == family.model_type) return family;
     known.push_back('"' + family.model_type + '"');
   }
-  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; there are: {}",
+  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; supported: {}",
                                 type.dump(), fmt::join(known, ", ")));
 }
 
@@ -48,10 +48,11 @@ nlohmann::json text_config(nlohmann::json config) {
     if (!family.multimodal_model_type || type != family.multimodal_model_type) continue;
     nlohmann::json text = ConfigFields(config).object("text_config");
     if (!text.is_object()) {
-      throw FieldError({"text_config"}, "",
-                       fmt::format("model_type = {}: \"text_config\" is missing, which describes "
-                                   "the text model",
-                                   type.dump()));
+      throw FieldError(
+          {"text_config"}, "",
+          fmt::format(
+              "model_type = {}: \"text_config\", which describes the text model, is missing",
+              type.dump()));
     }
     for (const char* field : {"tie_word_embeddings", "quantization_config", "eos_token_id"}) {
       if (config.contains(field) && !text.contains(field)) text[field] = config[field];
@@ -89,7 +90,7 @@ nlohmann::json preset_config(const std::string& name) {
       return config;
     }
   }
-  throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; there are: {}",
+  throw ConfigError(fmt::format("model.preset = \"{}\": unknown; nearest: \"{}\"; available: {}",
                                 name, nearest(name, preset_names()),
                                 fmt::join(preset_names(), ", ")));
 }
@@ -107,8 +108,8 @@ bool scores_texts(const nlohmann::json& config) {
   const nlohmann::json labels = config.value("id2label", nlohmann::json());
   if (labels.is_object() && labels.size() == 1) return true;
   throw ConfigError(fmt::format(
-      "config.json: architectures = [{}] with {} labels: of models that classify texts those are "
-      "read that score them, with one label (num_labels = 1)",
+      "config.json: architectures = [{}] with {} labels: models that classify texts are supported "
+      "only with one label, as a score (num_labels = 1)",
       classes[0].dump(), labels.is_object() ? fmt::format("{}", labels.size()) : "two"));
 }
 
@@ -308,10 +309,11 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   if (request.draft_head) {
     find_new_parts_of_draft_head(specification);
   } else if (specification.decoder.is_draft_head) {
-    throw ConfigError(fmt::format(
-        "{}: it is a head that guesses for another model, whose states it reads: it is used with "
-        "--speculate=eagle --draft={}, and trained by colossal tune draft_head",
-        request.path, request.path));
+    throw ConfigError(
+        fmt::format("{}: this is an EAGLE head, which guesses tokens for another model and reads "
+                    "its hidden states: use it with --speculate=eagle --draft={}, or train it with "
+                    "colossal tune draft_head",
+                    request.path, request.path));
   }
   return specification;
 }
@@ -446,8 +448,8 @@ std::vector<std::string> list_trained(const ModelSpecification& specification,
         trained.insert(parameter->name);
         if (parameter->tied) {
           throw ConfigError(fmt::format(
-              "{} = \"{}\": the head has the same weights (tie_word_embeddings = true), and peft "
-              "would train one of the two alone; a folder with weights of their own works",
+              "{} = \"{}\": the output head has the same weights (tie_word_embeddings = true), and "
+              "peft would train only one of the two; use a folder with separate weights",
               key, name));
         }
         if (std::ranges::count(adapted, module, &adapters::Product::module) > 0) {
@@ -491,17 +493,16 @@ int64_t positions_behind(const DecoderConfig& decoder, const ModelAdapter* adapt
   if (!adapter || !adapter->prefix) return decoder.positions;
   if (decoder.has_latents()) {
     throw ConfigError(fmt::format(
-        "a prefix for a model of family {}: a prefix is keys and values of equal heads, and latent "
-        "attention has heads of keys and of values in two sizes; peft has no prefixes for it; "
-        "adapter.kind = \"lora\" works",
+        "a prefix for a model of family {}: a prefix needs keys and values of equal size, but "
+        "latent attention has keys and values of two sizes; use adapter.kind = \"lora\"",
         decoder.family));
   }
   const int64_t tokens = adapter->prefix->virtual_tokens;
   if (tokens < decoder.positions) return decoder.positions - tokens;
-  throw ConfigError(fmt::format(
-      "a prefix of {} virtual tokens: the model has {} positions, and tokens of texts come behind "
-      "the prefix; at most {} virtual tokens leave room for one",
-      tokens, decoder.positions, decoder.positions - 1));
+  throw ConfigError(
+      fmt::format("a prefix of {} virtual tokens: the model has {} positions, and the text comes "
+                  "after the prefix; use at most {} virtual tokens to leave room for it",
+                  tokens, decoder.positions, decoder.positions - 1));
 }
 
 }  // namespace
@@ -534,8 +535,8 @@ void refuse_magnitudes_of_vocabulary(const ModelAdapter& adapter,
   for (const adapters::Product& product : adapter.products) {
     if (product.is_of_blocks() && !product.is_of_experts()) continue;
     throw ConfigError(
-        fmt::format("{}: use_dora = true with an adapter of {}: tables of the vocabulary and "
-                    "experts have plain adapters only",
+        fmt::format("{}: use_dora = true with an adapter of {}: embeddings, the output head and "
+                    "experts support only plain LoRA",
                     folder.string(), product.module));
   }
 }
@@ -548,11 +549,11 @@ ModelSpecification with_adapter(ModelSpecification specification,
   if (read.prefix) {
     const adapters::PrefixedModel own = prefixed_model(specification), &there = read.prefix->model;
     if (own != there) {
-      throw ConfigError(fmt::format(
-          "{}: a prefix for {} layers of {} heads of {} features; the model has {} layers of {} "
-          "heads of keys of {}",
-          folder.string(), there.layers, there.kv_heads, there.head_size, own.layers, own.kv_heads,
-          own.head_size));
+      throw ConfigError(
+          fmt::format("{}: a prefix for {} layers of {} heads of {} features, but the model has {} "
+                      "layers of {} heads of keys of {}",
+                      folder.string(), there.layers, there.kv_heads, there.head_size, own.layers,
+                      own.kv_heads, own.head_size));
     }
     set_adapter(
         specification,

@@ -11,7 +11,7 @@ DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defau
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   if (fields.flag("use_bidirectional_attention", false)) {
     throw FieldError({"use_bidirectional_attention"}, "use_bidirectional_attention = true",
-                     "expected false: a model that sees what follows cannot be trained to say it");
+                     "expected false: training on next tokens needs causal attention");
   }
   return config;
 }

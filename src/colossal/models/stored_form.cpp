@@ -18,8 +18,8 @@ using nlohmann::json;
 [[noreturn]] void refuse_form(const std::string& field, const json& value,
                               const std::string& what_is_read) {
   throw ConfigError(
-      fmt::format("config.json: quantization_config: {} = {}: weights stored so are not read, {}; "
-                  "use the model's folder of F32, BF16 or F16 weights",
+      fmt::format("config.json: quantization_config: {} = {}: this quantization format is not "
+                  "supported, {}; use the model's folder with F32, BF16 or F16 weights",
                   field, io::show_value(value), what_is_read));
 }
 
@@ -38,7 +38,7 @@ int64_t read_bits(const json& given, const json& bits, std::initializer_list<int
     return bits.get<int64_t>();
   }
   refuse_form("bits", bits,
-              fmt::format("{} is read with {} bits", lower_case(field_of(given, "quant_method")),
+              fmt::format("{} supports {} bits", lower_case(field_of(given, "quant_method")),
                           fmt::join(read, " or ")));
 }
 
@@ -132,7 +132,7 @@ StoredForm read_compressed(const json& given) {
     refuse_form("sparsity_config.format", sparsity, "only \"dense\"");
   }
   const json groups = field_of(given, "config_groups");
-  if (!groups.is_object()) refuse_form("config_groups", groups, "only groups by name");
+  if (!groups.is_object()) refuse_form("config_groups", groups, "only named groups");
   for (const auto& [name, group] : groups.items()) {
     read_config_group(form, field_of(group, "weights"));
   }

@@ -157,8 +157,8 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
                                         const StepContext& context) {
   if (context.whole_sequence > context.sequence) {
     throw ConfigError(
-        "cross-attention with parallel.sp > 1: each rank has some of the memory's positions, and "
-        "its queries see all of them; parallel.sp = 1 works");
+        "cross-attention with parallel.sp > 1 is not supported: each rank has only some positions "
+        "of the encoder, but attention needs all of them; use parallel.sp = 1");
   }
   LayerScope scope(head_options_.stream());
   const at::Tensor queries = heads_.split_queries(query);

@@ -299,7 +299,8 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
   const MemoryConfig& given = job.config.memory;
   const int64_t device = plan.memory_peak_bytes(), host = plan.bytes_at_rest(Tier::host);
   std::string moved = job.recompute_undecided ? ", all layers computed again" : "";
-  if (!job.undecided_tiers.empty()) moved += ", with memory.offload_* = \"auto\" as far as it goes";
+  if (!job.undecided_tiers.empty())
+    moved += ", with as much offloading as memory.offload_* = \"auto\" can do";
   if (over.device > 0) {
     return fmt::format(
         "memory.device_budget = {}{}: the tensors of a rank take {} at the peak of a step{}, {} "
@@ -312,14 +313,15 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
   const std::string largest = describe_largest_kind(plan.at_rest.at(Tier::host));
   if (over.host > 0) {
     return fmt::format(
-        "memory.host_budget = {}: {} of the tensors of a rank rest on the host{}, {} too many; {}",
+        "memory.host_budget = {}: {} of the tensors of a rank are stored on the host{}, {} too "
+        "many; {}",
         exact_bytes({job.host_budget}), format_bytes(host), moved, format_bytes(over.host),
         largest);
   }
   return fmt::format(
       "a rank's tensors take {}, {} on the device and {} on the host{}; its share of this host's "
-      "memory is {}, {} too few; {}. Where the run will have more, set memory.device_budget and "
-      "memory.host_budget to that",
+      "memory is {}, {} too few; {}. If the run will have more memory, set memory.device_budget "
+      "and memory.host_budget to it",
       format_bytes(device + host), format_bytes(device), format_bytes(host), moved,
       format_bytes(job.memory_budget), format_bytes(over.together), largest);
 }
@@ -327,8 +329,8 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
 [[noreturn]] void refuse(const Job& job, const RankPlan& plan) {
   std::string text = describe_overrun(job, plan);
   const std::string nvme = job.tiers.nvme_path.empty()
-                               ? "with memory.nvme_path, a folder, memory.offload_* = \"nvme\" or "
-                                 "\"auto\" takes more off the device and the host"
+                               ? "with memory.nvme_path set to a folder, memory.offload_* = "
+                                 "\"nvme\" or \"auto\" takes more off the device and the host"
                                : "";
   Search search(job, overrun_of(job, plan));
   std::vector<Found> fitting = search.with_changes(1);
@@ -362,10 +364,10 @@ std::string describe_overrun(const Job& job, const RankPlan& plan) {
     any_moved |= names(" = \"host\"") || names(" = \"nvme\"");
   }
   if (any_full) {
-    text += "\n  memory.recompute = \"auto\" computes no more layers again than it must";
+    text += "\n  memory.recompute = \"auto\" recomputes no more layers than necessary";
   }
   if (any_moved) {
-    text += "\n  memory.offload_* = \"auto\" moves no more than it must";
+    text += "\n  memory.offload_* = \"auto\" offloads no more than necessary";
   } else if (!nvme.empty()) {
     text += "\n  " + nvme;
   }

@@ -308,13 +308,13 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
     if (!reason.empty()) text += reason + "\n\n";
   }
   if (!job.undecided_tiers.empty() && job.host_budget == 0 && job.memory_budget == 0) {
-    text += "memory.host_budget is not given: no limit is set to what rests on the host\n\n";
+    text += "memory.host_budget is not given: no limit is set for tensors on the host\n\n";
   }
   if (facts.experts > 0) {
     text += job.strategy.expert_rows.empty()
-                ? "experts: each is taken to have as many rows as the others, so that each rank of "
-                  "ep has its experts' part of them; a run's routing.json as experts.observed "
-                  "gives other rows\n\n"
+                ? "experts: the plan assumes that all experts have equally many rows, so that each "
+                  "rank of ep has an equal part; give a run's routing.json as experts.observed to "
+                  "plan with its rows\n\n"
                 : "experts: rows are divided as in " + job.config.experts.observed + "\n\n";
   }
   text += memory_table(plan);
@@ -330,7 +330,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
       format_bytes(largest(plan, [](const RankPlan& r) { return r.activation_bytes; })));
   if (job.strategy.world_size() > 1) {
     text += fmt::format(
-        "without control and metrics it talks to {} of {} other ranks\n",
+        "except for control and metrics, it communicates with {} of {} other ranks\n",
         format_count(largest(plan, [](const RankPlan& r) { return r.training_partners; })),
         format_count(job.strategy.world_size() - 1));
   }

@@ -24,7 +24,7 @@ namespace colossal::serve {
 namespace {
 
 void require_positive(const char* flag, int64_t value) {
-  if (value < 1) throw ConfigError(fmt::format("--{}={}: 1 or more is needed", flag, value));
+  if (value < 1) throw ConfigError(fmt::format("--{}={}: must be 1 or more", flag, value));
 }
 
 int64_t pages_for(int64_t tokens, int64_t page_size) {
@@ -64,8 +64,8 @@ void resolve_pages(EngineOptions& options, const models::ModelFacts& facts,
   const int64_t longest = pages * options.page_size - 1;
   if (length_is_given || longest < 1) {
     throw ConfigError(
-        fmt::format("keys and values of {} tokens take {}, there is room for {}: give more of it, "
-                    "or --max-model-len={} at most",
+        fmt::format("the KV cache of {} tokens takes {}, but there is room for {}: give more "
+                    "memory with --kv-bytes, or at most --max-model-len={}",
                     options.max_model_len, format_bytes(least_pages(options) * bytes),
                     format_bytes(options.cache_bytes), std::max<int64_t>(0, longest)));
   }
@@ -78,19 +78,22 @@ void check_speculation(EngineOptions& options, const models::ModelFacts& facts) 
   require_positive("num-drafts", speculation.drafts);
   if (!speculation.model) return;
   if (speculation.kind == Speculation::Kind::head && speculation.facts.hidden != facts.hidden) {
-    throw ConfigError(fmt::format(
-        "--draft: it reads states of {} numbers, the model's have {}: it guesses for another model",
-        speculation.facts.hidden, facts.hidden));
+    throw ConfigError(
+        fmt::format("--draft: this head reads hidden states of size {}, but the model's have size "
+                    "{}; give a head that was trained for this model",
+                    speculation.facts.hidden, facts.hidden));
   }
   if (speculation.facts.vocabulary != facts.vocabulary) {
-    throw ConfigError(fmt::format(
-        "--draft: its vocabulary has {} tokens, the model's {}: it must be the same one",
-        speculation.facts.vocabulary, facts.vocabulary));
+    throw ConfigError(
+        fmt::format("--draft: its vocabulary has {} tokens, the model's {}; give a draft model "
+                    "with the same vocabulary",
+                    speculation.facts.vocabulary, facts.vocabulary));
   }
   const int64_t positions = speculation.facts.positions;
   if (options.max_model_len > positions) {
-    throw ConfigError(fmt::format("--max-model-len={}: the model of --draft has {} positions",
-                                  options.max_model_len, positions));
+    throw ConfigError(
+        fmt::format("--max-model-len={}: the model of --draft has {} positions; give at most that",
+                    options.max_model_len, positions));
   }
   if (options.max_model_len == 0) options.max_model_len = std::min(positions, facts.positions);
 }
@@ -100,10 +103,10 @@ EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
   require_positive("max-num-seqs", options.max_num_seqs);
   require_positive("max-batch-tokens", options.max_batch_tokens);
   if (options.max_queue < 0) {
-    throw ConfigError(fmt::format("--queue={}: 0 or more is needed", options.max_queue));
+    throw ConfigError(fmt::format("--queue={}: must be 0 or more", options.max_queue));
   }
   if (options.page_size < 1 || options.page_size % ops::kernels::kPagePositions != 0) {
-    throw ConfigError(fmt::format("--page-size={}: a multiple of {} is needed", options.page_size,
+    throw ConfigError(fmt::format("--page-size={}: must be a multiple of {}", options.page_size,
                                   ops::kernels::kPagePositions));
   }
   check_speculation(options, facts);
@@ -123,15 +126,16 @@ void require_tokens(const char* what, std::span<const int32_t> tokens, int64_t v
 
 void validate_beams(const Request& request, const EngineOptions& options) {
   if (request.beams.width < 1 || request.beams.width > options.max_num_seqs) {
-    throw ConfigError(fmt::format("--num-beams={}: from 1 to --max-num-seqs, which is {}",
+    throw ConfigError(fmt::format("--num-beams={}: must be from 1 to --max-num-seqs, which is {}",
                                   request.beams.width, options.max_num_seqs));
   }
   if (!std::isfinite(request.beams.length_penalty)) {
     throw ConfigError(
-        fmt::format("--length-penalty={}: a number is needed", request.beams.length_penalty));
+        fmt::format("--length-penalty={}: must be a finite number", request.beams.length_penalty));
   }
   if (request.max_new_tokens == 0) {
-    throw ConfigError("--num-beams with --max-new-tokens=0: beams are generated tokens");
+    throw ConfigError(
+        "--num-beams with --max-new-tokens=0: beam search needs at least one new token");
   }
   const SamplingOptions& sampling = request.sampling;
   const bool draws = (sampling.temperature != 0 && sampling.temperature != 1) ||
@@ -140,7 +144,7 @@ void validate_beams(const Request& request, const EngineOptions& options) {
   if (draws) {
     throw ConfigError(
         "--num-beams with --temperature, --top-k, --top-p, --min-p or --typical-p: beam search "
-        "draws no tokens; leave these out");
+        "does not sample; leave these out");
   }
 }
 
@@ -159,7 +163,8 @@ void validate(const Request& request, const EngineOptions& options,
   const int64_t most = length - (request.max_new_tokens > 0 ? 1 : 0);
   if (std::ssize(request.prompt) > most) {
     throw ConfigError(
-        fmt::format("the prompt has {} tokens, of {} that a sequence may have: give at most {}",
+        fmt::format("the prompt has {} tokens, but a sequence may have {} in total: the prompt may "
+                    "have at most {}",
                     request.prompt.size(), length, most));
   }
   require_tokens("token", request.prompt, facts.vocabulary);
@@ -309,7 +314,8 @@ RequestId Engine::submit(Request request) {
   const std::lock_guard lock(parts_->mutex);
   if (parts_->lost) throw EngineLost(*parts_->lost);
   if (parts_->live() >= parts_->options.max_num_seqs + parts_->options.max_queue) {
-    throw QueueFull(fmt::format("{} requests run and wait, more are not taken", parts_->live()));
+    throw QueueFull(
+        fmt::format("{} requests are already running or waiting; try again later", parts_->live()));
   }
   sequence->id = ++parts_->last_id;
   parts_->submitted.push_back(std::move(sequence));

@@ -202,7 +202,7 @@ EngineCore::~EngineCore() {
     finish_all();
     tell(StepMessage::Kind::end);
   } catch (const CommError& error) {
-    log::warn("the engine's other ranks were not told of its end: {}", error.what());
+    log::warn("the other ranks could not be told that the engine ends: {}", error.what());
   }
 }
 
@@ -239,7 +239,7 @@ void EngineCore::share(const std::shared_ptr<const nn::AdapterWeights>& adapter)
   tell(StepMessage::Kind::adapter, std::move(message));
   const int64_t failures = in_step([&] { return count_failures(/*failed=*/false, *ranks_); });
   if (failures > 0) {
-    throw Error(fmt::format("{} of the other ranks cannot load the adapter {}; see their log",
+    throw Error(fmt::format("{} of the other ranks cannot load the adapter {}; see their logs",
                             failures, adapter->folder));
   }
   shared_adapters_[adapter->number] = adapter;
@@ -400,7 +400,7 @@ void EngineCore::guard_drafter(const Run& run) {
   try {
     run();
   } catch (const std::exception& error) {
-    log::warn("nothing is guessed any more: {}", error.what());
+    log::warn("speculative decoding is off from now on: {}", error.what());
     for (Sequence* const sequence : scheduler_.generating()) sequence->drafts.clear();
     drafter_.reset();
   }
@@ -685,7 +685,7 @@ void EngineCore::finish_beams(const BeamGroup& group) {
   Sequence& first = *group.beams.front();
   const std::vector<BeamText>& texts = group.search.finished();
   if (texts.empty()) {
-    return end(first.id, FinishReason::failed, "no token may come, and no text is complete");
+    return end(first.id, FinishReason::failed, "no token is allowed next, and no text is complete");
   }
   if (first.request.on_beams) first.request.on_beams(texts);
   for (Sequence* const beam : group.beams) {

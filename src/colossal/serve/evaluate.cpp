@@ -32,15 +32,14 @@ struct Rows {
 void validate(const data::Corpus& corpus, const EvaluateOptions& options) {
   if (options.sequence_length < 1) {
     throw ConfigError(
-        fmt::format("--sequence-length={}: 1 or more is needed", options.sequence_length));
+        fmt::format("--sequence-length={}: must be 1 or more", options.sequence_length));
   }
   if (options.batch < 1)
-    throw ConfigError(fmt::format("--batch={}: 1 or more is needed", options.batch));
+    throw ConfigError(fmt::format("--batch={}: must be 1 or more", options.batch));
   if (corpus.num_tokens() < 2) {
-    throw ConfigError(
-        fmt::format("{}: the text is one token, which nothing precedes: there is no token to "
-                    "predict; give more text",
-                    corpus.setting()));
+    throw ConfigError(fmt::format(
+        "{}: the text has only one token, so there is no token to predict; give more text",
+        corpus.setting()));
   }
 }
 

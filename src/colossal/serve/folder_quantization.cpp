@@ -50,7 +50,7 @@ std::vector<at::Tensor> calibration_rows(const data::Corpus& text,
   const int64_t count = std::min(options.samples, tokens / length);
   if (count < 1) {
     throw ConfigError(
-        fmt::format("{}: the text has {} tokens, and calibration sees rows of {}: give more text, "
+        fmt::format("{}: the text has {} tokens, but calibration needs rows of {}; give more text, "
                     "or shorter rows with --sequence-length",
                     text.setting(), tokens, length));
   }
@@ -125,8 +125,8 @@ class FolderQuantizer {
     }
     for (const int64_t count : inputs) {
       log::warn(
-          "products of {} inputs have one scale for each output: {} inputs are no whole groups of "
-          "{}",
+          "linear layers with {} inputs have one scale for each output, as {} inputs cannot be "
+          "divided into groups of {}",
           count, count, options_.how.group);
     }
   }
@@ -255,8 +255,9 @@ class FolderQuantizer {
       weight.numbers[expert].copy_(ops::dequantize(rounded, at::kFloat));
     }
     if (options_.calibration == Calibration::none || without_tokens.empty()) return;
-    log::warn("{}: experts {} saw no tokens of the text; their numbers are rounded to the nearest",
-              weight.handle->name, fmt::join(without_tokens, ", "));
+    log::warn(
+        "{}: experts {} got no tokens of the text; their weights are rounded to the nearest values",
+        weight.handle->name, fmt::join(without_tokens, ", "));
   }
 
   ops::QuantizedMatrix rounded_matrix(const at::Tensor& numbers, const ops::Quantization& how,
@@ -280,8 +281,8 @@ void require_products_as_linear(const models::ModelSpecification& specification)
   const models::DecoderConfig& decoder = specification.decoder;
   if (!decoder.stored_in_out && !decoder.clamped_gate) return;
   throw ConfigError(fmt::format(
-      "{}: models of the family {} store products [in, out], which compressed-tensors has no form "
-      "for; --quantize of generate, serve and evaluate rounds them as they are read",
+      "{}: models of the family {} store weights as [in, out], which compressed-tensors does not "
+      "support; use --quantize with generate, serve or evaluate to quantize them while loading",
       specification.weights.string(), decoder.family));
 }
 

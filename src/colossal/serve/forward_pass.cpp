@@ -179,7 +179,7 @@ class FollowedAdapters {
     try {
       loaded = load_(folder);
     } catch (const std::exception& error) {
-      log::warn("the adapter {} cannot be loaded on this rank: {}", folder, error.what());
+      log::warn("this rank cannot load the adapter {}: {}", folder, error.what());
     }
     if (count_failures(!loaded, ranks_) == 0) adapters_[message.front()] = std::move(loaded);
   }

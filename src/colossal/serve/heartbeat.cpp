@@ -83,7 +83,7 @@ bool Heartbeat::ask(bool is_last) {
   const Clock::time_point deadline = Clock::now() + options_.timeout;
   for (size_t i = 0; i < answers.size(); ++i) {
     if (await(answers[i], deadline)) continue;
-    world_.abort(fmt::format("rank {} has not answered for {}: it hangs, or its machine does",
+    world_.abort(fmt::format("rank {} has not answered for {}: the process or its machine hangs",
                              channel_.ranks()[i + 1], exact_duration(options_.timeout)));
     return false;
   }
@@ -112,9 +112,9 @@ void HeartbeatAnswers::run() {
   try {
     do {
       if (!is_asked()) {
-        return world_.abort(fmt::format(
-            "rank {} has asked for no sign of life for {}: it hangs, or its machine does",
-            channel_.ranks().front(), exact_duration(patience_)));
+        return world_.abort(
+            fmt::format("rank {} has sent no heartbeat for {}: the process or its machine hangs",
+                        channel_.ranks().front(), exact_duration(patience_)));
       }
     } while (beat.item<int64_t>() != kIsLast);
   } catch (const CommError& error) {

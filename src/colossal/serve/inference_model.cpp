@@ -160,9 +160,9 @@ void refuse_cut_groups(const nn::Parameter& parameter, int64_t group) {
       continue;
     }
     throw ConfigError(fmt::format(
-        "--quantize-group={}: ranks of parallel.{} share the {} inputs of {}, this one has {} to "
-        "{}, and a group would be cut between two; give a group that divides where they are cut, "
-        "or --quantize=int8 with --quantize-group=0",
+        "--quantize-group={}: the ranks of parallel.{} share the {} inputs of {}, and this rank "
+        "has inputs {} to {}, so a group would be split between two ranks; use a group size that "
+        "divides these ranges, or --quantize=int8 with --quantize-group=0",
         group, is_stack(parameter) ? "expert_tp" : "tp", num_inputs(parameter), parameter.name,
         run.begin, run.end - 1));
   }
@@ -249,18 +249,17 @@ void quantize_all(nn::Parameter& parameter, const checkpoint::LocalWeights& weig
 
 // Texts for error messages: why weights are quantized, and how to avoid that.
 std::string cause_of_few_bits(const InferenceOptions& options) {
-  return options.quantization ? "--quantize" : "a folder with weights in few bits";
+  return options.quantization ? "--quantize" : "a folder with quantized weights";
 }
 std::string way_to_numbers(const InferenceOptions& options) {
-  return options.quantization ? "leave it out" : "--quantize=none makes numbers of them";
+  return options.quantization ? "leave it out" : "dequantize them with --quantize=none";
 }
 
 void refuse_tiers(const InferenceOptions& options) {
   if (options.tiers.parameters.all_on_device()) return;
   throw ConfigError(
-      fmt::format("{} with memory.offload_parameters: weights in few bits rest on the device only; "
-                  "{}, or leave "
-                  "memory.offload_parameters out",
+      fmt::format("{} with memory.offload_parameters: quantized weights can be stored on the "
+                  "device only; {}, or leave memory.offload_parameters out",
                   cause_of_few_bits(options), way_to_numbers(options)));
 }
 
@@ -270,18 +269,16 @@ void refuse_quantized_grid(const InferenceOptions& options) {
   const Strategy& strategy = options.strategy;
   if (strategy.tp == 1 || strategy.tensor_mode == TensorMode::one_d) return;
   throw ConfigError(fmt::format(
-      "{} with parallel.tp_mode = \"{}\": ranks would send each other weights as numbers, not in "
-      "few "
-      "bits; parallel.tp_mode = \"1d\" sends none, or {}",
+      "{} with parallel.tp_mode = \"{}\": in this mode ranks exchange weights, which is not "
+      "supported for quantized weights; use parallel.tp_mode = \"1d\", or {}",
       cause_of_few_bits(options), tensor_mode_name(strategy.tensor_mode), way_to_numbers(options)));
 }
 
 void refuse_quantized_shards(const InferenceOptions& options) {
   if (options.strategy.zero < 3) return;
   throw ConfigError(
-      fmt::format("{} with parallel.zero = 3: weights in few bits are not divided among ranks of "
-                  "dp x sp; leave "
-                  "parallel.zero out, divide them with parallel.tp or parallel.pp, or {}",
+      fmt::format("{} with parallel.zero = 3: quantized weights cannot be sharded over dp x sp; "
+                  "leave parallel.zero out, shard them with parallel.tp or parallel.pp, or {}",
                   cause_of_few_bits(options), way_to_numbers(options)));
 }
 
@@ -290,11 +287,10 @@ void refuse_quantized_shards(const InferenceOptions& options) {
 void refuse_experts(const models::ModelAdapter& adapter, const std::filesystem::path& folder) {
   const auto found = std::ranges::find_if(adapter.products, &adapters::Product::is_of_experts);
   if (found == adapter.products.end()) return;
-  throw ConfigError(
-      fmt::format("{}: the adapter is of {} too, whose experts have rows of all requests side by "
-                  "side; merge it "
-                  "into the model's weights with colossal convert --merge-adapter",
-                  folder.string(), found->module));
+  throw ConfigError(fmt::format(
+      "{}: the adapter also changes {}, but adapters of experts cannot be applied to single "
+      "requests; merge it into the model's weights with colossal convert --merge-adapter",
+      folder.string(), found->module));
 }
 
 Strategy strategy_of(const InferenceOptions& options) {
@@ -490,10 +486,10 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
     const std::filesystem::path& folder) {
   const models::ModelSpecification adapted = models::with_adapter(parts_->base, folder);
   if (adapted.adapter->prefix && parts_->base.adapter && parts_->base.adapter->prefix) {
-    throw ConfigError(fmt::format(
-        "{}: a prefix for a model that has one already, from {}: both would come before the first "
-        "token; serve the model without an adapter, and choose prefixes by request",
-        folder.string(), parts_->base.adapter->weights.string()));
+    throw ConfigError(
+        fmt::format("{}: the model already has a prefix, from {}, and a second one cannot be "
+                    "added; serve the model without an adapter, and choose prefixes by request",
+                    folder.string(), parts_->base.adapter->weights.string()));
   }
   if (!adapted.adapter->trained.empty()) {
     throw ConfigError(
@@ -505,10 +501,9 @@ std::shared_ptr<const nn::AdapterWeights> InferenceModel::load_adapter(
   refuse_experts(*adapted.adapter, folder);
   if (adapted.facts.key_value_cache_features != parts_->base.facts.key_value_cache_features) {
     throw ConfigError(fmt::format(
-        "{}: the adapter changes kv_b_proj, which makes keys and values of latents, and latents "
-        "are "
-        "what is kept here, for all requests alike; merge it into the model's weights with "
-        "colossal convert --merge-adapter, or adapt other products",
+        "{}: the adapter changes kv_b_proj, which computes keys and values from latents, but the "
+        "KV cache stores the latents, for all requests alike; merge it into the model's weights "
+        "with colossal convert --merge-adapter, or adapt other linear layers",
         folder.string()));
   }
   const ParallelContext& context = parts_->context;
@@ -573,16 +568,16 @@ std::string InferenceModel::describe_offload() const {
   };
   const int64_t on_nvme = resting(memory::Tier::nvme);
   if (on_nvme + resting(memory::Tier::host) == 0) return "";
-  std::string text = fmt::format("weights rest: {} on the device, {} on the host",
+  std::string text = fmt::format("weights: {} on the device, {} on the host",
                                  format_bytes(resting(memory::Tier::device)),
                                  format_bytes(resting(memory::Tier::host)));
   if (on_nvme > 0)
     text += fmt::format(", {} on nvme in {}", format_bytes(on_nvme),
                         parts_->weights.options().tiers.nvme_path);
-  text += fmt::format("; for their uses at most {} of them are on the device",
+  text += fmt::format("; at most {} of them are on the device temporarily",
                       format_bytes(parts_->weights.fetched_peak_bytes()));
   if (on_nvme > 0) {
-    text += fmt::format(", and {} on the way to it",
+    text += fmt::format(", and {} in transfer",
                         format_bytes(parts_->weights.options().window_bytes / 2));
   }
   return text;

@@ -21,7 +21,7 @@ nlohmann::json read_field(const std::filesystem::path& file, const char* field) 
 int32_t read_token(const nlohmann::json& value, const std::filesystem::path& file) {
   if (value.is_number_integer() && value >= 0 && value <= INT32_MAX) return value.get<int32_t>();
   throw ConfigError(
-      fmt::format("{}: eos_token_id = {}: must be the number of a token, or a list of these",
+      fmt::format("{}: eos_token_id = {}: must be a token number or a list of token numbers",
                   file.string(), io::show_value(value)));
 }
 

@@ -96,7 +96,7 @@ int32_t most_likely(const at::Tensor& logits) {
   const double* most = std::max_element(values, values + logits.numel());
   if (!std::isfinite(*most) || std::any_of(values, values + logits.numel(),
                                            [](double value) { return std::isnan(value); })) {
-    throw Error("no token can be chosen: the logits are not finite, or no token may come next");
+    throw Error("no token can be chosen: the logits are not finite, or no token is allowed next");
   }
   return static_cast<int32_t>(most - values);
 }

@@ -19,8 +19,8 @@ bool AdapterRegistry::check_place(const std::string& name, bool replace) const {
                    "lora_name");
   }
   if (!is_there && adapters_.size() >= most_) {
-    throw ApiError(400, fmt::format("{} adapters are loaded, more are not taken: unload one first, "
-                                    "or start with a larger --max-adapters",
+    throw ApiError(400, fmt::format("{} adapters are loaded, which is the maximum: unload one "
+                                    "first, or start the server with a larger --max-adapters",
                                     adapters_.size()));
   }
   return is_there;

@@ -133,14 +133,14 @@ void Api::authorize(const HttpRequest& request) const {
   const std::string_view scheme = "Bearer ";
   if (!given.starts_with(scheme) ||
       !equal_in_constant_time(std::string_view(given).substr(scheme.size()), options_.key)) {
-    throw ApiError(401, "this server needs its key: \"Authorization: Bearer KEY\"");
+    throw ApiError(401, "this server requires its API key: \"Authorization: Bearer KEY\"");
   }
 }
 
 void Api::require_ready() const {
   if (!ready_) throw come_again("the model is being loaded", 1);
-  if (draining_) throw come_again("the server stops", 5);
-  if (paused_) throw come_again("a rank of the model was lost; the engine starts again", 2);
+  if (draining_) throw come_again("the server is stopping", 5);
+  if (paused_) throw come_again("a rank of the model was lost; the engine is restarting", 2);
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -165,7 +165,7 @@ void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
 void Api::note_unknown(const std::vector<std::string>& fields) {
   for (const std::string& field : fields) {
     if (noted_fields_.size() >= kMaxNotedFields || !noted_fields_.insert(field).second) continue;
-    log::warn("a request has a field that is not known, and ignored: {}", io::quote_text(field));
+    log::warn("a request has an unknown field, which is ignored: {}", io::quote_text(field));
   }
 }
 
@@ -239,7 +239,8 @@ void Api::load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>&
   fields.ignore("base_model_name");
   note_unknown(fields.unknown());
   if (name == model_->name()) {
-    throw ApiError(400, "lora_name is the name of the model itself", "lora_name");
+    throw ApiError(400, "lora_name is the name of the model itself; choose another name",
+                   "lora_name");
   }
   // Loads on another thread, because a disk may be slow: other requests are answered meanwhile.
   std::erase_if(loads_, [](const std::future<void>& load) {

@@ -42,7 +42,7 @@ summary { list-style: none; cursor: pointer; color: var(--quiet); }
   <details><summary>Settings</summary><div class="panel">
     <label for="temperature">Temperature</label><input id="temperature" type="number" min="0" max="2" step="0.1" placeholder="model's">
     <label for="top_p">Top p</label><input id="top_p" type="number" min="0" max="1" step="0.05" placeholder="model's">
-    <label for="max_tokens">Most tokens</label><input id="max_tokens" type="number" min="1" placeholder="all">
+    <label for="max_tokens">Maximum tokens</label><input id="max_tokens" type="number" min="1" placeholder="all">
     <label for="system" class="wide">System message</label><textarea id="system" class="wide" rows="3"></textarea>
     <label for="key">API key</label><input id="key" type="password" autocomplete="off">
   </div></details>
@@ -143,7 +143,7 @@ async function send(text) {
       if (!choice) return;
       const piece = choice.delta ? choice.delta.content || "" : choice.text;
       if (piece) { if (!first) first = performance.now(); ++tokens; all += piece; node.textContent = all; }
-      if (choice.finish_reason === "length") end = "cut at its most tokens";
+      if (choice.finish_reason === "length") end = "cut at the maximum number of tokens";
       show();
       const main = document.querySelector("main");
       if (main.scrollHeight - main.scrollTop - main.clientHeight < 120) turn.scrollIntoView({block: "end"});

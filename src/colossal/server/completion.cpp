@@ -23,7 +23,7 @@ ApiError busy() {
 
 ApiError failure(serve::FinishReason reason, const std::string& message) {
   if (reason == serve::FinishReason::cancelled) {
-    ApiError error(503, "the server stops; try again");
+    ApiError error(503, "the server is stopping; try again later");
     error.retry_after = 5;
     return error;
   }
@@ -155,8 +155,8 @@ bool Completion::take_token(size_t which, const serve::GeneratedToken& token) {
 
 void Completion::take_beams(size_t first, const std::vector<serve::BeamText>& texts) {
   if (std::ssize(texts) < request_.n) {
-    throw Error(fmt::format("beam search found {} texts of the {} that are asked for", texts.size(),
-                            request_.n));
+    throw Error(fmt::format("beam search found {} of the {} texts that were asked for",
+                            texts.size(), request_.n));
   }
   for (size_t i = 0; i < static_cast<size_t>(request_.n); ++i) {
     beam_reasons_[first + i] = texts[i].reason;

@@ -12,7 +12,7 @@ serve::Pooling read_pooling(Fields& fields, serve::Pooling otherwise) {
   if (*name == "last") return serve::Pooling::last;
   throw ApiError(
       400,
-      fmt::format("pooling: {:?} is none; there are \"last\" and \"mean\"", name->substr(0, 200)),
+      fmt::format("pooling: {:?} is unknown; must be \"last\" or \"mean\"", name->substr(0, 200)),
       "pooling");
 }
 
@@ -20,8 +20,7 @@ bool read_encoding(Fields& fields) {
   const std::string encoding = fields.string("encoding_format").value_or("float");
   if (encoding == "float" || encoding == "base64") return encoding == "base64";
   throw ApiError(400,
-                 fmt::format("encoding_format: {:?} is none; there are \"float\" and "
-                             "\"base64\"",
+                 fmt::format("encoding_format: {:?} is unknown; must be \"float\" or \"base64\"",
                              encoding.substr(0, 200)),
                  "encoding_format");
 }
@@ -31,8 +30,8 @@ void check_inputs(const EmbeddingRequest& request, const ServedModel& model) {
     if (input.empty()) throw ApiError(400, "input: a text is empty", "input");
     if (std::ssize(input) > model.max_length()) {
       throw ApiError(400,
-                     fmt::format("input: a text has {} tokens; the model takes {}: make it shorter "
-                                 "or send truncate_prompt_tokens",
+                     fmt::format("input: a text has {} tokens, but the model takes at most {}: "
+                                 "make it shorter or send truncate_prompt_tokens",
                                  input.size(), model.max_length()),
                      "input");
     }
@@ -52,7 +51,7 @@ EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& mod
   request.base64 = read_encoding(fields);
   request.priority = static_cast<int>(fields.integer("priority", -1000, 1000).value_or(0));
   request.cache_salt = read_cache_salt(fields);
-  fields.refuse_unless("dimensions", nullptr, "is not supported; cut the vectors yourself");
+  fields.refuse_unless("dimensions", nullptr, "is not supported; shorten the vectors yourself");
   fields.ignore("user");
   for (GenerationRequest::Prompt& prompt : read_prompts(fields, model, "input")) {
     request.inputs.push_back(std::move(prompt.tokens));

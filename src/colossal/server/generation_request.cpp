@@ -20,7 +20,7 @@ int32_t token_of_key(const std::string& key, const ServedModel& model) {
   int32_t token = -1;
   const auto end = std::from_chars(key.data(), key.data() + key.size(), token);
   if (end.ptr != key.data() + key.size() || token < 0 || token >= model.vocabulary()) {
-    throw ApiError(400, fmt::format("logit_bias: {:?} is no token of the model", key),
+    throw ApiError(400, fmt::format("logit_bias: {:?} is not a token of the model", key),
                    "logit_bias");
   }
   return token;
@@ -29,7 +29,8 @@ int32_t token_of_key(const std::string& key, const ServedModel& model) {
 void read_logit_bias(Fields& fields, const ServedModel& model, serve::SamplingOptions& sampling) {
   const Json* biases = fields.find("logit_bias");
   if (!biases) return;
-  if (!biases->is_object()) refuse_type("logit_bias", "an object of tokens and numbers", *biases);
+  if (!biases->is_object())
+    refuse_type("logit_bias", "an object of token numbers and biases", *biases);
   if (biases->size() > kMaxBiases) {
     throw ApiError(400, fmt::format("logit_bias has more than {} entries", kMaxBiases),
                    "logit_bias");
@@ -59,11 +60,11 @@ void read_bad_words(Fields& fields, const ServedModel& model, serve::SamplingOpt
   for (const std::string& word : fields.strings("bad_words")) {
     const std::vector<int32_t> tokens = model.encode(word, /*add_special_tokens=*/false);
     if (tokens.size() != 1) {
-      throw ApiError(400,
-                     fmt::format("bad_words: {:?} is {} tokens of the model; only words of one "
-                                 "token are supported",
-                                 word, tokens.size()),
-                     "bad_words");
+      throw ApiError(
+          400,
+          fmt::format("bad_words: {:?} has {} tokens; only words of one token are supported", word,
+                      tokens.size()),
+          "bad_words");
     }
     sampling.bad_tokens.push_back(tokens[0]);
   }
@@ -97,10 +98,9 @@ void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& req
   const bool too_long = std::ranges::any_of(
       request.stop, [](const std::string& stop) { return stop.size() > kMaxStopBytes; });
   if (request.stop.size() > kMaxStops || too_long) {
-    throw ApiError(400,
-                   fmt::format("stop: at most {} strings of {} bytes are looked for", kMaxStops,
-                               kMaxStopBytes),
-                   "stop");
+    throw ApiError(
+        400, fmt::format("stop: must be at most {} strings of {} bytes", kMaxStops, kMaxStopBytes),
+        "stop");
   }
   request.include_stop = fields.boolean("include_stop_str_in_output", false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
@@ -116,7 +116,7 @@ void read_stream(Fields& fields, GenerationRequest& request) {
   if (!options) return;
   if (!options->is_object()) refuse_type("stream_options", "an object", *options);
   if (!request.stream) {
-    throw ApiError(400, "stream_options are for \"stream\": true only", "stream_options");
+    throw ApiError(400, "stream_options need \"stream\": true", "stream_options");
   }
   Fields inner(*options);
   request.include_usage = inner.boolean("include_usage", false);
@@ -197,14 +197,14 @@ void read_beams(Fields& fields, GenerationRequest& request) {
   serve::SamplingOptions& sampling = request.sampling;
   const serve::SamplingOptions none;
   if (fields.find("temperature") && sampling.temperature != 0 && sampling.temperature != 1) {
-    throw ApiError(400, "beam search draws no tokens: leave temperature out", "temperature");
+    throw ApiError(400, "beam search does not sample: leave temperature out", "temperature");
   }
   for (const auto& [name, draws] : {std::pair("top_k", sampling.top_k != none.top_k),
                                     std::pair("top_p", sampling.top_p != none.top_p),
                                     std::pair("min_p", sampling.min_p != none.min_p),
                                     std::pair("typical_p", sampling.typical_p != none.typical_p)}) {
     if (!fields.find(name) || !draws) continue;
-    throw ApiError(400, fmt::format("beam search draws no tokens: leave {} out", name), name);
+    throw ApiError(400, fmt::format("beam search does not sample: leave {} out", name), name);
   }
   sampling.temperature = 0;
   sampling.top_k = none.top_k;
@@ -215,7 +215,8 @@ void read_beams(Fields& fields, GenerationRequest& request) {
                    .length_penalty = fields.number("length_penalty", -100, 100).value_or(1),
                    .early_stopping = read_early_stopping(fields)};
   if (request.beams.width < 2) {
-    throw ApiError(400, "use_beam_search needs best_of, the number of beams, of 2 or more",
+    throw ApiError(400,
+                   "use_beam_search needs best_of, the number of beams, which must be 2 or more",
                    "best_of");
   }
   request.best_of = request.n;
@@ -233,7 +234,7 @@ void read_answers(Fields& fields, GenerationRequest& request) {
   for (const char* name : {"length_penalty", "early_stopping"}) {
     if (!fields.find(name)) continue;
     fields.refuse_unless(name, name == std::string("length_penalty") ? Json(1) : Json(false),
-                         "applies to \"use_beam_search\": true");
+                         "works only with \"use_beam_search\": true");
   }
 }
 
@@ -247,14 +248,14 @@ void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
   read_stops(fields, model, request);
   read_stream(fields, request);
   if (request.best_of > request.n && request.stream) {
-    throw ApiError(400, "best_of above n is not for \"stream\": true", "best_of");
+    throw ApiError(400, "best_of larger than n does not work with \"stream\": true", "best_of");
   }
   refuse_unsupported(fields);
   read_rule(fields, model, rules, request);
   request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
   request.prompt_logprobs = fields.integer("prompt_logprobs", 0, kMaxLogprobs).value_or(-1);
   if (request.prompt_logprobs >= 0 && request.stream) {
-    throw ApiError(400, "prompt_logprobs are not for \"stream\": true", "prompt_logprobs");
+    throw ApiError(400, "prompt_logprobs do not work with \"stream\": true", "prompt_logprobs");
   }
   request.return_token_ids = fields.boolean("return_token_ids", false);
   request.priority = static_cast<int>(fields.integer("priority", -1000, 1000).value_or(0));
@@ -295,8 +296,8 @@ void set_new_tokens(std::optional<int64_t> wanted, const ServedModel& model,
   }
   if (request.max_new_tokens > room) {
     throw ApiError(400,
-                   fmt::format("the model takes {} tokens in all: the prompt has {}, and {} "
-                               "more are asked for",
+                   fmt::format("the model takes at most {} tokens in total, but the prompt has {}, "
+                               "and {} more are requested",
                                model.max_length(), longest, request.max_new_tokens),
                    "max_tokens");
   }
@@ -307,8 +308,8 @@ GenerationRequest::Prompt token_prompt(const Json& list, const ServedModel& mode
   GenerationRequest::Prompt prompt;
   if (list.size() > static_cast<size_t>(model.max_length())) {
     throw ApiError(400,
-                   fmt::format("the prompt has {} tokens; the model takes {} in all", list.size(),
-                               model.max_length()),
+                   fmt::format("the prompt has {} tokens, but the model takes at most {} in total",
+                               list.size(), model.max_length()),
                    field);
   }
   for (const Json& token : list) prompt.tokens.push_back(read_token(token, field));
@@ -334,7 +335,7 @@ std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const Served
   }
   if (given->front().is_number()) return {token_prompt(*given, model, field)};
   if (given->size() > kMaxPrompts) {
-    throw ApiError(400, fmt::format("more than {} prompts in a request", kMaxPrompts), field);
+    throw ApiError(400, fmt::format("a request may have at most {} prompts", kMaxPrompts), field);
   }
   std::vector<GenerationRequest::Prompt> prompts;
   for (const Json& one : *given) {
@@ -359,7 +360,7 @@ ModelChoice choose_model(Fields& fields, const ServedModel& model) {
   if (name == model.name()) return {name, nullptr};
   if (const auto adapter = model.adapters().find(name)) return {name, adapter->weights};
   throw ApiError(404,
-                 fmt::format("the model {:?} is not served; there is {}", name.substr(0, 200),
+                 fmt::format("the model {:?} is not served; available: {}", name.substr(0, 200),
                              model.quoted_names()),
                  "model");
 }
@@ -370,12 +371,13 @@ text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools) {
       .continue_final_message = fields.boolean("continue_final_message", false)};
   if (options.continue_final_message) {
     if (fields.find("add_generation_prompt") && options.add_generation_prompt) {
-      throw ApiError(400, "continue_final_message goes with \"add_generation_prompt\": false",
+      throw ApiError(400, "continue_final_message needs \"add_generation_prompt\": false",
                      "continue_final_message");
     }
     options.add_generation_prompt = false;
   }
-  fields.refuse_unless("chat_template", nullptr, "a template is code: only the model's is used");
+  fields.refuse_unless("chat_template", nullptr,
+                       "templates in requests are not accepted; the model's own is used");
   const auto list = [&](const char* name) {
     const Json* value = fields.find(name);
     if (value && !value->is_array()) refuse_type(name, "a list", *value);
@@ -420,7 +422,8 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
     throw ApiError(400, "top_logprobs needs \"logprobs\": true", "top_logprobs");
   }
   fields.refuse_unless("echo", false, kLater);
-  fields.refuse_unless("add_special_tokens", false, "the template adds its special tokens itself");
+  fields.refuse_unless("add_special_tokens", false,
+                       "is not supported: the chat template adds special tokens itself");
   const auto old_name = fields.integer("max_tokens", 1, kMaxCount);
   const auto wanted = fields.integer("max_completion_tokens", 1, kMaxCount);
   request.tools = read_tools(fields);
@@ -428,8 +431,8 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
   if (const auto rule = request.tools.rule()) {
     if (request.rule) {
       throw ApiError(400,
-                     "response_format or structured_outputs beside a tool_choice that is forced: "
-                     "give one of them",
+                     "response_format or structured_outputs does not work with a forced "
+                     "tool_choice: give one of them",
                      "tool_choice");
     }
     request.rule = rules.compile(*rule, model, "tools");

@@ -102,7 +102,8 @@ void HttpConnection::take_header(const Code& error) {
       error == asio::error::operation_aborted || error == asio::error::connection_reset) {
     return close();
   }
-  if (error) return refuse(status_of(error), "this is no HTTP request: " + error.message());
+  if (error)
+    return refuse(status_of(error), "this is not a valid HTTP request: " + error.message());
   switch (const int status = refusal_of_header()) {
     case 0:
       return read_body();
@@ -112,7 +113,8 @@ void HttpConnection::take_header(const Code& error) {
     case 414:
       return refuse(status, "the path is too long");
     case 415:
-      return refuse(status, "a body with a Content-Encoding is not read: send it as it is");
+      return refuse(status,
+                    "a body with a Content-Encoding is not supported: send it uncompressed");
     default:
       return refuse(status, "the request has too many headers");
   }
@@ -125,7 +127,7 @@ void HttpConnection::read_body() {
   // connections must not keep them out.
   if (announced <= kSmallBody) announced = 0;
   if (host_.body_bytes + announced > host_.limits.all_body_bytes) {
-    return refuse(503, "too many large requests come at once");
+    return refuse(503, "too many large requests at once; try again later");
   }
   announced_bytes_ = announced;
   host_.body_bytes += announced;
@@ -176,7 +178,7 @@ void HttpConnection::dispatch() {
     send_error(*reply, error);
   } catch (const std::exception& error) {
     log::error("a request failed: {}", error.what());
-    send_error(*reply, ApiError(500, "the server failed to answer; its log says why"));
+    send_error(*reply, ApiError(500, "the server could not answer; see its log"));
   }
   if (answering_ && !answer_complete_) watch_for_end();
 }
@@ -224,7 +226,7 @@ void HttpConnection::write(int64_t answer, std::string bytes, bool last) {
                // A complete answer may have any size. A client that does not read its stream is
                // dropped.
                if (!last && unread > self->host_.limits.unread_bytes) {
-                 log::warn("a client does not read its answer: dropped");
+                 log::warn("a client does not read its answer: disconnected");
                  return self->close();
                }
                self->to_write_.push_back(std::move(bytes));

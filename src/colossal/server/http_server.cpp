@@ -35,7 +35,7 @@ struct HttpServer::Parts {
     acceptor.bind(endpoint, error);
     if (!error) acceptor.listen(asio::socket_base::max_listen_connections, error);
     if (error) {
-      throw ConfigError(fmt::format("cannot listen on {}:{}: {}; --port=0 takes any that is free",
+      throw ConfigError(fmt::format("cannot listen on {}:{}: {}; --port=0 takes any free port",
                                     host, port, error.message()));
     }
     accept();

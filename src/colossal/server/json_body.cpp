@@ -31,7 +31,7 @@ class BodyGuard {
       throw ApiError(400, "the body has more keys than a request may have");
     }
     if (!keys_.back().insert(key).second) {
-      throw ApiError(400, "the body has a key twice in one object", key.substr(0, 80));
+      throw ApiError(400, "the body has the same key twice in one object", key.substr(0, 80));
     }
   }
 
@@ -63,7 +63,7 @@ std::optional<Json> parse_text(const std::string& text) {
 Json parse_body(std::string_view body) {
   // The parser would take a NUL byte for the end of the body.
   if (body.find('\0') != std::string_view::npos) {
-    throw ApiError(400, "the body is not JSON: it holds a NUL byte");
+    throw ApiError(400, "the body is not JSON: it contains a NUL byte");
   }
   try {
     BodyGuard guard;
@@ -142,7 +142,7 @@ std::vector<std::string> Fields::strings(const char* name) {
 std::vector<int32_t> Fields::tokens(const char* name) {
   const Json* value = find(name);
   if (!value) return {};
-  if (!value->is_array()) refuse_type(name, "a list of tokens", *value);
+  if (!value->is_array()) refuse_type(name, "a list of token numbers", *value);
   check_range<size_t>(name, value->size(), 0, kMaxListed);
   std::vector<int32_t> tokens;
   for (const Json& item : *value) tokens.push_back(read_token(item, name));

@@ -111,31 +111,31 @@ std::string Metrics::text(const serve::EngineStatistics& engine) const {
     write_value(text, name, "counter", help, label_, value);
   };
   gauge("num_requests_running", "Requests in the running batch.", engine.running);
-  gauge("num_requests_waiting", "Requests that wait for a place in the batch.", engine.waiting);
-  gauge("kv_cache_usage_perc", "Part of the pages of keys and values in use, from 0 to 1.",
+  gauge("num_requests_waiting", "Requests waiting for a place in the batch.", engine.waiting);
+  gauge("kv_cache_usage_perc", "Fraction of the KV cache pages in use, from 0 to 1.",
         engine.pages > 0
             ? static_cast<double>(engine.pages_in_use) / static_cast<double>(engine.pages)
             : 0.0);
-  gauge("kv_cache_pages_used", "Pages of keys and values that requests hold.", engine.pages_in_use);
-  gauge("kv_cache_pages", "Pages of keys and values in all.", engine.pages);
-  counter("prefix_cache_queries", "Tokens of prompts that the prefix cache was asked for.",
+  gauge("kv_cache_pages_used", "KV cache pages that requests use.", engine.pages_in_use);
+  gauge("kv_cache_pages", "KV cache pages in total.", engine.pages);
+  counter("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
           engine.prefix_queries);
-  counter("prefix_cache_hits", "Tokens of prompts that the prefix cache had.", engine.prefix_hits);
-  counter("num_preemptions_total", "Requests that gave their pages up for others.",
+  counter("prefix_cache_hits", "Prompt tokens found in the prefix cache.", engine.prefix_hits);
+  counter("num_preemptions_total", "Requests preempted to free their pages for others.",
           engine.preemptions);
-  counter("spec_decode_num_drafts_total", "Times that tokens of a text were guessed.",
+  counter("spec_decode_num_drafts_total", "Number of drafts, each of which guesses several tokens.",
           engine.drafts);
-  counter("spec_decode_num_draft_tokens_total", "Tokens that were guessed.", engine.draft_tokens);
-  counter("spec_decode_num_accepted_tokens_total", "Guessed tokens that texts got.",
+  counter("spec_decode_num_draft_tokens_total", "Guessed tokens.", engine.draft_tokens);
+  counter("spec_decode_num_accepted_tokens_total", "Guessed tokens that were accepted.",
           engine.accepted_tokens);
-  counter("prompt_tokens_total", "Tokens of prompts computed.", engine.prompt_tokens);
+  counter("prompt_tokens_total", "Prompt tokens computed.", engine.prompt_tokens);
   counter("generation_tokens_total", "Tokens generated.", engine.generated_tokens);
-  describe(text, "request_success_total", "counter", "Requests that ended, by reason.");
+  describe(text, "request_success_total", "counter", "Finished requests, by reason.");
   for (const auto& [reason, count] : finished_) {
     text += fmt::format("colossal:request_success_total{{{},finished_reason=\"{}\"}} {}\n", label_,
                         reason, count);
   }
-  describe(text, "http_responses_total", "counter", "Answers of the server, by status.");
+  describe(text, "http_responses_total", "counter", "HTTP responses, by status.");
   for (const auto& [status, count] : statuses_) {
     text += fmt::format("colossal:http_responses_total{{{},status=\"{}\"}} {}\n", label_, status,
                         count);
@@ -143,14 +143,15 @@ std::string Metrics::text(const serve::EngineStatistics& engine) const {
   const auto histogram = [&](const Histogram& of, const char* name, const char* help) {
     of.write(text, name, help, label_);
   };
-  histogram(first_token_, "time_to_first_token_seconds", "From a request to its first token.");
-  histogram(next_token_, "inter_token_latency_seconds", "From a token to the next.");
-  histogram(whole_, "e2e_request_latency_seconds", "From a request to its end.");
-  histogram(queue_, "request_queue_time_seconds", "Time in the queue.");
-  histogram(prefill_, "request_prefill_time_seconds", "Time until the prompt was computed.");
-  histogram(decode_, "request_decode_time_seconds", "Time of the tokens after the first.");
-  histogram(prompt_tokens_, "request_prompt_tokens", "Tokens of a prompt.");
-  histogram(generated_tokens_, "request_generation_tokens", "Tokens of an answer.");
+  histogram(first_token_, "time_to_first_token_seconds",
+            "Seconds from a request's arrival to its first token.");
+  histogram(next_token_, "inter_token_latency_seconds", "Seconds from one token to the next.");
+  histogram(whole_, "e2e_request_latency_seconds", "Seconds from a request's arrival to its end.");
+  histogram(queue_, "request_queue_time_seconds", "Seconds in the queue.");
+  histogram(prefill_, "request_prefill_time_seconds", "Seconds until the prompt was computed.");
+  histogram(decode_, "request_decode_time_seconds", "Seconds for the tokens after the first.");
+  histogram(prompt_tokens_, "request_prompt_tokens", "Tokens per prompt.");
+  histogram(generated_tokens_, "request_generation_tokens", "Tokens per answer.");
   return text;
 }
 

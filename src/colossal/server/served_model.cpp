@@ -73,8 +73,8 @@ std::string ServedModel::bytes_of(int32_t token) const {
 void ServedModel::check_size(size_t bytes) const {
   const size_t limit = kBytesOfToken * static_cast<size_t>(max_length_);
   if (bytes > limit) {
-    throw ApiError(400, fmt::format("the prompt has {} bytes; with at most {} tokens the model "
-                                    "takes no text of more than {} bytes",
+    throw ApiError(400, fmt::format("the prompt has {} bytes; with at most {} tokens, the model "
+                                    "takes at most {} bytes of text",
                                     bytes, max_length_, limit));
   }
 }

@@ -52,7 +52,7 @@ void Server::take_signal(int signal) {
 
 void Server::begin_draining(int signal) {
   api_.begin_draining();
-  log::info("{}: stopping; {} requests are finished first, within {}", cluster::signal_name(signal),
+  log::info("{}: stopping; {} requests may finish first, within {}", cluster::signal_name(signal),
             http_.open_requests(), exact_duration(options_.drain_timeout));
   event_ = Event::stopping;
   event_.notify_all();
@@ -95,7 +95,7 @@ void Server::begin(ServedModel& model, std::unique_ptr<serve::Engine> engine) {
 void Server::finish() {
   await_answers(options_.drain_timeout);
   if (const size_t left = http_.open_requests(); left > 0) {
-    log::warn("{} requests are not done in time: cancelled", left);
+    log::warn("{} requests did not finish in time and were cancelled", left);
   }
   engine_.reset();  // cancels the requests that are left, which sends their answers
   await_answers(kGoodbye);

@@ -24,7 +24,7 @@ void check_tools(const Json& tools) {
       "a list of {\"type\": \"function\", \"function\": {\"name\": ..., \"parameters\": schema}}";
   if (!tools.is_array()) refuse_type("tools", kForm, tools);
   if (tools.size() > kMaxTools) {
-    throw ApiError(400, fmt::format("tools: more than {}", kMaxTools), "tools");
+    throw ApiError(400, fmt::format("tools: must be at most {}", kMaxTools), "tools");
   }
   for (const Json& tool : tools) {
     const Json* function = find_function(tool);
@@ -121,7 +121,7 @@ void check_message(const Json& message) {
   for (const Json& part : *content) {
     if (!part.is_object() || part.value("type", Json()) != "text" || !part.contains("text") ||
         !part["text"].is_string()) {
-      refuse_type("messages", "parts of type \"text\": the model reads nothing else", part);
+      refuse_type("messages", "parts of type \"text\": this model reads text only", part);
     }
   }
 }
@@ -167,7 +167,7 @@ ToolRequest read_tools(Fields& fields) {
   const bool forced = request.choice == ToolRequest::Choice::required ||
                       request.choice == ToolRequest::Choice::named;
   if (request.tools.is_null()) {
-    if (forced) throw ApiError(400, "tool_choice: there are no tools to call", "tool_choice");
+    if (forced) throw ApiError(400, "tool_choice: the request has no tools to call", "tool_choice");
     request.choice = ToolRequest::Choice::none;
   }
   const auto is_it = [&](const Json& tool) { return name_of(tool) == request.name; };

@@ -68,7 +68,7 @@ PatternDefinition read_pattern(const JsonNode& node) {
 
 std::string read_charsmap(const JsonNode& node) {
   const auto bytes = decode_base64(node.string());
-  if (!bytes) node.refuse("is no base64");
+  if (!bytes) node.refuse("is not base64");
   return *bytes;
 }
 
@@ -324,7 +324,7 @@ int32_t read_numbered_token(const JsonNode& node) {
   node.for_each([&](const JsonNode& part) {
     if (!part.is_string()) numbers.push_back(part.token());
   });
-  if (numbers.size() != 1) node.refuse("is no token with its number");
+  if (numbers.size() != 1) node.refuse("is not a token with its number");
   return numbers[0];
 }
 

@@ -148,9 +148,10 @@ int32_t PipelineTokenizer::find_end_of_text(const Source& source) const {
   for (const std::string& content : known) {
     if (const auto token = find_token(source, content)) return *token;
   }
-  throw ConfigError(fmt::format(
-      "{} has no token that ends a text: tried \"{}\"; give one as \"eos_token\" in a {} beside it",
-      source.path.string(), fmt::join(known, "\", \""), kTokenizerConfigFile));
+  throw ConfigError(
+      fmt::format("{} has no end-of-text token: tried \"{}\"; give one as \"eos_token\" in a {} in "
+                  "the same folder",
+                  source.path.string(), fmt::join(known, "\", \""), kTokenizerConfigFile));
 }
 
 std::string PipelineTokenizer::make_fingerprint(const Source& source) const {

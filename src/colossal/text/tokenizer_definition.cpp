@@ -69,7 +69,7 @@ void read_scored_vocabulary(const JsonNode& node, Vocabulary& vocabulary,
   if (!node.is_array()) node.refuse("is missing or no list");
   std::unordered_set<std::string> tokens;
   node.for_each([&](const JsonNode& pair) {
-    if (pair.size() != 2) pair.refuse("is no token with its score");
+    if (pair.size() != 2) pair.refuse("is not a token with its score");
     const std::string token = pair.element(0).string();
     if (!tokens.insert(token).second) pair.refuse(fmt::format("repeats the token \"{}\"", token));
     if (vocabulary.size() > JsonNode::kMaxToken) pair.refuse("is one token too many");

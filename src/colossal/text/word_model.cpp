@@ -10,7 +10,7 @@ namespace colossal::text {
 void WordModel::check_length(std::string_view word) {
   if (word.size() < (size_t{1} << 31)) return;
   throw ConfigError(fmt::format(
-      "a text of {} bytes has no place where the tokenizer would cut it; 2 GiB is too long",
+      "a text of {} bytes has no place where the tokenizer could split it; 2 GiB is too long",
       word.size()));
 }
 

@@ -39,8 +39,8 @@ CompletionRewards::CompletionRewards(const Job& job, const ParallelContext& cont
         models_.emplace(i, std::make_unique<ModelReward>(*folder, job, context));
     if (!model->second->reads_messages() && has_conversations(prompts)) {
       throw ConfigError(fmt::format(
-          "tune.reward = \"model:{}\": data.train has conversations, and the folder has no chat "
-          "template; put a chat_template.jinja into it, or use prompts that are texts",
+          "tune.reward = \"model:{}\": data.train has conversations, but the folder has no chat "
+          "template; add a chat_template.jinja to it, or use prompts that are texts",
           *folder));
     }
   }

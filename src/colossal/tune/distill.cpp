@@ -27,10 +27,10 @@ void require_same_tokens(const Job& student, const Job& teacher) {
   const std::string setting = fmt::format("tune.teacher = \"{}\"", teacher.config.model.path);
   const int64_t mine = student.model.facts.vocabulary, its = teacher.model.facts.vocabulary;
   if (mine != its) {
-    throw ConfigError(fmt::format(
-        "{}: it has a vocabulary of {} tokens, the model {}; probabilities of all tokens are "
-        "compared, so use a teacher with the same vocabulary",
-        setting, its, mine));
+    throw ConfigError(
+        fmt::format("{}: it has a vocabulary of {} tokens, the model {}; the probabilities of all "
+                    "tokens are compared, so use a teacher with the same vocabulary",
+                    setting, its, mine));
   }
   if (teacher.tokenizer == student.tokenizer) return;
   const auto here = text::make_tokenizer(student.tokenizer);
@@ -39,10 +39,10 @@ void require_same_tokens(const Job& student, const Job& teacher) {
     const std::string a = here->decode_continuation({&token, 1});
     const std::string b = there->decode_continuation({&token, 1});
     if (a == b) continue;
-    throw ConfigError(fmt::format(
-        "{}: token {} is \"{}\" there and \"{}\" in the run's tokenizer; use a teacher with the "
-        "same vocabulary",
-        setting, token, b, a));
+    throw ConfigError(
+        fmt::format("{}: token {} is \"{}\" there, but \"{}\" in the run's tokenizer; use a "
+                    "teacher with the same vocabulary",
+                    setting, token, b, a));
   }
 }
 
@@ -64,7 +64,7 @@ class Distill final : public SampleTask {
         rollout_(rollout_options(tuning.config, job, tokenizer())) {
     if (teacher_job_.model.decoder.score_head) {
       throw ConfigError(fmt::format(
-          "tune.teacher = \"{}\": it scores texts, where a model that predicts tokens is expected",
+          "tune.teacher = \"{}\": this model scores texts; give a model that predicts tokens",
           tuning.config.teacher));
     }
     require_same_tokens(job, teacher_job_);

@@ -79,11 +79,10 @@ class DraftHead final : public SampleTask {
     Job teacher = job_of_folder(job, folder, fmt::format("{} = \"{}\"", key, folder));
     const models::ModelFacts &its = teacher.model.facts, &own = job.model.facts;
     if (its.hidden != own.hidden || its.vocabulary != own.vocabulary) {
-      throw ConfigError(
-          fmt::format("{} = \"{}\": its states have {} numbers and its vocabulary {} tokens, those "
-                      "that the head "
-                      "reads {} and {}: give the model that the head was made for",
-                      key, folder, its.hidden, its.vocabulary, own.hidden, own.vocabulary));
+      throw ConfigError(fmt::format(
+          "{} = \"{}\": its hidden states have size {} and its vocabulary has {} tokens, but the "
+          "head needs {} and {}; give the model that the head was trained for",
+          key, folder, its.hidden, its.vocabulary, own.hidden, own.vocabulary));
     }
     return teacher;
   }

@@ -19,10 +19,11 @@ Job job_of_reward(const Job& run, const std::string& folder) {
   const std::string setting = fmt::format("tune.reward = \"model:{}\"", folder);
   Job job = job_of_folder(run, folder, setting);
   if (!job.model.decoder.score_head) {
-    throw ConfigError(fmt::format(
-        "{}: its model predicts tokens, where one that scores texts is expected "
-        "(...ForSequenceClassification with one label); train one with colossal tune reward",
-        setting));
+    throw ConfigError(
+        fmt::format("{}: its model predicts tokens; give a model that scores texts "
+                    "(...ForSequenceClassification with one label), such as one trained with "
+                    "colossal tune reward",
+                    setting));
   }
   return job;
 }
@@ -64,7 +65,7 @@ Row ModelReward::row_of(const ScoredText& text) const {
   row = ended_row(std::move(row), padding_);
   row.learned.assign(row.tokens.size(), 0);
   if (std::ssize(row.tokens) - 1 <= job_.model.facts.positions) return row;
-  throw Error(fmt::format("a text has {} tokens, the model {} positions",
+  throw Error(fmt::format("a text has {} tokens, but the model has {} positions",
                           std::ssize(row.tokens) - 1, job_.model.facts.positions));
 }
 
@@ -83,8 +84,10 @@ std::vector<double> ModelReward::score(const std::vector<ScoredText>& texts) {
   if (rows.size() < texts.size()) {
     ++failures_;
     if (context_.rank() == 0) {
-      log::warn("the reward \"model:{}\" cannot read {} of {} completions, which go without it: {}",
-                folder_, texts.size() - rows.size(), texts.size(), reason);
+      log::warn(
+          "the reward \"model:{}\" cannot read {} of {} completions, which have no reward from it: "
+          "{}",
+          folder_, texts.size() - rows.size(), texts.size(), reason);
     }
   }
   const std::vector<double> found = score_rows(rows);

@@ -60,7 +60,7 @@ std::unique_ptr<const ParallelContext> groups_beside_updates(const Job& job,
   const TuneConfig& config = tuning.config;
   if (config.max_staleness == 0 || !config.overlap_sampling) return nullptr;
   if (!samples_during_updates(tuning.method, config, job, context.device())) {
-    log::info("sampling and updates take turns, with the same numbers: {}",
+    log::info("sampling does not overlap with updates, which changes only the speed: {}",
               reason_not_to_overlap(job, context.device()));
     return nullptr;
   }
@@ -135,15 +135,15 @@ void OnlineTask::require_same(const nlohmann::json& state) const {
   for (const auto& [key, here] : settings.items()) {
     const nlohmann::json there = state.at("rollout").at("settings").value(key, here);
     if (there == here) continue;
-    throw ConfigError(fmt::format(
-        "{} = {}: the checkpoint holds completions that were begun with {}, which are still to be "
-        "learned from; go on with {}",
-        key, here.dump(), there.dump(), there.dump()));
+    throw ConfigError(
+        fmt::format("{} = {}: the checkpoint contains completions that were started with {} and "
+                    "are still to be trained on; continue with {}",
+                    key, here.dump(), there.dump(), there.dump()));
   }
   if (state.at("contents") != SampleTask::state().at("contents")) {
     throw ConfigError(
-        "data.train: its lines have changed, and the checkpoint holds completions of the old ones, "
-        "which are still to be learned from; go on with the old lines");
+        "data.train: its lines have changed, but the checkpoint contains completions of the old "
+        "lines that are still to be trained on; continue with the old lines");
   }
 }
 
@@ -247,7 +247,8 @@ std::vector<ScoredCompletion> OnlineTask::sample_usable(Engine& engine) {
   }
   const int64_t missing = wanted - std::ssize(usable);
   log::warn(
-      "after {} rounds of sampling {} of {} completions are of groups whose rewards are alike",
+      "after {} rounds of sampling, {} of {} completions belong to groups whose rewards are all "
+      "equal",
       config().max_sampling_rounds, missing, wanted);
   usable.insert(usable.end(), alike.begin(), alike.begin() + missing);
   return usable;

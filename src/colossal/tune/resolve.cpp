@@ -88,10 +88,11 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   }
   if (has_prompts_alone(tuning) &&
       *run.data.sequence_length <= tuning.config.max_completion_length) {
-    throw ConfigError(fmt::format(
-        "tune.max_completion_length = {} with data.sequence_length = {}: there is no room for a "
-        "prompt; lower the first, or raise the second as far as the model has positions",
-        tuning.config.max_completion_length, *run.data.sequence_length));
+    throw ConfigError(
+        fmt::format("tune.max_completion_length = {} with data.sequence_length = {}: there is no "
+                    "room for a prompt; use a smaller tune.max_completion_length, or a larger "
+                    "data.sequence_length up to the model's maximum length",
+                    tuning.config.max_completion_length, *run.data.sequence_length));
   }
   if (has_steps || run.train.global_batch < 1) return;
   auto samples = static_cast<double>(count_samples(tuning, run));

@@ -61,7 +61,8 @@ class Connection {
     }
     const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found, freeaddrinfo);
     for (const addrinfo* each = found; each && !socket_; each = each->ai_next) connect_to(*each);
-    if (!socket_) throw Error(fmt::format("nobody answers at {}:{}", address.host, address.port));
+    if (!socket_)
+      throw Error(fmt::format("no server answers at {}:{}", address.host, address.port));
   }
 
   void send_all(const std::string& text) {
@@ -70,7 +71,7 @@ class Connection {
       wait_for(POLLOUT);
       const ssize_t count =
           send(socket_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-      if (count < 0 && errno != EAGAIN && errno != EINTR) throw Error("the connection has broken");
+      if (count < 0 && errno != EAGAIN && errno != EINTR) throw Error("the connection was closed");
       if (count > 0) sent += count;
     }
   }
@@ -82,9 +83,9 @@ class Connection {
       std::array<char, 65536> buffer;
       const ssize_t count = recv(socket_.get(), buffer.data(), buffer.size(), 0);
       if (count == 0) return text;
-      if (count < 0 && errno != EAGAIN && errno != EINTR) throw Error("the connection has broken");
+      if (count < 0 && errno != EAGAIN && errno != EINTR) throw Error("the connection was closed");
       if (count > 0) text.append(buffer.data(), count);
-      if (text.size() > kMostBytes) throw Error("its answer does not end");
+      if (text.size() > kMostBytes) throw Error("its answer is too long");
     }
   }
 
@@ -107,7 +108,7 @@ class Connection {
     for (;;) {
       const auto left =
           std::chrono::duration_cast<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
-      if (left <= 0) throw Error("it has not answered in time");
+      if (left <= 0) throw Error("it did not answer in time");
       pollfd waiting{socket_.get(), event, 0};
       if (poll(&waiting, 1, static_cast<int>(std::min<int64_t>(left, 1000))) > 0) return;
     }
@@ -131,7 +132,7 @@ std::string joined_chunks(const std::string& body) {
     text.append(body, line + 2, size);
     at = line + 2 + size + 2;
   }
-  throw Error("its answer has broken off");
+  throw Error("its answer is incomplete");
 }
 
 // Returns the body of an answer, whose end is the end of the connection. Throws Error for any
@@ -143,7 +144,8 @@ std::string body_of(const std::string& answer) {
   }
   std::string head = answer.substr(0, end);
   const std::string status = head.substr(0, head.find("\r\n"));
-  if (status.find(" 200") == std::string::npos) throw Error(fmt::format("it answers {}", status));
+  if (status.find(" 200") == std::string::npos)
+    throw Error(fmt::format("its answer has status {}", status));
   std::ranges::transform(head, head.begin(), [](unsigned char c) { return std::tolower(c); });
   const std::string body = answer.substr(end + 4);
   return head.find("transfer-encoding: chunked") == std::string::npos ? body : joined_chunks(body);

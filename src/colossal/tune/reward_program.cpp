@@ -65,13 +65,14 @@ class Process {
   void finish(Clock::time_point deadline) {
     int status = 0;
     while (waitpid(process_, &status, WNOHANG) == 0) {
-      if (Clock::now() > deadline) throw Error("it has not ended in time");
+      if (Clock::now() > deadline) throw Error("it did not end in time");
       usleep(1000);
     }
     process_ = -1;
-    if (WIFSIGNALED(status)) throw Error(fmt::format("signal {} has ended it", WTERMSIG(status)));
+    if (WIFSIGNALED(status))
+      throw Error(fmt::format("it was ended by signal {}", WTERMSIG(status)));
     if (WEXITSTATUS(status) != 0) {
-      throw Error(fmt::format("it has ended with exit code {}", WEXITSTATUS(status)));
+      throw Error(fmt::format("it ended with exit code {}", WEXITSTATUS(status)));
     }
   }
 
@@ -117,7 +118,7 @@ std::string exchange(const std::string& input, FileDescriptor write, const FileD
     if (written == input.size()) write.close();
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) throw Error("it has not answered in time");
+    if (left <= 0) throw Error("it did not answer in time");
     std::array<pollfd, 2> ends{{{read.get(), POLLIN, 0}, {write.get(), POLLOUT, 0}}};
     poll(ends.data(), write ? 2 : 1, static_cast<int>(std::min<int64_t>(left, 1000)));
     if (write && ends[1].revents != 0) {
@@ -162,11 +163,11 @@ class RewardProgram final : public Reward {
     for (std::string line; std::getline(lines, line);) {
       if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
       const auto answer = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (answer.is_discarded()) throw Error(fmt::format("its line is no JSON: {}", line));
+      if (answer.is_discarded()) throw Error(fmt::format("its line is not JSON: {}", line));
       scores.push_back(read_reward(answer));
     }
     if (scores.size() != count) {
-      throw Error(fmt::format("it has answered {} lines for {} completions", scores.size(), count));
+      throw Error(fmt::format("it answered {} lines for {} completions", scores.size(), count));
     }
     return scores;
   }
@@ -188,13 +189,14 @@ double read_reward(const nlohmann::json& answer) {
   if (answer.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (answer.is_number()) return answer.get<double>();
   if (answer.is_object() && answer.contains("reward")) return read_reward(answer["reward"]);
-  throw Error(fmt::format("{} is no reward: a number, null or {{\"reward\": ...}}",
+  throw Error(fmt::format("{} is not a reward: must be a number, null or {{\"reward\": ...}}",
                           io::show_value(answer)));
 }
 
 std::unique_ptr<Reward> make_reward_program(const std::string& command, double timeout) {
   if (command.find_first_not_of(' ') == std::string::npos) {
-    throw ConfigError("tune.reward = \"command:\": no program; give one, as \"command:./judge\"");
+    throw ConfigError(
+        "tune.reward = \"command:\": no program is given; give one, such as \"command:./judge\"");
   }
   return std::make_unique<RewardProgram>(command, timeout);
 }

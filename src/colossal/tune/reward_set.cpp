@@ -37,7 +37,7 @@ std::vector<std::vector<double>> RewardSet::score(const std::vector<ScoredText>&
       for (size_t row = 0; row < texts.size(); ++row) scores[row][i] = found[row];
     } catch (const std::exception& error) {
       ++failures_;
-      log::warn("the reward \"{}\" has failed for {} completions, which go without it: {}",
+      log::warn("the reward \"{}\" failed for {} completions, which have no reward from it: {}",
                 names_[i], texts.size(), error.what());
     }
   }

@@ -90,7 +90,7 @@ class LineReader {
   std::string filled(const char* field) const {
     std::string found = text(field);
     if (!found.empty()) return found;
-    throw InvalidLine(fmt::format("\"{}\" is empty: there is nothing to learn from", field));
+    throw InvalidLine(fmt::format("\"{}\" is empty, so there is nothing to train on", field));
   }
 
   bool truth(const char* field) const {
@@ -136,8 +136,8 @@ class LineReader {
   text::jinja::Rendered render(const ordered_json& messages, bool for_an_answer) const {
     if (!options_.chat_template) {
       throw InvalidLine(
-          "it is a conversation, and the model's folder has no chat template; give "
-          "data.chat_template = the path of one (.jinja)");
+          "it is a conversation, but the model's folder has no chat template; set "
+          "data.chat_template to the path of one (.jinja)");
     }
     text::ChatOptions chat{.add_generation_prompt = for_an_answer};
     if (has("tools")) {
@@ -156,7 +156,7 @@ class LineReader {
     if (rendered.generations.empty()) {
       throw InvalidLine(
           "tune.assistant_only_loss: the chat template marks nothing of it with {% generation %}; "
-          "use a template for training that does, or false");
+          "use a training template that does, or false");
     }
     whole.learned = std::move(rendered.generations);
     return whole;
@@ -168,7 +168,8 @@ class LineReader {
 
   void refuse_assistant_only() const {
     if (!options_.assistant_only) return;
-    throw InvalidLine("tune.assistant_only_loss is for conversations, and this is none; use false");
+    throw InvalidLine(
+        "tune.assistant_only_loss is for conversations only, and this is not one; use false");
   }
 
   SampleTexts prompt_and(const char* completion) const {
@@ -191,8 +192,8 @@ class LineReader {
     prompt.erase(prompt.size() - 1);
     if (prompt.empty() || last["role"] != "assistant") {
       throw InvalidLine(
-          "its messages are no prompt and an answer: the last one, and not the only one, must be "
-          "of role \"assistant\"");
+          "its messages must be a prompt and an answer: at least two messages, of which the last "
+          "has role \"assistant\"");
     }
     return chat_of(prompt, {ordered_json::array({last})});
   }
@@ -242,7 +243,7 @@ class LineReader {
 
   static void require_completions(bool has_chosen, bool has_rejected) {
     if (has_chosen && has_rejected) return;
-    throw InvalidLine(fmt::format("its {} completion is empty: there is nothing to compare",
+    throw InvalidLine(fmt::format("its {} completion is empty, so there is nothing to compare",
                                   has_chosen ? "rejected" : "chosen"));
   }
 

@@ -29,11 +29,11 @@ void tell(const Samples& found, const char* setting, int64_t max_length) {
             format_count(std::ssize(found.samples)),
             static_cast<double>(tokens) / static_cast<double>(rows));
   if (found.truncated > 0) {
-    log::warn("{}: {} of {} rows are longer than data.sequence_length = {} and lose their end",
+    log::warn("{}: {} of {} rows are longer than data.sequence_length = {} and are cut at the end",
               setting, format_count(found.truncated), format_count(rows), max_length);
   }
   if (found.skipped > 0) {
-    log::warn("{}: skipped {} lines that hold no sample", setting, format_count(found.skipped));
+    log::warn("{}: skipped {} lines that contain no sample", setting, format_count(found.skipped));
   }
 }
 
@@ -235,9 +235,8 @@ HeadLoss SampleTask::loss_to_record() const {
 void SampleTask::check_resumed(const nlohmann::json& saved) const {
   if (!saved.contains("method") || saved["method"] != method_name(tuning_.method)) {
     throw ConfigError(
-        fmt::format("the checkpoint is one of {}, this run is colossal tune {}; give model.path = "
-                    "its folder and "
-                    "another checkpoint.directory to go on from its weights",
+        fmt::format("the checkpoint belongs to {}, but this run is colossal tune {}; to start from "
+                    "its weights, give model.path = its folder and another checkpoint.directory",
                     saved.contains("method") ? "colossal tune " + saved["method"].get<std::string>()
                                              : "colossal train",
                     method_name(tuning_.method)));
@@ -250,7 +249,8 @@ void SampleTask::check_resumed(const nlohmann::json& saved) const {
         std::pair{"global_batch", "train.global_batch"}, std::pair{"seed", "data.seed"}}) {
     if (!saved.contains(field) || saved[field] == here[field]) continue;
     log::warn(
-        "{} has changed since this checkpoint: samples will not be those of an undisturbed run",
+        "{} has changed since this checkpoint: the samples will differ from those of an "
+        "uninterrupted run",
         what);
   }
   const nlohmann::json before = saved.value("models_beside", nlohmann::json::object());
@@ -258,8 +258,8 @@ void SampleTask::check_resumed(const nlohmann::json& saved) const {
     if (before.value(setting, digest) == digest) continue;
     const bool of_template = setting.ends_with(kChatTemplate);
     log::warn(
-        "{}: the {} there is another one than until this checkpoint: the run goes on with other "
-        "numbers than an undisturbed one",
+        "{}: the {} there has changed since this checkpoint: the results will differ from those of "
+        "an uninterrupted run",
         of_template ? setting.substr(0, setting.size() - std::string(kChatTemplate).size())
                     : setting,
         of_template ? "chat template" : "model");

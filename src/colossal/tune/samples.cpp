@@ -50,11 +50,12 @@ class SampleMaker {
     Row row{.tokens = tokens_of(texts.prompt, texts), .learned = {}};
     row.prompt_tokens = std::ssize(row.tokens);
     row.learned.assign(row.tokens.size(), 0);
-    if (row.tokens.empty()) throw InvalidLine("its prompt has no tokens: nothing begins there");
+    if (row.tokens.empty())
+      throw InvalidLine("its prompt has no tokens, so there is nothing to start from");
     if (row.prompt_tokens > options_.max_length) {
       throw InvalidLine(fmt::format(
-          "its prompt has {} tokens, a prompt at most {}: raise data.sequence_length, which is for "
-          "prompts and completions, or lower tune.max_completion_length",
+          "its prompt has {} tokens, but a prompt may have at most {}: raise data.sequence_length, "
+          "which includes prompt and completion, or lower tune.max_completion_length",
           row.prompt_tokens, options_.max_length));
     }
     return {.rows = {std::move(row)}, .columns = texts.columns};
@@ -87,15 +88,14 @@ class SampleMaker {
     }
     if (options_.needs_prompt && row.prompt_tokens == 0) {
       throw InvalidLine(
-          "its prompt has no tokens of its own, and a completion is sampled after it: give a "
-          "longer "
-          "prompt, or use tune.lmbda = 0");
+          "its prompt has no tokens of its own, but a completion must be sampled after it: give a "
+          "longer prompt, or use tune.lmbda = 0");
     }
     if (row.prompt_tokens >= std::ssize(tokens)) {
-      throw InvalidLine(fmt::format(
-          "its prompt has {} tokens, a row at most {}: nothing of the completion is left; raise "
-          "data.sequence_length",
-          row.prompt_tokens, options_.max_length));
+      throw InvalidLine(
+          fmt::format("its prompt has {} tokens, but a row has at most {}, so nothing of the "
+                      "completion is left; raise data.sequence_length",
+                      row.prompt_tokens, options_.max_length));
     }
   }
 
@@ -110,9 +110,8 @@ class SampleMaker {
                                        : tokenizer_.decode_continuation({&tokens[i], 1});
       if (text.compare(begin, bytes.size(), bytes) != 0) {
         throw InvalidLine(
-            "tune.assistant_only_loss: the tokenizer changes the text, so that it is not known "
-            "which "
-            "tokens are the assistant's; use false, or lines of a prompt and a completion");
+            "tune.assistant_only_loss: the tokenizer changes the text, so the assistant's tokens "
+            "cannot be determined; use false, or lines with a prompt and a completion");
       }
       const size_t end = begin + bytes.size();
       while (span < spans.size() && spans[span].end <= begin) ++span;
@@ -185,7 +184,7 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
       found.samples.push_back(maker.make(texts, found));
     } catch (const std::exception& error) {
       if (options.invalid == data::InvalidFiles::error) {
-        throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" leaves such lines out",
+        throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" skips such lines",
                                       options.setting, place(), error.what()));
       }
       ++found.skipped;

@@ -115,9 +115,10 @@ int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::Eng
 }  // namespace
 
 std::string reason_not_to_overlap(const Job& job, c10::Device device) {
-  if (job.strategy.zero == 3) return "with parallel.zero = 3 weights are here for their uses only";
+  if (job.strategy.zero == 3)
+    return "with parallel.zero = 3 a rank has the weights only while it uses them";
   if (!job.tiers.parameters.all_on_device()) {
-    return "with memory.offload_parameters weights are here for their uses only";
+    return "with memory.offload_parameters the weights are on the device only while they are used";
   }
   if (!device.is_cpu()) return "on a GPU both would use one stream";
   return "";

@@ -36,129 +36,131 @@ void describe_loss_type(ConfigSchema& schema, Method method, TuneConfig& config)
   const std::vector<std::string> types = loss_types_of(method);
   if (types.empty()) return;
   schema.add("tune.loss_type", &config.loss_type,
-             fmt::format("The loss: {}. docs/tuning.md has the formulas.{}", fmt::join(types, ", "),
-                         method == Method::dpo ? " Of several, their weighted sum." : ""),
+             fmt::format("The loss function: {}. docs/tuning.md has the formulas.{}",
+                         fmt::join(types, ", "),
+                         method == Method::dpo ? " With several, their weighted sum." : ""),
              {.choices = types});
   if (method != Method::dpo) return;
-  schema.add("tune.loss_weights", &config.loss_weights,
-             "The weights of the losses in tune.loss_type, one for each. Empty: all 1.");
+  schema.add(
+      "tune.loss_weights", &config.loss_weights,
+      "The weights of the losses in tune.loss_type, one for each. Empty: all weights are 1.");
 }
 
 void describe_groups(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.num_generations", &config.num_generations,
-             "How many completions of each prompt to sample and compare with each other. "
-             "train.global_batch counts completions.",
+             "Group size: how many completions of each prompt to sample and compare with each "
+             "other. train.global_batch counts completions.",
              {.unit = "completions", .minimum = 2});
   schema.add("tune.dynamic_sampling", &config.dynamic_sampling,
-             "true: leave out groups whose rewards are all equal, as they teach nothing, and "
-             "sample further prompts instead (DAPO).");
+             "true: leave out groups whose rewards are all equal, which give no gradient, and "
+             "sample other prompts instead (DAPO).");
   schema.add("tune.max_sampling_rounds", &config.max_sampling_rounds,
-             "How many times tune.dynamic_sampling samples for one generation at most.",
+             "Maximum number of sampling rounds of tune.dynamic_sampling for one generation.",
              {.minimum = 1});
 }
 
 void describe_values(ConfigSchema& schema, TuneConfig& config) {
-  schema.add("tune.vf_coef", &config.vf_coef, "The weight of the loss of the value head.",
+  schema.add("tune.vf_coef", &config.vf_coef, "The weight of the value head's loss.",
              {.minimum = 0});
   schema.add("tune.cliprange_value", &config.cliprange_value,
-             "The clip range of the value loss: how far a value may move from what it was when its "
-             "completion was sampled.",
+             "The clip range of the value loss: how far a predicted value may move from its value "
+             "when the completion was sampled.",
              {.minimum = 0});
   schema.add("tune.gamma", &config.gamma,
-             "The discount of generalized advantage estimation: how much a reward counts one token "
-             "earlier.",
+             "The discount factor of generalized advantage estimation, applied to a reward for "
+             "each token before it.",
              {.minimum = 0, .maximum = 1});
-  schema.add("tune.lam", &config.lam,
-             "The lambda of generalized advantage estimation. 1: advantages follow from the "
-             "rewards alone, and vary more. 0: from the next predicted value.",
-             {.minimum = 0, .maximum = 1});
+  schema.add(
+      "tune.lam", &config.lam,
+      "The lambda of generalized advantage estimation. 1: advantages depend on the rewards alone, "
+      "without bias but with high variance. 0: advantages depend on the next predicted value.",
+      {.minimum = 0, .maximum = 1});
   schema.add("tune.whiten_rewards", &config.whiten_rewards,
              "true: scale the rewards of tokens to standard deviation 1 over a generation.");
   schema.add("tune.missing_eos_penalty", &config.missing_eos_penalty,
-             "Subtracted from the reward of a completion that was cut before it ended.");
+             "Subtracted from the reward of a completion that is cut off before it ends.");
 }
 
 void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.max_completion_length", &config.max_completion_length,
-             "The most tokens of a completion; a longer one is cut.",
+             "Maximum length of a completion in tokens; longer ones are cut off.",
              {.unit = "tokens", .minimum = 1});
   schema.add("tune.temperature", &config.temperature,
-             "Divides logits when completions are sampled and when their probabilities are "
-             "compared. Smaller: completions vary less.",
+             "Sampling temperature: divides the logits, both when completions are sampled and when "
+             "their probabilities are compared. Lower: completions vary less.",
              {.minimum = 1e-6});
-  schema.add("tune.top_k", &config.top_k, "Sample from the k most likely tokens only. 0: from all.",
-             {.minimum = 0});
+  schema.add("tune.top_k", &config.top_k,
+             "Sample from the k most likely tokens only. 0: from all tokens.", {.minimum = 0});
   schema.add("tune.top_p", &config.top_p,
-             "Sample from the fewest tokens whose probabilities sum to this. 1: from all.",
+             "Sample from the smallest set of most likely tokens whose probabilities sum to at "
+             "least this. 1: from all tokens.",
              {.minimum = 1e-9, .maximum = 1});
   schema.add("tune.min_p", &config.min_p,
              "Sample only from tokens at least this many times as likely as the most likely one. "
-             "0: from all.",
+             "0: from all tokens.",
              {.minimum = 0, .maximum = 1});
   schema.add("tune.repetition_penalty", &config.repetition_penalty,
              "Above 1: tokens that have occurred become less likely. 1: no penalty.",
              {.minimum = 1e-6});
   schema.add("tune.batch_invariant", &config.batch_invariant,
-             "true: a completion has the same bits whatever is sampled beside it, and so at every "
-             "layout. Sampling is slower.");
+             "true: a completion is bit-identical whatever else is sampled in the same batch, and "
+             "at every layout. Sampling is slower.");
 }
 
 void describe_distillation(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.teacher", &config.teacher,
-             "The folder of the model to learn from. It needs the same vocabulary, and may be of "
-             "another size or family.",
+             "The folder of the teacher model. It needs the same vocabulary, but may be of another "
+             "size or family.",
              {.per_rank = true});
   schema.add("tune.beta", &config.beta,
-             "Which divergence from the teacher the loss is. 0: KL(teacher || model). 1: "
-             "KL(model || teacher), the reverse. Between: the generalized Jensen-Shannon "
-             "divergence.",
+             "Which divergence from the teacher is the loss. 0: KL(teacher || model), forward. 1: "
+             "KL(model || teacher), reverse. Between: the generalized Jensen-Shannon divergence.",
              {.minimum = 0, .maximum = 1});
   schema.add("tune.lmbda", &config.lmbda,
-             "The share of steps that learn from completions which the model samples itself. The "
-             "others learn from those of data.train.",
+             "Fraction of the steps that train on completions sampled from the model itself. The "
+             "others train on the completions of data.train.",
              {.minimum = 0, .maximum = 1});
   describe_sampling(schema, config);
 }
 
 void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
-  schema.add(
-      "tune.reward", &config.reward,
-      "What completions are rewarded for. Built in: accuracy, format, length, repetition, "
-      "overlong. A reward model: \"model:DIR\". Of your own: \"command:PROGRAM\" (lines of JSON "
-      "in, numbers out) or \"http://HOST:PORT/PATH\". Several are added up.");
+  schema.add("tune.reward", &config.reward,
+             "The reward functions, whose rewards are added. Built in: accuracy, format, length, "
+             "repetition, overlong. A reward model: \"model:DIR\". Your own: \"command:PROGRAM\" "
+             "(lines of JSON in, numbers out) or \"http://HOST:PORT/PATH\".");
   schema.add("tune.reward_weights", &config.reward_weights,
-             "The weights of the rewards in tune.reward, one for each. Empty: all 1.");
+             "The weights of the rewards in tune.reward, one for each. Empty: all weights are 1.");
   schema.add("tune.reward_timeout", &config.reward_timeout,
-             "How long a program or an address may take for a batch. If it fails or takes longer, "
-             "the log says so, and the completions go without its reward.",
+             "How long a reward program or address may take for a batch. If it fails or takes "
+             "longer, a warning is logged, and the completions have no reward from it.",
              {.unit = "seconds", .minimum = 1e-3});
   schema.add(
       "tune.overlong_tokens", &config.overlong_tokens,
-      "How many tokens before tune.max_completion_length the reward overlong begins to fall.",
+      "The reward overlong starts to decrease this many tokens before tune.max_completion_length.",
       {.unit = "tokens", .minimum = 1});
 }
 
 void describe_staleness(ConfigSchema& schema, TuneConfig& config) {
-  schema.add("tune.max_staleness", &config.max_staleness,
-             "How many generations before they are learned from completions are begun. They go on "
-             "beside each update with the weights from before it, so that no generation waits for "
-             "its longest completion. 0: all is sampled with the newest weights.",
-             {.unit = "generations", .minimum = 0});
-  schema.add("tune.overlap_sampling", &config.overlap_sampling,
-             "true: with tune.max_staleness, sample while the forward and backward passes of "
-             "updates run. false: before them. The numbers are the same. With parallel.zero = 3, "
-             "memory.offload_parameters and on a GPU it is false.");
   schema.add(
-      "tune.importance_sampling_mode", &config.importance_sampling_mode,
-      "What corrects for tokens that were sampled with other weights or kernels. token_*: the "
-      "loss of a token is multiplied by its ratio of the trainer's to the sampler's "
-      "probability. sequence_*: by that of its whole completion. *_truncate: ratios beyond "
-      "the bounds count as these. *_mask: as 0.",
-      {.unset = "sequence_mask with tune.max_staleness, else none"});
+      "tune.max_staleness", &config.max_staleness,
+      "Asynchronous sampling: how many generations ahead completions are started. They are sampled "
+      "during each update, with the weights before it, so that a generation need not wait for its "
+      "longest completion. 0: all tokens are sampled with the newest weights.",
+      {.unit = "generations", .minimum = 0});
+  schema.add("tune.overlap_sampling", &config.overlap_sampling,
+             "With tune.max_staleness. true: sample during the forward and backward passes of "
+             "updates. false: sample before them. The results are the same. Always false with "
+             "parallel.zero = 3, with memory.offload_parameters and on a GPU.");
+  schema.add("tune.importance_sampling_mode", &config.importance_sampling_mode,
+             "Corrects the loss for tokens that were sampled with other weights or kernels. "
+             "token_*: each token's loss is multiplied by its importance ratio, the trainer's "
+             "probability over the sampler's. sequence_*: by the ratio of the whole completion. "
+             "*_truncate: ratios out of bounds are set to the bound. *_mask: they are set to 0.",
+             {.unset = "sequence_mask with tune.max_staleness, else none"});
   schema.add("tune.importance_sampling_clip_max", &config.importance_sampling_clip_max,
-             "The largest ratio of tune.importance_sampling_mode.", {.minimum = 0});
+             "The upper bound of the ratios of tune.importance_sampling_mode.", {.minimum = 0});
   schema.add("tune.importance_sampling_clip_min", &config.importance_sampling_clip_min,
-             "The smallest ratio of tune.importance_sampling_mode.",
+             "The lower bound of the ratios of tune.importance_sampling_mode.",
              {.minimum = 0, .unset = "none"});
 }
 
@@ -166,24 +168,26 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
   describe_staleness(schema, config);
   schema.add("tune.beta", &config.beta,
              method != Method::grpo
-                 ? "How much divergence from the model at the start lowers the reward."
-                 : "How much divergence from the model at the start adds to the loss. 0: nothing, "
-                   "and no reference is kept.",
+                 ? "The KL penalty: how much divergence from the initial model lowers the reward."
+                 : "The weight of the divergence from the initial model in the loss. 0: no such "
+                   "term, and no reference model is kept.",
              {.minimum = 0});
   schema.add("tune.epsilon", &config.epsilon,
-             "How far below 1 the ratio of a token's new to its old probability counts; beyond "
-             "that it is clipped.",
+             "Clip range of the ratio of a token's new probability to its old one: below 1 minus "
+             "this, the ratio is clipped.",
              {.minimum = 0});
   schema.add("tune.epsilon_high", &config.epsilon_high,
-             "How far above 1 the ratio counts. With loss_type = cispo: the largest ratio.",
+             "Upper clip range: above 1 plus this, the ratio is clipped. With loss_type = cispo: "
+             "the largest ratio.",
              {.minimum = 0, .unset = "tune.epsilon"});
   schema.add("tune.num_iterations", &config.num_iterations,
-             "How many times each completion is learned from.", {.minimum = 1});
+             "How many times to train on each completion.", {.minimum = 1});
   schema.add("tune.steps_per_generation", &config.steps_per_generation,
-             "For how many steps completions are sampled at once, train.global_batch for each.",
+             "Sample the completions for this many steps at once; each step trains on "
+             "train.global_batch of them.",
              {.unit = "steps", .minimum = 1});
   schema.add("tune.mask_truncated_completions", &config.mask_truncated_completions,
-             "true: learn nothing from completions that were cut.");
+             "true: do not train on completions that were cut off.");
   if (method == Method::ppo) return describe_values(schema, config);
   if (method == Method::rloo) {
     schema.add(
@@ -191,30 +195,31 @@ void describe_updates(ConfigSchema& schema, Method method, TuneConfig& config) {
         "true: shift and scale the advantages of a generation to mean 0 and standard deviation 1.");
     schema.add(
         "tune.reward_clip_range", &config.reward_clip_range,
-        "The lowest and the highest reward; rewards beyond count as these. Empty: no limits.");
+        "The lowest and the highest reward; rewards outside are set to these. Empty: no limits.");
     return;
   }
   schema.add(
       "tune.delta", &config.delta,
-      "Upper bound of the ratio of new to old probability, whatever the sign of the advantage.",
+      "Upper limit of the ratio of new to old probability, whatever the sign of the advantage.",
       {.minimum = 0, .unset = "none"});
   schema.add("tune.importance_sampling_level", &config.importance_sampling_level,
              "token: each token has its own ratio of new to old probability. sequence: all tokens "
-             "of a completion have the geometric mean of theirs (GSPO).");
-  schema.add("tune.scale_rewards", &config.scale_rewards,
-             "What advantages are divided by. group: the standard deviation of the group's "
-             "rewards. batch: that of the generation's. none: nothing.");
+             "of a completion share the geometric mean of their ratios (GSPO).");
+  schema.add(
+      "tune.scale_rewards", &config.scale_rewards,
+      "What advantages are divided by. group: the standard deviation of the group's rewards. "
+      "batch: the standard deviation of the generation's rewards. none: not divided.");
   schema.add("tune.use_bias_correction_kl", &config.use_bias_correction_kl,
              "true: multiply a token's divergence by its ratio of new to old probability.");
 }
 
 void validate_staleness(Method method, const TuneConfig& config) {
   if (config.dynamic_sampling && config.max_staleness > 0) {
-    throw ConfigError(fmt::format(
-        "tune.dynamic_sampling with tune.max_staleness = {}: which prompts fill a generation is "
-        "known only when their completions have been rewarded, too late to begin them earlier; use "
-        "one of the two",
-        config.max_staleness));
+    throw ConfigError(
+        fmt::format("tune.dynamic_sampling with tune.max_staleness = {}: dynamic sampling knows "
+                    "which prompts a generation needs only after its completions have rewards, so "
+                    "it cannot start them earlier; use one of the two",
+                    config.max_staleness));
   }
   const ImportanceCorrection correction = config.correction();
   const bool has_bounds =
@@ -223,14 +228,13 @@ void validate_staleness(Method method, const TuneConfig& config) {
   if (has_bounds && correction == ImportanceCorrection::none) {
     throw ConfigError(
         "tune.importance_sampling_clip_min and tune.importance_sampling_clip_max bound the ratios "
-        "of "
-        "a tune.importance_sampling_mode, and that is none; choose one, or leave them out");
+        "of tune.importance_sampling_mode, which is none; choose a mode, or leave them out");
   }
   if (method == Method::rloo && correction != ImportanceCorrection::none &&
       !is_of_sequences(correction)) {
     throw ConfigError(
-        "tune.importance_sampling_mode is one of tokens: rloo has one loss for a whole completion; "
-        "use sequence_truncate or sequence_mask");
+        "tune.importance_sampling_mode corrects single tokens, but rloo has one loss for a whole "
+        "completion; use sequence_truncate or sequence_mask");
   }
   if (config.importance_sampling_clip_min &&
       *config.importance_sampling_clip_min > config.importance_sampling_clip_max) {
@@ -243,10 +247,10 @@ void validate_staleness(Method method, const TuneConfig& config) {
 void validate_online(Method method, const RunConfig& run, const TuneConfig& config) {
   const char* const name = method_name(method);
   if (config.reward.empty()) {
-    throw ConfigError(fmt::format(
-        "tune.reward is empty: {} learns from rewards; give one or more of {}, \"model:DIR\", "
-        "\"command:PROGRAM\" and \"http://HOST:PORT/PATH\"",
-        name, fmt::join(built_in_rewards(), ", ")));
+    throw ConfigError(
+        fmt::format("tune.reward is empty: {} needs rewards; give one or more of {}, "
+                    "\"model:DIR\", \"command:PROGRAM\" and \"http://HOST:PORT/PATH\"",
+                    name, fmt::join(built_in_rewards(), ", ")));
   }
   for (const std::string& reward : config.reward) {
     if (!reward_model_folder(reward)) make_reward_function(reward, {});
@@ -260,13 +264,14 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
       (config.reward_clip_range.size() != 2 ||
        config.reward_clip_range[0] > config.reward_clip_range[1])) {
     throw ConfigError(fmt::format(
-        "tune.reward_clip_range = [{}]: give the lowest and the highest reward, or nothing",
+        "tune.reward_clip_range = [{}]: must be empty, or the lowest and the highest reward",
         fmt::join(config.reward_clip_range, ", ")));
   }
   if (run.train.global_batch * config.steps_per_generation % config.num_generations != 0) {
     throw ConfigError(fmt::format(
-        "train.global_batch = {} times tune.steps_per_generation = {} is no multiple of "
-        "tune.num_generations = {}: a generation is whole groups; use train.global_batch = {}",
+        "train.global_batch = {} times tune.steps_per_generation = {} is not a multiple of "
+        "tune.num_generations = {}: a generation consists of whole groups; use train.global_batch "
+        "= {}",
         run.train.global_batch, config.steps_per_generation, config.num_generations,
         (run.train.global_batch / config.num_generations + 1) * config.num_generations));
   }
@@ -274,33 +279,33 @@ void validate_online(Method method, const RunConfig& run, const TuneConfig& conf
   if (config.overlong_tokens > config.max_completion_length &&
       std::ranges::find(config.reward, "overlong") != config.reward.end()) {
     throw ConfigError(fmt::format(
-        "tune.overlong_tokens = {} with tune.max_completion_length = {}: the reward would fall "
-        "before the first token; use {} at most",
+        "tune.overlong_tokens = {} with tune.max_completion_length = {}: the reward would decrease "
+        "before the first token; use at most {}",
         config.overlong_tokens, config.max_completion_length, config.max_completion_length));
   }
   if (config.delta && *config.delta <= 1 + config.highest_epsilon()) {
     throw ConfigError(fmt::format(
-        "tune.delta = {}: it bounds ratios beyond 1 + tune.epsilon_high = {}; use more than that",
+        "tune.delta = {}: must be above 1 + tune.epsilon_high = {}, as it limits larger ratios",
         *config.delta, 1 + config.highest_epsilon()));
   }
   if (!run.data.validation.empty()) {
-    throw ConfigError(fmt::format(
-        "data.validation with tune {}: a loss of held-out prompts says nothing of completions that "
-        "the model makes itself; leave it out, and watch reward in metrics.jsonl",
-        name));
+    throw ConfigError(
+        fmt::format("data.validation with tune {}: this method trains on completions that it "
+                    "samples, so it has no loss of held-out completions; leave data.validation "
+                    "out, and watch reward in metrics.jsonl",
+                    name));
   }
 }
 
 void validate_distillation(const RunConfig& run, const TuneConfig& config) {
   if (config.teacher.empty()) {
-    throw ConfigError(
-        "tune.teacher is empty: distill learns from another model; give the folder of one");
+    throw ConfigError("tune.teacher is empty: distill needs a teacher model; give its folder");
   }
   if (config.lmbda == 1 && !run.data.validation.empty()) {
     throw ConfigError(
-        "data.validation with tune.lmbda = 1: lines are prompts without completions then, and "
-        "there "
-        "is nothing to compare; leave it out, or use a tune.lmbda below 1 and completions");
+        "data.validation with tune.lmbda = 1: all completions are sampled then, so lines need no "
+        "completions and there is no validation loss; leave data.validation out, or use a "
+        "tune.lmbda below 1 and lines with completions");
   }
 }
 
@@ -325,38 +330,40 @@ const char* method_name(Method method) {
 const char* describe_method(Method method) {
   switch (method) {
     case Method::sft:
-      return "Supervised fine-tuning: learn texts, or completions of prompts";
+      return "Supervised fine-tuning on texts, or on prompts with completions";
     case Method::reward:
-      return "Train a reward model: a number for each text, higher for the better of two";
+      return "Train a reward model, which gives each text a number, higher for the better of two";
     case Method::dpo:
-      return "Learn which of two completions is better, relative to a reference model (DPO, "
-             "variants)";
+      return "Preference tuning on pairs of a better and a worse completion, with a reference "
+             "model (DPO, variants)";
     case Method::kto:
-      return "Learn from single completions, desirable or not, relative to a reference model (KTO)";
+      return "Preference tuning on single completions labelled desirable or undesirable, with a "
+             "reference model (KTO)";
     case Method::orpo:
-      return "Learn chosen completions, and to prefer them to rejected ones; no reference model "
-             "(ORPO)";
+      return "Supervised fine-tuning on chosen completions plus preference tuning against rejected "
+             "ones; no reference model (ORPO)";
     case Method::simpo:
-      return "Learn which of two completions is better, by means over tokens; no reference model "
+      return "Preference tuning on pairs, by mean log-probabilities per token; no reference model "
              "(SimPO)";
     case Method::grpo:
-      return "Reinforcement learning: compare the rewards of sampled completions in groups (GRPO, "
+      return "Reinforcement learning: compares the rewards of sampled completions in groups (GRPO, "
              "DAPO)";
     case Method::rloo:
-      return "Reinforcement learning: compare each sampled completion with the others' mean (RLOO)";
+      return "Reinforcement learning: compares each sampled completion's reward with the mean of "
+             "the others (RLOO)";
     case Method::ppo:
-      return "Reinforcement learning from rewards of sampled completions, with a value head (PPO)";
+      return "Reinforcement learning on rewards of sampled completions, with a value head (PPO)";
     case Method::distill:
-      return "Distillation: learn a larger model's probabilities, on completions of one's own "
-             "(GKD)";
+      return "Distillation: learn a teacher model's probabilities, on completions that the model "
+             "samples (GKD)";
     case Method::draft_head:
-      return "Train a small head that guesses a model's next tokens from its states, for "
+      return "Train a small head that guesses a model's next tokens from its hidden states, for "
              "--speculate=eagle (EAGLE)";
     case Method::cpo:
       break;
   }
-  return "Learn which of two completions is better, and the better one itself; no reference model "
-         "(CPO)";
+  return "Preference tuning on pairs, plus supervised fine-tuning on the better completion; no "
+         "reference model (CPO)";
 }
 
 void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
@@ -397,42 +404,42 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
 }
 
 void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
-  schema.add("tune.epochs", &config.epochs,
-             "How many times each sample is learned from. Has no effect if train.steps is given.",
-             {.minimum = 1e-6, .maximum = 1e6});
+  schema.add(
+      "tune.epochs", &config.epochs,
+      "Number of epochs: how many times to train on each sample. Ignored if train.steps is given.",
+      {.minimum = 1e-6, .maximum = 1e6});
   schema.add("data.chat_template", &config.chat_template,
-             "What turns a conversation into one text. \"model\": the chat template of model.path. "
-             "A path: a template file (.jinja).",
+             "The chat template, which turns a conversation into a text. \"model\": the template "
+             "of model.path. A path: a template file (.jinja).",
              {.per_rank = true});
   describe_loss_type(schema, method, config);
   if (method == Method::sft) {
     schema.add("tune.assistant_only_loss", &config.assistant_only_loss,
-               "For conversations. true: learn only what the assistant says, as the template marks "
-               "it with {% generation %}.");
+               "For conversations. true: compute the loss only on what the assistant says, as the "
+               "template marks it with {% generation %}.");
     schema.add("data.packing", &config.packing,
-               "Put several samples into a row, so that little is padding. bfd: a sample longer "
-               "than a row loses its end. bfd_split: it is cut into several. With both, attention "
-               "stays within samples. wrapped: samples are cut where a row ends, and attention "
-               "does not stay within them.",
+               "Put several samples into a row to reduce padding. bfd: the end of a sample that is "
+               "longer than a row is dropped. bfd_split: such a sample is split. With both, "
+               "attention stays within a sample. wrapped: samples are cut at the ends of rows, and "
+               "attention crosses samples.",
                {.unset = "none"});
     schema.add("tune.completion_only_loss", &config.completion_only_loss,
-               "For samples with a prompt and a completion. true: learn only the completion. "
-               "false: learn the prompt too.");
+               "For samples with a prompt and a completion. true: compute the loss only on the "
+               "completion. false: also on the prompt.");
     return;
   }
   if (method == Method::distill) return describe_distillation(schema, config);
   if (method == Method::draft_head) {
     schema.add("tune.teacher", &config.teacher,
-               "The folder of the model to guess for. Empty: that of model.path. Give it where "
-               "model.path is the folder of a head that is to be trained further.",
+               "The folder of the model to guess tokens for. Empty: the model in model.path. Give "
+               "it if model.path is the folder of a head to train further.",
                {.per_rank = true});
     return;
   }
   if (is_online(method)) {
     describe_sampling(schema, config);
-    schema.add(
-        "tune.log_completions", &config.log_completions,
-        "true: append completions with their rewards to completions.jsonl in log.directory.");
+    schema.add("tune.log_completions", &config.log_completions,
+               "true: append completions and their rewards to completions.jsonl in log.directory.");
     if (method != Method::ppo) describe_groups(schema, config);
     describe_rewards(schema, config);
     describe_updates(schema, method, config);
@@ -446,9 +453,9 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   schema.add(
       "tune.beta", &config.beta,
       method == Method::orpo
-          ? "The weight of the odds-ratio loss beside the loss of the chosen completion."
+          ? "The weight of the odds-ratio loss, relative to the loss of the chosen completion."
       : method == Method::dpo || method == Method::kto
-          ? "How closely the model stays to the reference: larger is closer."
+          ? "How closely the model stays to the reference model: larger is closer."
           : "How sharply the loss separates chosen from rejected completions: larger is sharper.",
       {.minimum = 1e-9});
   if (method == Method::kto) {
@@ -460,27 +467,29 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
   }
   if (method == Method::orpo) return;
   schema.add("tune.label_smoothing", &config.label_smoothing,
-             "What share of the pairs may be labelled the wrong way round.",
+             "The assumed fraction of pairs whose labels are swapped.",
              {.minimum = 0, .maximum = 1});
   if (method == Method::dpo) {
     schema.add("tune.f_divergence_type", &config.f_divergence_type,
-               "The divergence from the reference by which completions are scored.");
+               "The divergence from the reference model that scores completions.");
     schema.add("tune.f_alpha_divergence_coef", &config.f_alpha_divergence_coef,
                "The alpha of f_divergence_type = alpha_divergence.");
     schema.add("tune.discopop_tau", &config.discopop_tau,
                "The temperature of loss_type = discopop.", {.minimum = 1e-9});
     schema.add("tune.ld_alpha", &config.ld_alpha,
-               "The weight of the tokens by which one completion of a pair is longer than the "
-               "other. Below 1: length counts less.",
+               "The weight of the extra tokens of the longer completion of a pair. Below 1: length "
+               "has less influence.",
                {.minimum = 0, .maximum = 1, .unset = "1"});
     return;
   }
-  schema.add("tune.simpo_gamma", &config.simpo_gamma,
-             "With loss_type = simpo: by how much the chosen completion should be ahead.");
+  schema.add(
+      "tune.simpo_gamma", &config.simpo_gamma,
+      "With loss_type = simpo: the target margin between the chosen and the rejected completion.");
   schema.add("tune.cpo_alpha", &config.cpo_alpha,
-             "The weight of the chosen completion's own loss, per token.", {.minimum = 0});
+             "The weight of the supervised loss of the chosen completion, per token.",
+             {.minimum = 0});
   schema.add("tune.alpha", &config.alpha,
-             "How strongly AlphaPO bends rewards away from log-probabilities. 0: they are "
+             "How strongly AlphaPO transforms rewards away from log-probabilities. 0: rewards are "
              "log-probabilities.");
 }
 
@@ -493,28 +502,25 @@ void validate(Method method, const RunConfig& run, const TuneConfig& config) {
   if (is_online(method)) validate_online(method, run, config);
   if (method == Method::distill) validate_distillation(run, config);
   if (method == Method::draft_head && run.parallel.tp_mode != "1d") {
-    throw ConfigError(
-        fmt::format("parallel.tp_mode = \"{}\" with tune draft_head: these modes cut products in "
-                    "pairs, and the "
-                    "head's first product stands alone; parallel.tp_mode = \"1d\" works",
-                    run.parallel.tp_mode));
+    throw ConfigError(fmt::format(
+        "parallel.tp_mode = \"{}\" with tune draft_head: this mode shards linear layers in pairs, "
+        "but the head's first linear layer is not part of a pair; use parallel.tp_mode = \"1d\"",
+        run.parallel.tp_mode));
   }
   if (run.experts.capacity_factor > 0) {
     throw ConfigError(
-        "experts.capacity_factor with tune: rows are padded, and what an expert takes of a row "
-        "would "
-        "depend on those beside it; leave it out");
+        "experts.capacity_factor with tune: rows are padded, so which tokens an expert accepts "
+        "would depend on the other rows of a batch; leave it out");
   }
   if (method != Method::dpo && config.loss_type.size() > 1) {
     throw ConfigError(
-        fmt::format("tune.loss_type = [{}]: {} learns by one loss; dpo adds several up",
+        fmt::format("tune.loss_type = [{}]: {} supports one loss only; dpo supports several",
                     fmt::join(config.loss_type, ", "), method_name(method)));
   }
   if (!config.loss_weights.empty() && config.loss_weights.size() != config.loss_type.size()) {
-    throw ConfigError(
-        fmt::format("tune.loss_weights has {} numbers for {} losses in tune.loss_type; "
-                    "give one for each",
-                    config.loss_weights.size(), config.loss_type.size()));
+    throw ConfigError(fmt::format(
+        "tune.loss_weights has {} numbers for {} losses in tune.loss_type; give one for each",
+        config.loss_weights.size(), config.loss_type.size()));
   }
   if (config.loss_type.empty() && !loss_types_of(method).empty()) {
     throw ConfigError("tune.loss_type is empty: give at least one loss");
@@ -524,15 +530,14 @@ void validate(Method method, const RunConfig& run, const TuneConfig& config) {
   };
   if (has("exo_pair") && (config.label_smoothing <= 0 || config.label_smoothing >= 1)) {
     throw ConfigError(fmt::format(
-        "tune.loss_type = \"exo_pair\" with tune.label_smoothing = {}: it takes the logarithm of "
-        "the smoothing; use more than 0 and less than 1, such as 0.001",
+        "tune.loss_type = \"exo_pair\" with tune.label_smoothing = {}: the loss needs the "
+        "logarithm of the smoothing; use more than 0 and less than 1, such as 0.001",
         config.label_smoothing));
   }
   if (has("robust") && config.label_smoothing >= 0.5) {
     throw ConfigError(
-        fmt::format("tune.loss_type = \"robust\" with tune.label_smoothing = {}: from 0 to less "
-                    "than 0.5, as at "
-                    "a half the labels say nothing",
+        fmt::format("tune.loss_type = \"robust\" with tune.label_smoothing = {}: must be from 0 to "
+                    "less than 0.5; at 0.5 labels carry no information",
                     config.label_smoothing));
   }
 }

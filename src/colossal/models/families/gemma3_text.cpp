@@ -21,8 +21,9 @@ void simplify(nlohmann::json& config) {
   config["rope_scaling"] = full;
   if (sliding.is_null()) return;
   if (sliding.value("rope_type", nlohmann::json("default")) != "default") {
-    throw FieldError({"rope_parameters"}, "rope_parameters.sliding_attention = " + sliding.dump(),
-                     "expected rope_type \"default\": layers that slide need no longer context");
+    throw FieldError(
+        {"rope_parameters"}, "rope_parameters.sliding_attention = " + sliding.dump(),
+        "expected rope_type \"default\": layers with a sliding window need no longer context");
   }
   if (sliding.contains("rope_theta")) config["rope_local_base_freq"] = sliding["rope_theta"];
 }

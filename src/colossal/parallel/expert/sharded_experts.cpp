@@ -129,9 +129,9 @@ ShardedExperts::ShardedExperts(nn::ExpertsParts parts, ExpertSharding sharding)
     : LocalExperts(std::move(parts)), ranks_(sharding.ranks), rule_(sharding.copies) {
   if (rule_.most > 0 && !stacks().can_be_copied()) {
     throw ConfigError(
-        fmt::format("parallel.expert_copies = {}: experts with adapters or in few bits are not "
-                    "copied; leave it "
-                    "out, or adapt other products and leave adapter.base as it is",
+        fmt::format("parallel.expert_copies = {}: experts with adapters or quantized weights "
+                    "cannot be copied; leave expert_copies out, or adapt other linear layers and "
+                    "leave adapter.base at its default",
                     rule_.most));
   }
 }

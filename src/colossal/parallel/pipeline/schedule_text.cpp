@@ -146,9 +146,9 @@ class Parser {
     const std::string_view digits = values[0].text.substr(0, values[0].text.size() - 1);
     const int rank = number(values[0], digits, "a rank");
     if (rank >= schedule_.num_ranks()) {
-      fail(values[0].column, fmt::format("rank {} holds no stage: rank_of_stage: has the ranks 0 "
-                                         "to {}",
-                                         rank, schedule_.num_ranks() - 1));
+      fail(values[0].column,
+           fmt::format("rank {} has no stage: rank_of_stage: has the ranks 0 to {}", rank,
+                       schedule_.num_ranks() - 1));
     }
     for (const Word& word : values.subspan(1)) {
       schedule_.actions[rank].push_back(action(word));
@@ -166,10 +166,9 @@ class Parser {
     const auto kind = std::ranges::find(kKinds, text.substr(0, letters), kind_name);
     const size_t dot = text.find('.');
     if (kind == std::end(kKinds) || dot == text.npos) {
-      fail(word.column,
-           fmt::format("\"{}\" is no action; they read F0.1 (F, B, I, W, SF, RF, SB or "
-                       "RB, the stage, a dot, the micro-batch)",
-                       word.text));
+      fail(word.column, fmt::format("\"{}\" is not an action; actions look like F0.1 (F, B, I, W, "
+                                    "SF, RF, SB or RB, the stage, a dot, the micro-batch)",
+                                    word.text));
     }
     action.kind = *kind;
     action.stage = number(word, text.substr(letters, dot - letters), "an action of a stage");

@@ -17,22 +17,23 @@ constexpr int kAny = std::numeric_limits<int>::max();
 
 constexpr BuiltInSchedule kSchedules[] = {
     {"1f1b", one_forward_one_backward, 1, 1, 1,
-     "the usual choice: as many micro-batches in flight as ranks, few messages"},
-    {"gpipe", gpipe, 1, 1, 1, "the simplest: the bubble of 1f1b, with all micro-batches in flight"},
+     "the usual choice: as many micro-batches in flight as ranks, and few messages"},
+    {"gpipe", gpipe, 1, 1, 1,
+     "the simplest: the bubble of 1f1b, but with all micro-batches in flight"},
     {"interleaved", interleaved, 2, kAny, 2,
-     "the bubble of 1f1b divided by the chunks, for as many times its messages and more "
+     "the bubble of 1f1b divided by pp_chunks, with pp_chunks times as many messages and more "
      "activations"},
-    {"zb-h1", zero_bubble_h1, 1, 1, 1, "a third of the bubble of 1f1b, for its activations"},
+    {"zb-h1", zero_bubble_h1, 1, 1, 1, "a third of the bubble of 1f1b, with as many activations"},
     {"zb-h2", zero_bubble_h2, 1, 1, 1,
-     "no bubble once ranks need not start a step together, for twice the activations of 1f1b"},
+     "no bubble if ranks need not start a step together, with twice the activations of 1f1b"},
     {"zb-v", zero_bubble_v, 2, 2, 2,
-     "the smallest bubble: the way to the last rank; for the activations of 1f1b, twice its "
-     "messages"},
+     "the smallest bubble: only the way to the last rank; as many activations as 1f1b, twice as "
+     "many messages"},
     {"v-half", v_half, 2, 2, 2, "half the activations of 1f1b at every rank, with half its bubble"},
     {"v-min", v_min, 2, 2, 2,
-     "a third of the activations of 1f1b at every rank, with two thirds of its bubble"},
+     "two thirds of the bubble of 1f1b, with a third of its activations at every rank"},
     {"dualpipe-v", dual_pipe_v, 2, 2, 2,
-     "nearly all work in pairs of a forward and a backward that a device may run at the same time"},
+     "most work in pairs of a forward and a backward pass that a device may run at the same time"},
 };
 
 const BuiltInSchedule& schedule_named(std::string_view name) {

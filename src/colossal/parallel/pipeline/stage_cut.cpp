@@ -81,7 +81,7 @@ void refuse_more_stages_than_blocks(int num_blocks, int num_stages) {
   if (num_stages <= num_blocks) return;
   throw ConfigError(fmt::format(
       "a pipeline of {} stages (parallel.pp x parallel.pp_chunks) for a model of {} block{}: every "
-      "stage needs one; use at most {} stage{}",
+      "stage needs a block; use at most {} stage{}",
       num_stages, num_blocks, num_blocks == 1 ? "" : "s", num_blocks, num_blocks == 1 ? "" : "s"));
 }
 
@@ -117,7 +117,7 @@ void check_stage_cut(std::span<const int> blocks_of_stage, int num_blocks, int n
   }
   for (size_t stage = 0; stage < blocks_of_stage.size(); ++stage) {
     if (blocks_of_stage[stage] >= 1) continue;
-    refuse(fmt::format("stage {} has {} blocks, and needs at least one", stage,
+    refuse(fmt::format("stage {} has {} blocks, but needs at least one", stage,
                        blocks_of_stage[stage]));
   }
   const int64_t sum = std::accumulate(blocks_of_stage.begin(), blocks_of_stage.end(), int64_t{0});

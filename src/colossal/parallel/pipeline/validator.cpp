@@ -87,8 +87,8 @@ class Validator {
       const int rank = schedule_.rank_of_stage[stage];
       ranks.insert(rank);
       if (rank >= 0 && rank < schedule_.num_ranks()) continue;
-      return wrong(fmt::format("stage {} lies at rank {}; there are the ranks 0 to {}", stage, rank,
-                               schedule_.num_ranks() - 1));
+      return wrong(fmt::format("stage {} is on rank {}, but there are only the ranks 0 to {}",
+                               stage, rank, schedule_.num_ranks() - 1));
     }
     for (int rank = 0; rank < schedule_.num_ranks(); ++rank) {
       if (!ranks.contains(rank))
@@ -101,25 +101,26 @@ class Validator {
     for (const Place& place : all_places()) {
       const Action& action = at(place);
       if (action.stage < 0 || action.stage >= schedule_.num_stages()) {
-        return conflict_at(place, fmt::format("is of a stage that there is not; there are {}",
+        return conflict_at(place, fmt::format("is of a stage that does not exist; there are {}",
                                               schedule_.num_stages()));
       }
       if (action.micro_batch < 0 || action.micro_batch >= schedule_.num_micro_batches) {
-        return conflict_at(place, fmt::format("is of a micro-batch that there is not; there are {}",
-                                              schedule_.num_micro_batches));
+        return conflict_at(place,
+                           fmt::format("is of a micro-batch that does not exist; there are {}",
+                                       schedule_.num_micro_batches));
       }
       const int home = schedule_.rank_of_stage[action.stage];
       if (home != place.rank) {
-        return conflict_at(
-            place, fmt::format("is of stage {}, which lies at rank {}", action.stage, home));
+        return conflict_at(place,
+                           fmt::format("is of stage {}, which is on rank {}", action.stage, home));
       }
       if (!is_computation(action.kind) && !carries_something(action)) {
-        return conflict_at(place, "is a message between stages that do not lie at two ranks");
+        return conflict_at(place, "is a message between stages that are not on two ranks");
       }
       const auto [found, is_new] = places_.emplace(key_of(action), place);
       if (!is_new) {
         return conflict_at(
-            place, fmt::format("is there twice, first at position {}", found->second.position));
+            place, fmt::format("occurs twice, first at position {}", found->second.position));
       }
     }
     return std::nullopt;

@@ -192,7 +192,7 @@ class GbnfReader {
       case '^':
         return letter;
       default:
-        refuse("an escape that is none");
+        refuse("an invalid escape");
     }
   }
 
@@ -222,7 +222,7 @@ class GbnfReader {
     const auto minimum = read_count();
     auto maximum = minimum;
     if (skip(",")) maximum = read_count().value_or(-1);
-    if (!skip("}") || !minimum) refuse("a '{' that is no count");
+    if (!skip("}") || !minimum) refuse("a '{' that does not start a count");
     if (*maximum >= 0 && *maximum < *minimum) refuse("a count that ends below its start");
     return repeat(*minimum, *maximum);
   }

@@ -84,7 +84,7 @@ std::vector<CodePoints> complement(std::vector<CodePoints> ranges) {
 void Grammar::count_symbols(size_t count) {
   num_symbols_ += count;
   if (num_symbols_ > kMaxSymbols) {
-    throw GrammarError("the expression or schema is too large: repetitions multiply");
+    throw GrammarError("the expression or schema is too large: nested repetitions multiply");
   }
 }
 

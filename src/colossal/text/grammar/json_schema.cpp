@@ -224,11 +224,11 @@ class SchemaReader {
 
   Symbol read_any(const Json& schema) {
     if (schema.is_boolean() && schema.get<bool>()) return rules_.any_value();
-    if (!schema.is_object()) refuse("a part that is no object");
+    if (!schema.is_object()) refuse("a part that is not an object");
     if (schema.contains("$ref")) return read_reference(schema);
     if (schema.contains("const")) return read_values(schema, "const", {schema["const"]});
     if (schema.contains("enum")) {
-      if (!schema["enum"].is_array()) refuse("an \"enum\" that is no list");
+      if (!schema["enum"].is_array()) refuse("an \"enum\" that is not a list");
       return read_values(schema, "enum", schema["enum"]);
     }
     for (const char* name : {"anyOf", "oneOf", "allOf"}) {
@@ -244,7 +244,7 @@ class SchemaReader {
     if (!type.is_array() || type.empty()) refuse("a \"type\" that is neither a name nor a list");
     std::vector<Sequence> alternatives;
     for (const Json& one : type) {
-      if (!one.is_string()) refuse("a \"type\" that is no name");
+      if (!one.is_string()) refuse("a \"type\" that is not a name");
       Json single = schema;
       single["type"] = one;
       alternatives.push_back({read_type(single, one.get<std::string>(), /*among_others=*/true)});
@@ -298,7 +298,7 @@ class SchemaReader {
     try {
       grammar_.add_alternative(symbol.rule, {read(root_.at(Json::json_pointer(path.substr(1))))});
     } catch (const Json::exception&) {
-      refuse(fmt::format("a \"$ref\" to {}, which is not there", path.substr(0, 80)));
+      refuse(fmt::format("a \"$ref\" to {}, which does not exist", path.substr(0, 80)));
     }
     return symbol;
   }
@@ -306,7 +306,7 @@ class SchemaReader {
   static int64_t count_of(const Json& schema, const char* name, int64_t otherwise) {
     if (!schema.contains(name)) return otherwise;
     if (!schema[name].is_number_integer() || schema[name] < 0) {
-      refuse(fmt::format("a \"{}\" that is no count", name));
+      refuse(fmt::format("a \"{}\" that is not a count", name));
     }
     return schema[name].get<int64_t>();
   }
@@ -343,8 +343,9 @@ class SchemaReader {
       if (maximum >= 0 && maximum < minimum) refuse("a \"maxLength\" below \"minLength\"");
       return minimum == 0 && maximum < 0 ? rules_.any_string() : rules_.string(minimum, maximum);
     }
-    if (!schema["pattern"].is_string()) refuse("a \"pattern\" that is no string");
-    if (minimum > 0 || maximum >= 0) refuse("\"pattern\" beside a length; give one of them");
+    if (!schema["pattern"].is_string()) refuse("a \"pattern\" that is not a string");
+    if (minimum > 0 || maximum >= 0)
+      refuse("a \"pattern\" together with a length; give one of them");
     const std::string whole = whole_string(schema["pattern"].get_ref<const std::string&>());
     Sequence sequence = Grammar::literal("\"");
     sequence.push_back(add_regular_expression(grammar_, whole, /*within_json=*/true));
@@ -366,7 +367,7 @@ class SchemaReader {
 
   // Reads "prefixItems": a list of all of these items, and no more.
   Symbol read_fixed_list(const Json& schema) {
-    if (!schema["prefixItems"].is_array()) refuse("a \"prefixItems\" that is no list");
+    if (!schema["prefixItems"].is_array()) refuse("a \"prefixItems\" that is not a list");
     const auto count = std::ssize(schema["prefixItems"]);
     if (count_of(schema, "minItems", count) > count ||
         count_of(schema, "maxItems", count) < count) {
@@ -390,7 +391,7 @@ class SchemaReader {
       const Json more = schema.value("additionalProperties", Json(true));
       return more.is_object() ? rules_.object_of(read(more)) : rules_.any_object();
     }
-    if (!schema["properties"].is_object()) refuse("\"properties\" that are no object");
+    if (!schema["properties"].is_object()) refuse("\"properties\" that are not an object");
     std::set<std::string> required;
     for (const Json& name : schema.value("required", Json::array())) {
       if (!name.is_string() || !schema["properties"].contains(name.get<std::string>())) {

@@ -109,7 +109,7 @@ class ExpressionReader {
     auto maximum = minimum;
     if (skip(',')) maximum = read_count().value_or(-1);
     if (!skip('}') || (!minimum && maximum.value_or(-1) < 0)) {
-      refuse("a '{' that is no count; write \\{");
+      refuse("a '{' that does not start a count; write \\{");
     }
     if (*maximum >= 0 && *maximum < minimum.value_or(0))
       refuse("a count that ends below its start");

@@ -36,7 +36,7 @@ void Interpreter::enter(int line) {
   add_steps(1);
   if (++depth_ > limits_.depth) {
     throw TemplateError(
-        fmt::format("macros or expressions lie deeper than {} within each other", limits_.depth));
+        fmt::format("macros or expressions are nested deeper than {} levels", limits_.depth));
   }
 }
 

@@ -36,7 +36,7 @@ class JsonOutput {
       write_dict(*value.dict());
     } else {
       throw TemplateError(
-          fmt::format("tojson: a value of type {} is nothing in JSON", value.type_name()));
+          fmt::format("tojson: a value of type {} cannot be written as JSON", value.type_name()));
     }
   }
 
@@ -95,7 +95,7 @@ class JsonOutput {
     if (key.is_boolean()) return key.integer() ? "true" : "false";
     if (key.is_number()) return key.str();
     throw TemplateError(
-        fmt::format("tojson: a value of type {} is no key in JSON", key.type_name()));
+        fmt::format("tojson: a value of type {} cannot be a key in JSON", key.type_name()));
   }
 
   bool ensure_ascii_;

@@ -280,7 +280,7 @@ class Lexer {
       value = std::stoul(digits, &read, base);
     }
     if (read != length || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) {
-      fail("a string has an escape that is no character");
+      fail("a string has an invalid escape");
     }
     text.remove_prefix(length);
     append_utf8(result, static_cast<char32_t>(value));

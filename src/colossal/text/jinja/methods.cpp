@@ -220,7 +220,7 @@ Value index_in(Interpreter&, const Value& self, const Arguments& arguments) {
   const auto& items = self.list()->items;
   const auto found =
       std::ranges::find_if(items, [&](const Value& item) { return equal(item, read[0]); });
-  if (found == items.end()) throw TemplateError("index(): no such element is in the list");
+  if (found == items.end()) throw TemplateError("index(): the list has no such element");
   return static_cast<int64_t>(found - items.begin());
 }
 
@@ -334,7 +334,7 @@ std::string convert(const Conversion& conversion, const Value& value) {
                          std::min(conversion.precision.value_or(6), 100));
     default:
       throw TemplateError(
-          fmt::format("%{} is no conversion; there are: s r d i x f", conversion.kind));
+          fmt::format("%{} is not a conversion; available: s r d i x f", conversion.kind));
   }
 }
 

@@ -27,7 +27,8 @@ void Target::assign(Interpreter& interpreter, const Value& value) const {
   } else {
     Namespace* space = interpreter.find(name).space();
     if (!space) {
-      throw TemplateError(fmt::format("'{}' is no namespace: nothing is set in it", name));
+      throw TemplateError(
+          fmt::format("'{}' is not a namespace, so attributes cannot be set in it", name));
     }
     if (attribute.starts_with('_')) {
       throw TemplateError("attributes of a namespace may not begin with an underscore");

@@ -207,10 +207,10 @@ void require_hashable(const Value& key) {
   const List* list = key.list();
   if (key.dict() || (list && list->kind != List::Kind::tuple)) {
     throw TemplateError(
-        fmt::format("a value of type {} is no key, as it could change", key.type_name()));
+        fmt::format("a value of type {} cannot be a key, as it could change", key.type_name()));
   }
   if (key.is_float() && std::isnan(key.number())) {
-    throw TemplateError("nan is no key, as it equals nothing");
+    throw TemplateError("nan cannot be a key, as it equals nothing");
   }
   if (!list) return;
   for (const Value& item : list->items) require_hashable(item);
@@ -269,7 +269,7 @@ int compare(const Value& a, const Value& b) {
     return compare_lists(*a.list(), *b.list());
   }
   throw TemplateError(
-      fmt::format("values of types {} and {} have no order", a.type_name(), b.type_name()));
+      fmt::format("values of types {} and {} cannot be ordered", a.type_name(), b.type_name()));
 }
 
 std::shared_ptr<const List> iterate(const Value& value) {
@@ -283,7 +283,7 @@ std::shared_ptr<const List> iterate(const Value& value) {
       items->items.emplace_back(std::move(character));
     }
   } else if (!value.is_undefined()) {
-    throw TemplateError(fmt::format("a value of type {} is no sequence", value.type_name()));
+    throw TemplateError(fmt::format("a value of type {} is not a sequence", value.type_name()));
   }
   return items;
 }

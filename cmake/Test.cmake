@@ -1,11 +1,12 @@
 find_package(GTest REQUIRED)
 
-# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH] [SERIAL])
+# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH] [SERIAL] [SECONDS n])
 #
 # One binary a folder, test_FOLDER. Suites whose name starts with "Slow" run with --all only. SERIAL:
-# how long things take is asserted, so that no other test runs beside it.
+# how long things take is asserted, so that no other test runs beside it. SECONDS: about how long the
+# fast ones take, of which ctest starts the longest first; 0 where it is little.
 function(colossal_test folder)
-  cmake_parse_arguments(ARG "NO_TORCH;SERIAL" "" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "NO_TORCH;SERIAL" "SECONDS" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
   list(TRANSFORM ARG_LAYERS PREPEND colossal_)
   set(target test_${folder})
   add_executable(${target} ${ARG_SOURCES})
@@ -22,17 +23,21 @@ function(colossal_test folder)
     target_precompile_headers(${target} REUSE_FROM colossal_torch_pch)
   endif()
   add_test(NAME ${folder} COMMAND ${target} --gtest_filter=-Slow* --gtest_brief=1)
-  set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600 RUN_SERIAL ${ARG_SERIAL})
+  # Idle threads of OpenMP spin no longer than those of the program do (cli/thread_spinning.cpp): on a
+  # core that another test needs, they made both take several times as long.
+  set(environment "GOMP_SPINCOUNT=1000")
   if(COLOSSAL_SANITIZE MATCHES "thread")
     # With a longer history it knows the stacks of both threads, which suppressions need.
-    set_tests_properties(${folder} PROPERTIES ENVIRONMENT
-      "TSAN_OPTIONS=history_size=7:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.suppressions")
+    list(APPEND environment
+         "TSAN_OPTIONS=history_size=7:suppressions=${PROJECT_SOURCE_DIR}/tests/tsan.suppressions")
   endif()
+  set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600 RUN_SERIAL ${ARG_SERIAL}
+    COST "${ARG_SECONDS}" ENVIRONMENT "${environment}")
   foreach(source ${ARG_SOURCES})
     file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${source} slow REGEX "(TEST(_F|_P)?|INSTANTIATE_TEST_SUITE_P)\\(Slow")
     if(slow)
       add_test(NAME ${folder}_slow COMMAND ${target} --gtest_filter=Slow* --gtest_brief=1)
-      set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT 3600)
+      set_tests_properties(${folder}_slow PROPERTIES LABELS slow TIMEOUT 3600 ENVIRONMENT "${environment}")
       break()
     endif()
   endforeach()

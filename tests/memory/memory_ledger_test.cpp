@@ -1,20 +1,24 @@
 #include "colossal/memory/memory_ledger.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <random>
 #include <thread>
 #include <utility>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/machine.h"
 #include "colossal/comm/group.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_count.h"
 #include "colossal/memory/saved_tensors.h"
+#include "colossal/ops/libtorch_product.h"
 #include "tests/support/run_ranks.h"
 
 namespace colossal::memory {
@@ -251,6 +255,46 @@ TEST(MemoryLedger, PagesMoveToBlocksOfOtherSizes) {
   }
   // 9 GiB were touched.
   EXPECT_LT((page_faults() - before) * int64_t{4096}, 400 * kMiB);
+}
+
+// The most that a product takes beside its operands and its result, all in bf16.
+int64_t scratch_of_product(at::DeviceType device, at::IntArrayRef sizes, bool a_transposed,
+                           bool b_transposed, bool add) {
+  const int64_t rows = sizes[0], depth = sizes[1], columns = sizes[2];
+  const auto matrix = [&](int64_t height, int64_t width, bool transposed) {
+    const auto options = at::TensorOptions().dtype(at::kBFloat16).device(device);
+    return transposed ? at::zeros({width, height}, options).t()
+                      : at::zeros({height, width}, options);
+  };
+  const at::Tensor a = matrix(rows, depth, a_transposed), b = matrix(depth, columns, b_transposed);
+  const at::Tensor result = matrix(rows, columns, false);
+  const MemoryLedger ledger;
+  const MemoryScope scope(ledger, device);
+  add ? ops::add_libtorch_product(result, a, b) : ops::libtorch_product_out(result, a, b);
+  return ledger.at_peak().total();
+}
+
+TEST(MemoryLedger, CountsTheScratchOfLibTorchsProductsOnMetaAsOnTheCpu) {
+  install_allocators();
+  at::set_num_threads(1);
+  int64_t most = 0;
+  for (const auto& sizes : std::vector<std::array<int64_t, 3>>{
+           {1, 1, 1}, {33, 36, 50}, {50, 33, 36}, {7, 200, 64}, {130, 64, 97}, {96, 512, 300}}) {
+    for (const bool a_transposed : {false, true}) {
+      for (const bool b_transposed : {false, true}) {
+        for (const bool add : {false, true}) {
+          const auto on = [&](at::DeviceType device) {
+            return scratch_of_product(device, sizes, a_transposed, b_transposed, add);
+          };
+          const int64_t real = on(at::kCPU);
+          EXPECT_EQ(on(at::kMeta), real)
+              << fmt::format("{} {}{}{}", fmt::join(sizes, " x "), a_transposed, b_transposed, add);
+          most = std::max(most, real);
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(!has_amx_bf16() || most > 4096) << most;
 }
 
 // Memory that ranks share counts as a rank's own. A dry run counts the same.

@@ -1,4 +1,4 @@
-// Damaged inputs of parsers, from a fixed seed: 2 seconds of them, or as many as
+// Damaged inputs of parsers, from a fixed seed: a second of them, or as many as
 // COLOSSAL_FUZZ_SECONDS says, from a seed of the clock's.
 #pragma once
 
@@ -62,7 +62,7 @@ class Mutator {
 };
 
 struct MutationBudget {
-  double seconds = 2;
+  double seconds = 1;
   uint64_t seed = 1;
 
   static MutationBudget of_environment() {

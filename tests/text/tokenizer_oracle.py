@@ -523,18 +523,18 @@ def main():
             write_legacy_merges(folder / "tokenizer.json")
         texts = fuzz_texts[: len(fuzz_texts) // 2] + characters[:: 1 if exhaustive else 8]
         if name in ("gpt2", "llama3"):
-            texts = fuzz_texts + characters + sources[:: 1 if exhaustive else 4]
+            texts = fuzz_texts + characters + sources[:: 1 if exhaustive else 12]
         if name.startswith("construct"):
             texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
         if name.startswith("cut"):
             texts = fuzz_texts[: num_fuzz_texts // 20] + characters[:: 9 if exhaustive else 99]
         if name.startswith((CHARACTERS, "unigram", "word_piece")):
-            texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 40]
+            texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 80]
             if "normalized" in name or "unigram" in name:
                 texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive or "charsmap" in name else 20]
             if "unigram" in name:
-                texts += sources[:: 1 if exhaustive else 40]
-            write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4] + sources[::80],
+                texts += sources[:: 1 if exhaustive else 80]
+            write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4] + sources[:: 80 if exhaustive else 160],
                             fuzz.random)
         if name == f"{CHARACTERS}_llama2_False":
             write_prompts(folder, tokenizer, fuzz_texts[:50])

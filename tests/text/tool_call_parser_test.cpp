@@ -1,7 +1,10 @@
 // Tool calls in texts of models, however a text is divided.
 #include "colossal/text/tool_call_parser.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <ctime>
 
 namespace colossal::text {
 namespace {
@@ -97,6 +100,85 @@ TEST(ToolCallParser, ReadsWhatGrammarsLeadTo) {
   EXPECT_EQ(read(ToolCallForm::arguments, "{\"a\": \"x\"}"),
             (Read{"", {{"named", "{\"a\": \"x\"}"}}}));
   EXPECT_EQ(read(ToolCallForm::none, "<tool_call>"), (Read{"<tool_call>", {}}));
+}
+
+TEST(ToolCallParser, TakesTheFirstOfSeveralArguments) {
+  EXPECT_EQ(
+      read(ToolCallForm::hermes,
+           "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1}, \"parameters\": {\"b\": 2}, "
+           "\"arguments\": null}</tool_call>"),
+      (Read{"", {{"f", "{\"a\": 1}"}}}));
+}
+
+TEST(ToolCallParser, KeepsWhatStandsBeforeNoCall) {
+  EXPECT_EQ(read(ToolCallForm::llama_json, " <|python_tag|> print(1)"),
+            (Read{" <|python_tag|> print(1)", {}}));
+  EXPECT_EQ(read(ToolCallForm::llama_json, "  <|python"), (Read{"  <|python", {}}));
+  EXPECT_EQ(read(ToolCallForm::list, " [ 1]"), (Read{" [ 1]", {}}));
+  EXPECT_EQ(read(ToolCallForm::mistral, "[TOOL_CALLS]  [1]"), (Read{"[TOOL_CALLS]  [1]", {}}));
+  EXPECT_EQ(read(ToolCallForm::mistral, "[TOOL_CALLS]  f  "), (Read{"[TOOL_CALLS]  f  ", {}}));
+}
+
+// Pieces of so many bytes. Returns the seconds that the thread computed.
+double seconds_to_read(ToolCallForm form, const std::string& text, size_t piece, Read& result) {
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double before = now();
+  ToolCallParser parser(form, "named");
+  for (size_t i = 0; i < text.size(); i += piece) add(result, parser.push(text.substr(i, piece)));
+  add(result, parser.finish());
+  return now() - before;
+}
+
+// Work that grew with the square of the text would take minutes.
+TEST(ToolCallParser, LongAnswersTakeLinearTime) {
+  constexpr int kMany = 50'000;
+  std::string arguments = "{", calls, list;
+  for (int i = 0; i < kMany; ++i) {
+    arguments += fmt::format("{}\"key {}\": {}", i > 0 ? ", " : "", i, i);
+    list += fmt::format("{}{{\"name\": \"f\", \"arguments\": {{}}}}", i > 0 ? ", " : "");
+    calls += "<tool_call>{\"name\": \"f\"}</tool_call>\n";
+  }
+  arguments += "}";
+  const std::string call = "{\"name\": \"f\", \"arguments\": " + arguments + "}";
+  const std::string long_text(size_t{20} * kMany, 'x'), spaces(size_t{20} * kMany, ' ');
+  struct Case {
+    ToolCallForm form;
+    std::string text;
+    size_t calls;
+    std::string first_arguments;
+  };
+  for (const Case& each : std::vector<Case>{
+           {ToolCallForm::hermes, "<tool_call>" + call + "</tool_call>", 1, arguments},
+           {ToolCallForm::llama_json, call, 1, arguments},
+           {ToolCallForm::mistral, "[TOOL_CALLS][" + call + "]", 1, arguments},
+           {ToolCallForm::mistral, "[TOOL_CALLS]f" + arguments, 1, arguments},
+           {ToolCallForm::list, "[" + call + "]", 1, arguments},
+           {ToolCallForm::arguments, arguments, 1, arguments},
+           {ToolCallForm::hermes, calls, kMany, "{}"},
+           {ToolCallForm::mistral, "[TOOL_CALLS][" + list + "]", kMany, "{}"},
+           {ToolCallForm::hermes, "<tool_call>" + long_text, 0, ""},
+           {ToolCallForm::hermes, "<tool_call>{" + spaces + "x", 0, ""},
+           {ToolCallForm::mistral, "[TOOL_CALLS]" + long_text, 0, ""},
+           {ToolCallForm::mistral, "[TOOL_CALLS]" + spaces + "x", 0, ""},
+           {ToolCallForm::llama_json, spaces + "<|python_tag|>" + spaces + "x", 0, ""},
+           {ToolCallForm::list, spaces + "[" + spaces + "x", 0, ""}}) {
+    for (const size_t piece : {size_t{1}, size_t{3}, each.text.size()}) {
+      SCOPED_TRACE(fmt::format("{}..., pieces of {}", each.text.substr(0, 40), piece));
+      Read result;
+      EXPECT_LT(seconds_to_read(each.form, each.text, piece, result), 5);
+      ASSERT_EQ(result.calls.size(), each.calls);
+      if (each.calls == 0) {
+        EXPECT_EQ(result.content, each.text);
+      } else {
+        EXPECT_EQ(result.calls.front().second, each.first_arguments);
+        EXPECT_EQ(result.content, "");
+      }
+    }
+  }
 }
 
 TEST(ToolCallParser, KnowsTheFormOfATemplate) {

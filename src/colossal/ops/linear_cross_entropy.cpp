@@ -27,6 +27,7 @@
 #include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/libtorch_product.h"
 #include "colossal/ops/optimizer_kernels.h"
 #include "colossal/ops/parallel_for.h"
 #include "colossal/ops/product.h"
@@ -247,7 +248,8 @@ LossesOfBlock losses_of_shard(const VocabularyShard& shard, double soft_cap) {
 void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x, bool first,
                          at::Tensor& sum) {
   if (x.scalar_type() == sum.scalar_type()) {
-    first ? at::mm_out(sum, logits_gradient.t(), x) : sum.addmm_(logits_gradient.t(), x);
+    first ? libtorch_product_out(sum, logits_gradient.t(), x)
+          : add_libtorch_product(sum, logits_gradient.t(), x);
   } else if (x.is_cpu() || x.is_meta()) {
     summed_product(logits_gradient.t(), x, sum, !first);
   } else {
@@ -573,7 +575,8 @@ struct LowRankLogits {
   at::Tensor z, up;
 
   void add_to(const at::Tensor& logits, Range tokens) const {
-    if (up.defined()) logits.addmm_(z.narrow(0, tokens.begin, tokens.size()), up.t());
+    if (up.defined())
+      add_libtorch_product(logits, z.narrow(0, tokens.begin, tokens.size()), up.t());
   }
 };
 

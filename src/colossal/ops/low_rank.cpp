@@ -9,6 +9,7 @@
 #include "colossal/base/error.h"
 #include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/few_rows.h"
+#include "colossal/ops/libtorch_product.h"
 #include "colossal/ops/product.h"
 
 namespace colossal::ops {
@@ -30,7 +31,7 @@ struct Columns {
 // Adds scale * z weight^T to y.
 void add_product(at::Tensor y, const at::Tensor& z, const at::Tensor& weight, double scale) {
   if (!are_few_rows(z, {weight})) {
-    y.addmm_(z, weight.t(), 1, scale);
+    add_libtorch_product(y, z, weight.t(), scale);
     return;
   }
   const at::Tensor added = at::empty(y.sizes(), z.options());
@@ -70,9 +71,8 @@ struct AddLowRank : torch::autograd::Function<AddLowRank> {
     const at::Tensor z = saved[0].flatten(0, -2);
     const at::Tensor z_gradient = at::zeros(z.sizes(), z.options());
     for (size_t i = 0; i < places.size(); ++i) {
-      places[i]
-          .of_z(z_gradient)
-          .addmm_(places[i].of_y(y_gradient), saved[1 + i], 1, places[i].scale);
+      add_libtorch_product(places[i].of_z(z_gradient), places[i].of_y(y_gradient), saved[1 + i],
+                           places[i].scale);
     }
     const auto of_weights = [=] {
       variable_list made;

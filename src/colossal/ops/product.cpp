@@ -1,12 +1,12 @@
 #include "colossal/ops/product.h"
 
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 
 #include "colossal/base/cpu_features.h"
 #include "colossal/ops/bf16_block.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/libtorch_product.h"
 #include "colossal/ops/tile_product.h"
 
 namespace colossal::ops {
@@ -35,10 +35,8 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
     dynamic_rows_product(a, b, to, bias, /*add=*/false);
   } else if (is_faster_in_blocks(a)) {
     rounded_product(a, b, to, bias);
-  } else if (bias.defined()) {
-    at::addmm_out(to, bias, a, b);
   } else {
-    at::mm_out(to, a, b);
+    libtorch_product_out(to, a, b, bias);
   }
 }
 
@@ -46,7 +44,7 @@ void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b
   if (supports_tile_product(a, b, sum)) {
     dynamic_rows_product(a, b, sum, /*bias=*/{}, /*add=*/true);
   } else if (sum.scalar_type() == a.scalar_type()) {
-    sum.addmm_(a, b);
+    add_libtorch_product(sum, a, b);
   } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
     summed_product(a, b, sum, /*add=*/true);
   } else {

@@ -2,9 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/mm.h>
 #include <torch/library.h>
 
 #include "colossal/base/cpu_features.h"
@@ -12,6 +10,7 @@
 #include "colossal/base/range.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/tile_product.h"
+#include "colossal/ops/libtorch_product.h"
 #include "colossal/ops/parallel_for.h"
 
 namespace colossal::ops {
@@ -185,11 +184,9 @@ void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Te
       0, whole,
       [&](const at::Tensor& left, const at::Tensor& right, at::Tensor result, bool added) {
         if (added) {
-          result.addmm_(left, right);
-        } else if (bias.defined()) {
-          at::addmm_out(result, bias, left, right);
+          add_libtorch_product(result, left, right);
         } else {
-          at::mm_out(result, left, right);
+          libtorch_product_out(result, left, right, bias);
         }
       });
   multiply_part(whole, all, in_tiles);

@@ -112,8 +112,8 @@ class CallReader {
     if (scanner_.push(byte)) {
       value_ += byte;
       // Arguments that are an object are available while they arrive. Others are converted when
-      // they are complete, in end_value().
-      if (are_arguments() && value_.front() == '{') arguments_ += byte;
+      // they are complete, in end_value(). If there are several, the first are the call's.
+      if (are_arguments() && !has_arguments_ && value_.front() == '{') arguments_ += byte;
       return scanner_.over() ? end_value() : State::goes_on;
     }
     const State ended = end_value();
@@ -130,7 +130,9 @@ class CallReader {
       if (!value.is_string()) return State::wrong;
       name_ = value.get<std::string>();
     }
-    if (are_arguments() && !value.is_object()) {
+    if (!are_arguments() || has_arguments_) return State::goes_on;
+    has_arguments_ = true;
+    if (!value.is_object()) {
       // Some models write the object as a string, or null in its place.
       arguments_ = value.is_string() ? value.get<std::string>() : value.is_null() ? "{}" : value_;
     }
@@ -146,6 +148,7 @@ class CallReader {
   std::string text_, key_, value_, arguments_;
   ValueScanner scanner_;
   std::optional<std::string> name_;
+  bool has_arguments_ = false;
 };
 
 }  // namespace tool_calls
@@ -191,16 +194,25 @@ struct ToolCallParser::State {
   ToolCallForm form;
   std::string tool;
   Place place = Place::content;
-  std::string buffer;  // text that was not parsed yet
-  bool in_list = false;
+  std::string buffer;   // text that was pushed; it is parsed up to `position`
+  size_t position = 0;  // an index, so that one pass over a text moves none of it
+  size_t searched = 0;  // after Mistral's marker: bytes of rest() that are known to have no brace
+  bool in_list = false, has_marker = false;
   std::optional<CallReader> call;
-  std::string marker_text;  // text between the content and the call
-  std::string spaces;       // white space after the content; dropped if a call follows
+  // Text between the content and the call, or the beginning of the answer.
+  std::string marker_text;
+  std::string spaces;  // white space after the content; dropped if a call follows
   std::optional<ValueScanner> value;
   bool named = false;  // whether the call's name was returned
   size_t given = 0;    // number of bytes of the call's arguments that were returned
   size_t begun = 0, whole = 0;
   ParsedText out;
+
+  std::string_view rest() const { return std::string_view(buffer).substr(position); }
+  void skip(size_t bytes) { position += bytes; }
+  void skip_spaces() {
+    while (position < buffer.size() && is_space(buffer[position])) ++position;
+  }
 
   void add_content(std::string_view text) {
     for (const char byte : text) {
@@ -268,21 +280,22 @@ struct ToolCallParser::State {
 
   // Reads content up to the marker. Returns false if more text is needed.
   bool read_content() {
-    const size_t found = buffer.find(marker());
-    if (found == buffer.npos) {
-      const size_t sure = buffer.size() - held_back(buffer, marker());
-      add_content(std::string_view(buffer).substr(0, sure));
-      buffer.erase(0, sure);
+    const size_t found = rest().find(marker());
+    if (found == std::string_view::npos) {
+      const size_t sure = rest().size() - held_back(rest(), marker());
+      add_content(rest().substr(0, sure));
+      skip(sure);
       return false;
     }
-    add_content(std::string_view(buffer).substr(0, found));
+    add_content(rest().substr(0, found));
     marker_text = spaces + std::string(marker());
     spaces.clear();
-    buffer.erase(0, found + marker().size());
+    skip(found + marker().size());
     if (form == ToolCallForm::hermes) {
       begin_reading();
     } else {
       place = Place::name;
+      searched = 0;
     }
     return true;
   }
@@ -290,27 +303,35 @@ struct ToolCallParser::State {
   // Reads what follows Mistral's marker: a list of calls, one call, or a name and its arguments.
   // Returns false if more text is needed.
   bool read_name() {
-    const size_t begin = std::min(buffer.find_first_not_of(" \n\t\r"), buffer.size());
-    if (begin == buffer.size()) return false;
-    if (buffer[begin] == '[' && !std::string_view(buffer).substr(begin).starts_with("[ARGS")) {
+    if (searched == 0) {
+      const size_t before = position;
+      skip_spaces();
+      marker_text.append(buffer, before, position - before);
+    }
+    const std::string_view text = rest();
+    if (text.empty()) return false;
+    if (text[0] == '[' && !text.starts_with("[ARGS")) {
       in_list = true;
-      marker_text += buffer.substr(0, begin + 1);
-      buffer.erase(0, begin + 1);
+      marker_text += '[';
+      skip(1);
       begin_reading();
       return true;
     }
-    const size_t brace = buffer.find('{', begin);
-    if (brace == begin) {
+    const size_t brace = text.find('{', searched);
+    if (brace == 0) {
       begin_reading();
       return true;
     }
-    if (brace == buffer.npos) return false;
-    std::string name = buffer.substr(begin, brace - begin);
+    if (brace == text.npos) {
+      searched = text.size();
+      return false;
+    }
+    std::string name(text.substr(0, brace));
     if (const size_t marked = name.find(kMistralArguments); marked != name.npos) {
       name.resize(marked);
     }
     while (!name.empty() && is_space(name.back())) name.pop_back();
-    buffer.erase(0, brace);
+    skip(brace);
     begin_call(name);
     value.emplace();
     place = Place::arguments;
@@ -329,22 +350,19 @@ struct ToolCallParser::State {
   std::string arguments_text;
 
   bool read_after_call() {
-    const size_t begin = buffer.find_first_not_of(" \n\t\r");
-    if (begin == buffer.npos) {
-      buffer.clear();
-      return false;
-    }
-    buffer.erase(0, begin);
+    skip_spaces();
+    const std::string_view text = rest();
+    if (text.empty()) return false;
     if (form == ToolCallForm::hermes) {
-      if (buffer.size() < kHermesEnd.size() && kHermesEnd.starts_with(buffer)) return false;
-      if (buffer.starts_with(kHermesEnd)) buffer.erase(0, kHermesEnd.size());
+      if (text.size() < kHermesEnd.size() && kHermesEnd.starts_with(text)) return false;
+      if (text.starts_with(kHermesEnd)) skip(kHermesEnd.size());
       place = Place::content;
       return true;
     }
     const char separator = form == ToolCallForm::llama_json ? ';' : ',';
-    const bool more = buffer[0] == separator && (in_list || form == ToolCallForm::llama_json);
-    const bool ends = buffer[0] == ']' && in_list;
-    if (more || ends) buffer.erase(0, 1);
+    const bool more = text[0] == separator && (in_list || form == ToolCallForm::llama_json);
+    const bool ends = text[0] == ']' && in_list;
+    if (more || ends) skip(1);
     if (more) {
       begin_reading();
     } else {
@@ -354,36 +372,42 @@ struct ToolCallParser::State {
     return true;
   }
 
+  // Returns what precedes the first call of an answer that is a call as a whole; nullopt if more
+  // text is needed.
+  std::optional<std::string_view> marker_of_begin() const {
+    const std::string_view text = rest();
+    if (has_marker) return "";
+    if (form == ToolCallForm::list) return text.substr(0, text[0] == '[' ? 1 : 0);
+    if (text.size() < kLlamaBegin.size() && kLlamaBegin.starts_with(text)) return std::nullopt;
+    return text.substr(0, text.starts_with(kLlamaBegin) ? kLlamaBegin.size() : 0);
+  }
+
   // Reads the beginning of an answer that is a call as a whole, or no call. Returns false if more
   // text is needed.
   bool read_begin() {
-    const size_t begin = buffer.find_first_not_of(" \n\t\r");
-    if (begin == buffer.npos) return false;
+    const size_t before = position;
+    skip_spaces();
+    marker_text.append(buffer, before, position - before);
+    if (rest().empty()) return false;
     if (form == ToolCallForm::arguments) {
       begin_call(tool);
       value.emplace();
-      buffer.erase(0, begin);
       place = Place::arguments;
       return true;
     }
-    const std::string_view rest = std::string_view(buffer).substr(begin);
-    size_t skipped = begin;
-    if (form == ToolCallForm::llama_json) {
-      if (rest.size() < kLlamaBegin.size() && kLlamaBegin.starts_with(rest)) return false;
-      if (rest.starts_with(kLlamaBegin)) skipped += kLlamaBegin.size();
-    } else if (rest[0] == '[') {
-      in_list = true;
-      ++skipped;
-    }
-    const size_t brace = std::min(buffer.find_first_not_of(" \n\t\r", skipped), buffer.size());
-    if (brace == buffer.size()) return false;
-    if (buffer[brace] != '{') {
+    const auto marker = marker_of_begin();
+    if (!marker) return false;
+    if (!marker->empty()) {
+      has_marker = true;
+      in_list = form == ToolCallForm::list;
+      marker_text += *marker;
+      skip(marker->size());
+    } else if (rest()[0] == '{') {
+      begin_reading();
+    } else {
+      spaces = std::exchange(marker_text, "");
       place = Place::only_content;
-      return true;
     }
-    marker_text = buffer.substr(0, brace);
-    buffer.erase(0, brace);
-    begin_reading();
     return true;
   }
 
@@ -398,21 +422,20 @@ struct ToolCallParser::State {
       case Place::at_begin:
         return read_begin();
       case Place::only_content:
-        out.content += spaces + std::exchange(buffer, "");
-        spaces.clear();
+        out.content += std::exchange(spaces, "");
+        out.content += rest();
+        skip(rest().size());
         return false;
       case Place::call:
       case Place::arguments:
         break;
     }
-    size_t read = 0;
     const Place before = place;
-    while (read < buffer.size() && place == before) {
-      const char byte = buffer[read++];
+    while (!rest().empty() && place == before) {
+      const char byte = buffer[position++];
       before == Place::call ? push_call(byte) : push_argument(byte);
     }
-    buffer.erase(0, read);
-    return !buffer.empty();
+    return true;
   }
 
   ParsedText take() { return std::exchange(out, {}); }
@@ -430,10 +453,12 @@ ToolCallParser::~ToolCallParser() = default;
 ToolCallParser::ToolCallParser(ToolCallParser&&) noexcept = default;
 
 ParsedText ToolCallParser::push(std::string_view text) {
-  state_->buffer += text;
-  while (!state_->buffer.empty() && state_->read_some()) {
+  State& state = *state_;
+  state.buffer += text;
+  while (!state.rest().empty() && state.read_some()) {
   }
-  return state_->take();
+  state.buffer.erase(0, std::exchange(state.position, 0));
+  return state.take();
 }
 
 ParsedText ToolCallParser::finish() {
@@ -443,8 +468,10 @@ ParsedText ToolCallParser::finish() {
     const std::string rest = std::exchange(state.buffer, "");
     state.give_up();
     state.add_content(rest);
+    if (state.begun == 0) state.out.content += std::exchange(state.spaces, "");
   } else if (state.place != Place::arguments && state.place != Place::after_call) {
-    state.out.content += state.begun == 0 ? state.spaces + state.buffer : state.buffer;
+    if (state.begun == 0) state.out.content += state.marker_text + state.spaces;
+    state.out.content += state.buffer;
   }
   state.buffer.clear();
   return state.take();

@@ -65,7 +65,7 @@ double loss_of(const nn::RouterLosses& losses, const Tokens& tokens, double labe
   run_ranks(1, [&](comm::World& world) {
     const ParallelContext context(world, Strategy{});
     const nn::StepContext step = nn::make_step_context(kSequences, kTokens, at::kCPU);
-    const at::Tensor records = join_records({}, tokens.records());
+    const at::Tensor records = append_router_records({}, tokens.records());
     found = make_router_loss(losses, context)(records, labels, step).item<double>();
   });
   return found;

@@ -87,15 +87,15 @@ TEST(RunTimeline, OfARunThatIsAsSimulatedIsTheSimulation) {
 TEST(BetterCut, CountsWhatTheEndsTakeBesideTheirBlocks) {
   parallel::pipeline::Costs measured{
       .stages = {{4, 4, 4}, {4, 4, 4}, {6, 6, 6}}, .messages = {}, .overlapped_share = {}};
-  const std::vector<int> cut = better_cut(measured, {4, 4, 4});
+  const std::vector<int> cut = better_stage_blocks(measured, {4, 4, 4});
   ASSERT_EQ(cut.size(), 3U);
   EXPECT_EQ(cut[0] + cut[1] + cut[2], 12);
   EXPECT_LE(3 * std::max({cut[0], cut[1], cut[2] + 2}), 15);
   measured.stages[2] = {4, 4, 4};
-  EXPECT_TRUE(better_cut(measured, {4, 4, 4}).empty());
+  EXPECT_TRUE(better_stage_blocks(measured, {4, 4, 4}).empty());
   // Of two stages the first says what a block takes.
   measured.stages = {{8, 8, 8}, {3, 3, 3}};
-  EXPECT_EQ(better_cut(measured, {6, 2}), (std::vector<int>{4, 4}));
+  EXPECT_EQ(better_stage_blocks(measured, {6, 2}), (std::vector<int>{4, 4}));
 }
 
 }  // namespace

@@ -47,16 +47,16 @@ TEST(FetchPlan, FetchesTwiceWhatIsNotAtTheTurn) {
 
 // Between the passes, chunks that are not used soon are released, others stay, and none is fetched.
 TEST(FetchPlan, LetsGoOfTheHeadBetweenThePasses) {
-  const FetchPlan plan = plan_fetches({0, 1, 2, kNoUse, 1, 0}, {10, 10, 50}, 30);
+  const FetchPlan plan = plan_fetches({0, 1, 2, kEndOfForward, 1, 0}, {10, 10, 50}, 30);
   EXPECT_THAT(plan.steps[1].fetch, ElementsAre(2));
   EXPECT_THAT(plan.steps[2].release, IsEmpty());  // chunk 1 was kept for the backward pass
-  EXPECT_EQ(plan.steps[3].chunk, kNoUse);
+  EXPECT_EQ(plan.steps[3].chunk, kEndOfForward);
   EXPECT_THAT(plan.steps[3].release, ElementsAre(2));
   EXPECT_THAT(plan.steps[3].fetch, IsEmpty());
   EXPECT_THAT(plan.steps[4].release, IsEmpty());
   EXPECT_THAT(plan.steps[4].fetch, ElementsAre(0));
   // The chunk that the backward pass begins with stays.
-  EXPECT_THAT(plan_fetches({0, 1, kNoUse, 1, 0}, {10, 10}, 10).steps[2].release, IsEmpty());
+  EXPECT_THAT(plan_fetches({0, 1, kEndOfForward, 1, 0}, {10, 10}, 10).steps[2].release, IsEmpty());
 }
 
 // What the next round uses first is fetched while the last chunk of this round is used.

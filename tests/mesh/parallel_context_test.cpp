@@ -119,8 +119,8 @@ TEST(ParallelContext, FactorsOfTpHaveTheirOwnGroups) {
     EXPECT_EQ(context.along({"tp.column"}).ranks(), (std::vector{2 * row, 2 * row + 1}));
     EXPECT_EQ(context.along({"tp.row"}).ranks(), (std::vector{column, column + 2}));
     EXPECT_EQ(&context.along({"tp"}), &context.world_group());
-    EXPECT_EQ(context.mirror_group().size(), row == column ? 1 : 2);
-    EXPECT_EQ(context.mirror_group().ranks().front(), row == column ? world.rank() : 1);
+    EXPECT_EQ(context.transpose_group().size(), row == column ? 1 : 2);
+    EXPECT_EQ(context.transpose_group().ranks().front(), row == column ? world.rank() : 1);
   });
 }
 

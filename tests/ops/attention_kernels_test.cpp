@@ -174,7 +174,7 @@ void expect_backward_right(Kind kind, bool dropout, double tolerance) {
   const auto gradients = numbers<Real>(B::kKeys * B::kStride, 3);
   const auto deltas = numbers<Real>(B::kStride, 4);
   const std::vector<Real> logsumexps(B::kStride, Real{20});
-  const auto run = [&](const VectorKernels& kernels, const AttentionHalves* halves) {
+  const auto run = [&](const VectorKernels& kernels, const AttentionBf16Operands* halves) {
     std::vector<std::vector<Real>> out = {given.scores, gradients};
     AttentionBlock block = given.block;
     block.scores = out[0].data();
@@ -200,7 +200,7 @@ void expect_backward_right(Kind kind, bool dropout, double tolerance) {
     if (sizeof(Real) == 8) continue;
     std::vector<uint16_t> probabilities(B::kKeys * B::kStride), halves(B::kKeys * B::kStride);
     std::vector<uint32_t> pairs((B::kKeys + 1) / 2 * B::kStride);
-    const AttentionHalves to{probabilities.data(), halves.data(), pairs.data()};
+    const AttentionBf16Operands to{probabilities.data(), halves.data(), pairs.data()};
     run(*kernels, &to);
     for (int64_t key = 0; key < B::kKeys + 1; ++key) {
       for (int64_t lane = 0; lane < B::kLanes; ++lane) {
@@ -248,7 +248,7 @@ TEST(AttentionKernels, NativeBf16PassesAreThoseOfTheFormula) {
       std::vector<float> scores = given.scores, wide_scores = scores, wide_gradients = gradients;
       std::vector<uint16_t> probabilities(B::kKeys * B::kStride), halves(B::kKeys * B::kStride);
       std::vector<uint32_t> pairs((B::kKeys + 1) / 2 * B::kStride);
-      const AttentionHalves to{probabilities.data(), halves.data(), pairs.data()};
+      const AttentionBf16Operands to{probabilities.data(), halves.data(), pairs.data()};
       AttentionBlock block = given.block;
       block.scores = scores.data();
       native->gradients(block, const_cast<float*>(gradients.data()), logsumexps.data(),

@@ -111,7 +111,7 @@ TEST(LinearCrossEntropy, BlocksOfTokensAddUp) {
     for (const int64_t rows : {1, 7, 64, 150}) {
       SCOPED_TRACE(fmt::format("{} {}", c10::toString(type), rows));
       const int64_t bytes = bytes_of_rows(rows, problem, type);
-      ASSERT_EQ(linear_cross_entropy_rows(300, 5'003, type, bytes), rows);
+      ASSERT_EQ(linear_cross_entropy_block_tokens(300, 5'003, type, bytes), rows);
       const auto blocked = [&](const Problem& p) {
         return linear_cross_entropy(p.x, p.weight, p.labels, {}, bytes);
       };
@@ -124,9 +124,9 @@ TEST(LinearCrossEntropy, BlocksOfTokensAddUp) {
 // each token and each of the hidden size, or of 2 for each token of a block and of 4 for the
 // latter.
 TEST(LinearCrossEntropy, KeepsLogitsWhereThatTakesLess) {
-  EXPECT_EQ(linear_cross_entropy_rows(1'024, 50'304, at::kBFloat16), 512);
+  EXPECT_EQ(linear_cross_entropy_block_tokens(1'024, 50'304, at::kBFloat16), 512);
   EXPECT_TRUE(linear_cross_entropy_keeps_logits(1'024, 768, 50'304, at::kBFloat16));
-  EXPECT_EQ(linear_cross_entropy_rows(2'048, 50'304, at::kBFloat16), 512);
+  EXPECT_EQ(linear_cross_entropy_block_tokens(2'048, 50'304, at::kBFloat16), 512);
   EXPECT_FALSE(linear_cross_entropy_keeps_logits(2'048, 768, 50'304, at::kBFloat16));
   EXPECT_FALSE(linear_cross_entropy_keeps_logits(1'024, 768, 50'304, at::kFloat));
   EXPECT_FALSE(linear_cross_entropy_keeps_logits(1'024, 768, 50'304, at::kDouble));
@@ -150,7 +150,7 @@ TEST(LinearCrossEntropy, RowsStayWithinTheirBytes) {
   for (const at::ScalarType type : all_types()) {
     for (const int64_t vocabulary : {5, 512, 50'304, 128'256, 1 << 27}) {
       for (const int64_t tokens : {0, 1, 63, 1'024, 100'000}) {
-        const int64_t rows = linear_cross_entropy_rows(tokens, vocabulary, type);
+        const int64_t rows = linear_cross_entropy_block_tokens(tokens, vocabulary, type);
         EXPECT_GE(rows, 1);
         EXPECT_LE(rows, std::max<int64_t>(1, tokens));
         const int64_t bytes = rows * vocabulary * static_cast<int64_t>(c10::elementSize(type));

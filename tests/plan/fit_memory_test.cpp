@@ -26,7 +26,7 @@ Job deep_job(int dp = 1, int layers = 4) {
 
 int64_t need(Job job, const Recompute& recompute) {
   job.recompute = recompute;
-  return plan::fullest_rank(job).memory_peak_bytes();
+  return plan::rank_with_largest_peak(job).memory_peak_bytes();
 }
 
 Job automatic(Job job, int64_t budget) {
@@ -152,7 +152,7 @@ TEST(FitMemory, TheFullestRankIsFoundByRecordingFew) {
     for (int rank = 0; rank < layout.ranks(); ++rank) {
       most = std::max(most, plan_of(plan::record_step(job, rank), rank).memory_peak_bytes());
     }
-    EXPECT_EQ(plan::fullest_rank(job).memory_peak_bytes(), most) << layout;
+    EXPECT_EQ(plan::rank_with_largest_peak(job).memory_peak_bytes(), most) << layout;
   }
   at::set_num_threads(threads);
 }
@@ -199,7 +199,7 @@ TEST(FitMemory, AutoMovesNoMoreThanItMust) {
   for (const double part : {0.9, 0.6, 0.35}) {
     const auto budget = static_cast<int64_t>(part * static_cast<double>(whole));
     const Job found = plan::fit_memory(automatic_tiers(job, budget));
-    const plan::RankPlan plan = plan::fullest_rank(found);
+    const plan::RankPlan plan = plan::rank_with_largest_peak(found);
     EXPECT_LE(plan.memory_peak_bytes(), budget) << part;
     EXPECT_GT(off_device(plan), moved_before) << part;
     moved_before = off_device(plan);
@@ -209,7 +209,7 @@ TEST(FitMemory, AutoMovesNoMoreThanItMust) {
       if (share == 0 || share == 1) continue;
       Job less = found;
       less.tiers.of(kind).host = share - 1.0 / 256;
-      EXPECT_GT(plan::fullest_rank(less).memory_peak_bytes(), budget) << part;
+      EXPECT_GT(plan::rank_with_largest_peak(less).memory_peak_bytes(), budget) << part;
       ++moved_in_part;
     }
   }
@@ -219,7 +219,8 @@ TEST(FitMemory, AutoMovesNoMoreThanItMust) {
 TEST(FitMemory, WhatTheHostHasNoRoomForGoesToNvme) {
   Job job = wide_job();
   const auto budget = static_cast<int64_t>(0.35 * static_cast<double>(need(job, {})));
-  const plan::RankPlan on_host = plan::fullest_rank(plan::fit_memory(automatic_tiers(job, budget)));
+  const plan::RankPlan on_host =
+      plan::rank_with_largest_peak(plan::fit_memory(automatic_tiers(job, budget)));
   const int64_t host_budget = on_host.bytes_at_rest(Tier::host) / 2;
   std::string text = refusal(automatic_tiers(job, budget, host_budget));
   for (const char* words : {"memory.host_budget = ", "too many", "with memory.nvme_path"}) {
@@ -227,7 +228,7 @@ TEST(FitMemory, WhatTheHostHasNoRoomForGoesToNvme) {
   }
   job.tiers.nvme_path = "/nvme";
   const Job found = plan::fit_memory(automatic_tiers(job, budget, host_budget));
-  const plan::RankPlan plan = plan::fullest_rank(found);
+  const plan::RankPlan plan = plan::rank_with_largest_peak(found);
   EXPECT_LE(plan.bytes_at_rest(Tier::host), host_budget);
   EXPECT_GT(plan.bytes_at_rest(Tier::host), 0);
   EXPECT_EQ(off_device(plan), off_device(on_host));
@@ -243,7 +244,8 @@ TEST(FitMemory, DeviceAndHostShareTheMemoryOfAHost) {
   EXPECT_THAT(refusal(automatic_tiers(job, whole - 1)),
               HasSubstr("its share of this host's memory is "));
   job.tiers.nvme_path = "/nvme";
-  const plan::RankPlan plan = plan::fullest_rank(plan::fit_memory(automatic_tiers(job, whole - 1)));
+  const plan::RankPlan plan =
+      plan::rank_with_largest_peak(plan::fit_memory(automatic_tiers(job, whole - 1)));
   EXPECT_LE(plan.memory_peak_bytes() + plan.bytes_at_rest(Tier::host), job.memory_budget);
   EXPECT_GT(plan.bytes_at_rest(Tier::nvme), 0);
 }
@@ -289,7 +291,7 @@ TEST(FitMemory, ComparesSettingsOfRecompute) {
   Job job = deep_job();
   job.recompute = {.full_blocks = 3};
   const std::vector<plan::RecomputeCost> costs =
-      plan::compare_recompute(job, plan::fullest_rank(job));
+      plan::compare_recompute(job, plan::rank_with_largest_peak(job));
   std::vector<std::string> names;
   for (const plan::RecomputeCost& cost : costs) names.push_back(cost.name);
   EXPECT_THAT(names, testing::ElementsAre("none", "selective", "3 of 4 layers", "full"));

@@ -143,7 +143,7 @@ TEST_F(HttpServerTest, TooManyConnectionsAreClosed) {
 TEST_F(HttpServerTest, AReaderThatDoesNotReadIsDropped) {
   std::promise<void> abandoned;
   std::shared_ptr<Reply> kept;
-  start({.unread_bytes = 1 << 16}, [&](HttpRequest, const std::shared_ptr<Reply>& reply) {
+  start({.max_unsent_bytes = 1 << 16}, [&](HttpRequest, const std::shared_ptr<Reply>& reply) {
     reply->on_abandoned([&] { abandoned.set_value(); });
     kept = reply;
     for (int i = 0; i < 1000; ++i) reply->write_event(std::string(1 << 14, 'x'));

@@ -74,7 +74,7 @@ void multiply_gradients(const std::map<std::string, double>& factors,
   }
 }
 
-ModelSource source_of(const TinyTraining& training) {
+ModelSource model_source_of(const TinyTraining& training) {
   return {.sharding = models::sharding(training.model),
           .make = [training](nn::Builder& build) { return make_model(training, build); },
           .compute = training.compute,
@@ -87,7 +87,7 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(training.model));
   const auto model = make_model(training, *build);
-  Engine engine(build->parameters(), pipelined(*model, source_of(training), context), context,
+  Engine engine(build->parameters(), pipelined(*model, model_source_of(training), context), context,
                 engine_config(training));
   const data::Batch batch = tiny_batch(training, 0, 0, 2);
   engine.step({{batch.inputs.to(at::kMeta), batch.labels.to(at::kMeta), batch.sample_ids}});
@@ -131,7 +131,7 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
   EngineConfig config = engine_config(training);
   if (training.order_known) config.order = order_of(training, world.rank(), world.size());
   Engine engine(build->parameters(),
-                pipelined(*model, source_of(training), context,
+                pipelined(*model, model_source_of(training), context,
                           training.loss ? training.loss : cross_entropy),
                 context, config);
   engine.chunks().initialise(engine.config().seed);

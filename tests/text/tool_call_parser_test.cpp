@@ -182,12 +182,12 @@ TEST(ToolCallParser, LongAnswersTakeLinearTime) {
 }
 
 TEST(ToolCallParser, KnowsTheFormOfATemplate) {
-  EXPECT_EQ(find_tool_call_form("{{ messages }} <tool_call>"), ToolCallForm::none);
-  EXPECT_EQ(find_tool_call_form("{% if tools %}<tool_call>"), ToolCallForm::hermes);
-  EXPECT_EQ(find_tool_call_form("{% if tools %}[TOOL_CALLS]"), ToolCallForm::mistral);
-  EXPECT_EQ(find_tool_call_form("{% if tools %}{\"name\": f, \"parameters\": p} ipython"),
+  EXPECT_EQ(detect_tool_call_form("{{ messages }} <tool_call>"), ToolCallForm::none);
+  EXPECT_EQ(detect_tool_call_form("{% if tools %}<tool_call>"), ToolCallForm::hermes);
+  EXPECT_EQ(detect_tool_call_form("{% if tools %}[TOOL_CALLS]"), ToolCallForm::mistral);
+  EXPECT_EQ(detect_tool_call_form("{% if tools %}{\"name\": f, \"parameters\": p} ipython"),
             ToolCallForm::llama_json);
-  EXPECT_EQ(find_tool_call_form("{% if tools %}"), ToolCallForm::none);
+  EXPECT_EQ(detect_tool_call_form("{% if tools %}"), ToolCallForm::none);
 }
 
 }  // namespace

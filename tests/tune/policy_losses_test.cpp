@@ -171,7 +171,7 @@ TEST(Advantages, OfGroupsAreTheirFormula) {
   const Advantages found = group_advantages(rewards, 3, RewardScale::group);
   EXPECT_NEAR(found.advantages[0].item<double>(), -1 / (1 + 1e-4), 1e-12);
   EXPECT_EQ(found.advantages[4].item<double>(), 0);
-  EXPECT_EQ(found.fraction_alike, 0.5);
+  EXPECT_EQ(found.fraction_with_equal_rewards, 0.5);
   EXPECT_EQ(group_advantages(rewards, 3, RewardScale::none).advantages[2].item<double>(), 1);
   const double of_all = std::sqrt((6.25 + 2.25 + 0.25 + 3 * 2.25) / 5);
   EXPECT_NEAR(group_advantages(rewards, 3, RewardScale::batch).advantages[2].item<double>(),

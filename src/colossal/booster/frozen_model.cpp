@@ -113,7 +113,7 @@ FrozenModel::FrozenModel(std::unique_ptr<const ParallelContext> own, const Paral
       weights_(build_->parameters(), context_, chunk_options(job),
                ordered_engine_config(job, context_.rank()).order),
       activations_(weights_, {}, {}),
-      stages_(pipelined(*model_, source_of(job), context_, std::move(head))),
+      stages_(pipelined(*model_, model_source_of(job), context_, std::move(head))),
       executor_(context_, stages_, weights_, activations_, {}) {
   if (job.model.weights.empty()) {
     weights_.initialise(static_cast<uint64_t>(job.config.train.seed));

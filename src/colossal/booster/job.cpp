@@ -236,7 +236,7 @@ EngineConfig engine_config(const Job& job) {
           .router_bias_rate = job.config.experts.bias_rate};
 }
 
-ModelSource source_of(const Job& job) {
+ModelSource model_source_of(const Job& job) {
   return {
       .sharding = models::sharding(job.model),
       .make = [model = job.model](nn::Builder& build) { return models::build_model(model, build); },

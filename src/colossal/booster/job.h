@@ -75,7 +75,7 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
 // EngineConfig::metrics.
 EngineConfig engine_config(const Job& job);
 // Returns how to construct the job's model for a dry run.
-ModelSource source_of(const Job& job);
+ModelSource model_source_of(const Job& job);
 
 // Returns the lower of two limits in bytes, of which 0 means no limit.
 int64_t stricter_limit(int64_t a, int64_t b);

@@ -69,7 +69,7 @@ class LossOfRecords {
 
 }  // namespace
 
-at::Tensor join_records(const at::Tensor& before, const nn::RouterRecords& records) {
+at::Tensor append_router_records(const at::Tensor& before, const nn::RouterRecords& records) {
   std::vector<at::Tensor> rows;
   for (const nn::RouterRecord& layer : records.layers) {
     rows.push_back(at::cat(

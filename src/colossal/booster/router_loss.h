@@ -22,12 +22,12 @@ namespace colossal {
 // RouterRecord::probabilities, ::chosen and ::squared_log_sums, flattened. before: the result for
 // the stage before; undefined in the first stage, or if no layer before has experts. records: the
 // records of this stage's routers. Returns an undefined tensor if no layer so far has experts.
-at::Tensor join_records(const at::Tensor& before, const nn::RouterRecords& records);
+at::Tensor append_router_records(const at::Tensor& before, const nn::RouterRecords& records);
 
 // A function that returns this rank's term of the balancing losses of a micro-batch, a scalar with
-// an autograd graph. records: result of join_records() for all layers. labels: number of labels on
-// this rank that are not ignored. The sum of the terms over the ranks of a stage is the loss times
-// the number of labels in this micro-batch of all replicas. Engine divides the sum over
+// an autograd graph. records: result of append_router_records() for all layers. labels: number of
+// labels on this rank that are not ignored. The sum of the terms over the ranks of a stage is the
+// loss times the number of labels in this micro-batch of all replicas. Engine divides the sum over
 // micro-batches by the number of labels in the step, as for the main loss.
 // Collective over the ranks of the last stage, counted as Reason::expert. Law: an all-reduce of 16
 // bytes over dp and sp. With a balance loss in addition: if it is over

@@ -133,7 +133,7 @@ std::string describe_stages(const Costs& costs, const Strategy& strategy) {
   }
   std::string text =
       fmt::format("\nthe stages take {} ms for a micro-batch", fmt::join(took, " + "));
-  const std::vector<int> cut = better_cut(costs, strategy.stage_blocks);
+  const std::vector<int> cut = better_stage_blocks(costs, strategy.stage_blocks);
   if (!cut.empty()) {
     text +=
         fmt::format("; parallel.pp_layers = [{}] would balance them better", fmt::join(cut, ", "));
@@ -178,7 +178,8 @@ Costs measured_costs(std::span<const RankTimes> ranks, int num_stages) {
   return costs;
 }
 
-std::vector<int> better_cut(const Costs& measured, const std::vector<int64_t>& stage_blocks) {
+std::vector<int> better_stage_blocks(const Costs& measured,
+                                     const std::vector<int64_t>& stage_blocks) {
   const auto took = [&](size_t stage) { return measured.stages[stage].total(); };
   const size_t last = stage_blocks.size() - 1;
   // Stages in the middle have blocks only, so they show the time of a block. The rest of the first

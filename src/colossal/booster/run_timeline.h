@@ -34,8 +34,8 @@ parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int n
 // were measured. The duration of a block is estimated as the mean over the stages between the first
 // and the last; if there are none, from the first stage. Returns {} if the slowest stage would not
 // become at least 3 % faster.
-std::vector<int> better_cut(const parallel::pipeline::Costs& measured,
-                            const std::vector<int64_t>& stage_blocks);
+std::vector<int> better_stage_blocks(const parallel::pipeline::Costs& measured,
+                                     const std::vector<int64_t>& stage_blocks);
 
 struct RunTimelineResult {
   std::vector<report::TraceEvent> events;  // of both timelines

@@ -42,7 +42,8 @@ StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy, He
     x = model.run_blocks(strategy.blocks_of_stage(stage, model.num_blocks()), x, recorded);
     at::Tensor records;
     if (router_loss) {
-      records = join_records(state.size() > 1 ? state[1] : at::Tensor(), *recorded.router_records);
+      records = append_router_records(state.size() > 1 ? state[1] : at::Tensor(),
+                                      *recorded.router_records);
     }
     if (stage + 1 < strategy.num_stages()) {
       return {records.defined() ? StageState{x, records} : StageState{x}, {}};

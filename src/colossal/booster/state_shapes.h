@@ -15,7 +15,8 @@
 
 namespace colossal {
 
-// How to construct a second instance of a model, for a dry run. source_of() in job.h makes this.
+// How to construct a second instance of a model, for a dry run. model_source_of() in job.h makes
+// this.
 struct ModelSource {
   parallel::Sharding sharding;  // how tensor parallelism shards the layers
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;  // builds the model

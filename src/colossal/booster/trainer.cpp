@@ -104,8 +104,9 @@ class Trainer {
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),
-        engine_(build_->parameters(), pipelined(*model_, source_of(job), context_, task_->loss()),
-                context_, config_of_engine()),
+        engine_(build_->parameters(),
+                pipelined(*model_, model_source_of(job), context_, task_->loss()), context_,
+                config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     const auto start = folders.start();
     // checkpoints of adapters do not contain the frozen weights

@@ -23,7 +23,7 @@ void hold_signals(int, char**, char**) {
 
 }  // namespace
 
-void release_held_signals() {
+void unblock_signals() {
   change_mask(SIG_UNBLOCK);
 }
 

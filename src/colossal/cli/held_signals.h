@@ -7,6 +7,6 @@ namespace colossal::cli {
 
 // Unblocks the signals. main() calls this function for all subcommands except train, run and serve,
 // which handle the signals themselves.
-void release_held_signals();
+void unblock_signals();
 
 }  // namespace colossal::cli

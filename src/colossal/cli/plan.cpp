@@ -35,7 +35,8 @@ void print_plan(const PlanArguments& arguments) {
   check_tokenizer(job);
   job = plan::fit_memory(job);
   const plan::Plan made = plan::make_plan(job);
-  const std::vector<plan::RecomputeCost> costs = plan::compare_recompute(job, made.fullest_rank());
+  const std::vector<plan::RecomputeCost> costs =
+      plan::compare_recompute(job, made.rank_with_largest_peak());
   const std::string text = plan::describe(job, made, costs);
   if (!arguments.page.empty()) {
     io::write_file_atomically(arguments.page, plan::page_of(job, text));

@@ -28,14 +28,14 @@ Exchange::Exchange(Transport& transport, const Membership& membership, const Cal
 }
 
 void Exchange::send_header(int peer, int64_t bytes) {
-  Greeting& greeting = outgoing_[peer];
+  PeerHeader& greeting = outgoing_[peer];
   greeting.header = {call_, bytes};
   greeting.transfer =
       transport_.post_send(Transport::Kind::header, &greeting.header, sizeof(Header), peer);
 }
 
 void Exchange::expect(int peer, int64_t bytes) {
-  Greeting& greeting = incoming_[peer];
+  PeerHeader& greeting = incoming_[peer];
   greeting.expected_bytes = bytes;
   greeting.transfer =
       transport_.post_receive(Transport::Kind::header, &greeting.header, sizeof(Header), peer);
@@ -43,7 +43,7 @@ void Exchange::expect(int peer, int64_t bytes) {
 
 void Exchange::check_headers() {
   for (int peer = 0; peer < membership_.size(); ++peer) {
-    Greeting& greeting = incoming_[peer];
+    PeerHeader& greeting = incoming_[peer];
     if (!greeting.transfer) continue;
     greeting.transfer->wait(deadline_);
     greeting.transfer
@@ -90,7 +90,7 @@ void Exchange::wait_for_sends() {
 
 void Exchange::finish() {
   wait_for_sends();
-  for (Greeting& greeting : outgoing_) {
+  for (PeerHeader& greeting : outgoing_) {
     if (greeting.transfer) greeting.transfer->wait(deadline_);
   }
 }

@@ -79,7 +79,7 @@ class Exchange {
     int64_t bytes = 0;  // of the data that follows
   };
   // A header that is sent to or received from one peer.
-  struct Greeting {
+  struct PeerHeader {
     Header header;
     int64_t expected_bytes = 0;  // of a received header
     TransferPointer transfer;    // null: no such header, or it was checked
@@ -91,8 +91,8 @@ class Exchange {
   Deadline deadline_;
   int64_t bytes_sent_ = 0;
   // By peer. Never reallocated, because the transport holds the headers' addresses.
-  std::vector<Greeting> outgoing_;
-  std::vector<Greeting> incoming_;
+  std::vector<PeerHeader> outgoing_;
+  std::vector<PeerHeader> incoming_;
   std::vector<TransferPointer> sends_;
 };
 

@@ -39,8 +39,8 @@ std::vector<int> PointToPointBackend::peers() const {
   return peers;
 }
 
-void PointToPointBackend::greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
-                                    int64_t element_bytes) {
+void PointToPointBackend::exchange_headers(Exchange& exchange, Counts send_counts,
+                                           Counts receive_counts, int64_t element_bytes) {
   for (int peer : peers()) {
     exchange.expect(peer, receive_counts[peer] * element_bytes);
     exchange.send_header(peer, send_counts[peer] * element_bytes);
@@ -149,7 +149,7 @@ void PointToPointBackend::all_reduce(const Call& call, const at::Tensor& tensor)
   const std::vector<int64_t> own(size(), counts[rank()]);
   const int64_t own_begin = offsets_of(counts)[rank()];
   Exchange exchange = begin(call);
-  greet_all(exchange, counts, own, tensor.element_size());
+  exchange_headers(exchange, counts, own, tensor.element_size());
   scatter_and_sum(exchange, tensor, memory_of(tensor) + own_begin * tensor.element_size(),
                   tensor.scalar_type(), counts);
   gather(exchange, tensor, counts);
@@ -160,7 +160,7 @@ void PointToPointBackend::reduce_scatter(const Call& call, const at::Tensor& ful
                                          const at::Tensor& part, Counts counts) {
   const std::vector<int64_t> own(size(), counts[rank()]);
   Exchange exchange = begin(call);
-  greet_all(exchange, counts, own, full.element_size());
+  exchange_headers(exchange, counts, own, full.element_size());
   scatter_and_sum(exchange, full, memory_of(part), part.scalar_type(), counts);
   end(call, exchange);
 }
@@ -168,7 +168,7 @@ void PointToPointBackend::reduce_scatter(const Call& call, const at::Tensor& ful
 void PointToPointBackend::all_gather(const Call& call, const at::Tensor& full, Counts counts) {
   const std::vector<int64_t> own(size(), counts[rank()]);
   Exchange exchange = begin(call);
-  greet_all(exchange, own, counts, full.element_size());
+  exchange_headers(exchange, own, counts, full.element_size());
   gather(exchange, full, counts);
   end(call, exchange);
 }
@@ -187,7 +187,7 @@ void PointToPointBackend::all_to_all(const Call& call, const at::Tensor& send, C
   std::byte* into = memory_of(receive);
 
   Exchange exchange = begin(call);
-  greet_all(exchange, send_counts, receive_counts, element_bytes);
+  exchange_headers(exchange, send_counts, receive_counts, element_bytes);
   std::vector<std::vector<TransferPointer>> receives;
   for (int peer : peers()) {
     receives.push_back(exchange.receive(into + receive_offsets[peer] * element_bytes,
@@ -270,7 +270,7 @@ void PointToPointBackend::receive(const Call& call, const at::Tensor& tensor, in
 void PointToPointBackend::barrier(const Call& call) {
   const std::vector<int64_t> nothing(size(), 0);
   Exchange exchange = begin(call);
-  greet_all(exchange, nothing, nothing, 0);
+  exchange_headers(exchange, nothing, nothing, 0);
   exchange.check_headers();
   end(call, exchange);
 }

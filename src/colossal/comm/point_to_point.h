@@ -52,8 +52,8 @@ class PointToPointBackend : public Backend, protected Transport {
   std::vector<int> peers() const;  // all other ranks, starting with the next rank
   // Begins to exchange headers with all peers. send_counts, receive_counts: elements that this rank
   // sends to each rank and receives from each rank.
-  void greet_all(Exchange& exchange, Counts send_counts, Counts receive_counts,
-                 int64_t element_bytes);
+  void exchange_headers(Exchange& exchange, Counts send_counts, Counts receive_counts,
+                        int64_t element_bytes);
   // Runs a reduce_scatter of `full`. part: where this rank's sums go, as elements of `part_type`.
   void scatter_and_sum(Exchange& exchange, const at::Tensor& full, void* part,
                        at::ScalarType part_type, Counts counts);

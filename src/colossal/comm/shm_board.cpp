@@ -67,7 +67,7 @@ std::byte* ShmBoard::slot(int rank, uint64_t round) const {
 }
 
 std::byte* ShmBoard::own_slot(const Deadline& deadline) {
-  wait_until_all_reach(&RankState::taken, taken_before(round_), deadline);
+  wait_until_all_reach(&RankState::taken, taken_needed_for(round_), deadline);
   return slot(own());
 }
 
@@ -86,7 +86,7 @@ ShmBoard::ShmBoard(SharedMemory memory, Membership membership, std::chrono::mill
     : memory_(std::move(memory)),
       membership_(std::move(membership)),
       cores_to_spare_(size() <= machine::available_cores()) {
-  take_place(timeout);
+  wait_for_presence(timeout);
   memory_.seal();
   watch_processes();
 }
@@ -100,7 +100,7 @@ ShmBoard::~ShmBoard() {
   }
 }
 
-void ShmBoard::take_place(std::chrono::milliseconds timeout) {
+void ShmBoard::wait_for_presence(std::chrono::milliseconds timeout) {
   state_of(own()).process = getpid();
   state_of(own()).presence = present;
   const Deadline deadline(timeout);
@@ -126,7 +126,7 @@ void ShmBoard::watch_processes() {
 
 void ShmBoard::begin_message() {
   if (const std::string why = closed(); !why.empty()) throw CallFailure(why);
-  if (verdict().state == Verdict::spoken) throw CallFailure(verdict().reason.data());
+  if (verdict().state == Verdict::reason_complete) throw CallFailure(verdict().reason.data());
   announced_ = false;
 }
 
@@ -137,7 +137,7 @@ void ShmBoard::show(const Call& call, Counts counts, Place place) {
   compared_ = false;
   ++ordinal_;
   std::copy(counts.begin(), counts.end(), counts_of(own()));
-  Shown& shown = state_of(own()).shown[ordinal_ % 2];
+  ShownCall& shown = state_of(own()).shown[ordinal_ % 2];
   // A sequence lock: other_call() does not use a call if its ordinal changes while it is read.
   shown.ordinal.store(0, std::memory_order_relaxed);
   shown.what.store(static_cast<uint64_t>(call.operation) | static_cast<uint64_t>(call.reason) << 8 |
@@ -151,7 +151,7 @@ void ShmBoard::show(const Call& call, Counts counts, Place place) {
 }
 
 ShmBoard::Place ShmBoard::place_of(int rank) const {
-  const Shown& shown = state_of(rank).shown[ordinal_ % 2];
+  const ShownCall& shown = state_of(rank).shown[ordinal_ % 2];
   return {.region = shown.region.load(std::memory_order_relaxed),
           .offset = shown.offset.load(std::memory_order_relaxed)};
 }
@@ -163,7 +163,7 @@ bool ShmBoard::one_region() const {
   return true;
 }
 
-bool ShmBoard::others_share() const {
+bool ShmBoard::only_peers_share() const {
   if (place_of(own()).region != 0) return false;
   for (int rank = 0; rank < size(); ++rank) {
     if (place_of(rank).region != 0) return true;
@@ -171,7 +171,7 @@ bool ShmBoard::others_share() const {
   return false;
 }
 
-Call ShmBoard::read_call(const Shown& shown) const {
+Call ShmBoard::read_call(const ShownCall& shown) const {
   const uint64_t what = shown.what.load(std::memory_order_acquire);
   return {.operation = static_cast<Operation>(what & 0xFF),
           .reason = static_cast<comm::Reason>(what >> 8 & 0xFF),
@@ -184,7 +184,7 @@ void ShmBoard::next_phase(const Deadline& deadline) {
   end_phase(deadline);
   if (compared_) return;
   compare_calls();
-  if (others_share()) end_phase(deadline);
+  if (only_peers_share()) end_phase(deadline);
 }
 
 void ShmBoard::raise_phase() {
@@ -270,7 +270,7 @@ void ShmBoard::compare_calls() {
 std::string ShmBoard::other_call() const {
   if (!announced_) return "";
   for (int rank = 0; rank < size(); ++rank) {
-    const Shown& shown = state_of(rank).shown[ordinal_ % 2];
+    const ShownCall& shown = state_of(rank).shown[ordinal_ % 2];
     if (shown.ordinal.load(std::memory_order_acquire) != ordinal_) continue;
     const Call call = read_call(shown);
     if (shown.ordinal.load(std::memory_order_acquire) != ordinal_ || call == call_) continue;
@@ -296,7 +296,7 @@ bool ShmBoard::process_has_ended(int rank) const {
 // Returns why a wait for `peer` fails, or "". Only ranks that wait for a rank miss it if it has
 // left normally.
 std::string ShmBoard::failure_reason(int peer) const {
-  if (verdict().state == Verdict::spoken) return verdict().reason.data();
+  if (verdict().state == Verdict::reason_complete) return verdict().reason.data();
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == own()) continue;
     const uint32_t presence = state_of(rank).presence;
@@ -320,7 +320,7 @@ void ShmBoard::fail(const CallFailure& failure) {
   uint32_t none = 0;
   if (verdict().state.compare_exchange_strong(none, Verdict::being_written)) {
     write_text(verdict().reason, failure.what());
-    verdict().state = Verdict::spoken;
+    verdict().state = Verdict::reason_complete;
   }
   throw failure;
 }

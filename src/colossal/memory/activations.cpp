@@ -103,7 +103,7 @@ std::unique_ptr<SavedTensor> Activations::Replay::save(const at::Tensor& tensor)
 class Activations::RecomputableTensor final : public SavedTensor {
  public:
   RecomputableTensor(const at::Tensor& view, std::vector<std::unique_ptr<SavedTensor>> inputs,
-                     ops::ComputeAgain compute)
+                     ops::RecomputeFunction compute)
       : place_(view), inputs_(std::move(inputs)), compute_(std::move(compute)) {}
 
   at::Tensor restore() override {
@@ -116,7 +116,7 @@ class Activations::RecomputableTensor final : public SavedTensor {
  private:
   ViewGeometry place_;
   std::vector<std::unique_ptr<SavedTensor>> inputs_;
-  ops::ComputeAgain compute_;
+  ops::RecomputeFunction compute_;
 };
 
 Activations::Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload)
@@ -145,7 +145,7 @@ std::unique_ptr<SavedTensor> Activations::save(const at::Tensor& tensor) {
 }
 
 void Activations::made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
-                       ops::ComputeAgain compute) {
+                       ops::RecomputeFunction compute) {
   Recipe recipe{result.storage().getWeakStorageImpl(), {}, std::move(compute)};
   for (const at::Tensor& input : inputs) {
     recipe.inputs.push_back(input.defined() ? input.detach() : at::Tensor());

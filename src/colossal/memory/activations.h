@@ -73,13 +73,13 @@ class Activations final : public nn::BlockRunner,
   struct Recipe {
     c10::weak_intrusive_ptr<c10::StorageImpl> result;  // the tensor's storage
     std::vector<at::Tensor> inputs;
-    ops::ComputeAgain compute;
+    ops::RecomputeFunction compute;
   };
 
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) override;
   // Called by operators whose result can be recomputed, in a scope with Recompute::selective.
   void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
-            ops::ComputeAgain compute) override;
+            ops::RecomputeFunction compute) override;
   // Saves the inputs of `tensor` instead, if there is a recipe; else returns null.
   std::unique_ptr<SavedTensor> save_recomputable(const at::Tensor& tensor);
 

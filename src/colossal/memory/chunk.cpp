@@ -325,7 +325,7 @@ void Chunk::finish_reduction(bool last) {
   reduction_.wait();
   for (SlotState& slot : slots) slot.summed = false;
   if (!gradients_are_transient()) return;
-  keep_sums(last);
+  accumulate_reduced_gradients(last);
   reduced_ = true;
   whole_gradients_->give();
 }
@@ -337,7 +337,7 @@ bool Chunk::reduces_tied_apart() const {
          });
 }
 
-std::vector<Range> Chunk::sum_spans() const {
+std::vector<Range> Chunk::held_spans() const {
   return spans_of(held, held.begin);
 }
 
@@ -347,10 +347,10 @@ double Chunk::counted_squares(const Range& span, const at::Tensor& sums) const {
   return ops::squared_norm(sums.narrow(0, counted.begin - span.begin, counted.size()));
 }
 
-void Chunk::keep_sums(bool last) {
+void Chunk::accumulate_reduced_gradients(bool last) {
   squared_norm_ = 0;
   if (kept_gradients_) kept_gradients_->take();
-  for (const Range& span : sum_spans()) {
+  for (const Range& span : held_spans()) {
     const at::Tensor sums = gradients_here_.narrow(0, span.begin, span.size());
     TierTransfer visit(*gradients_, span,
                        tiers_.gradients == Tier::device ? Tier::device : Tier::host,
@@ -370,7 +370,7 @@ void Chunk::keep_sums(bool last) {
 void Chunk::sum_over_ends() {
   if (ranks.ends.size() == 1) return;
   if (gradients_are_transient()) squared_norm_ = 0;
-  for (const Range& span : sum_spans()) {
+  for (const Range& span : held_spans()) {
     TierTransfer visit(*gradients_, span,
                        tiers_.gradients == Tier::device ? Tier::device : Tier::host, Access::update,
                        Counted::yes);
@@ -382,7 +382,7 @@ void Chunk::sum_over_ends() {
   }
 }
 
-void Chunk::forget_gradients() {
+void Chunk::release_gradients() {
   reduced_ = false;
   whole_gradients_->give();
   if (kept_gradients_) kept_gradients_->give();
@@ -393,7 +393,7 @@ void Chunk::forget_gradients() {
 double Chunk::squared_gradient_norm() const {
   if (gradients_are_transient()) return squared_norm_.value_or(0);
   double sum = 0;
-  for (const Range& span : sum_spans()) {
+  for (const Range& span : held_spans()) {
     const Range counted = intersect(span, part);
     if (!counted.empty()) sum += ops::squared_norm(gradients_->memory(counted));
   }

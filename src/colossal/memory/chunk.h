@@ -67,7 +67,7 @@ struct ChunkMemory {
   ChunkMemory(at::Device device, const std::string& nvme_path);
 
   TierPools pools;
-  WritesUnderWay gradient_writes;  // of gradients to NVMe
+  PendingWrites gradient_writes;  // of gradients to NVMe
 };
 
 class Chunk {
@@ -205,7 +205,7 @@ class Chunk {
   // embedding. True if the chunk has row blocks of such a table, both layers are on one stage, and
   // gradients are transient.
   bool reduces_tied_apart() const;
-  void forget_gradients();  // releases all gradients; called when a step begins
+  void release_gradients();  // releases all gradients; called when a step begins
   // Returns the sum of squares of the gradients in `part`. Valid after the step's last reduction.
   double squared_gradient_norm() const;
 
@@ -236,13 +236,13 @@ class Chunk {
   }
   // Writes zeros into gaps and into slots without a gradient.
   void zero_missing_gradients();
-  // Counts the traffic of keep_sums() to and from the tier of gradients.
+  // Counts the traffic of accumulate_reduced_gradients() to and from the tier of gradients.
   void count_kept_sums();
   // Adds the reduced gradients of a micro-batch to gradients().
-  void keep_sums(bool last);
+  void accumulate_reduced_gradients(bool last);
   // Returns the sum of squares of the elements of a span that are in `part`. sums: [span].
   double counted_squares(const Range& span, const at::Tensor& sums) const;
-  std::vector<Range> sum_spans() const;  // the spans of `held`
+  std::vector<Range> held_spans() const;  // the spans of `held`
 
   ChunkMemory& memory_;
   ChunkTiers tiers_;

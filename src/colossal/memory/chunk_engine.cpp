@@ -331,7 +331,7 @@ void ChunkEngine::store_state(const nn::Parameter& parameter, size_t state, int6
 
 void ChunkEngine::begin_step() {
   memory_.pools.reset_peaks();
-  for (Chunk* chunk : trained_) chunk->forget_gradients();
+  for (Chunk* chunk : trained_) chunk->release_gradients();
 }
 
 void ChunkEngine::begin_backward(bool last, int stage) {

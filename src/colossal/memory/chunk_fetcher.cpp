@@ -48,7 +48,7 @@ void ChunkFetcher::plan(int stage, const OrderOfUse& order) {
   const std::vector<int64_t> bytes = chunk_bytes();
   StagePlans& plans = stages_[stage];
   std::vector<int> all = order.forward;
-  all.push_back(kNoUse);
+  all.push_back(kEndOfForward);
   plans.forward_steps = all.size();
   all.insert(all.end(), order.backward.begin(), order.backward.end());
   plans.training = plan_fetches(all, bytes, window_bytes_);
@@ -96,7 +96,8 @@ void ChunkFetcher::begin_backward(int stage) {
                  "stage {} goes backward after a forward pass of stage {}", stage, stage_);
   in_backward_ = true;
   const StagePlans& plans = plans_of(stage);
-  // Enters the step between the passes (kNoUse), after those of uses that this rank has skipped.
+  // Enters the step between the passes (kEndOfForward), after those of uses that this rank has
+  // skipped.
   while (plans.order_known && entered_ < plans.forward_steps) enter_next_step();
 }
 

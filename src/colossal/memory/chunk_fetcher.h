@@ -74,7 +74,7 @@ class ChunkFetcher {
     // recorded. Ranks compare only once, even if the orders contradict each other.
     bool order_known = false, order_asked = false;
     FetchPlan training, forward, backward;
-    size_t forward_steps = 0;  // number of steps of `training` up to and including kNoUse
+    size_t forward_steps = 0;  // number of steps of `training` up to and including kEndOfForward
   };
   enum class Pass { training, forward, backward, evaluation, inference };
 

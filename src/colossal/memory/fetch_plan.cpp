@@ -15,7 +15,8 @@ std::vector<int> wanted_at(size_t position, const std::vector<int>& order,
   std::vector<int> wanted;
   int64_t together = 0;
   for (size_t next = position; next < order.size(); ++next) {
-    if (order[next] == kNoUse || std::ranges::find(wanted, order[next]) != wanted.end()) continue;
+    if (order[next] == kEndOfForward || std::ranges::find(wanted, order[next]) != wanted.end())
+      continue;
     together += bytes[order[next]];
     if (together > window_bytes && wanted.size() > 1) break;
     wanted.push_back(order[next]);
@@ -59,7 +60,7 @@ FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>
     };
     FetchStep& step = plan.steps.emplace_back(order[position]);
     std::ranges::copy_if(here, std::back_inserter(step.release), missing_in(wanted));
-    if (order[position] == kNoUse) {
+    if (order[position] == kEndOfForward) {
       std::erase_if(here, missing_in(wanted));
       continue;
     }

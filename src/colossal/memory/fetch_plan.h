@@ -34,12 +34,12 @@ bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& lon
 // A mark in an order of use, between the forward and the backward pass. At the mark, chunks are
 // released that are not among the next uses within window_bytes (see plan_fetches()). Without the
 // mark, the head's table would be kept until the backward pass uses the last layer's weights.
-inline constexpr int kNoUse = -1;
+inline constexpr int kEndOfForward = -1;
 
 // The use of a chunk, and what is done before: first the chunks `release` are released, then the
 // chunks `fetch` are fetched.
 struct FetchStep {
-  int chunk = 0;  // the chunk that is used, or kNoUse
+  int chunk = 0;  // the chunk that is used, or kEndOfForward
   std::vector<int> release;
   std::vector<int> fetch;
 };
@@ -54,10 +54,10 @@ struct FetchPlan {
   const FetchStep* step(size_t number) const;
 };
 
-// Plans the fetches for uses in `order`, a list of chunks that may contain kNoUse. At each use, the
-// used chunk and the chunks used next have been fetched: as many as have at most `window_bytes`
-// bytes together, but at least the used chunk and the next one. At kNoUse, chunks are only
-// released. bytes: size of each chunk, by index of the chunk.
+// Plans the fetches for uses in `order`, a list of chunks that may contain kEndOfForward. At each
+// use, the used chunk and the chunks used next have been fetched: as many as have at most
+// `window_bytes` bytes together, but at least the used chunk and the next one. At kEndOfForward,
+// chunks are only released. bytes: size of each chunk, by index of the chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes);
 

@@ -222,7 +222,7 @@ void TierTransfer::finish() {
   throw IoError(fmt::format("nvme tier, {}: {}", memory_kind_name(tensor_->kind_), failure));
 }
 
-void WritesUnderWay::add(TierTransfer write) {
+void PendingWrites::add(TierTransfer write) {
   writes_.push_back(std::move(write));
   while (writes_.size() > kWritesUnderWay) {
     TierTransfer oldest = std::move(writes_.front());
@@ -231,7 +231,7 @@ void WritesUnderWay::add(TierTransfer write) {
   }
 }
 
-void WritesUnderWay::finish() {
+void PendingWrites::finish() {
   for (TierTransfer& write : std::exchange(writes_, {})) write.finish();
 }
 

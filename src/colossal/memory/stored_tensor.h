@@ -129,7 +129,7 @@ class TierTransfer {
 
 // Writes to NVMe in progress for which the caller does not wait. Holds at most 8 transfers, because
 // each keeps its elements in memory until it is finished.
-class WritesUnderWay {
+class PendingWrites {
  public:
   // Adds a transfer after its leave(). If there are then more than 8 transfers, waits for the
   // oldest. Throws IoError if the oldest failed.

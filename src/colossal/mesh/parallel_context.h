@@ -84,7 +84,7 @@ class ParallelContext {
   // For the tensor modes 2d, 2.5d and 3d: this rank and the rank whose last two coordinates along
   // tp are this rank's in exchanged order. The two ranks exchange blocks to transpose a matrix.
   // This rank alone if the two coordinates are equal.
-  const comm::Group& mirror_group() const { return mirror_; }
+  const comm::Group& transpose_group() const { return mirror_; }
   // All ranks, for background work during training, such as checkpoints. No other calls use this
   // group, so that background calls need no order relative to the calls of the training step.
   const comm::Group& background_group() const { return background_; }

@@ -9,7 +9,7 @@ ops::Activation read_activation(ConfigFields& fields, const char* name, const ch
                    fmt::format("expected one of: {}", fmt::join(ops::activation_names(), ", ")));
 }
 
-DecoderConfig read_plain_decoder(ConfigFields& fields, const SizeFields& names) {
+DecoderConfig read_gpt2_style_decoder(ConfigFields& fields, const SizeFields& names) {
   DecoderConfig config;
   config.norm = DecoderConfig::Norm::layer;
   config.gated = false;
@@ -17,11 +17,11 @@ DecoderConfig read_plain_decoder(ConfigFields& fields, const SizeFields& names) 
   config.hidden = fields.required_size(names.hidden, kMaximumWidth);
   config.layers = fields.required_size(names.layers, kMaximumLayers);
   config.heads = config.kv_heads = fields.required_size(names.heads, kMaximumWidth);
-  divide_among_heads(config, names.hidden, names.heads);
+  set_head_size(config, names.hidden, names.heads);
   return config;
 }
 
-int64_t read_inner(ConfigFields& fields, const char* name, const DecoderConfig& config) {
+int64_t read_mlp_size(ConfigFields& fields, const char* name, const DecoderConfig& config) {
   const int64_t inner = fields.size_or_none(name, 4 * kMaximumWidth);
   return inner > 0 ? inner : 4 * config.hidden;
 }
@@ -33,7 +33,7 @@ void ignore_classifier(ConfigFields& fields) {
   }
 }
 
-void divide_among_heads(DecoderConfig& config, const char* hidden_field, const char* heads_field) {
+void set_head_size(DecoderConfig& config, const char* hidden_field, const char* heads_field) {
   if (config.hidden % config.heads != 0) {
     throw FieldError({heads_field, hidden_field}, "",
                      fmt::format("{} = {} is not a multiple of {} = {}", hidden_field,

@@ -22,18 +22,18 @@ struct SizeFields {
 };
 // Reads the sizes of an older decoder, in the way of GPT-2: vocab_size, and the fields in `names`.
 // Sets layer norms, an MLP without a gate, and head_size = hidden / heads. Throws FieldError.
-DecoderConfig read_plain_decoder(ConfigFields& fields, const SizeFields& names);
+DecoderConfig read_gpt2_style_decoder(ConfigFields& fields, const SizeFields& names);
 
 // Reads the MLP's intermediate size from the field `name`; returns 4 * config.hidden if the field
 // is missing or null.
-int64_t read_inner(ConfigFields& fields, const char* name, const DecoderConfig& config);
+int64_t read_mlp_size(ConfigFields& fields, const char* name, const DecoderConfig& config);
 
 // Calls fields.ignore() for the fields of the classification head in GPT-2 and related families.
 void ignore_classifier(ConfigFields& fields);
 
 // Sets config.head_size = config.hidden / config.heads. hidden_field, heads_field: names of the
 // fields with these sizes, for the message. Throws FieldError if the division has a remainder.
-void divide_among_heads(DecoderConfig& config, const char* hidden_field, const char* heads_field);
+void set_head_size(DecoderConfig& config, const char* hidden_field, const char* heads_field);
 
 // Returns for each layer whether it has sliding-window attention: from layer_types in config.json
 // or, if that field is missing, from slides(layer).

@@ -18,7 +18,7 @@ void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConf
   }
   const bool follows = defaults.head_size == 0 && !fields.has("head_dim");
   if (follows || defaults.heads_divide_hidden) {
-    divide_among_heads(config, "hidden_size", "num_attention_heads");
+    set_head_size(config, "hidden_size", "num_attention_heads");
   }
   config.head_size = fields.size(
       "head_dim", defaults.head_size > 0 ? defaults.head_size : config.head_size, kMaximumWidth);

@@ -25,7 +25,7 @@ AttentionHeads::AttentionHeads(const AttentionOptions& options, const LocalHeads
   if (key_of_query.empty()) return;
   seen_ = {key_of_query.front(), key_of_query.back() + 1};
   // ops::attention() lets query head i use key head floor(i * keys / queries). If these heads are
-  // not mapped so, seen_by_queries() copies the key head of each query head.
+  // not mapped so, select_used_kv_heads() copies the key head of each query head.
   bool even = queries_ % seen_.size() == 0;
   for (int64_t i = 0; i < queries_; ++i) {
     even = even && key_of_query[i] - seen_.begin == i * seen_.size() / queries_;
@@ -104,7 +104,7 @@ std::pair<at::Tensor, at::Tensor> AttentionHeads::split_keys_values(
   return {parts[0].transpose(1, 2), parts[1].transpose(1, 2)};
 }
 
-at::Tensor AttentionHeads::seen_by_queries(const at::Tensor& keys) const {
+at::Tensor AttentionHeads::select_used_kv_heads(const at::Tensor& keys) const {
   if (key_of_query_.defined()) return keys.index_select(1, key_of_query_.to(keys.device()));
   return seen_.size() == keys_ ? keys : keys.narrow(1, seen_.begin, seen_.size());
 }

@@ -37,8 +37,8 @@ class AttentionHeads {
   // sequence, size]. ops::attention() requires that every K/V head serves the same number of query
   // heads. If this rank's K/V heads do not, the result has Q heads: for each query head, a copy of
   // its K/V head.
-  at::Tensor seen_by_queries(const at::Tensor& keys) const;
-  // Returns the number of heads in the result of seen_by_queries().
+  at::Tensor select_used_kv_heads(const at::Tensor& keys) const;
+  // Returns the number of heads in the result of select_used_kv_heads().
   int64_t num_key_value_heads_used() const {
     return key_of_query_.defined() ? queries_ : seen_.size();
   }

@@ -377,8 +377,9 @@ std::unique_ptr<Experts> DenseBuilder::experts(const std::string& name,
                       options);
 }
 
-ParameterHandle DenseBuilder::of_all_experts(const std::string& layer, const char* name,
-                                             const ExpertStack& stack, Initializer initializer) {
+ParameterHandle DenseBuilder::register_expert_stack(const std::string& layer, const char* name,
+                                                    const ExpertStack& stack,
+                                                    Initializer initializer) {
   const ParameterHandle made = parameter(layer, name, stack.shape, initializer, of_experts(stack));
   made->of_experts = true;
   return made;
@@ -391,7 +392,7 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
   const auto weight = [&](const char* matrix, WeightOrder order, ExpertStack stack,
                           Initializer initializer) {
     stack.layer = options.layer;
-    const auto made = of_all_experts(name + matrix, "weight", stack, initializer);
+    const auto made = register_expert_stack(name + matrix, "weight", stack, initializer);
     made->product = order;
     if (adapters_ && adapters_->base && !made->trainable) {
       made->packed = std::make_shared<const ops::PackedLayout>(
@@ -402,17 +403,17 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
   if (options.clamped_gate) {
     constexpr WeightOrder kOrder = WeightOrder::in_out;
     const auto gate_up = weight(".gate_up", kOrder, {{experts, hidden, 2 * inner}, 2, 2}, first);
-    const auto gate_up_bias = of_all_experts(name + ".gate_up", "bias",
-                                             {{experts, 2 * inner}, 1, 2, options.layer}, zeros);
+    const auto gate_up_bias = register_expert_stack(
+        name + ".gate_up", "bias", {{experts, 2 * inner}, 1, 2, options.layer}, zeros);
     const auto down =
         weight(".down", kOrder, {{experts, inner, hidden}, 1}, options.down_initializer);
-    const auto down_bias =
-        of_all_experts(name + ".down", "bias", {{experts, hidden}, -1, 1, options.layer}, zeros);
+    const auto down_bias = register_expert_stack(name + ".down", "bias",
+                                                 {{experts, hidden}, -1, 1, options.layer}, zeros);
     ExpertAdapters adapters{
         expert_adapter({{name + ".gate_up", 2 * inner}}, hidden, options, /*cut_outputs=*/true, 2),
         expert_adapter({{name + ".down", hidden}}, inner, options, /*cut_outputs=*/false, 1)};
-    return std::make_unique<PairedStacks>(
-        PairedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, std::move(adapters),
+    return std::make_unique<InterleavedStacks>(
+        InterleavedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, std::move(adapters),
         *options.clamped_gate, expert_parts());
   }
   const ExpertStack to_inner{{experts, inner, hidden}, 1};

@@ -106,7 +106,7 @@ class DenseBuilder : public Builder {
   // Returns the order in which the experts of a layer are placed on ranks.
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
   // Matrix A or matrix B of the low-rank adapters of all experts of a layer (see ExpertAdapter).
-  struct ExpertFactor {
+  struct ExpertAdapterMatrix {
     bool is_down = false;  // true: A; false: B
     int64_t experts = 0;   // number of experts
     int64_t rank = 0;      // of the adapter of one expert
@@ -116,7 +116,9 @@ class DenseBuilder : public Builder {
     int64_t inner_width = 0;
     int64_t layer = 0;  // index of the block
   };
-  virtual Placement of_expert_adapter(const ExpertFactor& /*factor*/) const { return whole(); }
+  virtual Placement of_expert_adapter(const ExpertAdapterMatrix& /*factor*/) const {
+    return whole();
+  }
   // Returns the function for ExpertsParts::gather_token_rows.
   virtual GatherTokenRows gather_token_rows() const { return nullptr; }
   // Returns the number of ranks that divide the inner features of each expert. The results of these
@@ -243,8 +245,8 @@ class DenseBuilder : public Builder {
                                const ExpertsOptions& options, bool cut_outputs,
                                int64_t inner_width);
   // Registers a stacked parameter of all experts.
-  ParameterHandle of_all_experts(const std::string& layer, const char* name,
-                                 const ExpertStack& stack, Initializer initializer);
+  ParameterHandle register_expert_stack(const std::string& layer, const char* name,
+                                        const ExpertStack& stack, Initializer initializer);
   Router router(const ExpertsOptions& options);
   // Sets `down`, `down_biases` and `move` of `parts`.
   void make_down(const LatentAttentionOptions& options, LatentAttentionLayer::Parts& parts);

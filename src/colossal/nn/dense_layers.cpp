@@ -97,11 +97,11 @@ DenseAttention::DenseAttention(std::string stream, const AttentionOptions& optio
 at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& context) {
   LayerScope scope(head_options_.stream());
   auto [queries, keys, values] = heads_.split(heads_.apply_rotary(qkv, context));
-  keys = heads_.seen_by_queries(keys);
-  values = heads_.seen_by_queries(values);
+  keys = heads_.select_used_kv_heads(keys);
+  values = heads_.select_used_kv_heads(values);
   ops::AttentionOptions options = head_options_.of_step(scope, context);
   if (options.virtual_tokens.count() > 0) {
-    options.virtual_tokens = seen_by_queries(options.virtual_tokens);
+    options.virtual_tokens = select_used_kv_heads(options.virtual_tokens);
   }
   at::Tensor seen;
   if (context.key_values) {
@@ -117,9 +117,9 @@ at::Tensor DenseAttention::forward(const at::Tensor& qkv, const StepContext& con
   return seen.transpose(1, 2).flatten(2);
 }
 
-ops::VirtualTokens DenseAttention::seen_by_queries(const ops::VirtualTokens& tokens) const {
+ops::VirtualTokens DenseAttention::select_used_kv_heads(const ops::VirtualTokens& tokens) const {
   const auto seen = [&](const at::Tensor& heads) {
-    return heads_.seen_by_queries(heads.unsqueeze(0)).squeeze(0);
+    return heads_.select_used_kv_heads(heads.unsqueeze(0)).squeeze(0);
   };
   return {seen(tokens.keys), seen(tokens.values)};
 }
@@ -130,7 +130,7 @@ std::vector<RowsWithVirtualTokens> DenseAttention::rows_with_virtual_tokens(
   for (const auto& [adapter, begin, count] : context.adapted_rows) {
     const auto found = adapter->virtual_tokens.find(head_options_.stream());
     if (found != adapter->virtual_tokens.end()) {
-      rows.push_back({seen_by_queries(found->second), begin, count});
+      rows.push_back({select_used_kv_heads(found->second), begin, count});
     }
   }
   return rows;
@@ -172,8 +172,8 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
             ? context.documents
             : at::zeros({context.batch, context.sequence}, context.memory_documents.options());
   }
-  return ops::attention(queries, heads_.seen_by_queries(keys), heads_.seen_by_queries(values),
-                        options)
+  return ops::attention(queries, heads_.select_used_kv_heads(keys),
+                        heads_.select_used_kv_heads(values), options)
       .transpose(1, 2)
       .flatten(2);
 }

@@ -134,7 +134,7 @@ class DenseAttention : public Attention {
 
  private:
   // Selects the K/V heads of `tokens` that this rank's query heads attend to.
-  ops::VirtualTokens seen_by_queries(const ops::VirtualTokens& tokens) const;
+  ops::VirtualTokens select_used_kv_heads(const ops::VirtualTokens& tokens) const;
   // Returns the tokens of the forward pass whose per-request adapters have virtual tokens for this
   // layer, with these virtual tokens.
   std::vector<RowsWithVirtualTokens> rows_with_virtual_tokens(const StepContext& context) const;

@@ -64,7 +64,7 @@ at::Tensor within_capacity(const Routing& routing, const RouterOptions& options,
   const at::Tensor experts = shared.rows.narrow(1, 2, chosen).flatten();
   const at::Tensor groups = of_choices(0) * static_cast<double>(options.experts) + experts;
   const at::Tensor ranks = ranks_of(groups, shared.rows.narrow(1, 2 + chosen, chosen).flatten(),
-                                    of_choices(kColumnOfRow));
+                                    of_choices(kPositionColumn));
   const at::Tensor is_dropped = ranks.ge(capacity_of(options, context.whole_sequence))
                                     .view({-1, chosen})
                                     .narrow(0, shared.first, own.size(0));

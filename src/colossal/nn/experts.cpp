@@ -53,7 +53,7 @@ at::Tensor used_weight(const ParameterHandle& stack, const std::vector<int64_t>&
 at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
                     const std::vector<ParameterHandle>& stacks, LayerScope& scope,
                     const OnUse& on_use) {
-  tell_expert_inputs(stacks, counts, rows);
+  report_expert_inputs(stacks, counts, rows);
   if (!stacks.front()->quantized_stack.empty()) {
     std::vector<ops::QuantizedStack> quantized;
     for (const ParameterHandle& stack : stacks) quantized.push_back(stack->quantized_stack);
@@ -74,8 +74,8 @@ at::Tensor products(const at::Tensor& rows, const std::vector<int64_t>& counts,
 
 }  // namespace
 
-at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                 const StepContext& context, const OnUse& on_use) const {
+at::Tensor InterleavedStacks::compute(const at::Tensor& rows, const std::vector<int64_t>& counts,
+                                      const StepContext& context, const OnUse& on_use) const {
   at::Tensor pairs;
   {
     LayerScope scope = scope_of(parameters_.gate_up);
@@ -92,8 +92,9 @@ at::Tensor PairedStacks::compute(const at::Tensor& rows, const std::vector<int64
   return results + bias_of_rows(share_of_bias(bias, parts_), counts);
 }
 
-at::Tensor PairedStacks::compute_with(const at::Tensor& rows, const std::vector<int64_t>& counts,
-                                      const std::vector<at::Tensor>& weights) const {
+at::Tensor InterleavedStacks::compute_with(const at::Tensor& rows,
+                                           const std::vector<int64_t>& counts,
+                                           const std::vector<at::Tensor>& weights) const {
   const at::Tensor pairs = ops::grouped_product(rows, counts, {weights[0].transpose(1, 2)}) +
                            bias_of_rows(weights[1], counts);
   const at::Tensor gated = ops::clamped_gate(pairs, gate_);
@@ -101,7 +102,7 @@ at::Tensor PairedStacks::compute_with(const at::Tensor& rows, const std::vector<
          bias_of_rows(share_of_bias(weights[3], parts_), counts);
 }
 
-bool PairedStacks::can_be_copied() const {
+bool InterleavedStacks::can_be_copied() const {
   return is_plain(parameters_.gate_up) && adapters_.none();
 }
 

@@ -83,15 +83,15 @@ class SeparateStacks : public ExpertStacks {
 // Experts in the layout of GPT-OSS (OpenAI 2025). gate_up is [experts, hidden, 2 * inner]: columns
 // of gate and up alternate. down is [experts, inner, hidden]. The biases are gate_up_bias [experts,
 // 2 * inner] and down_bias [experts, hidden].
-class PairedStacks : public ExpertStacks {
+class InterleavedStacks : public ExpertStacks {
  public:
   struct Parameters {
     ParameterHandle gate_up, gate_up_bias, down, down_bias;
   };
   // parts: number of ranks that divide the inner features of each expert. The caller sums the
   // results of these ranks; each of them therefore adds 1 / parts of down_bias.
-  PairedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
-               int parts)
+  InterleavedStacks(Parameters parameters, ExpertAdapters adapters, const ops::ClampedGate& gate,
+                    int parts)
       : parameters_(std::move(parameters)),
         adapters_(std::move(adapters)),
         gate_(gate),

@@ -138,7 +138,7 @@ at::Tensor PagedKeyValueStore::attend(
   if (alone_ > 0)
     parts.push_back(
         attend_alone(layer, rows.narrow(0, 0, alone_), options, rows_with_virtual_tokens));
-  for (const Together& chunk : together_) {
+  for (const JointChunk& chunk : together_) {
     ops::AttentionOptions of_chunk = options;
     of_chunk.virtual_tokens = virtual_tokens_of_row(chunk.row, options, rows_with_virtual_tokens);
     parts.push_back(attend_together(layer, chunk, queries, keys, values, of_chunk));
@@ -177,7 +177,7 @@ at::Tensor PagedKeyValueStore::attend_alone(
 // Copies the keys and values of earlier positions from the pages, except for whole pages that the
 // window hides.
 at::Tensor PagedKeyValueStore::attend_together(const ops::KeyValuePages& layer,
-                                               const Together& chunk, const at::Tensor& queries,
+                                               const JointChunk& chunk, const at::Tensor& queries,
                                                const at::Tensor& keys, const at::Tensor& values,
                                                const ops::AttentionOptions& options) const {
   const int64_t count = chunk.positions.size(), before = chunk.positions.begin;

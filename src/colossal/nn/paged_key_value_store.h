@@ -65,7 +65,7 @@ class PagedKeyValueStore : public KeyValueStore {
 
  private:
   // A chunk whose attention is computed in one call.
-  struct Together {
+  struct JointChunk {
     int64_t row = 0;   // index of the chunk's first token among the step's tokens
     Range positions;   // PagedChunk::positions
     at::Tensor pages;  // PagedChunk::pages, int64 on the host
@@ -83,7 +83,7 @@ class PagedKeyValueStore : public KeyValueStore {
                           const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) const;
   // Computes the attention of a chunk. queries, keys, values: of all tokens of the step, as for
   // attend(). Returns [tokens of the chunk, heads, value_size].
-  at::Tensor attend_together(const ops::KeyValuePages& layer, const Together& chunk,
+  at::Tensor attend_together(const ops::KeyValuePages& layer, const JointChunk& chunk,
                              const at::Tensor& queries, const at::Tensor& keys,
                              const at::Tensor& values, const ops::AttentionOptions& options) const;
 
@@ -93,7 +93,7 @@ class PagedKeyValueStore : public KeyValueStore {
   at::Tensor page_of_token_, slot_of_token_;
   int64_t alone_ = 0;  // number of leading tokens whose attention is computed separately
   ops::PagedTokens tokens_alone_;  // these tokens
-  std::vector<Together> together_;
+  std::vector<JointChunk> together_;
 };
 
 }  // namespace colossal::nn

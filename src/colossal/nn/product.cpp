@@ -10,7 +10,7 @@ namespace colossal::nn {
 at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& weights,
                     const std::vector<ParameterHandle>& biases, WeightOrder order,
                     LayerScope& scope) {
-  tell_product_inputs(weights, x);
+  report_product_inputs(weights, x);
   if (weights.front()->quantized) {
     return ops::quantized_linear(x, {quantized_matrices(weights), used(biases, scope)});
   }

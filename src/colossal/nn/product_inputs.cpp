@@ -20,12 +20,12 @@ ProductInputListener::~ProductInputListener() {
   listener = nullptr;
 }
 
-void tell_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x) {
+void report_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x) {
   if (listener) (*listener)(weights, std::nullopt, x.flatten(0, -2));
 }
 
-void tell_expert_inputs(const std::vector<ParameterHandle>& stacks,
-                        const std::vector<int64_t>& counts, const at::Tensor& rows) {
+void report_expert_inputs(const std::vector<ParameterHandle>& stacks,
+                          const std::vector<int64_t>& counts, const at::Tensor& rows) {
   if (!listener) return;
   int64_t first = 0;
   for (size_t expert = 0; expert < counts.size(); ++expert) {

@@ -39,10 +39,10 @@ class ProductInputListener {
 
 // Calls this thread's listener, if there is one. Call it before multiplying x [.., in_features] by
 // `weights`.
-void tell_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x);
-// Like tell_product_inputs(), for stacks of experts. rows: [rows, in_features], sorted by expert;
+void report_product_inputs(const std::vector<ParameterHandle>& weights, const at::Tensor& x);
+// Like report_product_inputs(), for stacks of experts. rows: [rows, in_features], sorted by expert;
 // counts: number of rows of each expert on this rank.
-void tell_expert_inputs(const std::vector<ParameterHandle>& stacks,
-                        const std::vector<int64_t>& counts, const at::Tensor& rows);
+void report_expert_inputs(const std::vector<ParameterHandle>& stacks,
+                          const std::vector<int64_t>& counts, const at::Tensor& rows);
 
 }  // namespace colossal::nn

@@ -22,8 +22,8 @@ using torch::autograd::variable_list;
 // compute type are small.
 void for_tokens(const at::Tensor& logits, const std::function<void(Range tokens)>& visit) {
   if (logits.numel() == 0) return;
-  const int64_t rows =
-      linear_cross_entropy_rows(logits.size(0), logits.size(1), compute_type(logits.scalar_type()));
+  const int64_t rows = linear_cross_entropy_block_tokens(logits.size(0), logits.size(1),
+                                                         compute_type(logits.scalar_type()));
   for (int64_t begin = 0; begin < logits.size(0); begin += rows) {
     visit({begin, std::min(begin + rows, logits.size(0))});
   }

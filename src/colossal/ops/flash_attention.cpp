@@ -18,8 +18,8 @@ namespace colossal::ops {
 namespace {
 
 using namespace flash;
+using kernels::AttentionBf16Operands;
 using kernels::AttentionBlock;
-using kernels::AttentionHalves;
 using kernels::AttentionSums;
 
 constexpr int64_t kRows = 128;  // maximum number of queries in a block
@@ -229,7 +229,7 @@ class Flash {
     QueryBlock block;
     Real* scores;
     Real* score_gradients;
-    AttentionHalves halves;
+    AttentionBf16Operands halves;
     Real* logsumexps;
     Real* deltas;
     Real* query_gradients;  // transposed
@@ -588,7 +588,7 @@ template <typename Format>
 auto Flash<Format>::compute_gradients(const AttentionBlock& described, int64_t first,
                                       Backward& buffers) const -> GradientOperands {
   Real* gradients = buffers.score_gradients + first;
-  AttentionHalves halves = buffers.halves;
+  AttentionBf16Operands halves = buffers.halves;
   if constexpr (Format::kPair == 2) {
     halves.probabilities += first;
     halves.gradients += first;

@@ -46,7 +46,7 @@ struct FusedLinear : torch::autograd::Function<FusedLinear> {
   // at::TensorList is the only type of list whose elements autograd records.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases) {
-    variable_list saved{is_any_trained(weights) ? x : at::Tensor()};
+    variable_list saved{any_requires_grad(weights) ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
     context->saved_data["biases"] = !biases.empty();
@@ -98,7 +98,7 @@ int64_t FusedWeights::out_features() const {
   return features;
 }
 
-bool is_any_trained(at::TensorList weights) {
+bool any_requires_grad(at::TensorList weights) {
   return std::ranges::any_of(weights,
                              [](const at::Tensor& weight) { return weight.requires_grad(); });
 }

@@ -26,7 +26,7 @@ at::Tensor fused_input_gradient(const at::Tensor& y_gradient,
 
 // Returns whether at least one of the weights requires a gradient. If none does, the backward pass
 // does not need x.
-bool is_any_trained(at::TensorList weights);
+bool any_requires_grad(at::TensorList weights);
 
 // Which gradients of weights and biases fused_weight_gradients() computes.
 struct FusedGradientRequest {

@@ -267,7 +267,7 @@ void check_labels(const at::Tensor& labels, int64_t vocabulary) {
 }
 
 int64_t rows_of_block(const at::Tensor& x, int64_t vocabulary, int64_t logits_bytes) {
-  return linear_cross_entropy_rows(x.size(0), vocabulary, x.scalar_type(), logits_bytes);
+  return linear_cross_entropy_block_tokens(x.size(0), vocabulary, x.scalar_type(), logits_bytes);
 }
 
 bool keeps_logits(int64_t tokens, int64_t hidden, at::ScalarType type, int64_t rows_of_block) {
@@ -546,7 +546,7 @@ at::Tensor labels_among(const at::Tensor& labels, const at::Tensor& ignored,
 struct BlockPlace {
   int64_t first_row;
   size_t index;
-  const BlockRanks* ranks;  // null: this rank has the whole block
+  const BlockCollectives* ranks;  // null: this rank has the whole block
 
   std::vector<Range> runs(const at::Tensor& weight) const {
     if (ranks) return ranks->rows(index);
@@ -565,7 +565,7 @@ struct BlockPlace {
     auto& data = context->saved_data;
     return {.first_row = data["first_row"].toInt(),
             .index = static_cast<size_t>(data["index"].toInt()),
-            .ranks = reinterpret_cast<const BlockRanks*>(data["ranks"].toInt())};
+            .ranks = reinterpret_cast<const BlockCollectives*>(data["ranks"].toInt())};
   }
 };
 
@@ -765,7 +765,7 @@ at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& 
 
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
-                                    const Combine& combine, const BlockRanks* ranks,
+                                    const Combine& combine, const BlockCollectives* ranks,
                                     const LogitOptions& options, int64_t bias_begin,
                                     int64_t logits_bytes) {
   const at::Tensor rows = times(x, options.scale).contiguous(), flat_labels = labels.contiguous();
@@ -793,7 +793,7 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
-                                const Combine& combine, const BlockRanks* ranks,
+                                const Combine& combine, const BlockCollectives* ranks,
                                 const LogitOptions& options, int64_t bias_begin,
                                 int64_t logits_bytes) {
   const at::Tensor found = linear_log_probabilities(x, table, labels, vocabulary, combine, ranks,
@@ -814,8 +814,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
   return apply(x, weight, labels, options, &shard, logits_bytes);
 }
 
-int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,
-                                  int64_t logits_bytes) {
+int64_t linear_cross_entropy_block_tokens(int64_t tokens, int64_t vocabulary, at::ScalarType type,
+                                          int64_t logits_bytes) {
   const int64_t row_bytes = vocabulary * static_cast<int64_t>(c10::elementSize(type));
   const int64_t fitting = std::max<int64_t>(1, logits_bytes / row_bytes);
   if (tokens <= fitting) return std::max<int64_t>(1, tokens);
@@ -829,7 +829,7 @@ int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::Scalar
 bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
                                        at::ScalarType type, int64_t logits_bytes) {
   return keeps_logits(tokens, hidden, type,
-                      linear_cross_entropy_rows(tokens, vocabulary, type, logits_bytes));
+                      linear_cross_entropy_block_tokens(tokens, vocabulary, type, logits_bytes));
 }
 
 }  // namespace colossal::ops

@@ -17,7 +17,7 @@ RecomputableResultScope::~RecomputableResultScope() {
 }
 
 void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
-                                  const ComputeAgain& compute) {
+                                  const RecomputeFunction& compute) {
   if (listener_of_thread) listener_of_thread->made(result, inputs, compute);
 }
 

@@ -13,7 +13,7 @@ namespace colossal::ops {
 
 // Computes a result again and returns it, bit-identical to the first one. inputs: the tensors that
 // were announced with the result, in the same order. Autograd does not record the computation.
-using ComputeAgain = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
+using RecomputeFunction = std::function<at::Tensor(const std::vector<at::Tensor>& inputs)>;
 
 class RecomputableResultListener {
  public:
@@ -21,7 +21,7 @@ class RecomputableResultListener {
   // Called when an operator has computed `result` from `inputs`. compute(inputs) computes `result`
   // again.
   virtual void made(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
-                    ComputeAgain compute) = 0;
+                    RecomputeFunction compute) = 0;
 };
 
 // While an object of this class exists, `listener` receives the announcements of the thread that
@@ -41,6 +41,6 @@ class RecomputableResultScope {
 // Calls made() of the calling thread's listener, if there is one. An operator calls this in its
 // forward pass if gradients are recorded.
 void announce_recomputable_result(const at::Tensor& result, const std::vector<at::Tensor>& inputs,
-                                  const ComputeAgain& compute);
+                                  const RecomputeFunction& compute);
 
 }  // namespace colossal::ops

@@ -31,9 +31,9 @@ at::Tensor look_up(const ForEachBlock& table, const at::Tensor& tokens);
 // pass and again in the backward pass. If the table requires a gradient, the backward pass also
 // calls reduce_scatter_gradient() for each block. Both are collective, and autograd does not record
 // them. The object must outlive the backward pass.
-class BlockRanks {
+class BlockCollectives {
  public:
-  virtual ~BlockRanks() = default;
+  virtual ~BlockCollectives() = default;
   // Returns the rows of the whole block, as ranges of indices in the whole vocabulary, in the order
   // of the rows that gather() returns.
   virtual std::vector<Range> rows(size_t block) const = 0;
@@ -65,7 +65,7 @@ class BlockRanks {
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
                                     const std::function<void(const at::Tensor&)>& combine = {},
-                                    const BlockRanks* ranks = nullptr,
+                                    const BlockCollectives* ranks = nullptr,
                                     const LogitOptions& options = {}, int64_t bias_begin = 0,
                                     int64_t logits_bytes = kDefaultLogitsBytes);
 
@@ -74,7 +74,8 @@ at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& tab
 at::Tensor linear_cross_entropy(const at::Tensor& x, const ForEachBlock& table,
                                 const at::Tensor& labels, int64_t vocabulary,
                                 const std::function<void(const at::Tensor&)>& combine = {},
-                                const BlockRanks* ranks = nullptr, const LogitOptions& options = {},
-                                int64_t bias_begin = 0, int64_t logits_bytes = kDefaultLogitsBytes);
+                                const BlockCollectives* ranks = nullptr,
+                                const LogitOptions& options = {}, int64_t bias_begin = 0,
+                                int64_t logits_bytes = kDefaultLogitsBytes);
 
 }  // namespace colossal::ops

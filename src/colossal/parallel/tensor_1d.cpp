@@ -50,7 +50,7 @@ struct FirstProduct : torch::autograd::Function<FirstProduct> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, bool in_out, bool share_tokens,
                             const Shares& rows) {
-    const bool trained = ops::is_any_trained(weights);
+    const bool trained = ops::any_requires_grad(weights);
     variable_list saved{trained ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);
@@ -259,9 +259,9 @@ class VocabularyEmbedding : public nn::Embedding {
       const auto numbers = [&](const at::Tensor& rows) {
         return ops::dequantized_rows(*table, rows);
       };
-      return find_rows(numbers, here, tokens);
+      return look_up_rows(numbers, here, tokens);
     }
-    return find_rows(weight.use(scope), here, tokens);
+    return look_up_rows(weight.use(scope), here, tokens);
   }
 
   nn::TokenTable table_;

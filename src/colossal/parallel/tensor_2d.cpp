@@ -97,7 +97,7 @@ struct SummaProduct : torch::autograd::Function<SummaProduct> {
   // outlive the backward pass.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, const Square* square) {
-    const bool trained = ops::is_any_trained(weights);
+    const bool trained = ops::any_requires_grad(weights);
     variable_list saved{trained ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);

@@ -85,7 +85,7 @@ struct CubeProduct : torch::autograd::Function<CubeProduct> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
                             at::TensorList biases, const std::vector<int64_t>& rows,
                             const Cube* cube) {
-    const bool trained = ops::is_any_trained(weights);
+    const bool trained = ops::any_requires_grad(weights);
     variable_list saved{trained ? x : at::Tensor()};
     saved.insert(saved.end(), weights.begin(), weights.end());
     context->save_for_backward(saved);

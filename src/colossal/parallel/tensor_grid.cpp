@@ -53,7 +53,7 @@ class GridEmbedding : public nn::Embedding {
     if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
     const ParameterHandle& weight = table_.whole();
     nn::LayerScope scope = nn::scope_of(weight);
-    return find_rows(weight.use(scope), nn::rows_here(*weight), tokens);
+    return look_up_rows(weight.use(scope), nn::rows_here(*weight), tokens);
   }
 
   nn::TokenTable table_;
@@ -231,7 +231,7 @@ class LinearOfAllOutputs : public nn::Linear {
 
 // Gathers a table, or each of its blocks: all features of the rows in this rank's part of the
 // vocabulary.
-class GridTable final : public ops::BlockRanks {
+class GridTable final : public ops::BlockCollectives {
  public:
   // rows: [piece of the part][block]. mirror: the two ranks that swap their parts first; null: this
   // rank holds its part.
@@ -612,7 +612,7 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
                              : sharding_.held(sharding, side(), from.features.rank());
   COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
   const int64_t begin = held.empty() ? 0 : held.front().begin;
-  const comm::Group* mirror = grid_.mirror_activation ? &context().mirror_group() : nullptr;
+  const comm::Group* mirror = grid_.mirror_activation ? &context().transpose_group() : nullptr;
   return {
       .features = in_features,
       .of_down = {.held = {held}, .reduction = from.same_features},
@@ -733,7 +733,7 @@ std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_tied_head(
 
 std::unique_ptr<nn::VocabularyHead> TensorGridBuilder::make_head(nn::VocabularyHeadParts parts,
                                                                  bool mirror_table) {
-  const comm::Group* mirror = &context().mirror_group();
+  const comm::Group* mirror = &context().transpose_group();
   const std::vector<std::vector<Range>> blocks =
       blocks_of(rows_of_pieces(parts.table.vocabulary()));
   const auto first = blocks.begin() + grid_.within.features.rank() * grid_.first.pieces;

@@ -64,7 +64,7 @@ struct TensorGrid {
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
   // Whether the vocabulary head first swaps its table (only a table that is tied to the embedding)
-  // or its input activation with the other rank of ParallelContext::mirror_group().
+  // or its input activation with the other rank of ParallelContext::transpose_group().
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };

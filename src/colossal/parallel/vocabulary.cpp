@@ -24,12 +24,12 @@ ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& gro
               }};
 }
 
-at::Tensor find_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens) {
-  return find_rows([&](const at::Tensor& rows) { return at::embedding(table, rows); }, here,
-                   tokens);
+at::Tensor look_up_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens) {
+  return look_up_rows([&](const at::Tensor& rows) { return at::embedding(table, rows); }, here,
+                      tokens);
 }
 
-at::Tensor find_rows(const LookUp& look_up, const Range& here, const at::Tensor& tokens) {
+at::Tensor look_up_rows(const LookUp& look_up, const Range& here, const at::Tensor& tokens) {
   const at::Tensor local = tokens - here.begin;
   const at::Tensor elsewhere = local.lt(0).bitwise_or_(local.ge(here.size()));
   return look_up(local.masked_fill(elsewhere, 0)).masked_fill(elsewhere.unsqueeze(-1), 0);

@@ -19,12 +19,12 @@ ops::VocabularyShard vocabulary_shard(int64_t vocabulary, const comm::Group& gro
 // Returns the table rows of tokens [..], [.., features]; zeros for tokens whose rows are not on
 // this rank. table: this rank's rows, [rows on this rank, features]; here: the indices of these
 // rows in the whole table.
-at::Tensor find_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens);
+at::Tensor look_up_rows(const at::Tensor& table, const Range& here, const at::Tensor& tokens);
 // Returns the given rows of this rank's part of a table, [.., features]. rows: [..] int64, relative
 // to this rank's first row.
 using LookUp = std::function<at::Tensor(const at::Tensor& rows)>;
-// Like find_rows() above, with a function that reads the table. look_up() is called once, with a
+// Like look_up_rows() above, with a function that reads the table. look_up() is called once, with a
 // row for each token: row 0 for tokens that are not on this rank.
-at::Tensor find_rows(const LookUp& look_up, const Range& here, const at::Tensor& tokens);
+at::Tensor look_up_rows(const LookUp& look_up, const Range& here, const at::Tensor& tokens);
 
 }  // namespace colossal::parallel

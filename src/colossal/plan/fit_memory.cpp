@@ -189,7 +189,7 @@ class Search {
   // Returns the plan with the smallest overrun. A change does not always save memory: with smaller
   // micro-batches, for example, gradients accumulate in a wider type.
   Found least() const {
-    Found least{"", fullest_rank(job_)};
+    Found least{"", rank_with_largest_peak(job_)};
     find_less(job_, "", 0, least);
     return least;
   }
@@ -208,7 +208,7 @@ class Search {
 
   void visit(const Job& job, const std::string& text, size_t setting, size_t left) {
     if (left == 0) {
-      RankPlan plan = fullest_rank(job);
+      RankPlan plan = rank_with_largest_peak(job);
       if (fits_budgets(job, plan)) found_.push_back({text, std::move(plan)});
       return;
     }
@@ -227,7 +227,7 @@ class Search {
   // Leaves each setting, or applies one of its strongest changes.
   void find_less(const Job& job, const std::string& text, size_t setting, Found& least) const {
     if (setting == settings_.size()) {
-      RankPlan plan = fullest_rank(job);
+      RankPlan plan = rank_with_largest_peak(job);
       if (is_less(plan, least.plan)) least = {text, std::move(plan)};
       return;
     }
@@ -436,7 +436,7 @@ Job find_open(const Job& job) {
         job.recompute_undecided ? "recomputes" : "moves"));
   }
   const Job start = job.recompute_undecided ? with_recompute(job, {}) : job;
-  const RankPlan without = fullest_rank(start);
+  const RankPlan without = rank_with_largest_peak(start);
   const Choice choice = find_least(start, without);
   Job found = with_recompute(job, choice.recompute);
   const RankPlan& plan = choice.placement.plan;
@@ -468,7 +468,7 @@ std::string describe_growth(double from, double to) {
 Job fit_memory(const Job& job) {
   if (job.recompute_undecided || !job.undecided_tiers.empty()) return find_open(job);
   if (job.device_budget == 0 && job.host_budget == 0 && job.memory_budget == 0) return job;
-  const RankPlan plan = fullest_rank(job);
+  const RankPlan plan = rank_with_largest_peak(job);
   if (!fits_budgets(job, plan)) refuse(job, plan);
   return job;
 }
@@ -481,7 +481,8 @@ std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own
   std::vector<std::future<RankPlan>> plans;
   for (const Recompute& recompute : settings) {
     plans.push_back(std::async(std::launch::async, [&] {
-      return recompute == job.recompute ? own : fullest_rank(with_recompute(job, recompute));
+      return recompute == job.recompute ? own
+                                        : rank_with_largest_peak(with_recompute(job, recompute));
     }));
   }
   std::vector<RecomputeCost> costs;

@@ -27,7 +27,7 @@ int64_t over(int64_t bytes, int64_t budget) {
 
 class Placing {
  public:
-  explicit Placing(const Job& job) : job_(job), at_{job.tiers, fullest_rank(job)} {}
+  explicit Placing(const Job& job) : job_(job), at_{job.tiers, rank_with_largest_peak(job)} {}
 
   TierPlan find() {
     move_to(Tier::host);
@@ -84,7 +84,7 @@ class Placing {
     job.tiers = at_.tiers;
     TierShares& shares = job.tiers.of(kind);
     shares = tier == Tier::host ? shares_of(parts, 0) : shares_of(parts_of(shares) - parts, parts);
-    return {job.tiers, fullest_rank(job)};
+    return {job.tiers, rank_with_largest_peak(job)};
   }
   int all_parts(MemoryKind kind, Tier tier) const {
     return tier == Tier::host ? kParts : parts_of(at_.tiers.of(kind));

@@ -226,7 +226,7 @@ std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks
 
 }  // namespace
 
-const RankPlan& Plan::fullest_rank() const {
+const RankPlan& Plan::rank_with_largest_peak() const {
   return *std::ranges::max_element(ranks, {}, &RankPlan::memory_peak_bytes);
 }
 
@@ -238,10 +238,10 @@ Plan make_plan(const Job& job) {
   return plan;
 }
 
-RankPlan fullest_rank(const Job& job) {
+RankPlan rank_with_largest_peak(const Job& job) {
   const Strategy& strategy = job.strategy;
   if (strategy.tensor_mode != TensorMode::one_d || !shares_evenly(job)) {
-    return Plan{record_ranks(job, ranks_to_record(job))}.fullest_rank();
+    return Plan{record_ranks(job, ranks_to_record(job))}.rank_with_largest_peak();
   }
   // The first rank of each pipeline rank.
   std::vector<int> firsts;
@@ -249,7 +249,7 @@ RankPlan fullest_rank(const Job& job) {
   for (int rank = 0; rank < strategy.world_size(); rank += apart) firsts.push_back(rank);
   const std::set<int> busiest = ranks_with_most_rows(strategy, job.model.facts.layers);
   firsts.insert(firsts.end(), busiest.begin(), busiest.end());
-  return Plan{record_ranks(job, firsts)}.fullest_rank();
+  return Plan{record_ranks(job, firsts)}.rank_with_largest_peak();
 }
 
 }  // namespace colossal::plan

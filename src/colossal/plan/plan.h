@@ -52,7 +52,7 @@ struct Plan {
 
   // Returns the plan of the rank with the largest peak memory on the device; the first if several
   // are equal.
-  const RankPlan& fullest_rank() const;
+  const RankPlan& rank_with_largest_peak() const;
 };
 
 // Returns the ranks that make_plan() records, ascending. They are chosen so that, for each cost in
@@ -71,8 +71,8 @@ std::vector<int> ranks_to_record(const Job& job);
 // cores.
 Plan make_plan(const Job& job);
 
-// Returns make_plan(job).fullest_rank(), but records fewer ranks where that is enough for the
-// largest peak memory.
-RankPlan fullest_rank(const Job& job);
+// Returns make_plan(job).rank_with_largest_peak(), but records fewer ranks where that is enough for
+// the largest peak memory.
+RankPlan rank_with_largest_peak(const Job& job);
 
 }  // namespace colossal::plan

@@ -72,7 +72,7 @@ std::set<comm::Reason> reasons_of(const Plan& plan) {
 }
 
 std::string memory_table(const Plan& plan) {
-  const RankPlan& rank = plan.fullest_rank();
+  const RankPlan& rank = plan.rank_with_largest_peak();
   std::string text = fmt::format("memory of tensors at the peak of a step, rank {}\n", rank.rank);
   for (const MemoryKind kind : kKinds) {
     text += fmt::format("  {:<16}{:>12}\n", memory_kind_name(kind),
@@ -228,7 +228,7 @@ std::string pipeline_text(const Job& job, const Plan& plan) {
         of_stages(job.strategy, place, [](int stage) { return stage; }),
         of_stages(job.strategy, place, [&](int stage) { return num_blocks(job, stage); }),
         format_count(largest(here, [](const RankPlan& r) { return r.parameters; })),
-        format_bytes(here.fullest_rank().memory_peak_bytes()),
+        format_bytes(here.rank_with_largest_peak().memory_peak_bytes()),
         format_bytes(largest(here, [](const RankPlan& r) { return r.bytes_sent(); })),
         pipeline.in_flight(place));
   }
@@ -254,7 +254,7 @@ void add_pipeline(const Job& job, const Plan& plan, nlohmann::ordered_json& json
          {"pipeline_rank", place},
          {"blocks", num_blocks(job, stage)},
          {"parameters", largest(here, [](const RankPlan& r) { return r.parameters; })},
-         {"memory_at_peak", here.fullest_rank().memory_peak_bytes()},
+         {"memory_at_peak", here.rank_with_largest_peak().memory_peak_bytes()},
          {"bytes_sent", largest(here, [](const RankPlan& r) { return r.bytes_sent(); })},
          {"activations_in_flight", pipeline.in_flight(place)}});
   }
@@ -342,7 +342,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
 
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs) {
-  const RankPlan& fullest = plan.fullest_rank();
+  const RankPlan& fullest = plan.rank_with_largest_peak();
   nlohmann::ordered_json json{
       {"ranks", job.strategy.world_size()},
       {"strategy", to_json(job.strategy)},

@@ -87,7 +87,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
   {
     const auto build = parallel::make_builder(context, models::sharding(job.model));
     const auto model = models::build_model(job.model, *build);
-    StagedModel stages = pipelined(*model, source_of(job), context);
+    StagedModel stages = pipelined(*model, model_source_of(job), context);
     const auto kept = [&] { return recorder.memory().live()[memory::MemoryKind::activations]; };
     const auto run = stages.run;
     stages.run = [&](int stage, const StageState& state, const data::Batch& batch,

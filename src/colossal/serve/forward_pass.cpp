@@ -55,7 +55,7 @@ void ForwardPass::start(const StepPlan& plan, const std::vector<nn::AdaptedRows>
   results_ = {};
   run_stages(plan, adapted);
   if (plan.empty()) return;
-  if (results_travel() && results_.logits.defined()) send_results();
+  if (must_send_results() && results_.logits.defined()) send_results();
   if (!ranks_ || leads(*ranks_)) {
     started_.push_back({std::move(results_), !plan.wanted_states.empty()});
   }
@@ -65,7 +65,7 @@ PassResults ForwardPass::collect() {
   COLOSSAL_CHECK(!started_.empty(), "no pass was started");
   auto [results, has_states] = std::move(started_.front());
   started_.pop_front();
-  if (results_travel()) {
+  if (must_send_results()) {
     const comm::Group& ends = ranks_->tied_table_group();
     results.logits = receive_activation(1 - ends.rank(), ends);
     if (has_states) results.states = receive_activation(1 - ends.rank(), ends);
@@ -139,7 +139,7 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   return {};
 }
 
-bool ForwardPass::results_travel() const {
+bool ForwardPass::must_send_results() const {
   return ranks_ && strategy_.stage_rank(strategy_.num_stages() - 1) != 0;
 }
 
@@ -239,7 +239,7 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   const std::chrono::milliseconds patience(begin.numbers.back());
   if (patience.count() == 0) return work_on_plans(pass, adapters, ranks);
   count_failures(false, ranks);
-  const HeartbeatAnswers answers(ranks, patience);
+  const HeartbeatResponder answers(ranks, patience);
   try {
     work_on_plans(pass, adapters, ranks);
   } catch (const std::exception& error) {

@@ -76,7 +76,7 @@ class ForwardPass {
   at::Tensor run_stage(int stage, const at::Tensor& x, const StepPlan& plan,
                        const nn::StepContext& context);
   // Whether the last stage is on a rank other than the first rank.
-  bool results_travel() const;
+  bool must_send_results() const;
   void send_results();  // sends results_ to the first rank
 
   models::LanguageModel& model_;

@@ -90,17 +90,18 @@ bool Heartbeat::ask(bool is_last) {
   return true;
 }
 
-HeartbeatAnswers::HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience)
+HeartbeatResponder::HeartbeatResponder(const ParallelContext& ranks,
+                                       std::chrono::milliseconds patience)
     : world_(ranks.world()),
       channel_(make_channel(ranks)),
       patience_(patience),
       thread_([this] { run(); }) {}
 
-HeartbeatAnswers::~HeartbeatAnswers() {
+HeartbeatResponder::~HeartbeatResponder() {
   thread_.join();
 }
 
-void HeartbeatAnswers::run() {
+void HeartbeatResponder::run() {
   const at::Tensor beat = beat_of(kGoesOn);
   const auto in_time = [&](const comm::Work& work) {
     return await(work, Clock::now() + patience_);

@@ -31,11 +31,11 @@ struct HeartbeatOptions {
 // The first rank's side: a thread that sends heartbeats to all other ranks of the world. If an
 // answer is late, the thread aborts the world: all collectives then throw a CommError that names
 // the late rank. Law: per heartbeat, 8 bytes to each other rank and 8 bytes back. Construction is
-// collective: the other ranks construct HeartbeatAnswers.
+// collective: the other ranks construct HeartbeatResponder.
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);
-  ~Heartbeat();  // sends a last heartbeat, which ends HeartbeatAnswers on the other ranks
+  ~Heartbeat();  // sends a last heartbeat, which ends HeartbeatResponder on the other ranks
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
@@ -58,12 +58,12 @@ class Heartbeat {
 // heartbeat, or until a rank is lost. If no heartbeat arrives within `patience`
 // (HeartbeatOptions::patience()), the thread aborts the world with an error that names the first
 // rank.
-class HeartbeatAnswers {
+class HeartbeatResponder {
  public:
-  HeartbeatAnswers(const ParallelContext& ranks, std::chrono::milliseconds patience);
-  ~HeartbeatAnswers();  // waits for the last heartbeat, or until the world is aborted
-  HeartbeatAnswers(const HeartbeatAnswers&) = delete;
-  HeartbeatAnswers& operator=(const HeartbeatAnswers&) = delete;
+  HeartbeatResponder(const ParallelContext& ranks, std::chrono::milliseconds patience);
+  ~HeartbeatResponder();  // waits for the last heartbeat, or until the world is aborted
+  HeartbeatResponder(const HeartbeatResponder&) = delete;
+  HeartbeatResponder& operator=(const HeartbeatResponder&) = delete;
 
  private:
   void run();

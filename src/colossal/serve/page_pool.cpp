@@ -20,14 +20,14 @@ int64_t PagePool::take() {
 void PagePool::forget(int64_t page) {
   kept_.erase(kept_.find(*pages_[page].key));
   pages_[page].key = nullptr;
-  idle_.erase(pages_[page].place_in_idle);
+  idle_.erase(pages_[page].idle_iterator);
   free_.push_back(page);
 }
 
 void PagePool::share(int64_t page) {
   Page& shared = pages_.at(page);
   COLOSSAL_CHECK(shared.users > 0 || shared.key, "page {} is nobody's to share", page);
-  if (shared.users++ == 0) idle_.erase(shared.place_in_idle);
+  if (shared.users++ == 0) idle_.erase(shared.idle_iterator);
 }
 
 void PagePool::release(int64_t page) {
@@ -35,14 +35,14 @@ void PagePool::release(int64_t page) {
   COLOSSAL_CHECK(released.users > 0, "page {} is not in use", page);
   if (--released.users > 0) return;
   if (released.key) {
-    released.place_in_idle = idle_.insert(idle_.end(), page);
+    released.idle_iterator = idle_.insert(idle_.end(), page);
   } else {
     free_.push_back(page);
   }
 }
 
-std::optional<PagePool::KeptPage> PagePool::find(Prefix before, const std::string& salt,
-                                                 std::span<const int32_t> tokens) const {
+std::optional<PagePool::CachedPage> PagePool::find(Prefix before, const std::string& salt,
+                                                   std::span<const int32_t> tokens) const {
   const auto found = kept_.find(make_key(before, salt, tokens));
   if (found == kept_.end()) return std::nullopt;
   return found->second;
@@ -51,7 +51,7 @@ std::optional<PagePool::KeptPage> PagePool::find(Prefix before, const std::strin
 PagePool::Prefix PagePool::keep(int64_t page, Prefix before, const std::string& salt,
                                 std::span<const int32_t> tokens) {
   const auto [entry, is_new] =
-      kept_.try_emplace(make_key(before, salt, tokens), KeptPage{page, last_prefix_ + 1});
+      kept_.try_emplace(make_key(before, salt, tokens), CachedPage{page, last_prefix_ + 1});
   if (!is_new) return entry->second.prefix;
   pages_.at(page).key = &entry->first;
   return ++last_prefix_;

@@ -22,7 +22,7 @@ class PagePool {
   using Prefix = uint64_t;
 
   // A cached page.
-  struct KeptPage {
+  struct CachedPage {
     int64_t page = 0;
     Prefix prefix = 0;  // the prefix whose last tokens are in this page
   };
@@ -49,8 +49,8 @@ class PagePool {
   // Returns the cached page that holds keys and values of `tokens`, a full page of tokens that
   // follow the prefix `before`; nullopt if there is none. Does not add a user. salt:
   // Sequence::salt; a page that was cached with a different salt is not found.
-  std::optional<KeptPage> find(Prefix before, const std::string& salt,
-                               std::span<const int32_t> tokens) const;
+  std::optional<CachedPage> find(Prefix before, const std::string& salt,
+                                 std::span<const int32_t> tokens) const;
   // Caches a page in use that holds keys and values of `tokens`, a full page of tokens that follow
   // the prefix `before`. Returns the prefix that ends with `tokens`. If a page is already cached
   // for these arguments, does not cache `page`, and returns the prefix of the cached page.
@@ -73,7 +73,7 @@ class PagePool {
   struct Page {
     int64_t users = 0;
     const Key* key = nullptr;                      // the page's key in kept_; null: not cached
-    std::list<int64_t>::iterator place_in_idle{};  // set if the page is in idle_
+    std::list<int64_t>::iterator idle_iterator{};  // set if the page is in idle_
   };
 
   static Key make_key(Prefix before, const std::string& salt, std::span<const int32_t> tokens);
@@ -82,8 +82,8 @@ class PagePool {
   std::vector<Page> pages_;
   std::vector<int64_t> free_;  // pages without users that are not cached
   std::list<int64_t> idle_;    // cached pages without users, longest unused first
-  std::unordered_map<Key, KeptPage, KeyHash> kept_;  // all cached pages
-  Prefix last_prefix_ = 0;                           // greatest prefix number used so far
+  std::unordered_map<Key, CachedPage, KeyHash> kept_;  // all cached pages
+  Prefix last_prefix_ = 0;                             // greatest prefix number used so far
 };
 
 }  // namespace colossal::serve

@@ -168,11 +168,11 @@ void Scheduler::find_prefix(Sequence& sequence) {
     sequence.pages.push_back(found->page);
     sequence.kept.push_back(found->prefix);
     sequence.computed += size;
-    if (sequence.computed == sequence.size()) own_last_page(sequence);
+    if (sequence.computed == sequence.size()) copy_last_page(sequence);
   }
 }
 
-void Scheduler::own_last_page(Sequence& sequence) {
+void Scheduler::copy_last_page(Sequence& sequence) {
   const int64_t shared = sequence.pages.back();
   sequence.pages.pop_back();
   sequence.kept.pop_back();
@@ -243,13 +243,13 @@ Sequence& Scheduler::fork(const Sequence& from, int64_t beam) {
   made->beam = beam;
   made->steps = 0;
   for (const int64_t page : made->pages) pages_.share(page);
-  own_open_page(*made);
+  copy_partial_last_page(*made);
   Sequences& sequences = running_.contains(from.order()) ? running_ : waiting_;
   const auto order = made->order();
   return *sequences.emplace(order, std::move(made)).first->second;
 }
 
-void Scheduler::own_open_page(Sequence& sequence) {
+void Scheduler::copy_partial_last_page(Sequence& sequence) {
   if (sequence.computed % options_.page_size == 0) return;
   const int64_t shared = sequence.pages.back();
   sequence.pages.pop_back();

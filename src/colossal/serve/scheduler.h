@@ -151,10 +151,10 @@ class Scheduler {
   // Called when find_prefix() has found pages for the whole text. The last token must be computed
   // again for its logits, which writes to the last page. Because other sequences may share that
   // page, replaces it by a copy.
-  void own_last_page(Sequence& sequence);
+  void copy_last_page(Sequence& sequence);
   // Called for a forked sequence: replaces a partly filled last page by a copy, because the next
   // token of the forked sequence will be written to it.
-  void own_open_page(Sequence& sequence);
+  void copy_partial_last_page(Sequence& sequence);
   // Returns how many tokens of a sequence a step computes next, draft tokens included, at most
   // `budget`.
   int64_t chunk_of(const Sequence& sequence, int64_t budget) const;

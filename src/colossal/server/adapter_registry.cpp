@@ -18,7 +18,7 @@ bool AdapterRegistry::check_place(const std::string& name, bool replace) const {
                                io::quote_text(name)),
                    "lora_name");
   }
-  if (!is_there && adapters_.size() >= most_) {
+  if (!is_there && adapters_.size() >= max_adapters_) {
     throw ApiError(400, fmt::format("{} adapters are loaded, which is the maximum: unload one "
                                     "first, or start the server with a larger --max-adapters",
                                     adapters_.size()));

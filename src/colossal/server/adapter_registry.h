@@ -34,7 +34,7 @@ class AdapterRegistry {
   // An empty registry: load() always throws.
   AdapterRegistry() = default;
   // most: maximum number of adapters that are loaded at once.
-  AdapterRegistry(Load load, size_t most) : load_(std::move(load)), most_(most) {}
+  AdapterRegistry(Load load, size_t most) : load_(std::move(load)), max_adapters_(most) {}
 
   // Reads the adapter in `folder` and adds it under `name`. replace: if the name is in use, replace
   // its adapter. Throws ApiError 400 if the name is in use (unless `replace`), if `most` adapters
@@ -54,7 +54,7 @@ class AdapterRegistry {
   bool check_place(const std::string& name, bool replace) const;
 
   const Load load_;
-  const size_t most_ = 0;
+  const size_t max_adapters_ = 0;
   std::mutex loading_;        // held by load(), so that one adapter is read at a time
   mutable std::mutex mutex_;  // guards adapters_
   std::vector<ServedAdapter> adapters_;

@@ -162,9 +162,9 @@ void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
 
 // Warns once per field: clients send many fields that a server does not know, but a misspelt field
 // should be noticed.
-void Api::note_unknown(const std::vector<std::string>& fields) {
+void Api::log_unknown_fields(const std::vector<std::string>& fields) {
   for (const std::string& field : fields) {
-    if (noted_fields_.size() >= kMaxNotedFields || !noted_fields_.insert(field).second) continue;
+    if (logged_fields_.size() >= kMaxNotedFields || !logged_fields_.insert(field).second) continue;
     log::warn("a request has an unknown field, which is ignored: {}", io::quote_text(field));
   }
 }
@@ -237,7 +237,7 @@ void Api::load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>&
   const std::string folder = required_text(fields, "lora_path");
   const bool replace = fields.boolean("load_inplace", false);
   fields.ignore("base_model_name");
-  note_unknown(fields.unknown());
+  log_unknown_fields(fields.unknown());
   if (name == model_->name()) {
     throw ApiError(400, "lora_name is the name of the model itself; choose another name",
                    "lora_name");
@@ -266,7 +266,7 @@ void Api::unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply
   Fields fields(body);
   const std::string name = required_text(fields, "lora_name");
   fields.ignore("lora_int_id");
-  note_unknown(fields.unknown());
+  log_unknown_fields(fields.unknown());
   model_->adapters().unload(name);
   log::info("adapter {} unloaded", io::quote_text(name));
   reply->send(200, "text/plain; charset=utf-8",
@@ -275,19 +275,19 @@ void Api::unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply
 
 void Api::completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   GenerationRequest read = read_completion_request(parse_body(request.body), *model_, rules_);
-  note_unknown(read.unknown_fields);
+  log_unknown_fields(read.unknown_fields);
   std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
 }
 
 void Api::chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   GenerationRequest read = read_chat_request(parse_body(request.body), *model_, rules_);
-  note_unknown(read.unknown_fields);
+  log_unknown_fields(read.unknown_fields);
   std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
 }
 
 void Api::embeddings(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   EmbeddingRequest read = read_embedding_request(parse_body(request.body), *model_);
-  note_unknown(read.unknown_fields);
+  log_unknown_fields(read.unknown_fields);
   std::make_shared<Embeddings>(std::move(read), *engine_, *metrics_, reply)->start();
 }
 
@@ -302,7 +302,7 @@ void Api::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& rep
     const text::ChatOptions options = read_chat_options(fields, read_tools(fields));
     tokens = model_->encode_chat(read_messages(fields), options);
   }
-  note_unknown(fields.unknown());
+  log_unknown_fields(fields.unknown());
   send_json(
       *reply,
       {{"count", tokens.size()}, {"max_model_len", model_->max_length()}, {"tokens", tokens}});
@@ -314,7 +314,7 @@ void Api::detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& r
   choose_model(fields, *model_);
   if (!fields.find("tokens")) throw ApiError(400, "tokens is missing", "tokens");
   const std::vector<int32_t> tokens = fields.tokens("tokens");
-  note_unknown(fields.unknown());
+  log_unknown_fields(fields.unknown());
   send_json(*reply, {{"prompt", model_->tokenizer().decode(tokens)}});
 }
 

@@ -60,7 +60,7 @@ class Api {
   // Throws ApiError 503 before begin_serving(), while draining and while paused.
   void require_ready() const;
   // Logs each name of an unknown request field once.
-  void note_unknown(const std::vector<std::string>& fields);
+  void log_unknown_fields(const std::vector<std::string>& fields);
 
   // Each function with a Reply handles one route.
   void page(const HttpRequest&, const std::shared_ptr<Reply>& reply);
@@ -84,7 +84,7 @@ class Api {
   serve::Engine* engine_ = nullptr;
   Metrics* metrics_ = nullptr;
   std::atomic<bool> ready_ = false, draining_ = false, paused_ = false;
-  std::set<std::string> noted_fields_;    // unknown fields that were logged
+  std::set<std::string> logged_fields_;   // unknown fields that were logged
   std::vector<std::future<void>> loads_;  // adapters that are being loaded
   RuleCache rules_;
 };

@@ -84,7 +84,7 @@ void HttpConnection::read_header() {
 }
 
 // Returns the status with which to refuse a request because of its header; 0 to accept it.
-int HttpConnection::refusal_of_header() const {
+int HttpConnection::header_error_status() const {
   const auto& fields = parser_->get();
   if (fields.target().size() > host_.limits.target_bytes) return 414;
   if (static_cast<size_t>(std::distance(fields.begin(), fields.end())) >
@@ -104,7 +104,7 @@ void HttpConnection::take_header(const Code& error) {
   }
   if (error)
     return refuse(status_of(error), "this is not a valid HTTP request: " + error.message());
-  switch (const int status = refusal_of_header()) {
+  switch (const int status = header_error_status()) {
     case 0:
       return read_body();
     case 413:
@@ -134,7 +134,7 @@ void HttpConnection::read_body() {
   set_deadline(host_.limits.body_time);
   if (boost::beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
     to_write_.push_back("HTTP/1.1 100 Continue\r\n\r\n");
-    unread_bytes_ += to_write_.back().size();
+    unsent_bytes_ += to_write_.back().size();
     write_next();
   }
   http::async_read(
@@ -159,7 +159,7 @@ void HttpConnection::dispatch() {
   deadline_.cancel();
   auto message = parser_->release();
   parser_.reset();
-  speaks_chunks_ = message.version() >= 11;
+  supports_chunks_ = message.version() >= 11;
   keeps_alive_ = message.keep_alive();
   HttpRequest request{.method = std::string(message.method_string()),
                       .path = std::string(message.target().substr(0, message.target().find('?'))),
@@ -180,7 +180,7 @@ void HttpConnection::dispatch() {
     log::error("a request failed: {}", error.what());
     send_error(*reply, ApiError(500, "the server could not answer; see its log"));
   }
-  if (answering_ && !answer_complete_) watch_for_end();
+  if (answering_ && !answer_complete_) watch_for_disconnect();
 }
 
 // Answers with an error and ends the connection, because it is unknown where the next request
@@ -198,7 +198,7 @@ void HttpConnection::refuse(int status, const std::string& message) {
 }
 
 // Closes the connection if the client disconnects before it has its answer.
-void HttpConnection::watch_for_end() {
+void HttpConnection::watch_for_disconnect() {
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this(), request = request_](const Code& error) {
                        if (error || !self->answering_ || self->request_ != request) return;
@@ -215,17 +215,17 @@ void HttpConnection::watch_for_end() {
 }
 
 void HttpConnection::write(int64_t answer, std::string bytes, bool last) {
-  const size_t unread = unread_bytes_ += bytes.size();
+  const size_t unread = unsent_bytes_ += bytes.size();
   asio::post(socket_.get_executor(),
              [self = shared_from_this(), answer, unread, bytes = std::move(bytes), last]() mutable {
                if (!self->answering_ || answer != self->request_ || self->answer_complete_) {
-                 self->unread_bytes_ -= bytes.size();
+                 self->unsent_bytes_ -= bytes.size();
                  return;
                }
                self->answer_complete_ = last;
                // A complete answer may have any size. A client that does not read its stream is
                // dropped.
-               if (!last && unread > self->host_.limits.unread_bytes) {
+               if (!last && unread > self->host_.limits.max_unsent_bytes) {
                  log::warn("a client does not read its answer: disconnected");
                  return self->close();
                }
@@ -245,7 +245,7 @@ void HttpConnection::write_next() {
   asio::async_write(socket_, asio::buffer(to_write_.front()),
                     [self = shared_from_this()](const Code& error, size_t) {
                       self->writing_ = false;
-                      self->unread_bytes_ -= self->to_write_.front().size();
+                      self->unsent_bytes_ -= self->to_write_.front().size();
                       self->to_write_.pop_front();
                       if (error) return self->close();
                       if (self->answering_) self->deadline_.cancel();
@@ -257,8 +257,8 @@ void HttpConnection::finish_request() {
   answering_ = false;
   abandoned_ = nullptr;
   --host_.open_requests;
-  if (!keeps_alive_) return end_politely();
-  // Cancels watch_for_end().
+  if (!keeps_alive_) return shut_down_gracefully();
+  // Cancels watch_for_disconnect().
   Code ignored;
   socket_.cancel(ignored);
   wait_for_request();
@@ -266,7 +266,7 @@ void HttpConnection::finish_request() {
 
 // Closes the connection after the client's input has ended. If it were closed at once, a client
 // that still sends might not see the answer.
-void HttpConnection::end_politely() {
+void HttpConnection::shut_down_gracefully() {
   Code ignored;
   socket_.cancel(ignored);
   socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);

@@ -42,12 +42,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   // Thread-safe. Writes bytes of the response to request number `answer`. Drops the bytes if this
   // request is not the current one. last: these bytes complete the response. If too many bytes of a
-  // stream wait to be sent, closes the connection (HttpLimits::unread_bytes).
+  // stream wait to be sent, closes the connection (HttpLimits::max_unsent_bytes).
   void write(int64_t answer, std::string bytes, bool last);
   // action: called once if the connection is closed before the current response is complete.
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
   // Thread-safe. Returns true if the client supports chunked transfer encoding (HTTP/1.1).
-  bool supports_chunks() const { return speaks_chunks_; }
+  bool supports_chunks() const { return supports_chunks_; }
   // Thread-safe. Returns true if the connection stays open after the current response.
   bool keeps_alive() const { return keeps_alive_; }
 
@@ -61,7 +61,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void read_header();
   void take_header(const Code& error);
   // Returns the HTTP status with which the header is refused; 0 if it is accepted.
-  int refusal_of_header() const;
+  int header_error_status() const;
   void read_body();
   void take_body(const Code& error);
   // Passes the request to the handler.
@@ -69,12 +69,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // Sends an error for a request that cannot be read; the connection is then closed.
   void refuse(int status, const std::string& message);
   // Closes the connection if the client disconnects while its response is computed.
-  void watch_for_end();
+  void watch_for_disconnect();
   // Writes the next bytes of to_write_, unless a write is in progress.
   void write_next();
   void finish_request();
   // Closes the connection after the client has had time to read the response.
-  void end_politely();
+  void shut_down_gracefully();
   void discard_input();
   void close();
 
@@ -90,12 +90,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // answering_: the current request is not completely answered. answer_complete_: all bytes of the
   // response are in to_write_.
   bool answering_ = false, answer_complete_ = false;
-  std::atomic<bool> speaks_chunks_ = true, keeps_alive_ = true;
+  std::atomic<bool> supports_chunks_ = true, keeps_alive_ = true;
   // Bytes to write, in order; the first element is being written if writing_.
   std::deque<std::string> to_write_;
   bool writing_ = false;
   // Bytes passed to write() that are not written yet.
-  std::atomic<size_t> unread_bytes_ = 0;
+  std::atomic<size_t> unsent_bytes_ = 0;
   std::function<void()> abandoned_;  // see set_abandoned(); may be empty
 };
 

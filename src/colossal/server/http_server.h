@@ -24,7 +24,7 @@ struct HttpLimits {
   size_t connections = 1024;  // further connections are closed at once
   // Maximum bytes of a stream that wait to be sent to a client. If there are more, the connection
   // is closed.
-  size_t unread_bytes = size_t{1} << 20;
+  size_t max_unsent_bytes = size_t{1} << 20;
   // A connection is closed after these times: while it reads a header; while it reads a body or
   // sends bytes; while it waits for the next request.
   std::chrono::milliseconds header_time{10'000};

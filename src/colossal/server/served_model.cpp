@@ -52,7 +52,7 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
     special_[token.token] = token.text;
   }
   if (!chat_template_) return;
-  tool_call_form_ = text::find_tool_call_form(chat_template_->source());
+  tool_call_form_ = text::detect_tool_call_form(chat_template_->source());
   const std::vector<std::string> markers = text::tool_call_markers(tool_call_form_);
   for (const auto& [token, content] : special_) {
     if (std::ranges::find(markers, content) != markers.end()) call_markers_.insert(token);

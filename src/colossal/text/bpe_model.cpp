@@ -93,14 +93,14 @@ void BpeModel::read_characters(const BpeDefinition& model, const Vocabulary& voc
       !model.ignore_merges && has_space_mark && std::ranges::none_of(model.merges, crosses);
 }
 
-bool BpeModel::knows_all_bytes() const {
+bool BpeModel::has_all_byte_tokens() const {
   if (!byte_level_) return fallback_bytes_.has_all();
   return std::ranges::find(token_of_byte_, kNone) == token_of_byte_.end();
 }
 
 void BpeModel::read_unknown(const BpeDefinition& model, const TokenIds& numbers,
                             const std::string& file) {
-  if (knows_all_bytes()) return;
+  if (has_all_byte_tokens()) return;
   if (byte_level_ && model.byte_fallback) {
     throw ConfigError(fmt::format(
         "{}: model.byte_fallback is true, and model.vocab lacks some of the 256 bytes of "

@@ -61,7 +61,7 @@ class BpeModel : public WordModel {
   void read_merges(const BpeDefinition& model, const TokenIds& numbers, const std::string& file);
   void read_bytes(const TokenIds& numbers);
   void read_characters(const BpeDefinition& model, const Vocabulary& vocabulary);
-  bool knows_all_bytes() const;
+  bool has_all_byte_tokens() const;
   void read_unknown(const BpeDefinition& model, const TokenIds& numbers, const std::string& file);
   // Appends a symbol that is linked to its neighbors by index.
   static void append(int32_t token, std::vector<Symbol>& symbols);

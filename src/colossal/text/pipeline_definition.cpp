@@ -222,7 +222,7 @@ PreTokenizerStep read_metaspace(const JsonNode& node) {
 // normalized text, or if the normalizer may drop the beginning.
 void check_that_the_beginning_is_known(const JsonNode& node,
                                        const TokenizerDefinition& definition) {
-  const auto drops = [](const NormalizerStep& step) { return step.may_drop_the_beginning(); };
+  const auto drops = [](const NormalizerStep& step) { return step.may_remove_first_character(); };
   if (!definition.pre_tokenizer.empty() && !definition.normalizer.empty()) {
     node["prepend_scheme"].refuse(
         "is \"first\" after another pre-tokenizer and a normalizer; without one of these it is "

@@ -173,7 +173,7 @@ void read_added_tokens(const JsonNode& node, TokenizerDefinition& definition) {
 
 }  // namespace
 
-bool NormalizerStep::may_drop_the_beginning() const {
+bool NormalizerStep::may_remove_first_character() const {
   switch (kind) {
     case Kind::strip:
       return strip_left;

@@ -60,7 +60,7 @@ struct NormalizerStep {
 
   // Returns true if the step may remove the first character of a text without a replacement.
   // Returns false for a charsmap.
-  bool may_drop_the_beginning() const;
+  bool may_remove_first_character() const;
 };
 
 // Splits a text at the matches of a regular expression.

@@ -156,7 +156,7 @@ class CallReader {
 using tool_calls::CallReader;
 using tool_calls::ValueScanner;
 
-ToolCallForm find_tool_call_form(std::string_view chat_template) {
+ToolCallForm detect_tool_call_form(std::string_view chat_template) {
   const auto has = [&](std::string_view text) { return chat_template.find(text) != text.npos; };
   if (!has("tools")) return ToolCallForm::none;
   if (has(kHermesBegin)) return has("<function=") ? ToolCallForm::none : ToolCallForm::hermes;

@@ -32,7 +32,7 @@ enum class ToolCallForm {
 
 // Returns the form that a model uses, found by searching for its markers in the model's chat
 // template. Returns `none` if the template does not handle tools or uses an unknown form.
-ToolCallForm find_tool_call_form(std::string_view chat_template);
+ToolCallForm detect_tool_call_form(std::string_view chat_template);
 
 // Returns the texts that mark calls in this form, such as "<tool_call>"; empty if the form has no
 // markers. If the tokenizer has them as special tokens, the text passed to ToolCallParser must

@@ -23,7 +23,7 @@ at::Tensor in_groups(const at::Tensor& rewards, int64_t group) {
 Advantages finish(const at::Tensor& advantages, const at::Tensor& deviations) {
   return {.advantages = advantages.flatten().nan_to_num(0.0),
           .deviations = deviations.flatten(),
-          .fraction_alike =
+          .fraction_with_equal_rewards =
               deviations.isclose(at::zeros_like(deviations)).to(at::kDouble).mean().item<double>()};
 }
 

@@ -28,9 +28,10 @@ inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale
 // parameter `group` is the number of completions per prompt. A reward of NaN means that the
 // completion has no reward: means and standard deviations exclude it, and its advantage is 0.
 struct Advantages {
-  at::Tensor advantages;      // [completions] fp64
-  at::Tensor deviations;      // [groups] fp64: sample standard deviation of each group's rewards
-  double fraction_alike = 0;  // fraction of groups whose rewards are all equal (deviation 0)
+  at::Tensor advantages;  // [completions] fp64
+  at::Tensor deviations;  // [groups] fp64: sample standard deviation of each group's rewards
+  double fraction_with_equal_rewards =
+      0;  // fraction of groups whose rewards are all equal (deviation 0)
 };
 
 // Returns GRPO advantages (Shao et al. 2024, section 4.1): (R - m) / (s + 1e-4), where R is the

@@ -151,8 +151,8 @@ class Distill final : public SampleTask {
                          .max_new_tokens = std::min(config().max_completion_length,
                                                     job().sequence_length - row.prompt_tokens)});
     }
-    const std::vector<Completion> completions =
-        roll_out_together(sampled_model(*student_, job().model.facts, engine), prompts, rollout_);
+    const std::vector<Completion> completions = roll_out_on_all_ranks(
+        sampled_model(*student_, job().model.facts, engine), prompts, rollout_);
     std::vector<ScoredCompletion> all;
     for (const Completion& each : completions) all.push_back({.completion = each});
     const auto told = length_metrics(all);

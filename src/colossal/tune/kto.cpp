@@ -29,7 +29,7 @@ class Kto final : public SampleTask {
 
   void begin(models::LanguageModel& model, Engine&) override {
     reference_.emplace(job(), context(), model);
-    policy_ = pipelined(model, source_of(job()), context(), of_policy_.head());
+    policy_ = pipelined(model, model_source_of(job()), context(), of_policy_.head());
   }
 
   void complete(std::vector<data::Batch>& batches, Engine& engine) override {

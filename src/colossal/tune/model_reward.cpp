@@ -61,8 +61,8 @@ Row ModelReward::row_of(const ScoredText& text) const {
   const std::string& whole = made.wholes.front().text;
   Row row{.tokens = made.is_chat ? tokenizer_->encode(whole) : tokenizer_->encode_prompt(whole),
           .learned = {}};
-  if (!made.is_chat) row = ended_row(std::move(row), tokenizer_->end_of_text());
-  row = ended_row(std::move(row), padding_);
+  if (!made.is_chat) row = with_final_padding(std::move(row), tokenizer_->end_of_text());
+  row = with_final_padding(std::move(row), padding_);
   row.learned.assign(row.tokens.size(), 0);
   if (std::ssize(row.tokens) - 1 <= job_.model.facts.positions) return row;
   throw Error(fmt::format("a text has {} tokens, but the model has {} positions",

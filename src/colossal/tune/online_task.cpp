@@ -279,7 +279,7 @@ OnlineTask::Sampling OnlineTask::sampling_of(std::vector<BegunCompletions::Conti
 
 void OnlineTask::continue_sampling(const Sampling& sampling, const SampledModel& from) {
   if (!sampling.prompts.empty()) {
-    const std::vector<Completion> sampled = roll_out_together(from, sampling.prompts, rollout_);
+    const std::vector<Completion> sampled = roll_out_on_all_ranks(from, sampling.prompts, rollout_);
     for (size_t i = 0; i < sampled.size(); ++i) {
       BegunCompletions::append(*sampling.continued[i].completion, sampled[i], sampling.version);
     }
@@ -349,7 +349,7 @@ void OnlineTask::set_advantages(const Advantages& found, std::vector<ScoredCompl
   for (int64_t i = 0; i < std::ssize(completions); ++i) {
     completions[i].advantage = found.advantages[i].item<double>();
   }
-  told[kAlike] = found.fraction_alike;
+  told[kAlike] = found.fraction_with_equal_rewards;
 }
 
 LossSum::Metric OnlineTask::mean_of_tokens(const at::Tensor& numbers, const Scores& scores) {

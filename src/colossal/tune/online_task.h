@@ -76,7 +76,7 @@ class OnlineTask : public SampleTask {
                                const at::Tensor& rewards,
                                std::map<std::string, double>& told) const = 0;
   // For use in find_advantages(): sets ScoredCompletion::advantage of completion i to
-  // found.advantages[i], and adds found.fraction_alike to `told`.
+  // found.advantages[i], and adds found.fraction_with_equal_rewards to `told`.
   static void set_advantages(const Advantages& found, std::vector<ScoredCompletion>& completions,
                              std::map<std::string, double>& told);
   // Returns the names of the metrics that loss_of() and find_advantages() add.

@@ -42,8 +42,8 @@ at::Tensor token_log_probabilities(models::LanguageModel& model, const at::Tenso
 PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
                            models::LanguageModel& model, double temperature, bool with_reference)
     : collector_(token_score(temperature, context)), values_(value_score(context)) {
-  const StagedModel alone = pipelined(model, source_of(job), context, collector_.head());
-  policy_ = job.model.decoder.value_head ? pipelined(model, source_of(job), context,
+  const StagedModel alone = pipelined(model, model_source_of(job), context, collector_.head());
+  policy_ = job.model.decoder.value_head ? pipelined(model, model_source_of(job), context,
                                                      joined(collector_.head(), values_.head()))
                                          : alone;
   if (with_reference) {

@@ -58,7 +58,7 @@ Reference::Reference(const Job& job, const ParallelContext& context, models::Lan
                      ScoreCollector collector)
     : collector_(std::move(collector)) {
   if (is_base(job)) {
-    base_ = without_adapter(pipelined(model, source_of(job), context, collector_.head()));
+    base_ = without_adapter(pipelined(model, model_source_of(job), context, collector_.head()));
   } else {
     copy_.emplace(job, context, collector_.head());
   }

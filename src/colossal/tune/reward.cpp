@@ -46,7 +46,7 @@ class RewardModel final : public PairTask {
     std::vector<Sample> ended;
     for (const Drawn& each : micro_batch) {
       ended.push_back(*each.sample);
-      for (Row& row : ended.back().rows) row = ended_row(row, tokenizer().end_of_text());
+      for (Row& row : ended.back().rows) row = with_final_padding(row, tokenizer().end_of_text());
     }
     MicroBatch drawn = micro_batch;
     at::Tensor margins = at::zeros({std::ssize(ended)}, at::kDouble);

@@ -13,7 +13,7 @@ constexpr const char* kRewardPosition = "reward_position";  // [rows, sequence]
 
 }  // namespace
 
-Row ended_row(Row row, int32_t padding) {
+Row with_final_padding(Row row, int32_t padding) {
   if (!row.tokens.empty() && row.tokens.back() == padding) return row;
   row.tokens.push_back(padding);
   row.learned.push_back(0);

@@ -17,7 +17,7 @@ namespace colossal::tune {
 // Returns the row with the token `padding` appended, unless it already ends with this token. Call
 // it before collate(), which excludes the last token of a row from the inputs: the token excluded
 // is then padding.
-Row ended_row(Row row, int32_t padding);
+Row with_final_padding(Row row, int32_t padding);
 
 // Adds to a batch a field, [rows, tokens], that is 1 at the position whose score is the row's
 // reward, and 0 elsewhere. This is the position of the last token that is not `padding`, as in

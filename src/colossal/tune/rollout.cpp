@@ -114,7 +114,8 @@ class Rollout {
 
 }  // namespace
 
-serve::EngineOptions sampler_options(const SamplerDemand& what, const RolloutOptions& options) {
+serve::EngineOptions sampler_options(const SamplerRequirements& what,
+                                     const RolloutOptions& options) {
   serve::EngineOptions made{.max_num_seqs = std::clamp<int64_t>(
                                 what.prompts, 1, std::max<int64_t>(1, options.max_num_seqs)),
                             .max_model_len = std::min(what.facts.positions, what.longest),
@@ -173,9 +174,9 @@ Range share_of(int64_t count, int rank, int ranks) {
   return {count * rank / ranks, count * (rank + 1) / ranks};
 }
 
-std::vector<Completion> roll_out_together(const SampledModel& from,
-                                          const std::vector<Prompt>& prompts,
-                                          const RolloutOptions& options) {
+std::vector<Completion> roll_out_on_all_ranks(const SampledModel& from,
+                                              const std::vector<Prompt>& prompts,
+                                              const RolloutOptions& options) {
   const ParallelContext& context = from.context;
   const Range here = share_of(std::ssize(prompts), context.coordinate({"dp", "sp"}),
                               static_cast<int>(context.data_group().size()));

@@ -57,7 +57,7 @@ RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
                                const text::Tokenizer& tokenizer);
 
 // What the options and the memory of a sampler depend on.
-struct SamplerDemand {
+struct SamplerRequirements {
   const models::ModelFacts& facts;  // of the model
   const Strategy& strategy;         // parallel layout of the model
   at::ScalarType type;              // compute type of the model
@@ -67,7 +67,8 @@ struct SamplerDemand {
 };
 // Returns the options of an inference engine for sampling. Its KV cache has room for all sequences
 // that are sampled at once, so that no sequence is preempted and recomputed.
-serve::EngineOptions sampler_options(const SamplerDemand& what, const RolloutOptions& options);
+serve::EngineOptions sampler_options(const SamplerRequirements& what,
+                                     const RolloutOptions& options);
 
 // The model to sample from.
 struct SampledModel {
@@ -103,9 +104,9 @@ Range share_of(int64_t count, int rank, int ranks);
 // Samples one completion of each prompt. All ranks pass the same prompts and get all completions,
 // in order; the work is divided over the ranks of the data group. Collective over all ranks. Law:
 // that of roll_out() and that of gather_parts(). Throws as roll_out().
-std::vector<Completion> roll_out_together(const SampledModel& from,
-                                          const std::vector<Prompt>& prompts,
-                                          const RolloutOptions& options);
+std::vector<Completion> roll_out_on_all_ranks(const SampledModel& from,
+                                              const std::vector<Prompt>& prompts,
+                                              const RolloutOptions& options);
 
 // Convert to JSON and back; numbers are preserved bit for bit.
 nlohmann::json to_json(const Completion& completion);

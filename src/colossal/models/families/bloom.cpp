@@ -18,8 +18,8 @@ void simplify(nlohmann::json& config) {
 }
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
-      read_plain_decoder(fields, {.hidden = "hidden_size", .layers = "n_layer", .heads = "n_head"});
+  DecoderConfig config = read_gpt2_style_decoder(
+      fields, {.hidden = "hidden_size", .layers = "n_layer", .heads = "n_head"});
   config.activation = ops::Activation::gelu_tanh;
   config.embedding_norm = true;
   config.alibi = 1;

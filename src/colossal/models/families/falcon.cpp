@@ -46,7 +46,7 @@ DecoderConfig read(ConfigFields& fields) {
   const bool newer = fields.flag("new_decoder_architecture", false);
   read_heads(fields, config, newer);
   read_positions(fields, config);
-  config.inner = read_inner(fields, "ffn_hidden_size", config);
+  config.inner = read_mlp_size(fields, "ffn_hidden_size", config);
   config.activation = read_activation(fields, "activation", "gelu");
   const bool bias = fields.flag("bias", false);
   config.qkv_bias = config.attention_output_bias = bias;

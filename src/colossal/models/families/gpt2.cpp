@@ -23,12 +23,12 @@ void read_scales(ConfigFields& fields, DecoderConfig& config) {
 
 DecoderConfig read(ConfigFields& fields) {
   DecoderConfig config =
-      read_plain_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
+      read_gpt2_style_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
   config.learned_positions = config.stored_in_out = true;
   config.qkv_bias = config.attention_output_bias = true;
   config.mlp_up_bias = config.mlp_down_bias = true;
   config.positions = fields.required_size("n_positions", kMaximumPositions);
-  config.inner = read_inner(fields, "n_inner", config);
+  config.inner = read_mlp_size(fields, "n_inner", config);
   config.norm_epsilon = fields.number("layer_norm_epsilon", 1e-5, 0, 1);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
   // Keeps the variance of the residual stream from growing with depth.

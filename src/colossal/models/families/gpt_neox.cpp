@@ -19,7 +19,7 @@ void simplify(nlohmann::json& config) {
 }
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_plain_decoder(
+  DecoderConfig config = read_gpt2_style_decoder(
       fields,
       {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads"});
   config.inner = fields.required_size("intermediate_size", 4 * kMaximumWidth);

@@ -8,11 +8,11 @@ namespace {
 
 DecoderConfig read(ConfigFields& fields) {
   DecoderConfig config =
-      read_plain_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
+      read_gpt2_style_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
   config.parallel_branches = config.shared_norm = true;
   config.mlp_up_bias = config.mlp_down_bias = config.head_bias = true;
   config.positions = fields.size("n_positions", 2048, kMaximumPositions);
-  config.inner = read_inner(fields, "n_inner", config);
+  config.inner = read_mlp_size(fields, "n_inner", config);
   const int64_t turning = fields.size("rotary_dim", 64, kMaximumWidth);
   if (turning > config.head_size || turning % 2 != 0) {
     throw FieldError(

@@ -7,7 +7,7 @@ namespace colossal::models::opt {
 namespace {
 
 DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_plain_decoder(
+  DecoderConfig config = read_gpt2_style_decoder(
       fields,
       {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads"});
   config.learned_positions = true;

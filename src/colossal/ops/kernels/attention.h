@@ -253,7 +253,7 @@ inline void attention_probabilities_as(const AttentionBlock& block, const Attent
 template <typename Real, BlockKind kKind, bool kDropout, bool kHalves>
 inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
                                    const void* logsumexps, const void* deltas,
-                                   const AttentionHalves* halves) {
+                                   const AttentionBf16Operands* halves) {
   typedef NativeVector<Real> Lanes;
   for (int64_t lane = 0; lane < block.lanes; lane += Native<Real>::kLanes) {
     const LaneBlock<Real, kKind, kDropout> lanes(block, lane);
@@ -330,7 +330,7 @@ inline void attention_probabilities(const AttentionBlock& block, const Attention
 
 inline void attention_gradients(const AttentionBlock& block, void* gradients,
                                 const void* logsumexps, const void* deltas,
-                                const AttentionHalves* halves) {
+                                const AttentionBf16Operands* halves) {
   with_block_kind(block, [&](auto kind, auto dropout) {
     constexpr BlockKind kKind = decltype(kind)::kValue;
     constexpr bool kDropout = decltype(dropout)::kValue;

@@ -64,7 +64,8 @@ inline void probabilities_as(const AttentionBlock& block, const AttentionSums& s
 
 template <BlockKind kKind, bool kDropout>
 inline void gradients_as(const AttentionBlock& block, const float* gradients,
-                         const float* logsumexps, const float* deltas, AttentionHalves halves) {
+                         const float* logsumexps, const float* deltas,
+                         AttentionBf16Operands halves) {
   const int64_t keys = block.keys, stride = block.stride;
   for (int64_t lane = 0; lane < block.lanes; lane += Native<float>::kLanes) {
     const LaneBlock<float, kKind, kDropout> lanes(block, lane);
@@ -104,7 +105,7 @@ void probabilities(const AttentionBlock& block, const AttentionSums& sums, uint3
 }
 
 void gradients(const AttentionBlock& block, void* gradients, const void* logsumexps,
-               const void* deltas, const AttentionHalves* halves) {
+               const void* deltas, const AttentionBf16Operands* halves) {
   with_block_kind(block, [&](auto kind, auto dropout) {
     gradients_as<decltype(kind)::kValue, decltype(dropout)::kValue>(
         block, static_cast<const float*>(gradients), static_cast<const float*>(logsumexps),

@@ -31,7 +31,7 @@ constexpr int kTileVectors = 4;
 constexpr int64_t kRowsAhead = 16;
 // For weights [outputs, depth]: maximum number of rows of x that one pass over the weight
 // multiplies; these rows stay in the second-level cache.
-constexpr int64_t kRowsTogether = 48;
+constexpr int64_t kMaxRowsPerPass = 48;
 
 // A format is a class that defines how numbers are read and multiplied:
 //   Element          type of a number in memory
@@ -116,8 +116,8 @@ inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t en
 // A MultiplyRows for weights [outputs, depth].
 template <typename Format>
 inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end) {
-  for (int64_t row = 0; row < product.rows; row += kRowsTogether) {
-    const int64_t last = smaller(product.rows, row + kRowsTogether);
+  for (int64_t row = 0; row < product.rows; row += kMaxRowsPerPass) {
+    const int64_t last = smaller(product.rows, row + kMaxRowsPerPass);
     int64_t output = begin;
     for (; output + kTileOutputs <= end; output += kTileOutputs) {
       const bool ahead = product.weight_stride == product.depth && output + kTileOutputs < end;

@@ -77,7 +77,7 @@ inline double squared_norm(const void* data, ElementType type, int64_t count) {
 // their size. exponent: the mask of the exponent bits; these bits are all ones exactly for infinity
 // and NaN.
 template <typename Bits>
-inline bool exponents_below(const void* data, int64_t count, Bits exponent) {
+inline bool all_exponents_finite(const void* data, int64_t count, Bits exponent) {
   const Bits* bits = static_cast<const Bits*>(data);
   Bits bad = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -88,9 +88,9 @@ inline bool exponents_below(const void* data, int64_t count, Bits exponent) {
 
 inline bool all_finite(const void* data, ElementType type, int64_t count) {
   if (type == ElementType::float64)
-    return exponents_below<uint64_t>(data, count, 0x7FF0000000000000);
-  if (type == ElementType::float32) return exponents_below<uint32_t>(data, count, 0x7F800000);
-  return exponents_below<uint16_t>(data, count, 0x7F80);
+    return all_exponents_finite<uint64_t>(data, count, 0x7FF0000000000000);
+  if (type == ElementType::float32) return all_exponents_finite<uint32_t>(data, count, 0x7F800000);
+  return all_exponents_finite<uint16_t>(data, count, 0x7F80);
 }
 
 inline float square_root(float x) {

@@ -18,9 +18,9 @@ template <typename Real>
 
 // Rotates the pairs (i, half + i) of the head whose first element is x[head_begin].
 template <typename Real>
-[[gnu::always_inline]] inline void turn_halves(const void* x, const Real* cosines,
-                                               const Real* sines, void* to, ElementType type,
-                                               int64_t head_begin, int64_t half) {
+[[gnu::always_inline]] inline void rotate_half_pairs(const void* x, const Real* cosines,
+                                                     const Real* sines, void* to, ElementType type,
+                                                     int64_t head_begin, int64_t half) {
   alignas(kVectorBytes) Real firsts[kBlock];
   alignas(kVectorBytes) Real seconds[kBlock];
   for (int64_t channel = 0; channel < half; channel += kBlock) {
@@ -38,9 +38,10 @@ template <typename Real>
 
 // Rotates the pairs (2 i, 2 i + 1) of the head whose first element is x[head_begin].
 template <typename Real>
-[[gnu::always_inline]] inline void turn_neighbours(const void* x, const Real* cosines,
-                                                   const Real* sines, void* to, ElementType type,
-                                                   int64_t head_begin, int64_t half) {
+[[gnu::always_inline]] inline void rotate_adjacent_pairs(const void* x, const Real* cosines,
+                                                         const Real* sines, void* to,
+                                                         ElementType type, int64_t head_begin,
+                                                         int64_t half) {
   alignas(kVectorBytes) Real pairs[kBlock];
   for (int64_t channel = 0; channel < half; channel += kBlock / 2) {
     const int64_t size = smaller(kBlock / 2, half - channel);
@@ -68,9 +69,9 @@ inline void rotate_as(const void* x, const void* cosines, const void* sines, voi
   for (int64_t head = 0; head < heads.count; ++head) {
     const int64_t begin = head * heads.size, end = begin + 2 * heads.half;
     if constexpr (kInterleaved) {
-      turn_neighbours(x, c, s, to, type, begin, heads.half);
+      rotate_adjacent_pairs(x, c, s, to, type, begin, heads.half);
     } else {
-      turn_halves(x, c, s, to, type, begin, heads.half);
+      rotate_half_pairs(x, c, s, to, type, begin, heads.half);
     }
     if (2 * heads.half < heads.size) {
       copy_elements(x, to, type, end, heads.size - 2 * heads.half);

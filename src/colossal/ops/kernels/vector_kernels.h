@@ -143,7 +143,7 @@ struct AttentionSums {
 
 // Probabilities and gradients of the scores of a block, in bf16, for the three matrix products that
 // follow in the backward pass.
-struct AttentionHalves {
+struct AttentionBf16Operands {
   uint16_t* probabilities;  // [keys, stride]
   uint16_t* gradients;      // [keys, stride]
   // [ceil(keys / 2), stride]: the gradients again, in pairs. Row j has the gradient of key 2 j in
@@ -238,7 +238,7 @@ struct VectorKernels {
   // A block of the forward pass. Let s = scale * score + ALiBi term, or -infinity where a lane does
   // not see the key. Updates `sums` with s, and rescales its outputs if needed. Then scores <- p,
   // with p = 2^(s - maximum), after dropout. If `pairs` is not null, p is written to `pairs` in
-  // bf16 instead, in the format of AttentionHalves::gradient_pairs; this requires float32.
+  // bf16 instead, in the format of AttentionBf16Operands::gradient_pairs; this requires float32.
   void (*attention_probabilities)(const AttentionBlock& block, const AttentionSums& sums,
                                   uint32_t* pairs);
   // A block of the backward pass. Let P = 2^(s - logsumexp), with s as for
@@ -252,7 +252,7 @@ struct VectorKernels {
   //               halves->probabilities, and the gradients to the other two arrays, instead of
   //               block.scores and `gradients`; this requires float32
   void (*attention_gradients)(const AttentionBlock& block, void* gradients, const void* logsumexps,
-                              const void* deltas, const AttentionHalves* halves);
+                              const void* deltas, const AttentionBf16Operands* halves);
   // Computes AttentionBlock::kept for 64 keys: bits [2, stride]. Lane i takes the 64 words of group
   // `group` of the random row rows[i]; a key is kept if its word is at least `threshold`.
   void (*kept_bits)(const RandomRow* rows, int64_t lanes, uint32_t threshold, uint32_t group,

@@ -262,7 +262,7 @@ nn::GatherTokenRows ExpertBuilder::gather_token_rows() const {
     if (context.strategy().sp > 1) {
       const at::Tensor of_row = positions_here(positions, context).to(rows.options());
       shared.rows = rows.clone();
-      const at::Tensor column = shared.rows.select(1, nn::kColumnOfRow);
+      const at::Tensor column = shared.rows.select(1, nn::kPositionColumn);
       column.copy_(of_row.index_select(0, column.to(at::kLong)));
     }
     for (const Axis axis : {Axis::tp, Axis::sp}) gather_over(context.group(axis), shared);
@@ -302,7 +302,7 @@ nn::Placement ExpertBuilder::of_experts(const ExpertStack& stack) const {
 
 // If every part of an expert holds a whole factor, each part computes a different term of the
 // factor's gradient, so the parts are in the reduction group.
-nn::Placement ExpertBuilder::of_expert_adapter(const ExpertFactor& factor) const {
+nn::Placement ExpertBuilder::of_expert_adapter(const ExpertAdapterMatrix& factor) const {
   if (context_.strategy().expert_ranks() == 1) return of_router();
   const ExpertRanks ranks = expert_ranks();
   const bool is_cut = factor.inner_width > 0;

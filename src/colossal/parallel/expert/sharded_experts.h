@@ -126,7 +126,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::SumOverRanks sum_over_ranks() const override;
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
-  nn::Placement of_expert_adapter(const ExpertFactor& factor) const override;
+  nn::Placement of_expert_adapter(const ExpertAdapterMatrix& factor) const override;
   int expert_parts() const override;
   nn::ExpertPlaces expert_places(const nn::ExpertsOptions& options) const override;
   nn::GatherTokenRows gather_token_rows() const override;

@@ -53,7 +53,7 @@ class HeldState {
     at(action.stage, kWeightGradients) += change.weight_gradients;
     if (is_receive(action.kind)) ++at(action.stage, asked_for(is_forward(action.kind)));
     if (action.kind == ActionKind::forward) pass_on(action, action.stage - 1, action.stage + 1);
-    if (gives_gradient(action.kind)) pass_on(action, action.stage + 1, action.stage - 1);
+    if (computes_input_gradient(action.kind)) pass_on(action, action.stage + 1, action.stage - 1);
   }
 
   const std::vector<int>& counts() const { return counts_; }

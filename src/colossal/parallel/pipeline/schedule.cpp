@@ -74,7 +74,7 @@ bool is_forward(ActionKind kind) {
          kind == ActionKind::receive_forward;
 }
 
-bool gives_gradient(ActionKind kind) {
+bool computes_input_gradient(ActionKind kind) {
   return kind == ActionKind::backward_input || kind == ActionKind::backward;
 }
 
@@ -118,7 +118,7 @@ std::optional<Action> receive_before(const Schedule& schedule, const Action& com
   if (computation.kind == ActionKind::forward && crosses_ranks(schedule, stage - 1, stage)) {
     return Action{ActionKind::receive_forward, stage, computation.micro_batch};
   }
-  if (gives_gradient(computation.kind) && crosses_ranks(schedule, stage + 1, stage)) {
+  if (computes_input_gradient(computation.kind) && crosses_ranks(schedule, stage + 1, stage)) {
     return Action{ActionKind::receive_backward, stage, computation.micro_batch};
   }
   return std::nullopt;
@@ -129,7 +129,7 @@ std::optional<Action> send_after(const Schedule& schedule, const Action& computa
   if (computation.kind == ActionKind::forward && crosses_ranks(schedule, stage, stage + 1)) {
     return Action{ActionKind::send_forward, stage, computation.micro_batch};
   }
-  if (gives_gradient(computation.kind) && crosses_ranks(schedule, stage, stage - 1)) {
+  if (computes_input_gradient(computation.kind) && crosses_ranks(schedule, stage, stage - 1)) {
     return Action{ActionKind::send_backward, stage, computation.micro_batch};
   }
   return std::nullopt;

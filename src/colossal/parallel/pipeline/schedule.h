@@ -73,8 +73,9 @@ int chunk_of_stage(const Schedule& schedule, int stage);
 bool is_computation(ActionKind kind);
 bool is_send(ActionKind kind);
 bool is_receive(ActionKind kind);
-bool is_forward(ActionKind kind);      // true: forward, send_forward, receive_forward
-bool gives_gradient(ActionKind kind);  // computes the input's gradient: backward_input, backward
+bool is_forward(ActionKind kind);  // true: forward, send_forward, receive_forward
+bool computes_input_gradient(
+    ActionKind kind);  // computes the input's gradient: backward_input, backward
 bool completes_backward(ActionKind kind);  // ends a stage's backward: backward_weight, backward
 
 // Returns the letters of a kind, in the order of ActionKind: F, I, W, B, SF, RF, SB, RB.

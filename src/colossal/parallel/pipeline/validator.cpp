@@ -202,7 +202,7 @@ class Validator {
     const auto need = [&](const std::optional<Place>& place) {
       if (place) needs.push_back(*place);
     };
-    const bool backward = gives_gradient(action.kind);
+    const bool backward = computes_input_gradient(action.kind);
     if (is_computation(action.kind)) {
       if (const auto receive = receive_before(schedule_, action)) {
         need(place_of(*receive));

@@ -16,8 +16,8 @@ namespace colossal::parallel {
 // queries to one block while it receives the next block from the previous rank of the ring. In the
 // backward pass the blocks are passed around again. The gradients of a block, in the accumulation
 // type, are passed around one hop behind it and end on the rank that owns the block. If this rank's
-// K/V heads serve different numbers of query heads (see nn::AttentionHeads::seen_by_queries()),
-// keys and values are sent once per query head.
+// K/V heads serve different numbers of query heads (see
+// nn::AttentionHeads::select_used_kv_heads()), keys and values are sent once per query head.
 nn::MakeAttention make_ring_attention(const comm::Group& group);
 
 }  // namespace colossal::parallel

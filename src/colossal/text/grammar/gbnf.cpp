@@ -154,7 +154,7 @@ class GbnfReader {
 
   Symbol read_class() {
     const bool opposite = skip("^");
-    std::vector<CodePoints> ranges;
+    std::vector<CharacterRange> ranges;
     while (!skip("]")) {
       const char32_t first = read_character();
       char32_t last = first;

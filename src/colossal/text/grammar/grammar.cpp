@@ -48,18 +48,18 @@ void add_byte_sequences(char32_t first, char32_t last, std::vector<Sequence>& se
 }
 
 // Returns the ranges in order, without overlap, and without surrogates, which are no characters.
-std::vector<CodePoints> normalized(std::vector<CodePoints> ranges) {
-  std::ranges::sort(ranges, {}, &CodePoints::first);
-  std::vector<CodePoints> merged;
-  for (const CodePoints& range : ranges) {
+std::vector<CharacterRange> normalized(std::vector<CharacterRange> ranges) {
+  std::ranges::sort(ranges, {}, &CharacterRange::first);
+  std::vector<CharacterRange> merged;
+  for (const CharacterRange& range : ranges) {
     if (!merged.empty() && range.first <= merged.back().last + 1) {
       merged.back().last = std::max(merged.back().last, range.last);
     } else {
       merged.push_back(range);
     }
   }
-  std::vector<CodePoints> characters;
-  for (const CodePoints& range : merged) {
+  std::vector<CharacterRange> characters;
+  for (const CharacterRange& range : merged) {
     if (range.first < 0xD800)
       characters.push_back({range.first, std::min<char32_t>(range.last, 0xD7FF)});
     if (range.last > 0xDFFF)
@@ -70,10 +70,10 @@ std::vector<CodePoints> normalized(std::vector<CodePoints> ranges) {
 
 }  // namespace
 
-std::vector<CodePoints> complement(std::vector<CodePoints> ranges) {
-  std::vector<CodePoints> rest;
+std::vector<CharacterRange> complement(std::vector<CharacterRange> ranges) {
+  std::vector<CharacterRange> rest;
   char32_t next = 0;
-  for (const CodePoints& range : normalized(std::move(ranges))) {
+  for (const CharacterRange& range : normalized(std::move(ranges))) {
     if (range.first > next) rest.push_back({next, range.first - 1});
     next = range.last + 1;
   }
@@ -108,13 +108,13 @@ Sequence Grammar::literal(std::string_view text) {
   return sequence;
 }
 
-Symbol Grammar::character(const std::vector<CodePoints>& ranges) {
-  static constexpr std::array<CodePoints, 4> kLengths{
+Symbol Grammar::character(const std::vector<CharacterRange>& ranges) {
+  static constexpr std::array<CharacterRange, 4> kLengths{
       {{0, 0x7F}, {0x80, 0x7FF}, {0x800, 0xFFFF}, {0x10000, 0x10FFFF}}};
   Symbol ascii;
   std::vector<Sequence> sequences;
-  for (const CodePoints& range : normalized(ranges)) {
-    for (const CodePoints& length : kLengths) {
+  for (const CharacterRange& range : normalized(ranges)) {
+    for (const CharacterRange& length : kLengths) {
       const char32_t first = std::max(range.first, length.first);
       const char32_t last = std::min(range.last, length.last);
       if (first > last) continue;

@@ -23,7 +23,7 @@ class GrammarError : public ConfigError {
 using ByteSet = std::bitset<256>;
 
 // A range of characters; `first` and `last` are included.
-struct CodePoints {
+struct CharacterRange {
   char32_t first, last;
 };
 
@@ -60,7 +60,7 @@ class Grammar {
   static Sequence literal(std::string_view text);
   // Returns a symbol that matches the UTF-8 of one character of the ranges. Surrogates are left
   // out. Adds rules where needed. Throws GrammarError if the grammar becomes too large.
-  Symbol character(const std::vector<CodePoints>& ranges);
+  Symbol character(const std::vector<CharacterRange>& ranges);
   // Returns a symbol that matches `symbol` or the empty text. Throws GrammarError if the grammar
   // becomes too large.
   Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
@@ -79,6 +79,6 @@ class Grammar {
 
 // Returns all Unicode characters that are not in `ranges`, as ascending ranges. Surrogates are left
 // out.
-std::vector<CodePoints> complement(std::vector<CodePoints> ranges);
+std::vector<CharacterRange> complement(std::vector<CharacterRange> ranges);
 
 }  // namespace colossal::text::grammar

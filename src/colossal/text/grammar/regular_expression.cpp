@@ -11,7 +11,7 @@ namespace {
 constexpr int kMaxGroups = 100;  // most nested groups
 constexpr size_t kMaxExpression = size_t{64} << 10;
 
-using Ranges = std::vector<CodePoints>;
+using Ranges = std::vector<CharacterRange>;
 
 const Ranges kDigits{{'0', '9'}};
 const Ranges kWord{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};

@@ -46,18 +46,18 @@ class Statement : public Node {
   // What is executed after a statement: the next statement; or, of the innermost {% for %}, the
   // next item (next_round, of {% continue %}) or the statement after the loop (end_loop, of {%
   // break %}).
-  enum class Then { next, next_round, end_loop };
+  enum class Flow { next, next_round, end_loop };
   using Node::Node;
   // Executes the statement. Counts the node as a step of the interpreter. Throws TemplateError.
-  Then execute(Interpreter& interpreter) const {
+  Flow execute(Interpreter& interpreter) const {
     interpreter.enter(line());
-    const Then then = run(interpreter);
+    const Flow then = run(interpreter);
     interpreter.leave();
     return then;
   }
 
  private:
-  virtual Then run(Interpreter& interpreter) const = 0;
+  virtual Flow run(Interpreter& interpreter) const = 0;
 };
 // The statements of a template or between two tags, in order.
 using Block = std::vector<std::unique_ptr<const Statement>>;

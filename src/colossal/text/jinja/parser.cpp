@@ -246,7 +246,7 @@ class Parser {
     const bool ends = tokens_.take().text == "break";
     end_tag();
     return std::make_unique<LoopControl>(
-        line, ends ? Statement::Then::end_loop : Statement::Then::next_round);
+        line, ends ? Statement::Flow::end_loop : Statement::Flow::next_round);
   }
 
   TokenStream tokens_;

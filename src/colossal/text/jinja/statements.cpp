@@ -4,14 +4,14 @@
 
 namespace colossal::text::jinja {
 
-using Then = Statement::Then;
+using Flow = Statement::Flow;
 
-Then execute(const Block& block, Interpreter& interpreter) {
+Flow execute(const Block& block, Interpreter& interpreter) {
   for (const auto& statement : block) {
-    const Then then = statement->execute(interpreter);
-    if (then != Then::next) return then;
+    const Flow then = statement->execute(interpreter);
+    if (then != Flow::next) return then;
   }
-  return Then::next;
+  return Flow::next;
 }
 
 void Target::assign(Interpreter& interpreter, const Value& value) const {
@@ -37,22 +37,22 @@ void Target::assign(Interpreter& interpreter, const Value& value) const {
   }
 }
 
-Then Text::run(Interpreter& interpreter) const {
+Flow Text::run(Interpreter& interpreter) const {
   interpreter.write(text_);
-  return Then::next;
+  return Flow::next;
 }
 
-Then Print::run(Interpreter& interpreter) const {
+Flow Print::run(Interpreter& interpreter) const {
   interpreter.write(interpreter.text_of(value_->evaluate(interpreter)));
-  return Then::next;
+  return Flow::next;
 }
 
-Then If::run(Interpreter& interpreter) const {
+Flow If::run(Interpreter& interpreter) const {
   for (const auto& [condition, body] : branches_) {
     if (!condition || condition->evaluate(interpreter).truth())
       return jinja::execute(body, interpreter);
   }
-  return Then::next;
+  return Flow::next;
 }
 
 std::shared_ptr<const List> For::chosen_items(Interpreter& interpreter) const {
@@ -71,20 +71,20 @@ std::shared_ptr<const List> For::chosen_items(Interpreter& interpreter) const {
 
 // Runs the body for one item. Returns false if the loop ends here.
 bool For::run_round(Interpreter& interpreter, const std::shared_ptr<Loop>& loop) const {
-  Then then = Then::next;
+  Flow then = Flow::next;
   interpreter.in_scope([&] {
     interpreter.set("loop", loop);
     parts_.target.assign(interpreter, loop->items->items[static_cast<size_t>(loop->index)]);
     then = jinja::execute(parts_.body, interpreter);
   });
-  return then != Then::end_loop;
+  return then != Flow::end_loop;
 }
 
-Then For::run(Interpreter& interpreter) const {
+Flow For::run(Interpreter& interpreter) const {
   const auto items = chosen_items(interpreter);
   const auto count = static_cast<int64_t>(items->items.size());
   if (count == 0) {
-    Then then = Then::next;
+    Flow then = Flow::next;
     interpreter.in_scope([&] { then = jinja::execute(parts_.otherwise, interpreter); });
     return then;
   }
@@ -96,12 +96,12 @@ Then For::run(Interpreter& interpreter) const {
     interpreter.leave();
     if (!run_round(interpreter, loop)) break;
   }
-  return Then::next;
+  return Flow::next;
 }
 
-Then Set::run(Interpreter& interpreter) const {
+Flow Set::run(Interpreter& interpreter) const {
   target_.assign(interpreter, value_->evaluate(interpreter));
-  return Then::next;
+  return Flow::next;
 }
 
 Value BlockOutput::compute(Interpreter& interpreter) const {
@@ -109,10 +109,10 @@ Value BlockOutput::compute(Interpreter& interpreter) const {
       [&] { interpreter.in_scope([&] { jinja::execute(body_, interpreter); }); });
 }
 
-Then With::run(Interpreter& interpreter) const {
+Flow With::run(Interpreter& interpreter) const {
   std::vector<Value> values;
   for (const auto& [target, value] : variables_) values.push_back(value->evaluate(interpreter));
-  Then then = Then::next;
+  Flow then = Flow::next;
   interpreter.in_scope([&] {
     for (size_t i = 0; i < values.size(); ++i) variables_[i].first.assign(interpreter, values[i]);
     then = jinja::execute(body_, interpreter);
@@ -171,22 +171,22 @@ void MacroDefinition::bind(Interpreter& interpreter, const Arguments& arguments)
   interpreter.set("kwargs", make_dict(std::move(others)));
 }
 
-Then Macro::run(Interpreter& interpreter) const {
+Flow Macro::run(Interpreter& interpreter) const {
   interpreter.set(definition_.name, definition_.make_value(interpreter));
-  return Then::next;
+  return Flow::next;
 }
 
-Then CallBlock::run(Interpreter& interpreter) const {
+Flow CallBlock::run(Interpreter& interpreter) const {
   interpreter.write(interpreter.text_of(call_->call(interpreter, caller_.make_value(interpreter))));
-  return Then::next;
+  return Flow::next;
 }
 
-Then Generation::run(Interpreter& interpreter) const {
+Flow Generation::run(Interpreter& interpreter) const {
   const std::string text = interpreter.capture(
       [&] { interpreter.in_scope([&] { jinja::execute(body_, interpreter); }); });
   interpreter.add_generation(interpreter.output().size(), text.size());
   interpreter.write(text);
-  return Then::next;
+  return Flow::next;
 }
 
 }  // namespace colossal::text::jinja

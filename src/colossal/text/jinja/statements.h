@@ -12,7 +12,7 @@ class Text : public Statement {
   Text(int line, std::string text) : Statement(line), text_(std::move(text)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   std::string text_;
 };
 
@@ -22,7 +22,7 @@ class Print : public Statement {
   Print(int line, ExpressionPointer value) : Statement(line), value_(std::move(value)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   ExpressionPointer value_;
 };
 
@@ -34,7 +34,7 @@ class If : public Statement {
   If(int line, Branches branches) : Statement(line), branches_(std::move(branches)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   Branches branches_;
 };
 
@@ -49,7 +49,7 @@ class For : public Statement {
   For(int line, Parts parts) : Statement(line), parts_(std::move(parts)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   // Returns the items for which the condition is true.
   std::shared_ptr<const List> chosen_items(Interpreter& interpreter) const;
   // Runs the body for the current item of `loop`. Returns false if the body ends the loop.
@@ -64,7 +64,7 @@ class Set : public Statement {
       : Statement(line), target_(std::move(target)), value_(std::move(value)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   Target target_;
   ExpressionPointer value_;
 };
@@ -88,7 +88,7 @@ class With : public Statement {
       : Statement(line), variables_(std::move(variables)), body_(std::move(body)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   Variables variables_;
   Block body_;
 };
@@ -118,7 +118,7 @@ class Macro : public Statement {
       : Statement(line), definition_(std::move(definition)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   MacroDefinition definition_;
 };
 
@@ -130,7 +130,7 @@ class CallBlock : public Statement {
       : Statement(line), call_(std::move(call)), caller_(std::move(caller)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   std::unique_ptr<const Call> call_;
   MacroDefinition caller_;
 };
@@ -142,22 +142,22 @@ class Generation : public Statement {
   Generation(int line, Block body) : Statement(line), body_(std::move(body)) {}
 
  private:
-  Then run(Interpreter& interpreter) const override;
+  Flow run(Interpreter& interpreter) const override;
   Block body_;
 };
 
 // {% break %} or {% continue %}
 class LoopControl : public Statement {
  public:
-  LoopControl(int line, Then then) : Statement(line), then_(then) {}
+  LoopControl(int line, Flow then) : Statement(line), then_(then) {}
 
  private:
-  Then run(Interpreter&) const override { return then_; }
-  Then then_;
+  Flow run(Interpreter&) const override { return then_; }
+  Flow then_;
 };
 
-// Executes the statements in order until one returns something else than Then::next. Returns what
+// Executes the statements in order until one returns something else than Flow::next. Returns what
 // the last executed statement returned.
-Statement::Then execute(const Block& block, Interpreter& interpreter);
+Statement::Flow execute(const Block& block, Interpreter& interpreter);
 
 }  // namespace colossal::text::jinja

@@ -188,9 +188,10 @@ class Chunk {
   // Reduces the whole gradients. begin_reduction() writes zeros into gaps, and into slots without a
   // gradient on this rank, because another rank may have one; then it begins to sum over
   // ranks.shards. continue_reduction() waits for this sum and begins to sum over ranks.replicas.
-  // finish_reduction() waits for all sums; gradients() then has the sums over ranks and over the
-  // micro-batches so far. last: whether this is the last reduction of the step. begin_reduction()
-  // and continue_reduction() are collective over these ranks.
+  // finish_reduction() calls continue_reduction() if the caller has not, and waits for all sums;
+  // gradients() then has the sums over ranks and over the micro-batches so far. last: whether this
+  // is the last reduction of the step. begin_reduction() is collective over ranks.shards,
+  // continue_reduction() over ranks.replicas.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);

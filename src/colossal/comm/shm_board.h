@@ -102,14 +102,16 @@ class ShmBoard {
     uint64_t round_;
   };
 
-  // Runs `rounds` rounds of one phase each, numbered from 0 in the arguments of the functions. In
-  // each round the rank calls write(round, own slot); when all ranks have written, it calls
-  // read(round, slots of all ranks). While it waits for peers to write, the rank already writes
-  // later rounds. So communication threads that share their cores with computation seldom wait.
+  // Runs `rounds` rounds of one phase each, numbered from 0 in the arguments of the functions.
+  // rounds: at least 1, the same on all ranks. Call show() before. In each round the rank calls
+  // write(round, own slot); when all ranks have written, it calls read(round, slots of all ranks).
+  // While it waits for peers to write, the rank already writes later rounds. So communication
+  // threads that share their cores with computation seldom wait.
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
-  // Runs `rounds` rounds of two phases each, numbered from 0. In each round the rank calls
+  // Runs `rounds` rounds of two phases each, numbered from 0. rounds: at least 1, the same on all
+  // ranks. Call show() before. In each round the rank calls
   // write(round, own slot). When all ranks have written, it calls reduce(round, slots of all
   // ranks), which may write into the own slot. When all ranks have reduced, it calls read(round,
   // slots of all ranks). While peers reduce round k, the rank reads round k - 1 and writes round

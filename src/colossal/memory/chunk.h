@@ -35,7 +35,8 @@ struct ChunkOptions {
   bool reduce_once_per_step = false;
   // Largest number of bytes of transient weights on the device at once: the chunk in use and the
   // chunks fetched ahead. The next chunk is fetched ahead even if it exceeds this. If weights are
-  // on NVMe, up to about half as many further bytes are being read into host memory.
+  // on NVMe, up to about half as many further bytes are being read into host memory. The default is
+  // three times the default of chunk_bytes.
   int64_t window_bytes = int64_t{48} << 20;
   // Whether the model reads weights through parameter handles. true: ChunkEngine::update() may
   // return while updated weights are still being gathered, and the next forward pass waits for each

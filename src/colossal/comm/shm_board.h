@@ -111,11 +111,10 @@ class ShmBoard {
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
   // Runs `rounds` rounds of two phases each, numbered from 0. rounds: at least 1, the same on all
-  // ranks. Call show() before. In each round the rank calls
-  // write(round, own slot). When all ranks have written, it calls reduce(round, slots of all
-  // ranks), which may write into the own slot. When all ranks have reduced, it calls read(round,
-  // slots of all ranks). While peers reduce round k, the rank reads round k - 1 and writes round
-  // k + 2.
+  // ranks. Call show() before. In each round the rank calls write(round, own slot). When all ranks
+  // have written, it calls reduce(round, slots of all ranks), which may write into the own slot.
+  // When all ranks have reduced, it calls read(round, slots of all ranks). While peers reduce round
+  // k, the rank reads round k - 1 and writes round k + 2.
   template <typename Write, typename Reduce, typename Read>
   void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
                       const Deadline& deadline);
@@ -209,7 +208,8 @@ class ShmBoard {
   void wait_until_reached(int rank, SharedCounter RankState::*counter, uint32_t count,
                           const Deadline& deadline);
   // Returns the value that `taken` of all peers must reach before this rank may write its slot of
-  // round `round`: the peers must have read round `round` - kSlots, which used the same slot.
+  // round `round`: the peers must have read round `round` - kSlots, which used the same slot. + 1,
+  // because `taken` is the number of rounds read, and rounds are numbered from 0.
   static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
   // Ends a phase of this rank.
   void raise_phase();

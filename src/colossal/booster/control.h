@@ -22,9 +22,9 @@ enum RouterSum : size_t {
 // Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A vector with a
 // shape such as [metrics, 2] has the elements of this array in row-major order.
 struct ControlMessage {
-  // Several ranks count the same values in the first three fields. The ranks of tp compute the same
-  // loss of the same labels, and all ranks of a replica have the same inputs. Engine divides the
-  // sums over all ranks by the number of these ranks.
+  // In the first three fields, several ranks count the same values: in loss_sum and token_count the
+  // tp ranks that compute the same loss, in input_count all pp * sp * tp ranks of a replica. Engine
+  // divides the sum over all ranks of the first two by tp, and of input_count by pp * sp * tp.
   double loss_sum = 0;        // sum of the losses of all labels that are not ignored
   double token_count = 0;     // number of labels that are not ignored
   double input_count = 0;     // number of input tokens, without padding
@@ -61,7 +61,8 @@ bool is_maximum(const std::string& metric);
 
 // Returns the element-wise sum of the messages of all ranks of `group`. The vectors must have the
 // same sizes on all ranks. Collective. Law: one all-reduce of 8 * (6 + used.size() + metrics.size()
-// + maxima.size() + routers.size()) bytes, counted as Reason::control.
+// + maxima.size() + routers.size()) bytes, counted as Reason::control: 8 bytes for each of the 6
+// scalar fields and for each element of the vectors.
 ControlMessage reduce_control(const ControlMessage& mine, const comm::Group& group);
 
 }  // namespace colossal

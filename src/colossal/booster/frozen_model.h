@@ -27,8 +27,8 @@ class FrozenModel {
   // Loads the model of `job` as it is at the start of a run: with the weights of the model's
   // folder, or with weights initialised from the seed. Leaves out a newly initialized adapter of
   // the job: the frozen model is then the model from which the adapter starts. The weights have no
-  // gradients and no optimizer state. They are sharded by ZeRO stage 3 and offloaded as the job
-  // says.
+  // gradients and no optimizer state. They are sharded if the job has ZeRO stage 3, and offloaded
+  // as the job says.
   // job: the run's job, or the result of job_of_folder(). context: the run's context, which must
   // outlive this. head: called for each micro-batch on the ranks of the last stage; computes and
   // stores what the caller needs from the last block's output. Collective.

@@ -38,8 +38,8 @@ struct ModulePart {
 // parts than stages, or if strategy.stage_blocks does not sum to num_parts.
 std::vector<int64_t> parts_of_stages(const Strategy& strategy, int64_t num_parts);
 
-// Groups the parts into stages. parts_of_stages: number of parts of each stage. Running a stage
-// throws ConfigError if the last part of the chain returns no loss. Running any other stage throws
+// Groups the parts into stages. parts_of_stages: number of parts of each stage. Running the last
+// stage throws ConfigError if its last part returns no loss. Running any other stage throws
 // ConfigError if its last part has no passes_on, or returns tensors of other dtypes or shapes than
 // passes_on does.
 StagedModel stages_of(std::vector<ModulePart> parts, const std::vector<int64_t>& parts_of_stages);

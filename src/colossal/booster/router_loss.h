@@ -30,9 +30,10 @@ at::Tensor append_router_records(const at::Tensor& before, const nn::RouterRecor
 // loss times the number of labels in this micro-batch of all replicas. Engine divides the sum over
 // micro-batches by the number of labels in the step, as for the main loss.
 // Collective over the ranks of the last stage, counted as Reason::expert. Law: an all-reduce of 16
-// bytes over dp and sp. With a balance loss in addition: if it is over
-// RouterLosses::Over::sequence, all-reduces of [layers, sequences, experts] in the router's dtype
-// over sp and over tp; otherwise one all-reduce of [layers, experts] over dp, sp and tp.
+// bytes over dp and sp (the numbers of labels and of tokens, in fp64). If there is a balance loss,
+// in addition: if it is over RouterLosses::Over::sequence, all-reduces of [layers, sequences,
+// experts] in the router's dtype over sp and over tp; otherwise one all-reduce of [layers, experts]
+// over dp, sp and tp.
 using RouterLoss = std::function<at::Tensor(const at::Tensor& records, double labels,
                                             const nn::StepContext& context)>;
 // Returns the function that computes `losses`; null if all are off. `context` must outlive the

@@ -84,14 +84,16 @@ struct ExpertConfig {
 };
 
 struct AdapterConfig {
-  std::string kind = "none";    // "none", "lora" or "prefix"
-  int64_t virtual_tokens = 20;  // of a prefix; all other fields but `initial` are of LoRA
+  // `virtual_tokens` is of a prefix; `initial`, `base` and `resume_from` are of a prefix and of
+  // LoRA; all other fields are of LoRA.
+  std::string kind = "none";  // "none", "lora" or "prefix"
+  int64_t virtual_tokens = 20;
   int64_t rank = 16;
   double alpha = 32;  // the adapter's output is scaled by alpha / rank
   double dropout = 0.05;
   std::vector<std::string> targets, target_parameters;  // empty: see adapters::choose_products()
   bool rslora = false;                                  // true: scaled by alpha / sqrt(rank)
-  std::string initial = "gaussian";                     // "gaussian", "pissa" or "zeros"
+  std::string initial = "gaussian";  // "gaussian"; for LoRA also "pissa", for a prefix also "zeros"
   bool dora = false;
   std::vector<std::string> rank_pattern, alpha_pattern;  // each entry: "MODULES=NUMBER"
   std::vector<std::string> modules_to_save;  // modules that are trained themselves, as in peft
@@ -107,7 +109,8 @@ struct TrainConfig {
   double gradient_clip = 1.0;     // maximum norm of the gradients; 0: no clipping
   int64_t seed = 0;               // of initial weights and dropout
   std::optional<double> dropout;  // unset: that of the model
-  // Threads per rank; unset: the host's cores divided by Machine::local_ranks.
+  // Threads per rank; unset: the host's cores divided by Machine::local_ranks, at least 1 and at
+  // most Machine::max_threads.
   std::optional<int64_t> threads;
   int64_t evaluate_every = 0;  // steps between evaluations; 0: only at the end
 };

@@ -77,8 +77,8 @@ class HierarchicalBackend final : public PointToPointBackend {
   // per row and round. Returns the number of rows: the most clients that a rank of this host has.
   int num_rows() const;
 
-  // Return within_, with the timeout for the phase before the messages between hosts, or with the
-  // longer timeout for the phase after them.
+  // Return *within_, with the timeout for the phase before the messages between hosts, or with the
+  // longer timeout for the phase after them. Only if within_ is not null.
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
   // Returns the Exchange for the messages of `call` between hosts.

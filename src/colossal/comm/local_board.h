@@ -71,7 +71,8 @@ class LocalBoard {
   // message's size is not `bytes`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
-  // Marks `rank` as lost for the reason `why`: calls that wait for it fail, and all its own calls.
+  // Marks `rank` as lost for the reason `why`: all its own calls fail, and calls of other ranks
+  // that wait for it.
   void lose(int rank, const std::string& why);
   // Makes all waiting and later calls fail, because a call has failed for the reason `why`.
   void close(const std::string& why);

@@ -42,7 +42,7 @@ class PeerWriter {
   struct Pace {
     int past_caches = kFirstPastCaches;  // number of next writes that go past the caches
     double past_caches_rate = 0;         // of the fastest write past the caches, bytes per second
-    int slow = 0;  // slow minus fast ordinary writes, kept between 0 and kSlow
+    int slow = 0;  // number of slow minus number of fast ordinary writes, kept from 0 to kSlow
   };
   // Smaller writes are too short to be timed; they go through the caches.
   static constexpr int64_t kTimedBytes = int64_t{4} << 10;

@@ -35,7 +35,8 @@ struct ChunkOptions {
   bool reduce_once_per_step = false;
   // Largest number of bytes of transient weights on the device at once: the chunk in use and the
   // chunks fetched ahead. The next chunk is fetched ahead even if it exceeds this. If weights are
-  // on NVMe, up to about half as many further bytes are being read into host memory.
+  // on NVMe, up to about half as many further bytes are being read into host memory. The default is
+  // three times the default of chunk_bytes.
   int64_t window_bytes = int64_t{48} << 20;
   // Whether the model reads weights through parameter handles. true: ChunkEngine::update() may
   // return while updated weights are still being gathered, and the next forward pass waits for each
@@ -188,9 +189,10 @@ class Chunk {
   // Reduces the whole gradients. begin_reduction() writes zeros into gaps, and into slots without a
   // gradient on this rank, because another rank may have one; then it begins to sum over
   // ranks.shards. continue_reduction() waits for this sum and begins to sum over ranks.replicas.
-  // finish_reduction() waits for all sums; gradients() then has the sums over ranks and over the
-  // micro-batches so far. last: whether this is the last reduction of the step. begin_reduction()
-  // and continue_reduction() are collective over these ranks.
+  // finish_reduction() calls continue_reduction() if the caller has not, and waits for all sums;
+  // gradients() then has the sums over ranks and over the micro-batches so far. last: whether this
+  // is the last reduction of the step. begin_reduction() is collective over ranks.shards,
+  // continue_reduction() over ranks.replicas.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);

@@ -176,8 +176,9 @@ class ChunkEngine : private nn::Residency {
   // a step.
   void finish_reduction();
 
-  // The next three functions are valid after finish_reduction. This rank's part of the gradients:
-  // each trained element of the model is in the part of exactly one rank.
+  // The next three functions are valid after finish_reduction. Each rank has a part of the
+  // gradients, such that the gradient of each trained element of the model is in the part of
+  // exactly one rank.
 
   // Returns the sum of squares of this rank's part of the gradients, without a gradient_scale. Not
   // finite if any gradient in the part is not finite.

@@ -21,7 +21,7 @@ inline constexpr size_t kLargeBlock = size_t{4} << 20;
 // blocks. Huge pages are not requested: they made training slower on some virtual machines, and no
 // faster on others.
 void* allocate_pages(size_t bytes);
-// Releases the block that begins at `block`, a result of allocate_pages(). Thread-safe.
+// Releases the block that begins at `block`, a result of allocate_pages(), not null. Thread-safe.
 void free_pages(void* block);
 
 }  // namespace colossal::memory

@@ -61,10 +61,10 @@ class ParallelContext {
   const comm::Group& same_experts_group() const;
   // The ranks of same_experts_group(), and the ranks that hold the other parts of these experts.
   const comm::Group& same_experts_and_parts_group() const;
-  // Returns the ranks over which ZeRO shards the parameters that the ranks of `same_parameters`
-  // share: those of these ranks that are in this rank's zero_group; without a zero_group, all of
-  // them. same_parameters: the data group, a wider group over which gradients are summed,
-  // same_experts_group(), or same_experts_and_parts_group().
+  // Returns the ranks over which ZeRO shards the parameters that all ranks of `same_parameters`
+  // hold: the ranks of `same_parameters` that are in this rank's zero_group; without a zero_group,
+  // all ranks of `same_parameters`. same_parameters: the data group, a wider group over which
+  // gradients are summed, same_experts_group(), or same_experts_and_parts_group().
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
   // Returns the ranks of `same_parameters` that hold the same shard as this rank in different
   // zero_groups; without a zero_group, this rank alone.

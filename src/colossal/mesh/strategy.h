@@ -47,8 +47,8 @@ enum class TensorMode {
 const char* tensor_mode_name(TensorMode mode);  // "1d", "2d", "2.5d", "3d"
 
 // Thrown if settings do not fit each other on the given number of ranks. The message has the
-// settings and the reason. booster/nearest_layout.h finds layouts that would work, because these
-// also depend on the model and the batch.
+// settings and the reason, but no layouts that would work: these also depend on the model and the
+// batch, so booster/nearest_layout.h finds them.
 class LayoutError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -66,8 +66,9 @@ struct Strategy {
   int ep = 1;
   int expert_tp = 1;
   // expert_copies: largest number of experts of a layer that are copied to all ranks of ep for a
-  // micro-batch, to balance their work; 0: none. expert_copy_rows: an expert is copied only if this
-  // takes at least this number of rows from the busiest rank (parallel/expert/expert_copies.h).
+  // micro-batch, to balance their work; 0: none. expert_copy_rows: the cost of a copy, in rows: n
+  // experts are copied only if this reduces the rows of the busiest rank by more than n *
+  // expert_copy_rows (parallel/expert/expert_copies.h).
   int64_t expert_copies = 0;
   int64_t expert_copy_rows = 1;
   // Number of rows (routed tokens) of each expert in an earlier run, [blocks][experts]. Used to
@@ -150,9 +151,9 @@ struct Strategy {
   // Returns the axes into which experts regroup the dp * sp * tp ranks of a stage, outermost first:
   // "expert_dp", along which ranks hold the same elements of experts; "ep"; and "expert_tp". With a
   // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard", and ZeRO
-  // shards the state of experts along "expert_dp.shard". The size of this axis is zero_group * tp /
-  // expert_ranks(), at least 1: the ranks of a zero_group and of their tp groups are zero_group *
-  // tp ranks, of which this many hold the same elements of experts.
+  // shards the state of experts along "expert_dp.shard". The size of "expert_dp.shard" is
+  // zero_group * tp / expert_ranks(), at least 1: the tp groups of the ranks of a zero_group have
+  // zero_group * tp ranks in all, and expert_ranks() of these hold all experts once.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 

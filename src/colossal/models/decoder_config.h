@@ -77,7 +77,8 @@ struct DecoderConfig {
   int64_t key_value_rank = 0;  // features of a latent of keys and values
   // A single entry for all layers, or one entry per layer.
   std::vector<LayerAttention> attention{{}};
-  bool qkv_bias = false;  // biases of queries, keys, values; in latent attention, down-projections
+  // Whether queries, keys and values have biases; in latent attention: the down-projections.
+  bool qkv_bias = false;
   bool attention_output_bias = false;
   nn::QueryKeyNormOptions query_key_norm{};  // default: no norms of queries and keys
   double attention_soft_cap = 0;  // scores become cap * tanh(scores / cap); 0: no soft cap

@@ -106,7 +106,7 @@ std::vector<adapters::Product> list_products(const ModelSpecification& specifica
 // Returns the names of the parameters of `modules`. modules: names as in the model's files, such as
 // "lm_head". adapted: the products that have an adapter. key: the configuration key that lists
 // `modules`, with which messages begin. Throws ConfigError if a name matches no module, if a module
-// has an adapter, or if the token embedding and the head share its weights.
+// has an adapter, or if a module's weights are shared by the token embedding and the head.
 std::vector<std::string> list_trained(const ModelSpecification& specification,
                                       const std::vector<std::string>& modules,
                                       const std::vector<adapters::Product>& adapted,

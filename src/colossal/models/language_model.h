@@ -116,8 +116,9 @@ struct ModelFacts {
   std::vector<int64_t> windows;  // sliding window of each layer in tokens; 0: none
   // Returns the FLOPs per token of a forward and a backward pass over sequences of `sequence`
   // tokens: 6 * product_weights, plus 6 * heads * (head_size + value_size) * T for the attention of
-  // each layer, where T is the smaller of `sequence` and the layer's window. The causal mask is not
-  // taken into account.
+  // each layer, where T is the smaller of `sequence` and the layer's window (`sequence` without a
+  // window). 6: a multiply-add is 2 FLOPs, and for each product of the forward pass there are two
+  // in the backward pass. The causal mask is not taken into account.
   double flops_per_token(int64_t sequence) const;
   // Number of weights that multiply each token, the head's included; of experts, only the weights
   // of the experts to which a token is routed.

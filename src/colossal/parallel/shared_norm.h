@@ -18,11 +18,10 @@ struct SharedNormOptions {
   bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
   bool unit_offset = false;  // true: multiply by 1 + weight
-  // Number of features over all ranks of the group. A feature that several ranks hold counts once
-  // for each of these ranks; all features must be held by the same number of ranks. If r > 1
-  // ranks hold each feature, the gradient of the output is the sum of the gradients that these r
-  // ranks pass to the backward pass. The gradients that the backward pass returns are parts, too:
-  // the caller must sum them over the r ranks.
+  // Number of features over all ranks of the group, times r, the number of ranks that hold each
+  // feature; r must be the same for all features. If r > 1, the r ranks with a feature pass r terms
+  // to the backward pass, whose sum is the gradient of the output. The backward pass likewise
+  // returns r terms of each gradient, which the caller must sum over the r ranks.
   int64_t features = 0;
 };
 

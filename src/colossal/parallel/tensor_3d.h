@@ -6,9 +6,8 @@
 // blocks X_ij, A into A_jl and Y into Y_il. Rank (i, j, l) computes X_ij A_jl; Y_il is the sum of
 // these products over j. The q ranks that need a block divide its storage:
 //   X_ij  the ranks along l each hold some of its sequences
-//   A_jl  the ranks along i each hold some rows of the block as it is stored: outputs of a weight
-//   stored
-//         as [out, in], inputs of a weight stored as [in, out]
+//   A_jl  the ranks along i each hold some rows of the block as it is stored: outputs if the weight
+//         is stored as [out, in], inputs if it is stored as [in, out]
 //   Y_il  the ranks along j each hold some of its sequences
 // The product gathers A_jl along i, broadcasts the parts of X_ij along l one after the other, and
 // sums the parts of Y_il along j. Parts of X and Y are sent while other parts are multiplied.

@@ -30,8 +30,8 @@ struct TensorGrid {
     // The ranks over which gradients of parameters with one value per feature (biases, norm
     // weights) are summed.
     const comm::Group* same_features;
-    // The same for features that are keys or values. It may have more ranks, because several ranks
-    // may hold the same K/V heads.
+    // Like same_features, for features that are keys or values. The group may have more ranks,
+    // because several ranks may hold the same K/V heads.
     const comm::Group* same_keys;
   };
   Activation between;  // between pairs of linear layers (sharding.h)
@@ -49,13 +49,12 @@ struct TensorGrid {
   Block first;   // of the first layer of a pair, and of a vocabulary head
   Block second;  // of the second layer of a pair, and of an embedding (inputs: vocabulary rows)
   const comm::Group* same_weight;      // the ranks over which weight gradients are summed
-  const comm::Group* same_key_weight;  // the same for the weights that compute keys and values
+  const comm::Group* same_key_weight;  // like same_weight, for weights that compute keys and values
 
-  // For the token embedding. The ranks of `embedding` together have the sequences that the first
-  // embedding_level cuts of between.batch leave: between.batch.within(batch, embedding_level). Each
-  // of these ranks looks up the tokens of all these sequences in
-  // its own rows of the table. A reduce-scatter then sums the results and leaves each rank its own
-  // sequences.
+  // For the token embedding. `embedding`: the ranks among which the sequences
+  // between.batch.within(batch, embedding_level) are divided. Each of these ranks looks up the
+  // tokens of all these sequences in its own rows of the table. A reduce-scatter then sums the
+  // results and leaves each rank its own sequences.
   const comm::Group& embedding;
   size_t embedding_level = 0;
 
@@ -63,8 +62,10 @@ struct TensorGrid {
   // table_pieces (null if blocks have no pieces), and the features over table_features.
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
-  // Whether the vocabulary head first swaps its table (only a table that is tied to the embedding)
-  // or its input activation with the other rank of ParallelContext::transpose_group().
+  // What this rank swaps with the other rank of ParallelContext::mirror_group() (with no rank if
+  // that group is this rank alone). mirror_tied_table: the vocabulary head swaps its part of the
+  // table before each use, if the table is tied to the embedding. mirror_activation: the vocabulary
+  // head swaps its input activation, and an adapter swaps the result of its first matrix.
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };

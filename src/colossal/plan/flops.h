@@ -1,6 +1,5 @@
 // Counts the floating-point operations (FLOPs) of operators, for plans (Recorder): those of matrix
-// products and attention; other operators count as 0. A multiply-add counts as two
-// FLOPs.
+// products and attention; other operators count as 0. A multiply-add counts as two FLOPs.
 #pragma once
 
 #include <ATen/core/ivalue.h>

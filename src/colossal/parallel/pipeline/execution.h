@@ -44,7 +44,8 @@ struct Execution {
 Execution execute(const Schedule& schedule, const Costs& costs);
 
 // Returns the index of the first computation after index `position` in `actions`; -1 if there is
-// none. If actions[position].overlaps_next, these two computations are a pair.
+// none. If actions[position].overlaps_next is true, actions[position] and the returned computation
+// are a pair.
 int overlap_partner(const std::vector<Action>& actions, int position);
 
 }  // namespace colossal::parallel::pipeline

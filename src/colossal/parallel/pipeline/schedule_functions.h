@@ -35,16 +35,16 @@ Schedule zero_bubble_v(const PipelineShape& shape, const Costs& costs);
 Schedule v_half(const PipelineShape& shape, const Costs& costs);
 Schedule v_min(const PipelineShape& shape, const Costs& costs);
 
-// DualPipeV: half of DeepSeek's DualPipe, which holds no parameters twice. Two chunks per rank in a
-// v_placement(). The forward of one micro-batch and the backward of another run as a pair
-// (Action::overlaps_next).
+// DualPipeV: half of DeepSeek's DualPipe. Unlike DualPipe, it holds no parameters twice. Two chunks
+// per rank in a v_placement(). The forward of one micro-batch and the backward of another run as a
+// pair (Action::overlaps_next).
 Schedule dual_pipe_v(const PipelineShape& shape, const Costs& costs);
 
 // Helper of the functions above: returns a schedule without actions.
 Schedule empty_schedule(const PipelineShape& shape, std::vector<int> rank_of_stage);
 // Helper of the functions above: removes all actions of micro-batches with index num_micro_batches
-// or above. If `schedule` is valid, the result is, because micro-batches do not depend on each
-// other.
+// or above. If `schedule` is valid, the result is valid, too, because micro-batches do not depend
+// on each other.
 Schedule first_micro_batches(Schedule schedule, int num_micro_batches);
 
 }  // namespace colossal::parallel::pipeline

@@ -89,10 +89,12 @@ struct TuneConfig {
   bool use_bias_correction_kl = false;      // PolicyOptions::corrects_kl
   // Replaces groups whose rewards are all equal by groups of further prompts (DAPO).
   bool dynamic_sampling = false;
-  int64_t max_sampling_rounds = 10;       // of dynamic_sampling, for one generation
-  int64_t overlong_tokens = 128;          // RewardOptions::overlong_tokens
-  bool normalize_advantages = false;      // for RLOO: leave_one_out_advantages(), normalized
-  std::vector<double> reward_clip_range;  // lower and upper bound; empty: no clipping
+  int64_t max_sampling_rounds = 10;   // of dynamic_sampling, for one generation
+  int64_t overlong_tokens = 128;      // RewardOptions::overlong_tokens
+  bool normalize_advantages = false;  // for RLOO: leave_one_out_advantages(), normalized
+  // For RLOO: the lower and the upper bound to which the total rewards of completions are clipped;
+  // empty: no clipping.
+  std::vector<double> reward_clip_range;
   // For PPO: clip range of the value loss, weight of the value loss, gamma and lambda of GAE.
   double cliprange_value = 0.2, vf_coef = 0.1, gamma = 1, lam = 0.95;
   bool whiten_rewards = false;     // for PPO: scales rewards of tokens to variance 1

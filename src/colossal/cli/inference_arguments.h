@@ -39,7 +39,9 @@ struct ModelRanksConfig : InferenceConfig {
 
 // The values of --quantize and --quantize-group.
 struct QuantizeArguments {
-  std::string type = "auto";     // auto, none, int8, int4, fp8 or int8-dynamic
+  // auto: weights stay as the folder stores them. none: weights that the folder stores quantized
+  // are dequantized. int8, int4, fp8 or int8-dynamic: weights are quantized while they are read.
+  std::string type = "auto";
   std::optional<int64_t> group;  // nullopt: not given
 };
 

@@ -42,8 +42,9 @@ struct TuneConfig {
   std::string chat_template = "model";
   bool completion_only_loss = true;  // SampleOptions::completion_only (samples.h)
   bool assistant_only_loss = false;  // SampleOptions::assistant_only
-  // Weight of the penalty on deviating from the reference, or scale of the loss; for distillation,
-  // the interpolation between the two KL divergences.
+  // Weight of the penalty on deviating from the reference, or scale of the loss. For distillation,
+  // which divergence the loss is: 0: KL(teacher || model), 1: KL(model || teacher), between 0 and
+  // 1: the generalized Jensen-Shannon divergence.
   double beta = 0.1;
   // Options of losses of preference pairs (losses.h).
   double label_smoothing = 0;
@@ -56,7 +57,7 @@ struct TuneConfig {
   double simpo_gamma = 0.5;
   double cpo_alpha = 1;  // for CPO: weight of the chosen completion's cross-entropy
   double alpha = 0;      // CpoOptions::alpha
-  double desirable_weight = 1, undesirable_weight = 1;  // for KTO: weights of the two losses
+  double desirable_weight = 1, undesirable_weight = 1;  // for KTO: KtoOptions
   double center_rewards_coefficient = 0;                // center_coefficient of reward_loss()
   // For distillation.
   std::string teacher;  // folder of the teacher model

@@ -72,9 +72,9 @@ class ConfigSchema {
   // The help of one key.
   struct KeyHelp {
     std::string key;            // "train.steps"
-    std::string default_value;  // as TOML; "" if the program computes the default
-    // Describes the default that the program computes ("the model's positions"); "" if it computes
-    // none for this key.
+    std::string default_value;  // as TOML; "" if the default is nullopt
+    // If the type of the key is std::optional, KeyOptions::unset, which says what nullopt means
+    // ("the model's positions"), whether or not nullopt is the default; else "".
     std::string computed_default;
     std::string values;     // "a whole number of steps from 1"
     bool per_rank = false;  // KeyOptions::per_rank

@@ -40,8 +40,9 @@ struct KeyOptions {
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
   std::vector<std::string> choices = {};  // the allowed words of a text; empty: any text
-  // For a key of type std::optional: how nullopt is written in files and flags, and shown. May also
-  // describe the default that the program computes, "the model's positions".
+  // For a key of type std::optional: the text by which files and flags give nullopt, and as which
+  // nullopt is shown. A word, or a description of the value that the program chooses, "the model's
+  // positions".
   std::string unset = "auto";
   // Whether the ranks of a job may have different values. True for example for a path, a property
   // of the host, or a setting that only one rank uses.
@@ -56,7 +57,7 @@ struct TypeDescription {
   std::string example;               // a valid value as TOML
   std::vector<std::string> choices;  // the allowed words
   std::string limits;                // "from 1"; "" if there are none
-  std::string unset = {};            // KeyOptions::unset if the key may be left out, else ""
+  std::string unset = {};            // KeyOptions::unset for std::optional, else ""
 
   // Returns text that describes all valid values: "a whole number of steps from 0, or one of: none,
   // full". unit: KeyOptions::unit.

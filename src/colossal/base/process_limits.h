@@ -11,11 +11,12 @@ namespace colossal::machine {
 // is below `files`. what: what needs the files ("4 ranks"), for the message.
 void require_open_files(int64_t files, const std::string& what);
 
-// Throws ConfigError if this process cannot run train_threads + others threads at once; starts such
-// threads to find out. train_threads: the value of train.threads. others: number of threads for
-// other purposes. beside: empty, or the name of work that computes with another `train_threads`
-// threads at the same time, with the setting that turns the work off, for the message. These
-// threads are then counted, too.
+// Throws ConfigError if this process cannot run as many threads at once as it will need; starts so
+// many to find out. It needs train_threads + others threads or, if `beside` is not empty,
+// 2 * train_threads + others. train_threads: the value of train.threads. others: number of threads
+// for other purposes. beside: for the message, the name of work that computes with `train_threads`
+// threads of its own at the same time, and the setting that turns this work off; empty: no such
+// work.
 void require_threads(int train_threads, int others, const std::string& beside = "");
 
 }  // namespace colossal::machine

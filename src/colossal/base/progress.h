@@ -37,7 +37,8 @@ class ProgressLine {
   ProgressLine(std::string title, int64_t done, int64_t total, std::string unit,
                ProgressOutput output = standard_progress_output(),
                std::optional<int64_t> plain_every = {});
-  // Ends the line if finish() was not called.
+  // If finish() was not called: on a terminal, moves to a new line if a line was written. Does not
+  // write the last state.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;

@@ -56,8 +56,8 @@ inline constexpr int64_t kRandomGroupBlocks = 16;  // blocks in a group
   return counter;
 }
 
-// Writes the 64 words of group number `group` of a row, words 64 * group and following, to words[0]
-// to words[63].
+// Writes the 64 words of group number `group` of a row, words 64 * group to 64 * group + 63 of the
+// row, to words[0] to words[63]. group: below 2^28.
 [[gnu::always_inline]] inline void random_words(const RandomRow& row, uint32_t group,
                                                 uint32_t* words) {
   for (uint32_t i = 0; i < kRandomGroupBlocks; ++i) {
@@ -90,7 +90,8 @@ RandomKey random_subkey(RandomKey key, uint64_t index);
 RandomRow random_row(RandomKey key, uint64_t major, uint32_t minor);
 
 // Return the single number of a stream at the coordinates (first, second): uniform in [0, 1), or
-// standard normal.
+// standard normal. Do not draw single numbers and rows from the same stream: both are made of the
+// same blocks.
 double random_uniform(RandomKey key, uint64_t first, uint64_t second);
 double random_normal(RandomKey key, uint64_t first, uint64_t second);
 

@@ -28,14 +28,14 @@ std::string format_rate(double per_second, std::string_view unit);
 std::string exact_duration(std::chrono::milliseconds length);  // "300s", "250ms"
 std::string exact_bytes(ByteSize size);                        // "12GiB", "1000B"
 
-// Parses "300s", "5m", "250ms", "1h30m". Units: d (days), h, m (minutes), s, ms; a number without a
-// unit is in seconds. Returns nullopt if the text is not a duration, is negative, or exceeds 10,000
-// years.
+// Parses "300s", "5m", "250ms", "1h30m", "1.5s"; rounds to milliseconds. Units: d (days), h, m
+// (minutes), s, ms; a number without a unit is in seconds. Returns nullopt if the text is not a
+// duration, is negative, or exceeds 10,000 years.
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 
-// Parses "12GiB", "64 KiB", "10GB". KiB, MiB, .. are powers of 1024; KB, MB, .. are powers of 1000.
-// Units may be in upper or lower case; a number without a unit is in bytes. Returns nullopt if the
-// text is not a size, is negative, or does not fit in 63 bits.
+// Parses "12GiB", "64 KiB", "10GB", "1.5GiB"; rounds to bytes. KiB, MiB, .. are powers of 1024; KB,
+// MB, .. are powers of 1000. Units may be in upper or lower case; a number without a unit is in
+// bytes. Returns nullopt if the text is not a size, is negative, or does not fit in 63 bits.
 std::optional<ByteSize> parse_bytes(std::string_view text);
 
 }  // namespace colossal

@@ -1,6 +1,8 @@
 // Arguments shared by the commands that use a trained model (generate, serve, evaluate, convert),
 // and functions that open the model. An argument is a command-line option such as --adapter, or a
-// configuration key that is named as in run.toml.
+// configuration key that is named as in run.toml. Each function add_...() adds options to a
+// command; when the command line is parsed, the options write their values to the function's second
+// argument, which must outlive the command.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -37,7 +39,9 @@ struct ModelRanksConfig : InferenceConfig {
 
 // The values of --quantize and --quantize-group.
 struct QuantizeArguments {
-  std::string type = "auto";     // auto, none, int8, int4, fp8 or int8-dynamic
+  // auto: weights stay as the folder stores them. none: weights that the folder stores quantized
+  // are dequantized. int8, int4, fp8 or int8-dynamic: weights are quantized while they are read.
+  std::string type = "auto";
   std::optional<int64_t> group;  // nullopt: not given
 };
 

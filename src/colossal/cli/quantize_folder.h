@@ -26,7 +26,8 @@ struct QuantizeFolderArguments {
   std::vector<std::string> flags;  // configuration keys: --section.key=value
 };
 
-// Adds --quantize and the options that go with it.
+// Adds --quantize and the options that go with it. `arguments`, to which the parsed values are
+// written, must outlive `command`.
 void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments);
 // Returns the help text of the configuration keys that can be given with --quantize.
 std::string help_of_quantizing();

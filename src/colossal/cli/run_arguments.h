@@ -25,7 +25,8 @@ struct RunArguments {
 
 // Adds the argument run.toml and the option --ranks. ranks_help: help text of --ranks. The command
 // then accepts the keys of run.toml as flags, and its help lists the keys. The command's callback
-// must store the flags: arguments.flags = command.remaining().
+// must store the flags: arguments.flags = command.remaining(). `arguments`, to which the parsed
+// values are written, must outlive `command`.
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help);
 
 // The configuration of a run.

@@ -28,7 +28,8 @@ std::string signal_name(int signal);
 
 // The failures of a job so far, on all hosts. The cause is the first sudden failure. If there is
 // none, the cause is the first failure whose exit code is not 3, because a rank of a program of
-// ours exits with 3 if another rank died or did not connect. Otherwise it is the first failure.
+// ours (local_launcher.h) exits with 3 if another rank died or did not connect. If all exit codes
+// are 3, the cause is the first failure.
 class JobOutcome {
  public:
   // num_local_ranks: number of ranks on this host.

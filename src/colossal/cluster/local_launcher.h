@@ -27,7 +27,7 @@ struct LaunchOptions {
   int num_ranks = 1;  // of run_local_ranks(); start_ranks() uses HostTable::ranks_per_host
   // The first local rank that start_ranks() starts; the caller provides the lower ones.
   int first_local_rank = 0;
-  // Whether it is a program of ours (see above). For a program of ours, the store's socket
+  // Whether `program` is a program of ours (see above). For a program of ours, the store's socket
   // listens before the first rank starts, so that no rank has to retry its connection. For another
   // program, the socket reserves MASTER_PORT but does not listen, so that the program can bind the
   // port itself.

@@ -30,8 +30,8 @@ inline constexpr int kStoppedExitCode = 75;
 
 // Decides what each stop signal means, given the signals before it. One request may arrive as
 // several signals: GNU timeout signals a process and then its group, and a terminal signals a
-// launcher and its ranks at once. So a further signal is ignored, unless it arrives a second or
-// more later and then demands an end at once.
+// launcher and its ranks at once. So a further signal is ignored, with one exception: a SIGINT or
+// SIGTERM a second or more after the first SIGINT or SIGTERM demands an end at once.
 class StopRequests {
  public:
   using Clock = std::chrono::steady_clock;

@@ -68,10 +68,11 @@ class Supervisor {
 
   // Waits for a signal, a message of another launcher, or deadline_.
   void wait();
-  // Act on the queued signals, on the messages of other launchers, on ranks that have ended, and on
-  // deadline_ if it has passed.
+  // The loop of run() calls handle_signals(), handle_ends(), handle_messages() and
+  // handle_deadline(). In this order, they act on the queued signals, on ranks that have ended, on
+  // the messages of other launchers, and on deadline_ if it has passed.
   void handle_signals();
-  void handle_stop_signal(int signal);
+  void handle_stop_signal(int signal);  // called by handle_signals()
   // Asks the ranks of all hosts to stop; those of this host with `signal`.
   void ask_to_stop(int signal);
   void handle_messages();
@@ -110,7 +111,7 @@ class Supervisor {
   bool program_is_ours_;
   StopRequests stop_requests_;
   bool stop_sent_ = false;     // whether a stop signal was sent to the ranks of this host
-  int stop_signal_ = SIGTERM;  // the last stop signal that this launcher received
+  int stop_signal_ = SIGTERM;  // the last stop signal whose meaning was not `repeated`
 };
 
 }  // namespace colossal::cluster

@@ -22,8 +22,8 @@ enum class InvalidFiles {
   error,  // throws ConfigError
   skip    // leaves out the file or the line, and counts it
 };
-// Returns the names of the values in configuration files.
 
+// Returns the names of the values in configuration files.
 inline std::vector<std::pair<std::string, InvalidFiles>> config_names(InvalidFiles) {
   return {{"error", InvalidFiles::error}, {"skip", InvalidFiles::skip}};
 }

@@ -46,7 +46,8 @@ std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 
 // Returns a vertical axis with ticks for values from low to high (low <= high; low > 0 if
 // logarithmic). The range of a linear axis is widened to multiples of the tick step, that of a
-// logarithmic axis by a small margin. unit: for the labels.
+// logarithmic axis by a small margin. If low and high are equal, the range is first widened by a
+// tenth of the value on either side; to [0, 1] if both are 0. unit: for the labels.
 Axis value_axis(double low, double high, AxisScale scale, const Unit& unit);
 
 // Returns a horizontal axis with ticks from exactly `low` to `high`; if the two are equal, from low

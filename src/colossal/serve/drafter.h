@@ -133,8 +133,8 @@ class ModelDrafter : public NeuralDrafter {
  private:
   at::Tensor next_logits(const std::vector<Sequence*>& sequences) override;
   // Returns how many leading tokens of the sequence already have the draft model's keys and values
-  // in the sequence's pages. These may have been computed for another sequence that shares the
-  // pages.
+  // in the sequence's pages. The draft model may have computed them for another sequence that
+  // shares the pages.
   int64_t num_cached_tokens(const Sequence& sequence) const;
   // Sets read_ for the sequence's pages that are in the prefix cache.
   void remember(const Sequence& sequence);

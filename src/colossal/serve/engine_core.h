@@ -47,8 +47,8 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  // Adds a request, whose id, request and tokens are set; sets Sequence::salt and, for beam search,
-  // Sequence::group.
+  // Adds a request as a waiting sequence. sequence: the caller must have set Sequence::id, request
+  // and tokens (to the prompt); add() sets Sequence::salt and, for beam search, Sequence::group.
   void add(std::unique_ptr<Sequence> sequence);
   // Ends a request with `cancelled`; does nothing if no request has this id.
   void cancel(uint64_t id);

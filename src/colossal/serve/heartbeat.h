@@ -23,8 +23,8 @@ struct HeartbeatOptions {
   std::chrono::milliseconds timeout{10'000};
 
   // Returns how long the other ranks wait for the next heartbeat before they consider the first
-  // rank hung. This is longer than `timeout`, because the first rank waits up to `timeout` for the
-  // answer of a hung rank before it sends the next heartbeat to the remaining ranks.
+  // rank hung. The first rank waits up to `timeout` for all answers to a heartbeat, then waits
+  // `interval`, and then sends the next heartbeat. The second `interval` is a margin.
   std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 

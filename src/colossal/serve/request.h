@@ -122,8 +122,9 @@ struct Request {
   int64_t logprobs = -1;
   // Divides the logits from which log-probabilities of generated tokens are computed.
   double logprobs_temperature = 1;
-  // The same for the tokens of the prompt, reported to on_prompt: number of most likely tokens at
-  // each position; 0: only the prompt's token; -1: none.
+  // Number of most likely tokens whose log-probabilities are reported to on_prompt at each token of
+  // the prompt. 0: only the log-probability of the prompt's own token; -1: no log-probabilities,
+  // and on_prompt is not called.
   int64_t prompt_logprobs = -1;
   // If not `none`, an embedding of the prompt is computed and passed to on_embedding. Requires
   // max_new_tokens = 0.

@@ -39,8 +39,9 @@ struct SchedulerOptions {
   int64_t max_scored_tokens = 512;
   bool prefix_cache = true;  // whether sequences with equal prefixes share pages
   // Most steps in flight, i.e. scheduled while results of earlier steps are missing. A step takes
-  // at most (number of sequences) / max_steps_in_flight sequences, rounded up, so that sequences
-  // are left for the other steps.
+  // at most n / max_steps_in_flight sequences, rounded up, so that sequences are left for the other
+  // steps. n: number of running and waiting sequences, without those that wait for the logits of
+  // other beams, but at most max_num_seqs.
   int64_t max_steps_in_flight = 1;
 };
 

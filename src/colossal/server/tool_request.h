@@ -27,8 +27,9 @@ struct ToolRequest {
   // Returns the rule that makes the answer a tool call; nullopt unless the choice is `required` or
   // `named`.
   std::optional<TextRule> rule() const;
-  // Returns the syntax of tool calls in the answer. of_model: the syntax that the model's chat
-  // template teaches; used if the choice is `automatic`.
+  // Returns the syntax of tool calls in the answer: for `none`, ToolCallForm::none; for
+  // `automatic`, of_model; for `required`, list; for `named`, arguments. of_model: the syntax that
+  // the model's chat template teaches.
   text::ToolCallForm form(text::ToolCallForm of_model) const;
 };
 

@@ -141,6 +141,7 @@ class OnlineTask : public SampleTask {
   std::vector<Range> rows_of_step(int64_t part) const;
   // Returns the micro-batch of the completions `rows`, with all fields that loss() reads.
   data::Batch make_batch(const Generation& generation, const Range& rows) const;
+  // Not used: loaders of this task return no batches, and complete() makes those of a step.
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>&) const override {
     return {};
   }

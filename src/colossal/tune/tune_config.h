@@ -42,8 +42,9 @@ struct TuneConfig {
   std::string chat_template = "model";
   bool completion_only_loss = true;  // SampleOptions::completion_only (samples.h)
   bool assistant_only_loss = false;  // SampleOptions::assistant_only
-  // Weight of the penalty on deviating from the reference, or scale of the loss; for distillation,
-  // the interpolation between the two KL divergences.
+  // Weight of the penalty on deviating from the reference, or scale of the loss. For distillation,
+  // which divergence the loss is: 0: KL(teacher || model), 1: KL(model || teacher), between 0 and
+  // 1: the generalized Jensen-Shannon divergence.
   double beta = 0.1;
   // Options of losses of preference pairs (losses.h).
   double label_smoothing = 0;
@@ -56,7 +57,7 @@ struct TuneConfig {
   double simpo_gamma = 0.5;
   double cpo_alpha = 1;  // for CPO: weight of the chosen completion's cross-entropy
   double alpha = 0;      // CpoOptions::alpha
-  double desirable_weight = 1, undesirable_weight = 1;  // for KTO: weights of the two losses
+  double desirable_weight = 1, undesirable_weight = 1;  // for KTO: KtoOptions
   double center_rewards_coefficient = 0;                // center_coefficient of reward_loss()
   // For distillation.
   std::string teacher;  // folder of the teacher model
@@ -89,10 +90,12 @@ struct TuneConfig {
   bool use_bias_correction_kl = false;      // PolicyOptions::corrects_kl
   // Replaces groups whose rewards are all equal by groups of further prompts (DAPO).
   bool dynamic_sampling = false;
-  int64_t max_sampling_rounds = 10;       // of dynamic_sampling, for one generation
-  int64_t overlong_tokens = 128;          // RewardOptions::overlong_tokens
-  bool normalize_advantages = false;      // for RLOO: leave_one_out_advantages(), normalized
-  std::vector<double> reward_clip_range;  // lower and upper bound; empty: no clipping
+  int64_t max_sampling_rounds = 10;   // of dynamic_sampling, for one generation
+  int64_t overlong_tokens = 128;      // RewardOptions::overlong_tokens
+  bool normalize_advantages = false;  // for RLOO: leave_one_out_advantages(), normalized
+  // For RLOO: the lower and the upper bound to which the total rewards of completions are clipped;
+  // empty: no clipping.
+  std::vector<double> reward_clip_range;
   // For PPO: clip range of the value loss, weight of the value loss, gamma and lambda of GAE.
   double cliprange_value = 0.2, vf_coef = 0.1, gamma = 1, lam = 0.95;
   bool whiten_rewards = false;     // for PPO: scales rewards of tokens to variance 1

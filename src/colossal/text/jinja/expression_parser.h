@@ -73,7 +73,8 @@ class ExpressionParser {
     std::string_view symbol;
     Operator kind;
   };
-  // Parses operands that `operand` parses and that any of `operators` separate, left to right.
+  // Parses one or more operands, each with the function `operand`, as long as one of `operators`
+  // stands between them. Groups from the left: a - b + c is (a - b) + c.
   ExpressionPointer parse_chain(std::span<const OperatorSymbol> operators,
                                 ExpressionPointer (ExpressionParser::*operand)());
   // Returns find(name); adds the current line to the message of a TemplateError.

@@ -64,7 +64,7 @@ struct Function {
 // `transformers`; namespaces are mutable. Copies share strings, lists, dicts and namespaces.
 class Value {
  public:
-  // Python's None.
+  // Python's None. The pointers that the other constructors take must not be null.
   Value() : data_(None{}) {}
   Value(bool value) : data_(value) {}
   Value(int64_t value) : data_(value) {}

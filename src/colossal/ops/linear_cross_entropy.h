@@ -43,8 +43,9 @@ at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& 
 // the forward pass overwrites a block's logits by their gradient, and computes the gradients of x
 // and weight from it (P. Hsu et al., "Liger Kernel", 2024). So there are three matrix products in
 // all, and none is repeated. The weight gradient is accumulated over blocks in fp32 (fp64 for
-// fp64). The backward pass only multiplies the finished gradients by the gradient of the sum. If
-// linear_cross_entropy_keeps_logits() is true, the backward pass computes the weight gradient.
+// fp64). The backward pass only multiplies the finished gradients by the gradient of the result.
+// Exception: if linear_cross_entropy_keeps_logits() is true, there is one block of all tokens, and
+// the backward pass computes the weight gradient.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);

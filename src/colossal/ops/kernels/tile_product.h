@@ -3,7 +3,8 @@
 //
 // The tiles need at least one operand in a packed order. tile_product_by_rows() packs only a and
 // reads b in place, so it is fast even if a has few rows: packing b would then cost as much as the
-// product. tile_product_by_columns() packs only b. tile_product_outer() packs both.
+// product. tile_product_by_columns() packs only b, and reads a in place, except for the last m %
+// kTileSide rows, which it copies. tile_product_outer() packs both.
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ std::vector<Product> choose_products(const std::vector<Product>& products, const
 void require_adapted(const std::string& key, const std::string& target,
                      const std::vector<Product>& adapted);
 
-// Returns whether `name` is the name `module`, or the end of it after a dot.
+// Returns whether `name` is equal to `module`, or to the part of `module` after one of its dots.
 bool names_module(const std::string& name, const std::string& module);
 
 // Returns the options for nn::Builder::adapt(). adapted: the layers that have an adapter. trained:

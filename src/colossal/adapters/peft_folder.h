@@ -50,9 +50,11 @@ struct PeftFolder {
   std::optional<PrefixFolder> prefix = std::nullopt;  // if set, the other fields are unused
 };
 
-// Reads adapter_config.json and the names of the tensors in adapter_model.safetensors. Throws
-// ConfigError if a file is missing, if the kind of adapter is not supported (the message names the
-// field), or if a tensor belongs neither to an adapter nor to modules_to_save.
+// Reads adapter_config.json and, unless the adapter is a prefix, the names of the tensors in
+// adapter_model.safetensors. Tensors that are copies of base weights (copied_module()) are ignored.
+// Throws ConfigError if a file is missing, if the kind of adapter is not supported (the message
+// names the field), if another tensor belongs neither to an adapter nor to modules_to_save, or if
+// the field use_dora is true without tensors of DoRA magnitudes, or false with them.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
 // Returns the layers in `products` that have an adapter in the folder. folder: for messages. read:

@@ -11,8 +11,10 @@ namespace colossal {
 
 // Returns the experts in the order of the ranks: elements experts.range(r) of the result are the
 // indices of rank r's experts, ascending.
-//   rows     [experts]: number of rows that each expert has received; else InternalError
-//   experts  how many experts each rank holds
+//   rows     number of rows that each expert has received; one element for each expert
+//   experts  how many experts each rank holds: rank r holds experts.range(r).size() experts
+// Throws InternalError if rows.size() is not experts.total().
+//
 // A greedy method: experts are assigned in descending order of their rows, each to the rank with
 // the fewest rows so far among the ranks that still have room (R. L. Graham 1969, "Bounds on
 // Multiprocessing Timing Anomalies").

@@ -12,7 +12,8 @@ namespace colossal {
 
 // One step of a plan.
 struct RedistributionStep {
-  // Layout states (sharded, partial, replicated) are defined in layout.h. They change along `axes`.
+  // Layout states (sharded, partial, replicated) are defined in layout.h. Except for slice, the
+  // state of the tensor changes along `axes`.
   enum class Kind {
     // Local steps.
     slice,   // each rank keeps a part of its elements
@@ -25,7 +26,7 @@ struct RedistributionStep {
     all_reduce,      // from partial to replicated
   };
   Kind kind = Kind::slice;
-  AxisSet axes;   // empty for slice
+  AxisSet axes;   // empty for slice; `result` then tells which elements a rank keeps
   Layout result;  // layout after the step
   // [ranks]: number of elements that each rank sends, by the law of the collective (docs/laws.md);
   // zeros for local steps.

@@ -45,7 +45,8 @@ class AttentionHeads {
 
  private:
   // Returns `heads` with the rotary embedding applied to the query and key heads. heads: [batch,
-  // sequence, heads, head_size], first Q query heads, then K key heads, then any value heads.
+  // sequence, heads, head_size], first Q query heads, then K key heads. After them there may be
+  // value heads, which are returned unchanged.
   at::Tensor rotated(const at::Tensor& heads, const StepContext& context) const;
   // Like rotated(), for frequencies that depend on the length of each token's sequence
   // (StepContext::lengths).

@@ -193,8 +193,10 @@ struct AdapterOptions {
   double scale = 1;         // factor on the adapter's term x A^T B^T, unless `sizes` has the module
   double dropout = 0;       // dropout probability of the adapter's input x
   bool magnitudes = false;  // DoRA
-  // Whether linear layers have two more parameters, frozen, with the values from which training
-  // starts: NAME.lora_A_start.weight (A) and NAME.lora_B_start.weight (-B). No layer reads them.
+  // Whether linear layers have two more parameters, which are frozen and which no layer reads:
+  // NAME.lora_A_start.weight, the initial A, and NAME.lora_B_start.weight, minus the initial B.
+  // PiSSA stores them in the adapter's files, since the adapter's change of the original weight is
+  // scale * (B A - initial B * initial A).
   bool keeps_start = false;
   // Parameters of the model itself, by full name, that are trained together with the adapters.
   std::set<std::string> trained = {};

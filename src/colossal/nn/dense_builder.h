@@ -202,8 +202,9 @@ class DenseBuilder : public Builder {
   virtual AdaptedInput input_of_latents(int64_t hidden) {
     return {.features = hidden, .of_down = whole()};
   }
-  // Returns the placement of B of the adapters of the down-projections. `held` has at most the
-  // output dim: the latents on this rank before input_of_latents().way.move.
+  // Returns the placement of B of the adapters of the down-projections. Its `held` is empty if this
+  // rank has all latents before input_of_latents().way.move. Otherwise `held` has one element, for
+  // the output dim: the latents that this rank has then.
   virtual Placement of_latent_parts() const { return whole(); }
   // Describes the latents after input_of_latents().way.move, which are the input of the
   // up-projections.
@@ -211,8 +212,8 @@ class DenseBuilder : public Builder {
     return {.features = features, .of_down = of_all_heads()};
   }
   // Returns the placement of the up-projection `name` ("query_up" or "key_value_up"), for its
-  // weight and for B of its adapter. `held` has at most the output dim: the features of this rank's
-  // heads.
+  // weight and for B of its adapter. Its `held` is empty if this rank has all heads. Otherwise
+  // `held` has one element, for the output dim: the features of this rank's heads.
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
   // Returns the function that sums over the ranks that divide the weights (see output_norms()).
   // Null: each rank has whole weights.

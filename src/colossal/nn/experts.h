@@ -24,7 +24,7 @@ namespace colossal::nn {
 
 // Lets a caller replace the weights with which a layer computes. ExpertStacks::compute() passes
 // each stacked weight or bias, [experts on this rank, ..], and computes with the returned tensor. A
-// null OnUse leaves the weights unchanged.
+// null OnUse leaves the weights unchanged. Packed and quantized weights are not passed.
 using OnUse = std::function<at::Tensor(const at::Tensor& weight)>;
 
 // The low-rank adapters of a layer's experts.

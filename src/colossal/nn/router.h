@@ -33,8 +33,8 @@ struct RouterOptions {
   int64_t chosen_groups = 1;
   int64_t best_of_group = 1;
   bool bias = false;  // the logits have a bias
-  // A bias that is added to the scores to choose experts, but not to compute their weights; it has
-  // no gradient (L. Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing").
+  // A bias that is added to the scores to choose groups and experts, but not to compute weights; it
+  // has no gradient (L. Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing").
   bool correction_bias = false;
   // In training, the maximum number of tokens of a sequence that an expert accepts, divided by the
   // number of tokens that each expert gets with perfect balance. 0: no maximum. See
@@ -74,13 +74,15 @@ struct RouterLosses {
 
 // The router's result for a set of tokens.
 struct Routing {
-  // [tokens, chosen] int64: the chosen experts, highest score first; of equal scores, the lower
-  // index first.
+  // [tokens, chosen] int64: the chosen experts, highest score (plus correction bias, if any) first;
+  // of equal numbers, the lower index first.
   at::Tensor experts;
   at::Tensor weights;  // [tokens, chosen]: weight of each chosen expert's output; differentiable
   // For RouterLosses; differentiable. Undefined unless route() is called with for_losses.
-  at::Tensor probabilities{};  // [tokens, experts]: scores, normalized to sum 1 for each token
-  at::Tensor log_sums{};       // [tokens]: logsumexp of the logits
+  // [tokens, experts]: with Scores::sigmoid, the sigmoids divided by their sum over all experts;
+  // otherwise the softmax over the logits of all experts.
+  at::Tensor probabilities{};
+  at::Tensor log_sums{};  // [tokens]: logsumexp of the logits
 };
 
 // Chooses options.chosen experts per token from the router's logits. Sets only `experts` and

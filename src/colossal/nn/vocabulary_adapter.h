@@ -61,9 +61,9 @@ class HeadAdapter {
 
   // Returns whether the model has an adapter of this head that applies in this forward pass.
   bool adapts(const StepContext& context) const { return up_ && context.adapted; }
-  // Returns scale * dropout(x) A^T of the model's adapter, [.., r]. x: [.., features]; in training,
-  // x must have all tokens of whole rows of the micro-batch, for the dropout mask. Call it only if
-  // adapts() is true.
+  // Returns scale * dropout(x) A^T of the model's adapter, [.., r]. x: [.., features]; in training
+  // with dropout, x must consist of whole sequences of context.sequence tokens, since the dropout
+  // mask depends on the sequence and the position. Call it only if adapts() is true.
   at::Tensor down_projected(const at::Tensor& x, const StepContext& context,
                             LayerScope& scope) const;
   // Returns the given rows of B of the model's adapter, [number of rows, r]. Call it only if

@@ -19,11 +19,12 @@
 
 namespace colossal::ops::aten_fallback {
 
-// adamw() and the next four functions implement optimizer_kernels.h. adamw() multiplies the master
-// weights by `decay`, which is 1 - learning rate * weight decay. Then it subtracts step_size *
-// first_moment / (sqrt(second_moment) / root_correction + epsilon). step_size is learning rate / (1
-// - beta1^update), and root_correction is sqrt(1 - beta2^update), where `update` is the number of
-// the update. If `working` is nullopt, the model uses the master weights.
+// adamw() and the next four functions implement optimizer_kernels.h. adamw() updates the moments
+// with gradient_scale * gradient, and multiplies the master weights by `decay`, which is 1 -
+// learning rate * weight decay. Then it subtracts step_size * first_moment / (sqrt(second_moment) /
+// root_correction + epsilon) from the master weights, with the new moments. step_size is learning
+// rate / (1 - beta1^update), and root_correction is sqrt(1 - beta2^update), where `update` is
+// AdamWScalars::update. If `working` is nullopt, the model uses the master weights.
 void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            const at::Tensor& first_moment, const at::Tensor& second_moment,
            const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,

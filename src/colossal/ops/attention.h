@@ -25,8 +25,8 @@ namespace colossal::ops {
 // `query_documents`. Throws InternalError if shapes or options do not match.
 //
 // The algorithm is that of T. Dao, "FlashAttention-2", 2023; see flash_attention.h. On the CPU,
-// LibTorch's flash attention is faster for a single query in fp32 or fp64, and for at most 64
-// queries in fp32. In these cases, LibTorch's function is called if it supports the options and
+// LibTorch's flash attention is faster for up to 64 queries in fp32, and for a single query in
+// fp64. In these two cases, attention() calls LibTorch's function if that supports the options and
 // shapes. Keys that the window hides from all queries are not read, unless there are dropout or
 // prefixes.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

@@ -75,8 +75,8 @@ struct AttentionOptions {
 
 // Returns ALiBi's slopes for a model with `heads` heads (O. Press et al., "Train Short, Test Long",
 // 2022). If `heads` is a power of two, head i has the slope 2^(-8 (i + 1) / heads). Otherwise let p
-// be the largest power of two below `heads`. The first p heads have the slopes for p heads; the
-// others have the slopes with indices 0, 2, 4, ... for 2 p heads.
+// be the largest power of two below `heads`. Head i < p has the slope of head i in a model with p
+// heads. Head p + j has the slope of head 2 j in a model with 2 p heads.
 std::vector<double> alibi_slopes(int64_t heads);
 
 // AttentionOptions without its tensors. The vectors are copies, so an AttentionRule may outlive the

@@ -13,8 +13,9 @@
 
 namespace colossal::ops {
 
-// Statistics of the input X [rows, channels] of linear layers, summed over calls of add(). gptq.h
-// uses `hessian`, too.
+// Statistics of the input X [rows, channels] of linear layers, summed over calls of add().
+// awq_factors() reads all members; gptq() (gptq.h) takes `hessian` only. The sums over the rows of
+// one call are computed in fp32, and the sums over calls in fp64.
 struct InputStatistics {
   at::Tensor hessian;     // X^T X, [channels, channels] fp64
   at::Tensor magnitudes;  // sum over the rows of |X|, [channels] fp64
@@ -30,10 +31,10 @@ struct InputStatistics {
 // above 0. weights: of layers that have the same input, [outputs, channels] each. how: the
 // quantization that the weights will get.
 //
-// Tries 20 exponents a: 0, 0.05, .., 0.95. The factor of a channel is m^a, where m is the channel's
-// mean of |X|, but at least 1e-4. All factors are then divided by sqrt(largest factor * smallest
-// factor). Returns the factors with which quantization changes the layers' outputs least (equations
-// 4 and 5 of the paper). Returns ones if inputs.rows is 0.
+// Tries 20 exponents a: 0, 0.05, .., 0.95. The factor of a channel is max(m^a, 1e-4), where m is
+// the mean of |X| over the rows of the channel. All factors are then divided by sqrt(largest factor
+// * smallest factor). Returns the factors of the exponent with which quantization changes the
+// layers' outputs least (equations 4 and 5 of the paper). Returns ones if inputs.rows is 0.
 at::Tensor awq_factors(const std::vector<at::Tensor>& weights, const InputStatistics& inputs,
                        const Quantization& how);
 

@@ -26,13 +26,14 @@ void run_backward(const std::vector<torch::autograd::Edge>& outputs,
 // computations read. Not thread-safe.
 class DeferredGradients {
  public:
-  // Computes gradients and returns them. Called with autograd recording off.
+  // Computes gradients and returns them; an undefined tensor stands for an input without gradient.
+  // Called with autograd recording off.
   using Compute = std::function<std::vector<at::Tensor>()>;
 
-  // Queues `compute`, which returns the gradients of some inputs of a torch::autograd::Function, in
-  // the order of the inputs: of all tensor inputs from number `first_input` on. Inputs are numbered
-  // from 0; inputs that are not tensors do not count. Call this only within the function's
-  // backward(), which must then return undefined gradients for these inputs.
+  // Queues `compute`. Call this only within the backward() of a torch::autograd::Function. Number
+  // the function's tensor inputs from 0; inputs that are not tensors do not count. `compute` must
+  // return the gradients of the tensor inputs from number `first_input` on, in their order, and
+  // backward() must return undefined gradients for these inputs.
   void defer_gradients(size_t first_input, Compute compute);
   // Runs the queued computations in the order in which they were queued, and empties the queue.
   // Each gradient is passed on to its input's autograd node, as a backward pass does: leaves

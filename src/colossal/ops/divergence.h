@@ -18,9 +18,10 @@ namespace colossal::ops {
 //   beta              in [0, 1]
 //   shard             how the vocabulary is sharded over ranks; null: it is not sharded. Each rank
 //                     returns the divergences over the whole vocabulary
-// Communication with a shard: the forward pass calls shard->combine() once for the tokens of both
-// models, which all-reduces 2, then 4 numbers per token. Then it calls shard->sum(), which
-// all-reduces 2 numbers per token. The backward pass sends nothing.
+// Communication with a shard: the forward pass calls shard->combine() once, with statistics [3, 2 *
+// tokens] of both models. With parallel::vocabulary_shard(), this is an all-reduce of 2 numbers per
+// token (one per model: row 0), then of 4 (rows 1 and 2). Then the forward pass calls shard->sum(),
+// an all-reduce of 2 numbers per token. The backward pass sends nothing.
 // Differentiable in the student's logits. Saves the logits of both models and four numbers per
 // token for the backward pass. Throws InternalError if student and teacher differ in sizes or type.
 at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, double beta,

@@ -60,15 +60,17 @@ struct GroupScales {
   at::Tensor scales, zeros;
 };
 
-// Returns the number of inputs per group of a weight with `inputs` inputs. If how.group is 0, this
-// is `inputs` rounded up to a multiple of kGroupStep.
+// Returns the number of inputs per group of a weight with `inputs` inputs: how.group, but at most
+// `inputs` rounded up to a multiple of kGroupStep. If how.group is 0, it is this maximum.
 int64_t inputs_of_group(int64_t inputs, const Quantization& how);
 // Returns the number of groups per output.
 int64_t groups_of_output(int64_t inputs, const Quantization& how);
 
 // Chooses a scale (in bf16) and, if how.zero_point, a zero point for each group of a weight. With
 // zero points, the codes span the range from the least to the largest of 0 and the group's
-// elements. Without zero points, the group's largest magnitude determines the scale.
+// elements. Without zero points, the group's element with the largest magnitude determines the
+// scale. For int4 this element gets the code 0, so the scale is negative if the element is
+// positive.
 //   weight    [outputs, inputs] of any strides; must be finite
 //   extremes  [outputs, 2] fp32: the least element (at most 0) and the largest element (at least 0)
 //             of each output. Give it if `weight` is a shard with only some of the inputs of a

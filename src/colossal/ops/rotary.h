@@ -22,7 +22,9 @@ struct RotaryOptions {
     // `factor`. Frequencies with a wavelength below original_positions / high_frequency_factor are
     // kept. Frequencies between these limits are interpolated.
     llama3,
-    // The base grows with the length of the sequence, once that exceeds original_positions (NTK).
+    // The base grows with the length of the sequence, once that exceeds original_positions (NTK):
+    // it is multiplied by (factor * length / original_positions - (factor - 1))^(channels /
+    // (channels - 2)). Frequencies are not divided by `factor`.
     dynamic,
     // Low frequencies are divided by `factor`, high frequencies are kept, and frequencies between
     // them are interpolated by the index of the pair (B. Peng et al., 2023); see beta_fast.
@@ -40,7 +42,9 @@ struct RotaryOptions {
   // Which channels form pair i. True: 2 i and 2 i + 1. False: i and i + number of pairs.
   bool interleaved = false;
   Scaling scaling = Scaling::linear;
-  double factor = 1;               // divisor of frequencies, as Scaling says
+  // Divisor of frequencies for linear, llama3, yarn and proportional. `dynamic` uses it in the
+  // formula of the base, and longrope in rotary_attention_factor() only.
+  double factor = 1;
   int64_t original_positions = 0;  // context of pre-training; not for linear and proportional
   double attention_factor = 0;     // above 0: result of rotary_attention_factor()
 
@@ -52,7 +56,10 @@ struct RotaryOptions {
   // beta_slow rotations, the frequency is divided by `factor`.
   double beta_fast = 32;
   double beta_slow = 1;
-  // For yarn: whether the two limits are rounded outwards to whole indices of pairs.
+  // For yarn. A formula gives the index of the pair that makes exactly beta_fast rotations, and of
+  // the pair that makes exactly beta_slow rotations; the indices may be fractions. Pairs between
+  // these two indices are interpolated. True: the index for beta_fast is rounded down first, and
+  // the index for beta_slow is rounded up.
   bool truncate = true;
   // For yarn: determine the attention factor; see rotary_attention_factor().
   double mscale = 0;

@@ -3,7 +3,7 @@
 // they are supported. Autograd does not record them.
 //
 // All functions compute with a [m, k], b [k, n] and `to` [m, n]. A matrix is "dense" along a dim if
-// the stride of this dim is 1.
+// the stride of this dim is 1 and the stride of the other dim is at least the size of this dim.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +27,9 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 // with `add` and in the weight gradient form.
 //
 // If is_faster_in_tiles() is true, calls tile_product(). Otherwise LibTorch computes the largest
-// multiple of 128 tokens, and tile_product() the other tokens. LibTorch alone would let oneDNN
-// compile a kernel for each number of tokens and keep up to a thousand of them.
+// multiple of 128 tokens, and tile_product() the other tokens. The bias is added to the rounded
+// results of tile_product(). LibTorch alone would let oneDNN compile a kernel for each number of
+// tokens and keep up to a thousand of them.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add);
 

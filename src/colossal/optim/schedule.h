@@ -26,7 +26,7 @@ class Schedule {
   // Returns the learning rate of step `step`. The first step is 1.
   //
   // During warm-up (step <= warmup_steps) the rate is peak * step / warmup_steps. After it, let
-  // progress = (step - 1 - warmup_steps) / (total_steps - warmup_steps), but at most 1. Then
+  // progress = (step - 1 - warmup_steps) / max(1, total_steps - warmup_steps), but at most 1. Then
   //   rate = peak * (minimum_ratio + (1 - minimum_ratio) * shape),
   // where shape is (1 + cos(pi * progress)) / 2 for "cosine" and 1 - progress for "linear".
   // "constant" returns peak. So the first step after warm-up has the peak rate, and the minimum

@@ -43,6 +43,8 @@ constexpr int64_t kMaxRowsPerPass = 48;
 //   sum()            returns the sum of all lanes of a Sums
 //   widen()          converts an Element to a Sum
 //   narrow()         rounds a Sum to an Element
+// multiply_rows_in_out() requires a format whose Loaded and Sums are NativeVector<Sum>, and whose
+// multiply_add() multiplies lane by lane.
 
 // Loads from[0, count), where count < Format::kStep, and pads the vector with zeros.
 template <typename Format>
@@ -54,8 +56,8 @@ template <typename Format>
 }
 
 // Computes one tile: rows [row, row + kRows) and outputs [output, output + kOutputs) of y. ahead:
-// prefetch the weights that lie kBytesAhead bytes after the tile's weights; if false, prefetch the
-// tile's own weights.
+// if true, prefetches the weights that lie kBytesAhead (prefetch.h) bytes after the tile's weights;
+// if false, prefetches the tile's own weights.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {
@@ -100,7 +102,8 @@ template <typename Format, int kRows, int kOutputs>
 }
 
 // Computes rows [row, end) and outputs [output, output + kOutputs) of y, in tiles of kRows rows.
-// The last rows, if fewer than kRows, are computed in smaller tiles. ahead: for the first tile.
+// The last rows, if fewer than kRows, are computed in smaller tiles. ahead: as for multiply_tile(),
+// for the first tile; all other tiles of these outputs read the same weights and get `false`.
 template <typename Format, int kRows, int kOutputs>
 inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t end, int64_t output,
                              bool ahead) {

@@ -50,7 +50,9 @@ struct PagedQueries {
 };
 
 // Returns the size of PagedQueries::scratch, in numbers of type Real. positions: number of
-// positions of all pages that hold keys in [begin, end), or more.
+// positions of all pages that hold keys in [begin, end), or more. Each of the `count` queries needs
+// room for itself (head_size), its scores (positions) and its output (value_size); 2 *
+// kPagePositions numbers per query are spare.
 inline int64_t paged_scratch(int64_t count, int64_t positions, int64_t head_size,
                              int64_t value_size) {
   return count * (positions + 2 * kPagePositions + head_size + value_size);

@@ -54,12 +54,15 @@ using MultiplyQuantized = void (*)(const QuantizedProduct<Real>& product, int64_
 // of its row, with codes -127 .. 127.
 struct Int8Product {
   int64_t rows;
-  const int8_t* x;          // codes, [rows, padded inputs]
+  const int8_t* x;          // codes, [rows, padded inputs], contiguous; zeros after the inputs
   const float* row_scales;  // scale of each row of x, [rows]
-  const int32_t* sums;      // [rows, groups]: sum of the codes of x over each group of the weight
-  QuantizedWeight weight;   // int8
-  const float* bias;        // [outputs]; null: no bias
-  void* y;  // [rows, outputs] of fp32; of bf16 (rounded to nearest) if y_is_bfloat16
+  // [rows, groups]: sum of the codes of x over each group of the weight. Only the kernel of
+  // native_int8_product() reads them: its instruction needs unsigned codes of the weight, so it
+  // adds 128 to these codes and subtracts 128 * sum from the result.
+  const int32_t* sums;
+  QuantizedWeight weight;  // int8
+  const float* bias;       // [outputs]; null: no bias
+  void* y;                 // [rows, outputs] of fp32; of bf16 (rounded to nearest) if y_is_bfloat16
   bool y_is_bfloat16;
   int64_t y_stride;  // distance of rows of y, in elements
 };

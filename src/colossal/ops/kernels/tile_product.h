@@ -3,7 +3,8 @@
 //
 // The tiles need at least one operand in a packed order. tile_product_by_rows() packs only a and
 // reads b in place, so it is fast even if a has few rows: packing b would then cost as much as the
-// product. tile_product_by_columns() packs only b. tile_product_outer() packs both.
+// product. tile_product_by_columns() packs only b, and reads a in place, except for the last m %
+// kTileSide rows, which it copies. tile_product_outer() packs both.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,8 @@ constexpr int64_t packed_by_rows(int64_t m, int64_t k) {
 void tile_product_by_rows(const TileProduct& product);
 
 // tile_product_by_columns(): a [m, k], b [k, n]; computes a b.
+// The first term of packed_by_columns() is for kTilePanel packed columns of b, the second term for
+// a copy of the last m % kTileSide rows of a, padded with zeros to kTileSide rows.
 constexpr int64_t kTilePanel = 128;  // columns of b that are packed at a time
 constexpr int64_t packed_by_columns(int64_t k) {
   return k * kTilePanel / 2 + kTileSide * k / 2;

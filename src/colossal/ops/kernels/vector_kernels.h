@@ -214,9 +214,8 @@ struct VectorKernels {
   //   gradient      of the norm's output
   //   means         the result of norm_gradient_sums(), summed over all ranks and divided by the
   //                 number of features of all ranks; means.weighted must be 0 for RMS norm
-  //   sum_gradient  if x is the sum of a residual stream and a branch, the gradient that reaches
-  //   the sum through the
-  //                 residual stream; null: none
+  //   sum_gradient  if x is the sum of a residual stream and a branch: the gradient that reaches
+  //                 the sum through the residual stream. Null: none
   void (*norm_input_gradient)(const NormRow& row, const void* gradient,
                               const NormGradientSums& means, const void* sum_gradient, void* to);
 

@@ -147,7 +147,7 @@ class ShmBoard {
 
   // The call that a rank shows. Its fields are atomic because peers may read them while they
   // change.
-  struct Shown {
+  struct ShownCall {
     std::atomic<uint64_t> ordinal;      // number of the call, from 1; 0 while the fields change
     std::atomic<uint64_t> what, bytes;  // Call::bytes, and in `what` all other fields of Call
     std::atomic<uint64_t> region;       // Place::region
@@ -160,16 +160,16 @@ class ShmBoard {
     alignas(64) SharedCounter bell;              // see ring_bell()
     alignas(64) std::atomic<uint32_t> presence;  // a Presence
     std::atomic<int32_t> process;                // process id
-    Shown shown[2];  // by ordinal % 2, because a rank can be one call ahead of its peers
-    Text farewell;   // why the rank is lost, if `presence` is `lost`
+    ShownCall shown[2];  // by ordinal % 2, because a rank can be one call ahead of its peers
+    Text farewell;       // why the rank is lost, if `presence` is `lost`
   };
   // Why the group ended, in shared memory. The first rank that notices a failure writes it, so that
   // all ranks report the same cause.
   struct Verdict {
     enum State : uint32_t {
-      none,           // no failure
-      being_written,  // `reason` must not be read yet
-      spoken          // `reason` is complete
+      none,            // no failure
+      being_written,   // `reason` must not be read yet
+      reason_complete  // `reason` is complete
     };
     alignas(64) std::atomic<uint32_t> state;
     Text reason;
@@ -189,7 +189,7 @@ class ShmBoard {
   int size() const { return membership_.size(); }
 
   // Shows that this rank is present and waits until all peers are. Throws CommError.
-  void take_place(std::chrono::milliseconds timeout);
+  void wait_for_presence(std::chrono::milliseconds timeout);
   // Fills processes_.
   void watch_processes();
   // Returns the slot of `rank` in round `round`.
@@ -210,13 +210,15 @@ class ShmBoard {
   // Returns the value that `taken` of all peers must reach before this rank may write its slot of
   // round `round`: the peers must have read round `round` - kSlots, which used the same slot. + 1,
   // because `taken` is the number of rounds read, and rounds are numbered from 0.
-  static uint32_t taken_before(uint64_t round) { return static_cast<uint32_t>(round) - kSlots + 1; }
+  static uint32_t taken_needed_for(uint64_t round) {
+    return static_cast<uint32_t>(round) - kSlots + 1;
+  }
   // Ends a phase of this rank.
   void raise_phase();
   // Ends a phase of this rank and waits until all peers have ended it.
   void end_phase(const Deadline& deadline);
   // Whether the tensors of some peers are in regions, but this rank's tensor is in none.
-  bool others_share() const;
+  bool only_peers_share() const;
   // Throws CallFailure if the ranks' calls or counts differ.
   void compare_calls();
   // Called repeatedly while this rank waits for `peer`. Throws CallFailure if the group is closed
@@ -233,7 +235,7 @@ class ShmBoard {
   std::string other_call() const;
   // Writes the verdict unless another rank has written it, and throws `failure`.
   [[noreturn]] void fail(const CallFailure& failure);
-  Call read_call(const Shown& shown) const;
+  Call read_call(const ShownCall& shown) const;
 
   SharedMemory memory_;
   Membership membership_;
@@ -264,12 +266,13 @@ void ShmBoard::stream(int64_t rounds, const Write& write, const Read& read,
     raise_phase();
   };
   const auto may_write = [&] {
-    return written < rounds && have_reached(&RankState::taken, taken_before(first_round + written));
+    return written < rounds &&
+           have_reached(&RankState::taken, taken_needed_for(first_round + written));
   };
   for (int64_t round = 0; round < rounds; ++round) {
     const auto phase = static_cast<uint32_t>(first_phase + round);
     if (written == round) {
-      wait_until_all_reach(&RankState::taken, taken_before(round_), deadline);
+      wait_until_all_reach(&RankState::taken, taken_needed_for(round_), deadline);
       write_next();
     }
     while (!have_reached(&RankState::phase, phase) && may_write()) write_next();
@@ -285,7 +288,7 @@ void ShmBoard::stream_reduced(int64_t rounds, const Write& write, const Reduce& 
   const uint64_t first_round = round_;
   const auto write_round = [&](int64_t round) {
     if (round >= rounds) return;
-    wait_until_all_reach(&RankState::taken, taken_before(first_round + round), deadline);
+    wait_until_all_reach(&RankState::taken, taken_needed_for(first_round + round), deadline);
     write(round, slot(own(), first_round + round));
   };
   const auto read_round = [&](int64_t round) {

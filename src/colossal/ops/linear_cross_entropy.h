@@ -39,13 +39,13 @@ at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& 
 // Throws InternalError if sizes or types do not match, if options has a low-rank adapter, or if a
 // label on the CPU is outside the vocabulary.
 //
-// Tokens are processed in blocks of linear_cross_entropy_rows() tokens. If gradients are needed,
-// the forward pass overwrites a block's logits by their gradient, and computes the gradients of x
-// and weight from it (P. Hsu et al., "Liger Kernel", 2024). So there are three matrix products in
-// all, and none is repeated. The weight gradient is accumulated over blocks in fp32 (fp64 for
-// fp64). The backward pass only multiplies the finished gradients by the gradient of the result.
-// Exception: if linear_cross_entropy_keeps_logits() is true, there is one block of all tokens, and
-// the backward pass computes the weight gradient.
+// Tokens are processed in blocks of linear_cross_entropy_block_tokens() tokens. If gradients are
+// needed, the forward pass overwrites a block's logits by their gradient, and computes the
+// gradients of x and weight from it (P. Hsu et al., "Liger Kernel", 2024). So there are three
+// matrix products in all, and none is repeated. The weight gradient is accumulated over blocks in
+// fp32 (fp64 for fp64). The backward pass only multiplies the finished gradients by the gradient of
+// the result. Exception: if linear_cross_entropy_keeps_logits() is true, there is one block of all
+// tokens, and the backward pass computes the weight gradient.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);
@@ -79,8 +79,8 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
 // that fit into logits_bytes, but at least one. All blocks of the `tokens` tokens get about equal
 // sizes. vocabulary: number of logits per token; for a sharded vocabulary,
 // VocabularyShard::largest. type: of the logits.
-int64_t linear_cross_entropy_rows(int64_t tokens, int64_t vocabulary, at::ScalarType type,
-                                  int64_t logits_bytes = kDefaultLogitsBytes);
+int64_t linear_cross_entropy_block_tokens(int64_t tokens, int64_t vocabulary, at::ScalarType type,
+                                          int64_t logits_bytes = kDefaultLogitsBytes);
 
 // Returns whether linear_cross_entropy(), if the weight requires a gradient, holds the logits of
 // all tokens at once, whatever logits_bytes is. The gradient of the logits is then kept until the

@@ -25,9 +25,11 @@ struct StepContext {
   // other functions ignore it.
   double temperature = 1;
 
-  int64_t batch = 0;           // number of sequences of the micro-batch on this rank
-  int64_t sequence = 0;        // number of positions of each sequence on this rank
-  int64_t whole_sequence = 0;  // number of positions of each sequence over all ranks that share it
+  int64_t batch = 0;     // number of sequences of the micro-batch on this rank
+  int64_t sequence = 0;  // number of positions of each sequence on this rank
+  // Number of positions of each sequence over all ranks that share it. May be 0 if ranks do not
+  // share sequences and no layer applies an expert capacity.
+  int64_t whole_sequence = 0;
   // Length of each sequence, including the positions in the KV cache. Only rotary embeddings whose
   // frequencies depend on the length read it.
   int64_t length = 0;

@@ -25,9 +25,10 @@ struct TrainingRun {
   MakeTask make_task;  // makes what a rank trains: pretraining or a tuning method
   // See TrainingHooks::fit_memory.
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;
-  // Returns the name of what computes while the optimizer updates weights (a sampler), and the
-  // setting that turns it off, for messages; "" if nothing does. Such work needs as many threads as
-  // the updates, and communication groups of its own.
+  // Describes work that runs at the same time as the optimizer's updates, such as sampling, for
+  // messages: a phrase that names the work and the setting that turns it off. Returns "" if there
+  // is no such work. Such work needs as many threads as the updates, and communication groups of
+  // its own.
   std::function<std::string(const Job&)> concurrent_work = [](const Job&) { return ""; };
 };
 
@@ -35,8 +36,9 @@ struct TrainingRun {
 using ReadRun = std::function<TrainingRun(const RunArguments&)>;
 
 // Runs the job and returns the exit code (ExitCode). If a launcher started this process, runs its
-// rank. Otherwise runs all ranks: one rank in this process, several ranks in child processes. Call
-// before the process has other threads. Throws Error if the run fails in this process.
+// rank. Otherwise runs all ranks: in this process if there is only one, else each in a child
+// process. Call before the process has other threads. Throws Error if the run fails in this
+// process.
 int run_training(const RunArguments& arguments, const ReadRun& read);
 
 }  // namespace colossal::cli

@@ -27,9 +27,10 @@ struct RunOptions {
 // Starts this host's ranks of the job, supervises them, and returns the job's exit code
 // (Supervisor::run()). Returns kStoppedExitCode if asked to stop before any rank has started.
 //
-// With several hosts, waits until the launchers of all hosts have connected, and reports a rank
-// that fails on any host on every host. The store listens only at the address of hosts[0]; each
-// rank is told to use the address of its host for its connections (kInterfaceVariable).
+// With several hosts, waits until the launchers of all hosts have connected. If a rank fails on one
+// host, the launcher of every host reports it. The store of the rendezvous (comm/store.h) listens
+// only at the address of hosts[0]; each rank is told to use the address of its host for its
+// connections (kInterfaceVariable).
 //
 // Throws ConfigError if options are invalid, this machine is not in `hosts`, or the launchers were
 // given different options. Throws CommError if a host does not connect in time. Call it before this

@@ -76,7 +76,8 @@ struct Strategy {
   std::vector<std::vector<int64_t>> expert_rows;
 
   int pp_chunks = 1;  // number of stages on each rank of the pipeline
-  // Coordinate along pp of the rank that holds each stage; empty: stage s is on coordinate s.
+  // Coordinate along pp of the rank that holds each stage. Empty, which needs pp_chunks = 1: stage
+  // s is on coordinate s.
   std::vector<int> stage_ranks;
   // The pipeline schedule, in which order ranks run their stages: the name of a built-in schedule,
   // or the path of a schedule file (parallel/pipeline/schedule_file.h).
@@ -131,7 +132,8 @@ struct Strategy {
   int tp_of_side(int side) const;
   // Returns the number of neighbouring ranks of tp that divide attention heads among them.
   int head_ranks() const { return tensor_side(); }
-  // The next functions return axes of a RankGrid as pairs of name and size, outermost first.
+  // tensor_axes(), data_axes() and expert_axes() return axes of a RankGrid as pairs of name and
+  // size, outermost first.
 
   // Returns the axes into which tp is divided: "tp" (1d); "tp.depth", "tp.row", "tp.column" (2d,
   // 2.5d); "tp.i", "tp.j", "tp.l" (3d). With key_value_replicas > 1, the last axis is replaced by
@@ -151,9 +153,10 @@ struct Strategy {
   // Returns the axes into which experts regroup the dp * sp * tp ranks of a stage, outermost first:
   // "expert_dp", along which ranks hold the same elements of experts; "ep"; and "expert_tp". With a
   // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard", and ZeRO
-  // shards the state of experts along "expert_dp.shard". The size of "expert_dp.shard" is
-  // zero_group * tp / expert_ranks(), at least 1: the tp groups of the ranks of a zero_group have
-  // zero_group * tp ranks in all, and expert_ranks() of these hold all experts once.
+  // shards the state of experts along "expert_dp.shard". A zero_group
+  // counts positions in dp x sp, of which each has tp ranks; each expert_ranks() of its
+  // zero_group * tp ranks hold all experts once. So the size of "expert_dp.shard" is
+  // zero_group * tp / expert_ranks(), at least 1.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 

@@ -5,8 +5,9 @@
 // threads.
 //
 // Operands: a [m, k] and b [k, n], both bf16. An operand that is contiguous along neither dim is
-// copied first. Both functions use bf16_block_product() if it is not null; otherwise they convert
-// the operands to fp32. Autograd does not record them.
+// copied first. On CPUs with bf16 instructions, both functions multiply blocks with the kernel
+// that bf16_block_product() (bf16_block.h) returns; on other CPUs they convert the operands to
+// fp32. Autograd does not record them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

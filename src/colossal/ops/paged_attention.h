@@ -55,7 +55,9 @@ struct PagedTokens {
 // fp64). A token's result depends neither on the other tokens nor on the number of threads.
 //   query    [tokens, heads, head_size], contiguous along the last dim; heads is a multiple of
 //            kv_heads
-//   options  must be causal, without documents, prefixes and dropout; virtual_tokens is ignored
+//   options  must be causal, without documents, without prefix_lengths and without dropout;
+//            virtual_tokens is ignored: a sequence's virtual tokens are not in the pages, and the
+//            caller adds their part of the attention
 // Not differentiable. Throws InternalError for other options, if heads is not a multiple of
 // kv_heads, or if the page size is not a multiple of 16.
 AttentionResult paged_attention(const at::Tensor& query, const KeyValuePages& pages,

@@ -18,10 +18,10 @@ struct SharedNormOptions {
   bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
   bool unit_offset = false;  // true: multiply by 1 + weight
-  // Number of features over all ranks of the group, times r, the number of ranks that hold each
-  // feature; r must be the same for all features. If r > 1, the r ranks with a feature pass r terms
-  // to the backward pass, whose sum is the gradient of the output. The backward pass likewise
-  // returns r terms of each gradient, which the caller must sum over the r ranks.
+  // Number of different features in the group, times r, where each feature is on r ranks (r is
+  // equal for all features). If r > 1, each of these r ranks passes one term of the output's
+  // gradient to the backward pass and gets one term of each result. In both cases the gradient is
+  // the sum of the r terms; the caller must sum the results.
   int64_t features = 0;
 };
 

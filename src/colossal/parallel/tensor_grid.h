@@ -28,7 +28,7 @@ struct TensorGrid {
     const comm::Group& features;  // ranks with other features of the same tokens, in feature order
     const comm::Group& tokens;    // ranks with the same features of other tokens, in token order
     // The ranks over which gradients of parameters with one value per feature (biases, norm
-    // weights) are summed.
+    // weights) are summed: those of `tokens`, and the ranks of dp and sp with the same features.
     const comm::Group* same_features;
     // Like same_features, for features that are keys or values. The group may have more ranks,
     // because several ranks may hold the same K/V heads.
@@ -51,10 +51,11 @@ struct TensorGrid {
   const comm::Group* same_weight;      // the ranks over which weight gradients are summed
   const comm::Group* same_key_weight;  // like same_weight, for weights that compute keys and values
 
-  // For the token embedding. `embedding`: the ranks among which the sequences
-  // between.batch.within(batch, embedding_level) are divided. Each of these ranks looks up the
-  // tokens of all these sequences in its own rows of the table. A reduce-scatter then sums the
-  // results and leaves each rank its own sequences.
+  // For the token embedding. between.batch divides the micro-batch in several levels. The ranks of
+  // `embedding` together have the sequences of the part that contains this rank's after the first
+  // embedding_level levels (BatchCut::within()). Each of these ranks looks up the tokens of that
+  // whole part in its own rows of the table. A reduce-scatter then sums the results and leaves each
+  // rank its own sequences.
   const comm::Group& embedding;
   size_t embedding_level = 0;
 

@@ -19,7 +19,7 @@ struct ChatOptions {
   // this message.
   bool add_generation_prompt = true;
   // Whether to end the prompt right after the last message's content, without the end-of-message
-  // marker, so that the model continues this content.
+  // marker, so that the model continues this content. Set add_generation_prompt to false, then.
   bool continue_final_message = false;
   // Lists in the form that the template expects; null: none.
   nlohmann::ordered_json tools = nullptr;      // tools that the model may call

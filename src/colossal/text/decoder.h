@@ -28,7 +28,8 @@ class Decoder {
   int32_t vocabulary_size() const { return vocabulary_size_; }  // largest token id + 1
 
  private:
-  // Enters a token that is not byte-level in both tables.
+  // Adds a token that is not byte-level to bytes_of_token_ and, if it decodes differently at the
+  // beginning of a text, to bytes_of_first_.
   void add(int32_t token, const std::string& content, const DecoderDefinition& definition);
 
   // Bytes by token id, anywhere but at the beginning of a text.

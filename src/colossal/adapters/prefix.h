@@ -62,8 +62,9 @@ struct PrefixParameter {
 // nullopt if it is not a parameter of a prefix.
 std::optional<PrefixParameter> find_prefix_parameter(const std::string& parameter);
 
-// Returns where PEFT files store a prefix parameter. All parameters are in one tensor, which has a
-// row for each virtual token: the keys of layer 0, its values, the keys of layer 1, and so on.
+// Returns where PEFT files store a prefix parameter. All parameters are in one tensor with a row
+// for each virtual token. A row has, in this order, the token's keys in layer 0, its values in
+// layer 0, its keys in layer 1, and so on.
 TensorSlice slice_in_files(const PrefixParameter& parameter, const PrefixedModel& model);
 
 }  // namespace colossal::adapters

@@ -11,14 +11,13 @@ namespace colossal::log {
 
 enum class Level { info, warning, error };
 
-// Writes one line: "[14:03:59] text" for info, "[14:03:59] warning: text" for warning. Thread-safe.
+// Writes one line: "[14:03:59] text" for info, "[14:03:59] warning: text" for warning,
+// "[14:03:59] error: text" for error. Thread-safe.
 void write(Level level, std::string_view text);
 
-// Sets which messages this process writes, and their prefix. Call this once at process start,
-// before other threads log. If the job has several ranks, warnings and errors then begin with the
-// rank:
-// "[14:03:59] rank 3: warning: text". Ranks other than 0 write no info messages. ranks: number of
-// ranks in the job.
+// Makes this process log as rank `rank` of a job with `ranks` ranks. If `ranks` > 1, its warnings
+// and errors name the rank: "[14:03:59] rank 3: warning: text". If `rank` is not 0, it writes no
+// info messages. Call this once at process start, before other threads log.
 void set_rank_prefix(int rank, int ranks);
 
 // Write one line made by fmt::format() from the arguments. Thread-safe.

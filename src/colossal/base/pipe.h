@@ -1,4 +1,4 @@
-// Pipe: a POSIX pipe. Both ends are closed in processes that this process starts by exec().
+// Pipe: a POSIX pipe. Both ends have the flag O_CLOEXEC: exec() closes them.
 #pragma once
 
 #include "colossal/base/file_descriptor.h"

@@ -11,12 +11,12 @@ namespace colossal::machine {
 // is below `files`. what: what needs the files ("4 ranks"), for the message.
 void require_open_files(int64_t files, const std::string& what);
 
-// Throws ConfigError if this process cannot run as many threads at once as it will need; starts so
-// many to find out. It needs train_threads + others threads or, if `beside` is not empty,
-// 2 * train_threads + others. train_threads: the value of train.threads. others: number of threads
-// for other purposes. beside: for the message, the name of work that computes with `train_threads`
-// threads of its own at the same time, and the setting that turns this work off; empty: no such
-// work.
+// Starts, and ends again, train_threads + others threads or, if `beside` is not empty,
+// 2 * train_threads + others: as many as this process will need at once. Throws ConfigError if not
+// all of them start. train_threads: the value of train.threads. others: number of threads for
+// other purposes. beside: text for the message, which names work that runs beside the training with
+// `train_threads` threads of its own, and the setting that turns this work off; empty: there is no
+// such work.
 void require_threads(int train_threads, int others, const std::string& beside = "");
 
 }  // namespace colossal::machine

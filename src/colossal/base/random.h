@@ -90,8 +90,8 @@ RandomKey random_subkey(RandomKey key, uint64_t index);
 RandomRow random_row(RandomKey key, uint64_t major, uint32_t minor);
 
 // Return the single number of a stream at the coordinates (first, second): uniform in [0, 1), or
-// standard normal. Do not draw single numbers and rows from the same stream: both are made of the
-// same blocks.
+// standard normal. Draw only uniform numbers, only normal numbers or only rows from a stream: all
+// three are made of the same blocks.
 double random_uniform(RandomKey key, uint64_t first, uint64_t second);
 double random_normal(RandomKey key, uint64_t first, uint64_t second);
 

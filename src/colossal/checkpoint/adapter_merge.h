@@ -35,7 +35,8 @@ class AdapterMerge {
   at::Tensor replacement(const std::string& name) const;
   // Returns the factors by which DoRA multiplies the outputs of a module: fp64 [out]. They are
   // magnitude / norm, with the norm of each row of W + scale * B A. weight: the module's weight as
-  // stored in files.
+  // stored in files. Throws ConfigError if the adapter lacks A, B or the magnitudes of the
+  // module, or if their shapes do not fit.
   at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
  private:
@@ -49,11 +50,12 @@ class AdapterMerge {
   at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
   // Returns a tensor of the adapter's file in fp64. tensor: its name in the file.
   at::Tensor read(const std::string& tensor) const;
-  // A tensor of the model's files with the weight of a linear layer of one expert, or of all.
+  // For a tensor of the model's files with the weight of a linear layer of one expert, or with the
+  // stacked weights [experts, in, out] of that layer of all experts: where its A and B are.
   struct ExpertWeight {
-    const adapters::Product* product = nullptr;
-    std::optional<int64_t> expert;  // index of the expert; nullopt: all experts, [experts, in, out]
-    TensorSlice down, up;           // where the adapter's file has A and B
+    const adapters::Product* product = nullptr;  // the stack of experts; in adapter_, never null
+    std::optional<int64_t> expert;               // index of the expert; nullopt: all experts
+    TensorSlice down, up;                        // where the adapter's file has A and B
   };
   // Returns a tensor of the adapter for a module in fp64: A [rank, in], B [out, rank], or
   // magnitudes [out]. name: of the tensor, such as "lora_A".

@@ -37,9 +37,9 @@ namespace colossal::checkpoint {
 // The contents of a checkpoint except its tensors.
 struct Description {
   nlohmann::json model_config;  // contents of the file WeightFiles::config
-  // The fields of model_config that describe the model, with their values. load() rejects a
-  // checkpoint in whose config one of these fields has another value; only the probabilities of
-  // dropout may change when a run resumes.
+  // Names and values of fields of model_config. load() rejects a checkpoint in whose config one of
+  // these fields is missing or has another value. It does not compare fields whose names end with
+  // "dropout" or "_pdrop".
   nlohmann::json model_fields;
   WeightFiles weight_files{};
   SliceOf slice_in_files;                                  // where files store a parameter

@@ -21,9 +21,10 @@ struct GgufFamily {
   std::string_view name;               // value of "model_type" in config.json
   std::string_view gguf_architecture;  // value of the GGUF field "general.architecture"
   std::string_view architecture;       // name of the class in transformers
-  // The layers of a block: the name in GGUF, then the name in Hugging Face files. GGUF stores a
-  // weight of all experts as one tensor [experts, .., ..]. Hugging Face files store one tensor per
-  // expert; `*` in the name stands for the expert's index.
+  // The layers of a block: the name in GGUF, then the name in Hugging Face files, such as "attn_q",
+  // "self_attn.q_proj"; without the block's prefix and without ".weight". GGUF stores a weight of
+  // all experts as one tensor [experts, .., ..]. Hugging Face files store one tensor per expert;
+  // `*` in the name stands for the expert's index.
   std::vector<std::pair<std::string_view, std::string_view>> layers;
   // True: in GGUF, the rotary embedding rotates pairs of adjacent channels of a head. In Hugging
   // Face models, it rotates channel i of the head's first half with channel i of the second half.

@@ -28,8 +28,8 @@ namespace colossal::checkpoint {
 using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
 // Says what to do with the tensor `name` of a folder, which belongs to no parameter. An empty
-// string: ignore it. Another string: ignore it if it is a copy of the tensor of that name. nullopt:
-// the tensor is unknown.
+// string: ignore it. Another string, the name of a second tensor: ignore it if the two are equal;
+// otherwise read_weights() throws ConfigError. nullopt: the tensor is unknown.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
 // This rank's shard of a parameter, as read from a folder.
@@ -46,14 +46,16 @@ struct LocalWeights {
 // Parameters that are read, but not stored in the ChunkEngine.
 struct UnchunkedParameters {
   nn::ParameterList parameters{};
-  // Called with this rank's shard of each parameter when the shard was read.
+  // Called with this rank's shard of each parameter when the shard was read. May be empty only if
+  // `parameters` is empty.
   std::function<void(nn::Parameter& parameter, const LocalWeights& weights)> take{};
   bool as_stored = false;  // whether LocalWeights::stored, scales and zeros are read, too
 };
 
 // A change of some weights after they are read and before they are stored.
 struct ChangedWeights {
-  std::function<bool(const nn::Parameter& parameter)> applies{};  // whether the weight is changed
+  // Whether the weight is changed. Empty: no weight is changed.
+  std::function<bool(const nn::Parameter& parameter)> applies{};
   // Returns the changed values, of any floating-point dtype. here: this rank's shard of the weight,
   // of its local shape and in the dtype of the StoredTensor.
   std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};

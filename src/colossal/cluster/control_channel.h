@@ -1,7 +1,8 @@
 // Connects the launchers of a job on several hosts (`colossal run --hosts`), one launcher on each
 // host. Each launcher has a TCP connection to the launcher on the first host, which forwards
 // messages between all others. Over this channel the launchers start the job at the same time,
-// learn where the store is, report failed ranks, and stop or kill the ranks of all hosts.
+// learn where the store (comm/store.h) is, report failed ranks, and stop or kill the ranks of all
+// hosts.
 //
 // Messages are lines of JSON (host_messages.h). The first host accepts connections only from the
 // addresses of the job's hosts. Connections are not encrypted, and other users of these hosts can

@@ -9,9 +9,10 @@
 //   PMI_RANK, PMI_SIZE, MPI_LOCALRANKID ...    MPICH's and Intel's mpiexec
 //   SLURM_PROCID, SLURM_STEP_NUM_TASKS ...     srun
 //
-// With the last three sets, all ranks of a job on one host meet on loopback. The ranks of a job on
-// several hosts meet on the first host of Slurm's list; Open MPI and MPICH need MASTER_ADDR. The
-// port is derived from the job's id. MASTER_ADDR and MASTER_PORT, if set, replace these choices.
+// With the first set, the ranks meet at MASTER_ADDR and MASTER_PORT. With the other sets, these two
+// variables may be missing. Without MASTER_ADDR, the ranks of a job on one host meet on loopback,
+// those of an srun on several hosts on the first host of Slurm's list; mpirun and mpiexec on
+// several hosts need MASTER_ADDR. Without MASTER_PORT, the port is derived from the job's id.
 #pragma once
 
 #include <functional>

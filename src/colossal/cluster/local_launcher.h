@@ -57,8 +57,8 @@ std::vector<RankProcess> start_following_ranks(const std::vector<std::string>& a
                                                MeetingPoint* meeting);
 
 // Starts the ranks of the host hosts.own_index without supervising them. store_socket: the bound
-// socket for the store, which rank 0 inherits; not used on other hosts. Throws ConfigError or
-// IoError if a rank cannot be started.
+// socket for the store, which rank 0 inherits; not used if hosts.own_index is not 0. Throws
+// ConfigError or IoError if a rank cannot be started.
 std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTable& hosts,
                                      const JobStart& start, int store_socket, OrphanGuard& guard);
 

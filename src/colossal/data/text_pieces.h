@@ -29,11 +29,10 @@ struct TextPiece {
   // of the lines that begin in this range.
   int64_t begin = 0;
   int64_t end = 0;
-  // Set only if the file is compressed and is split into pieces: the decompressed text of the piece
-  // (of a jsonl file: whole lines), and the number of line feeds before it in the file. Otherwise
-  // PieceText reads the text from the file.
-  std::optional<std::string> content = {};
-  int64_t lines_before = 0;
+  // `content` and `lines_before` are set only if the file is compressed and is split into pieces.
+  // Otherwise PieceText reads the text from the file.
+  std::optional<std::string> content = {};  // the decompressed text; of a jsonl file: whole lines
+  int64_t lines_before = 0;                 // number of line feeds before the piece in the file
 };
 
 // Returns the pieces of files, one after the other. A file is split into pieces if it is a jsonl

@@ -103,7 +103,8 @@ class GgufReader {
 
  private:
   friend class GgufHeaderParser;
-  // Returns the field `key`; null if there is none. Throws IoError unless its is_array is equal.
+  // Returns the field `key`; null if there is none. Throws IoError if the field has another
+  // is_array.
   const GgufValue* value(const std::string& key, bool is_array) const;
 
   File file_;

@@ -20,10 +20,10 @@
 namespace colossal::io {
 
 // Transfers are divided into blocks of kTransferBlock bytes. The io_uring queue has at most
-// kTransferDepth blocks in flight. The bandwidth depends on the product of the two constants; in
-// measurements it stopped growing at 16 MiB in flight. Larger blocks cost less CPU time. For direct
-// I/O, kTransferBlock must be a multiple of kSwapBlock (swap_file.h). It need not equal kSwapPiece,
-// the unit of checksums.
+// kTransferDepth blocks in flight, 32 MiB in all. The bandwidth grows with the bytes in flight; in
+// measurements it stopped growing at 16 MiB. Larger blocks cost less CPU time. For direct I/O,
+// kTransferBlock must be a multiple of kSwapBlock (swap_file.h). It need not equal kSwapPiece, the
+// unit of checksums.
 inline constexpr int64_t kTransferBlock = int64_t{1} << 20;
 inline constexpr int kTransferDepth = 32;
 // Number of threads of the thread queue. Each has one block in flight and sleeps in the kernel

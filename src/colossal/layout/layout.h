@@ -73,11 +73,11 @@ class Layout {
   const AxisSet& sharded_axes() const { return sharded_axes_; }
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // without axes with one rank
-  // Several ranks may hold copies of the same elements: the ranks that differ from each other only
-  // along replicated and partial axes. Ranks that differ only along the axes `summed` count as one
-  // copy. num_copies() returns the number of copies and copy_index() the index of the copy that
-  // `rank` belongs to. With summed = reduction_axes(..), these are nn::Placement::num_replicas and
-  // replica.
+  // Ranks that differ only along replicated and partial axes hold the same elements, or terms of
+  // them: each such rank has a copy. But ranks that differ only along the axes `summed` have one
+  // copy together. num_copies() returns the number of copies of an element, copy_index() the index
+  // of the copy that `rank` has, from 0. With summed = reduction_axes(..), these are
+  // nn::Placement::num_replicas and nn::Placement::replica.
   int copy_index(int rank, const AxisSet& summed = {}) const;
   int num_copies(const AxisSet& summed = {}) const;
 

@@ -205,7 +205,8 @@ struct AdapterOptions {
   std::optional<ops::PackedType> base = std::nullopt;
   // Takes the full name of a linear layer, embedding or head ("blocks.3.query"). Returns the name
   // of the module in the model's files that contains the layer, or nullopt if the layer has no
-  // adapter. Parts of a fused layer with the same module share A.
+  // adapter. Parts of a fused layer with the same module share A. Required, even if no layer has an
+  // adapter.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
   struct Size {
     int64_t rank = 0;

@@ -26,9 +26,9 @@ struct GatheredTokenRows {
 using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kPositionColumn = 1;  // see GatherTokenRows
 
-// Returns the capacity: the number of tokens that each expert accepts of a sequence with
-// `positions` tokens. It is max(1, ceil(capacity_factor * positions * chosen / experts)), with
-// these fields of `options`.
+// Returns the capacity: the maximum number of tokens that each expert accepts of a sequence with
+// `positions` tokens. It is max(1, ceil(capacity_factor * positions * chosen / experts)), where
+// capacity_factor, chosen and experts are fields of `options`.
 int64_t capacity_of(const RouterOptions& options, int64_t positions);
 
 // Returns routing.experts, [tokens, chosen], in which the value options.experts replaces each

@@ -148,7 +148,7 @@ class VocabularyHead {
   // Returns logits [batch, sequence, vocabulary], not divided by the temperature. If `wanted` is
   // defined, returns [n, vocabulary], for these tokens only. wanted: [n] int64 on the host,
   // ascending indices into the flattened tokens [batch * sequence]. Each rank that shares the
-  // tokens gets the whole result.
+  // tokens gets the whole result. For passes without gradients; scores() is for passes with them.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
                             const at::Tensor& wanted) = 0;
   // Returns the hidden states x of the tokens `wanted` (see logits()), [n, features]. `wanted` must

@@ -10,12 +10,15 @@
 
 namespace colossal::nn {
 
-// Statistics of one mixture-of-experts layer, over the tokens that this rank routes.
+// Statistics of one mixture-of-experts layer, over the tokens that this rank routes; `copies` is
+// over the whole expert group.
 struct RouterRecord {
   int64_t layer = 0;            // index of the block
   std::vector<int64_t> counts;  // for each expert, number of tokens routed to it and not dropped
   int64_t dropped = 0;          // number of (token, expert) choices dropped for expert capacity
-  int64_t copies = 0;           // number of experts whose weights were copied to other ranks
+  // Number of the layer's experts whose weights were copied to other ranks of the expert group; the
+  // ranks of a group have the same number.
+  int64_t copies = 0;
   // The tensors below are undefined unless RouterRecords::for_losses. They are in the router's
   // compute type.
 

@@ -24,7 +24,8 @@ namespace colossal::ops::aten_fallback {
 // learning rate * weight decay. Then it subtracts step_size * first_moment / (sqrt(second_moment) /
 // root_correction + epsilon) from the master weights, with the new moments. step_size is learning
 // rate / (1 - beta1^update), and root_correction is sqrt(1 - beta2^update), where `update` is
-// AdamWScalars::update. If `working` is nullopt, the model uses the master weights.
+// AdamWScalars::update. Finally it copies the new master weights to `working`, in working's type;
+// `working` is nullopt if the model uses the master weights themselves.
 void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            const at::Tensor& first_moment, const at::Tensor& second_moment,
            const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,

@@ -4,8 +4,8 @@
 // there is none.
 //
 // Below, `centered` distinguishes layer norm (true) from RMS norm (false). mean: [rows], undefined
-// for RMS norm. inverse: [rows], 1 / sqrt(variance + epsilon). rows: the product of all dims of x
-// except the last.
+// for RMS norm. inverse: [rows], 1 / sqrt(variance + epsilon), with the mean square in the place of
+// the variance for RMS norm. rows: the product of all dims of x except the last.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,7 +22,8 @@ using FourTensors = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 // Returns {x + branch, sums}; the first is undefined if there is no branch. sums: [rows], the sum
 // over the features of each row of x + branch, or of x if there is no branch. If `mean` is given,
-// a row's mean is subtracted from its elements before the sum. squared: sums squares.
+// a row's mean is subtracted from its elements before the sum. If `squared`, the elements' squares
+// are summed instead of the elements.
 TwoTensors norm_sums(const at::Tensor& x, const OptionalTensor& branch, const OptionalTensor& mean,
                      bool squared);
 // Returns weight * (x - mean) * inverse + bias, in x's type and shape. unit_offset: the factor is 1

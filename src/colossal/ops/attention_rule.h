@@ -99,8 +99,10 @@ struct AttentionRule {
   AttentionRule(const AttentionOptions& options, int64_t head_size);
 
   // Return the positions of the keys that at least one query (seen_by_any) or each query
-  // (seen_by_all) of the positions `queries` sees, ignoring prefixes and documents. Where neither
-  // `causal` nor `window` limits the positions, the bound is about -2^62 or 2^62.
+  // (seen_by_all) of the positions `queries` sees, ignoring prefixes and documents. `queries` must
+  // not be empty. The range is not clipped to the keys: it may begin below 0. Where neither
+  // `causal` nor `window` limits the positions, the bound is about -2^62 or 2^62. If no key is seen
+  // by all queries, the end of seen_by_all() is at or before its begin.
   Range seen_by_any(const Range& queries) const;
   Range seen_by_all(const Range& queries) const;
   // Returns the prefix length of sample `sample` of the batch, in tokens; 0 without prefixes.

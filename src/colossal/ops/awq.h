@@ -32,8 +32,8 @@ struct InputStatistics {
 // quantization that the weights will get.
 //
 // Tries 20 exponents a: 0, 0.05, .., 0.95. The factor of a channel is max(m^a, 1e-4), where m is
-// the mean of |X| over the rows of the channel. All factors are then divided by sqrt(largest factor
-// * smallest factor). Returns the factors of the exponent with which quantization changes the
+// the mean of the channel's column of |X|. All factors are then divided by sqrt(largest factor *
+// smallest factor). Returns the factors of the exponent with which quantization changes the
 // layers' outputs least (equations 4 and 5 of the paper). Returns ones if inputs.rows is 0.
 at::Tensor awq_factors(const std::vector<at::Tensor>& weights, const InputStatistics& inputs,
                        const Quantization& how);

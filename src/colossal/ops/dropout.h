@@ -11,8 +11,9 @@
 
 namespace colossal::ops {
 
-// Sets each element of x to 0 with probability `probability`, divides the other elements by 1 -
-// probability, and returns the result. Returns x itself if probability is 0. Differentiable.
+// Returns a new tensor: x with each element set to 0 with probability `probability`, and the other
+// elements divided by 1 - probability. Returns x itself if probability is 0. Does not change x.
+// Differentiable.
 //
 //   x              [batch, sequence, channels]. With more dims, all dims after the second count as
 //                  one dim of channels

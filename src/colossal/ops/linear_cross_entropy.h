@@ -34,8 +34,8 @@ at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& 
 //   x             [tokens, hidden]
 //   weight        [vocabulary, hidden], of x's type
 //   labels        [tokens] int64, in [0, vocabulary) or kIgnoredLabel
-//   logits_bytes  maximum bytes of logits that are held at once; without effect if
-//                 linear_cross_entropy_keeps_logits() is true
+//   logits_bytes  maximum bytes of logits that are held at once; without effect if weight requires
+//                 a gradient and linear_cross_entropy_keeps_logits() is true
 // Throws InternalError if sizes or types do not match, if options has a low-rank adapter, or if a
 // label on the CPU is outside the vocabulary.
 //
@@ -44,8 +44,8 @@ at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& 
 // gradients of x and weight from it (P. Hsu et al., "Liger Kernel", 2024). So there are three
 // matrix products in all, and none is repeated. The weight gradient is accumulated over blocks in
 // fp32 (fp64 for fp64). The backward pass only multiplies the finished gradients by the gradient of
-// the result. Exception: if linear_cross_entropy_keeps_logits() is true, there is one block of all
-// tokens, and the backward pass computes the weight gradient.
+// the result. Exception: if weight requires a gradient and linear_cross_entropy_keeps_logits() is
+// true, there is one block of all tokens, and the backward pass computes the weight gradient.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& labels, const LogitOptions& options = {},
                                 int64_t logits_bytes = kDefaultLogitsBytes);
@@ -60,7 +60,8 @@ struct VocabularyShard {
   // Collective. Combines softmax statistics over the shards: reads the statistics over this shard
   // and overwrites them with those over the whole vocabulary. statistics: [3, tokens] in fp32 (fp64
   // for fp64). Row 0: the largest logit. Row 1: the sum of exp(logit - largest logit). Row 2: the
-  // label's logit, or 0 if the label is in another shard. Called once for each block of tokens.
+  // label's logit, or 0 if the label is in another shard. linear_cross_entropy() calls it once for
+  // each block of tokens.
   std::function<void(const at::Tensor& statistics)> combine;
   // Collective. Sums a tensor over the shards, in place. Used by divergence().
   std::function<void(const at::Tensor& numbers)> sum;
@@ -84,9 +85,9 @@ int64_t linear_cross_entropy_block_tokens(int64_t tokens, int64_t vocabulary, at
 
 // Returns whether linear_cross_entropy(), if the weight requires a gradient, holds the logits of
 // all tokens at once, whatever logits_bytes is. The gradient of the logits is then kept until the
-// backward pass, which computes the weight gradient from it. True for bf16 if this takes no more
-// memory than the logits of one block plus the weight gradient in fp32. This is so if there are few
-// tokens relative to the hidden size.
+// backward pass, which computes the weight gradient from it. False for fp32 and fp64. For bf16,
+// true if this takes no more memory than the logits of one block plus the weight gradient in fp32;
+// this is so if there are few tokens relative to the hidden size.
 bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
                                        at::ScalarType type,
                                        int64_t logits_bytes = kDefaultLogitsBytes);

@@ -56,8 +56,9 @@ template <typename Format>
 }
 
 // Computes one tile: rows [row, row + kRows) and outputs [output, output + kOutputs) of y. ahead:
-// if true, prefetches the weights that lie kBytesAhead (prefetch.h) bytes after the tile's weights;
-// if false, prefetches the tile's own weights.
+// if true, prefetches the weights that lie kBytesAhead (prefetch.h) bytes after the tile's weights,
+// whose rows must then be contiguous in memory (weight_stride == depth); if false, prefetches
+// nothing beyond the tile's own rows of the weight.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {

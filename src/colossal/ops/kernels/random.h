@@ -9,9 +9,9 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// A uniform or normal number uses two words of a group, w and w + 32, so a group has 32 numbers. A
-// row has 2^32 numbers, from its first 2^33 words. The rows of a key follow each other: number i of
-// a key is number i % 2^32 of row i / 2^32.
+// A uniform or normal number uses two words of a group, w and w + 32, so a group has 32 = 2^5
+// numbers. A row has 2^32 numbers, from its first 2^33 words: 2^(32 - 5) groups. The rows of a key
+// follow each other: number i of a key is number i % 2^32 of row i / 2^32.
 constexpr int64_t kNormalsInGroup = kRandomGroup / 2;
 constexpr int kNormalsInRowBits = 32;
 

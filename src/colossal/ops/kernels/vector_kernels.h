@@ -112,7 +112,7 @@ struct AttentionBlock {
   const void* query_documents;  // [lanes] Real
   const void* key_documents;    // [keys] Real
 
-  // [lanes] Real: positions of the queries; null if `window` and `slope` are 0.
+  // [lanes] Real: positions of the queries. May be null only if `window` and `slope` are 0.
   const void* positions;
   // Sliding window; 0: none. A query at position p does not see keys at positions up to p - window,
   // except those before prefix_end.
@@ -243,8 +243,9 @@ struct VectorKernels {
   // A block of the backward pass. Let P = 2^(s - logsumexp), with s as for
   // attention_probabilities().
   //   gradients   [keys, stride] Real: on entry, the gradients of P after dropout. On return, the
-  //               gradients of the scaled scores before soft_cap(): P * (dropout(gradient) -
-  //               delta), times the derivative of soft_cap()
+  //               gradients of the scaled scores before soft_cap(), in natural units (without the
+  //               factor log2(e)): P * (dropout(gradient) - delta), times the derivative of
+  //               soft_cap()
   //   logsumexps  [lanes] Real: of each query, in units of log2
   //   deltas      [lanes] Real: inner product of each query's output with its gradient
   //   halves      null: P after dropout is written to block.scores. Not null: it is written to

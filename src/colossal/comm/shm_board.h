@@ -110,9 +110,10 @@ class ShmBoard {
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
-  // Runs `rounds` rounds, numbered from 0, in which the ranks write, reduce and read. One phase
-  // ends both the reduce() of round k and the write() of round k + 1. rounds: at least 1, the same
-  // on all ranks. Call show() before. In each round the rank calls write(round, own slot). When all
+  // Runs `rounds` rounds, numbered from 0, in which the ranks write, reduce and read. The first
+  // phase ends the write() of rounds 0 and 1. Then one phase per round k ends the reduce() of round
+  // k and, for k > 0, the write() of round k + 1. rounds: at least 1, the same on all ranks. Call
+  // show() before. In each round the rank calls write(round, own slot). When all
   // ranks have written, it calls reduce(round, slots of all ranks), which may write into the own
   // slot. When all ranks have reduced, it calls read(round, slots of all ranks). While peers reduce
   // round k, the rank reads round k - 1 and writes round k + 2.

@@ -45,11 +45,12 @@ struct Job {
   // `tiers`, and sets tiers_reason to a text for people.
   std::vector<memory::MemoryKind> undecided_tiers;
   std::string tiers_reason;
-  // Limits in bytes for the tensors of a rank; 0: no limit. device_budget: peak on the device; if
-  // the user did not give it, equal to memory_budget. host_budget: peak of what is stored on the
-  // host; if the user did not give it, 0. memory_budget: peak of the sum of both: a rank's equal
-  // share of Machine::memory_bytes, less the process itself; 0 if Machine::memory_bytes is 0, or if
-  // the user gave both other limits.
+  // Limits in bytes for the tensors of a rank; 0: no limit.
+  //   device_budget  of the peak on the device: memory.device_budget; unset: memory_budget
+  //   host_budget    of the peak of what is stored on the host: memory.host_budget; unset: 0
+  //   memory_budget  of the peak of device and host together: a rank's equal share of
+  //                  Machine::memory_bytes, less the memory of the process itself; 0 if
+  //                  Machine::memory_bytes is 0, or if the user has set both other limits
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
   int threads = 1;                    // threads per rank
   std::set<std::string> given_keys;   // full names of the keys that the user has set

@@ -13,8 +13,8 @@ namespace colossal::comm {
 
 // Returns an error message such as "rank 3 has train.seed = 1, rank 0 has 0, and data.train differ
 // too: all ranks must be started with the same program, settings and data". It gives both values of
-// the first setting that differs, then the names of all other settings that differ. Empty if the
-// settings are equal in any order. of_rank: the settings of rank `rank`.
+// the first setting that differs, then the names of all other settings that differ. Returns "" if
+// none differs; the order of the settings does not matter. of_rank: the settings of rank `rank`.
 std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
 
 // Writes the settings of rank `rank` to the store, where require_agreement() reads them. Returns a

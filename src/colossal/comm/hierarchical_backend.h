@@ -73,12 +73,14 @@ class HierarchicalBackend final : public PointToPointBackend {
   const std::vector<int>& own_host() const { return hosts_.members[hosts_.host[rank()]]; }
   // Returns this rank's clients: itself, and the ranks of other hosts whose agent it is.
   const std::vector<int>& own_clients() const { return clients_[hosts_.place[rank()]]; }
-  // Row k consists of client number k of each rank of this host. Collectives within a host run once
-  // per row and round. Returns the number of rows: the most clients that a rank of this host has.
+  // Returns the number of rows: the most clients that a rank of this host has. Row k consists of
+  // the k-th client in clients_[i] of each rank i of this host. Collectives within a host run once
+  // per row and round.
   int num_rows() const;
 
-  // Return *within_, with the timeout for the phase before the messages between hosts, or with the
-  // longer timeout for the phase after them. Only if within_ is not null.
+  // Both return *within_, which must not be null. within_first() is for the calls before the
+  // messages between hosts. within_last() is for the calls after those messages, and gives them a
+  // longer timeout (set_grace()).
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
   // Returns the Exchange for the messages of `call` between hosts.
@@ -94,14 +96,13 @@ class HierarchicalBackend final : public PointToPointBackend {
   // host.
   void distribute_within_host(const Call& call, const at::Tensor& full, const Buffers& buffers,
                               int64_t round);
-  // Returns, for each rank of this host, the size in elements of the buffer of its client number
-  // `row`; 0 if the rank has no such client. Each count is of one part, so the comparison of counts
-  // within the host finds ranks that disagree on the sizes of parts.
+  // Returns, for each rank of this host, the size in elements of the buffer of its client in row
+  // `row`; 0 if the rank has no client in this row. Each count is of one part, so the comparison of
+  // counts within the host finds ranks that disagree on the sizes of parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
-  // Pairs the buffers of a row in `full` with their places in one contiguous tensor, in staged_.
-  // Calls copy(index of the agent on this host, address in `full`, address in the contiguous
-  // tensor, bytes) for each non-empty buffer; `copy` copies in either direction, or not at all.
-  // Returns the contiguous tensor.
+  // Returns a tensor in staged_ in which the buffers of row `row` lie one after the other. For each
+  // non-empty buffer, calls copy(index on this host of the agent, address of the buffer in `full`,
+  // its address in staged_, its bytes), which copies the buffer in either direction or not at all.
   template <typename Copy>
   at::Tensor stage(const at::Tensor& full, const Buffers& buffers, int64_t round, int row,
                    const Copy& copy);

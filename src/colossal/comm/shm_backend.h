@@ -104,8 +104,9 @@ class ShmBackend final : public PointToPointBackend {
   // By the rank that reads what is written, because peers may be on near or far cores. This rank's
   // own entry is for data that all peers read.
   std::vector<PeerWriter> writers_;
-  // For all_reduce_shared(), which reads its sources in shared memory of peers on near or far
-  // cores: for sums, and for copies of peers' sums.
+  // For all_reduce_shared(), which writes into this rank's own tensor in a region: sum_writer_
+  // writes this rank's sums, copy_writer_ the copies of peers' sums. {2}: an ordinary write counts
+  // as slow sooner than in writers_.
   PeerWriter sum_writer_{2}, copy_writer_{2};
 };
 

@@ -110,11 +110,13 @@ class ShmBoard {
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
-  // Runs `rounds` rounds of two phases each, numbered from 0. rounds: at least 1, the same on all
-  // ranks. Call show() before. In each round the rank calls write(round, own slot). When all ranks
-  // have written, it calls reduce(round, slots of all ranks), which may write into the own slot.
-  // When all ranks have reduced, it calls read(round, slots of all ranks). While peers reduce round
-  // k, the rank reads round k - 1 and writes round k + 2.
+  // Runs `rounds` rounds, numbered from 0, in which the ranks write, reduce and read. The first
+  // phase ends the write() of rounds 0 and 1. Then one phase per round k ends the reduce() of round
+  // k and, for k > 0, the write() of round k + 1. rounds: at least 1, the same on all ranks. Call
+  // show() before. In each round the rank calls write(round, own slot). When all
+  // ranks have written, it calls reduce(round, slots of all ranks), which may write into the own
+  // slot. When all ranks have reduced, it calls read(round, slots of all ranks). While peers reduce
+  // round k, the rank reads round k - 1 and writes round k + 2.
   template <typename Write, typename Reduce, typename Read>
   void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
                       const Deadline& deadline);
@@ -222,12 +224,13 @@ class ShmBoard {
   // Throws CallFailure if the ranks' calls or counts differ.
   void compare_calls();
   // Called repeatedly while this rank waits for `peer`. Throws CallFailure if the group is closed
-  // on this rank. Also throws if a rank is lost or makes another call, or if `peer` has left,
-  // unless over() is true: what this rank waits for has happened.
+  // on this rank, or if failure_reason(peer) gives a reason while over() is false. over(): whether
+  // what this rank waits for has happened; a rank may have done it before it left or was lost.
   template <typename Over>
   void check(int peer, const Over& over);
   std::string closed() const;  // a copy of closed_
-  // Returns why the wait for `peer` cannot succeed; empty if it can.
+  // Returns why a wait for `peer` cannot succeed: there is a verdict, a rank is lost, `peer`
+  // has left, or other_call() finds another call. Empty if it can succeed.
   std::string failure_reason(int peer) const;
   bool process_has_ended(int rank) const;
   // Returns an error message if a peer shows a collective that differs from this rank's collective

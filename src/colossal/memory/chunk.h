@@ -1,8 +1,9 @@
 // Chunk: a flat buffer of about 16 MiB of whole parameters, with the masters, gradients and
-// optimizer state that this rank holds of them. ZeRO divides each of these evenly over the ranks of
-// a shard group, from the stage on at which it is sharded. Weights and gradients that are sharded
-// or offloaded are whole on the device only temporarily ("transient"). ChunkEngine owns the chunks
-// of a rank and calls their functions; Chunk itself does not decide when to communicate.
+// optimizer state that this rank holds of them. ZeRO divides masters and optimizer state evenly
+// over the ranks of a shard group from stage 1 on, gradients from stage 2 on, and weights at stage
+// 3. Weights and gradients that are sharded or offloaded are whole on the device only temporarily
+// ("transient"). ChunkEngine owns the chunks of a rank and calls their functions; Chunk itself does
+// not decide when to communicate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -145,8 +146,9 @@ class Chunk {
 
   // The following functions are for transient weights.
 
-  // Begins to read the next span of weights on NVMe into host memory, for the next fetch(). Returns
-  // the bytes of the span; 0 if no span is left or the weights are not on NVMe.
+  // Begins to read the next span (stored_tensor.h) of weights on NVMe into host memory, for the
+  // next fetch(). Returns the bytes of the span; 0 if no span is left or the weights are not on
+  // NVMe.
   int64_t begin_load();
   // Returns the bytes of the spans that begin_load() has begun and fetch() has not used yet.
   int64_t loading_bytes() const;
@@ -158,7 +160,7 @@ class Chunk {
   // Waits until the weights that fetch() or begin_weight_gather() gathers are whole.
   void wait_for_weights() { gather_.wait(); }
   // Returns whether fetch_when_used() may replace fetch(): whether the chunk has only stacks of
-  // unpacked experts, and is offloaded but not sharded.
+  // experts that are not packed (Parameter::packed), and its weights are offloaded but not sharded.
   bool can_fetch_experts() const;
   // Allocates the whole weights, but fetches none. fetch_experts() then fetches the experts e of a
   // slot with counts[e] > 0 that are not on the device yet; counts[e]: number of rows routed to

@@ -253,8 +253,8 @@ class ChunkEngine : private nn::Residency {
   int chunk_of(const at::Tensor& weight) const {
     return storages_.at(weight.storage().unsafeGetStorageImpl());
   }
-  // Returns which elements of the parameter the range `in_chunk` of its chunk's buffer has, as
-  // indices in the parameter's local shard.
+  // Returns the elements of `parameter` that lie in the range `in_chunk` of its chunk's buffer, as
+  // indices in this rank's flattened tensor-parallel shard. Empty if none lies there.
   Range kept_of(const nn::Parameter& parameter, Range in_chunk) const;
   void pack_initial_values(const nn::Parameter& parameter, uint64_t seed);
   // Makes the parameters of a chunk views of its buffer, and installs their gradient hooks.
@@ -275,7 +275,9 @@ class ChunkEngine : private nn::Residency {
   // A reduction of a chunk in a backward pass.
   struct Launch {
     Chunk* chunk;
-    bool tied;  // reduces only the tied layer's gradients; another launch reduces the others
+    // Whether it reduces only the gradients from the second layer that uses a tied table. Another
+    // Launch then reduces the gradients from the first.
+    bool tied;
     bool ready() const { return (tied ? chunk->pending_tied : chunk->pending) == 0; }
   };
   void launch(const Launch& next);

@@ -26,7 +26,8 @@ enum class MemoryKind : uint8_t {
   other,          // all others, mostly short-lived: intermediate results, workspaces of kernels
 };
 inline constexpr size_t kNumMemoryKinds = 7;
-const char* memory_kind_name(MemoryKind kind);  // name of the enumerator, "parameters"
+// Returns the enumerator's name, such as "parameters".
+const char* memory_kind_name(MemoryKind kind);
 
 struct BytesByKind {
   std::array<int64_t, kNumMemoryKinds> bytes{};

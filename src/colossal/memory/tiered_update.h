@@ -29,8 +29,9 @@ class TieredUpdate {
   void finish();
 
  private:
-  // Updates the elements `range`, neighbouring slots with the same scalars. nullopt: only copies
-  // masters to working weights.
+  // Updates the elements `range`, which lie in one slot, or in several neighbouring slots that have
+  // equal scalars. scalars: what scalars_of() returned for these slots; nullopt: only copies
+  // masters to working weights. Does nothing if `range` is empty.
   void run_slots(const optim::Optimizer& optimizer, Range range,
                  const std::optional<optim::UpdateScalars>& scalars);
 

@@ -20,7 +20,7 @@
 namespace colossal::memory {
 
 enum class Tier : uint8_t { device, host, nvme };
-const char* tier_name(Tier tier);  // name of the enumerator, "host"
+const char* tier_name(Tier tier);  // the enumerator's name, such as "host"
 
 // The fractions, from 0 to 1, of the bytes of one kind of tensors that are stored on the host and
 // on NVMe. The rest is on the device.

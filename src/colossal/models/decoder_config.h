@@ -146,10 +146,12 @@ struct DecoderConfig {
   int64_t size_of_value() const { return value_size > 0 ? value_size : head_size; }
   // Features of the attention's output, before the output projection.
   int64_t attended_features() const { return heads * size_of_value(); }
-  // Size of the KV cache per token and layer: number of key heads, which is that of value heads,
-  // and features of all keys and values together. of_latents: the cache stores what latent
-  // attention computes keys and values from, as one head. Its key is a token's latent, of
-  // key_value_rank features, and its rotary features; its value is the latent once more.
+  // The size of the KV cache, per token and layer. key_value_cache_heads() returns the number of
+  // key heads, which is also the number of value heads. key_value_cache_features() returns the sum
+  // of the features of all keys and all values. of_latents: true if the cache stores, instead of
+  // the heads' keys and values, the latents from which latent attention computes them. The cache
+  // then has one head: its key is the token's latent (key_value_rank features) and the rotary
+  // features of the token's key; its value is the same latent again.
   int64_t key_value_cache_heads(bool of_latents) const { return of_latents ? 1 : kv_heads; }
   int64_t key_value_cache_features(bool of_latents) const {
     const int64_t rotary = attention.front().rotary.channels;

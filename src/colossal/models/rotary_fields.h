@@ -8,10 +8,10 @@
 
 namespace colossal::models {
 
-// Rewrites the rotary fields of transformers 5 to the form of older versions, which all versions
-// read. transformers 5 has one object, rope_parameters. Older versions have rope_theta (the base),
-// partial_rotary_factor (the rotated fraction of a head), and rope_scaling (the other settings), so
-// that a run can override the fields one by one. Call this before read_rotary().
+// Rewrites the rotary fields of transformers 5, the object rope_parameters, to the fields of older
+// versions: rope_theta (the base), partial_rotary_factor (the rotated fraction of a head), and
+// rope_scaling (the other settings). All versions of transformers read the older fields, and a run
+// can override them one by one. Call this before read_rotary().
 void use_older_rotary_fields(nlohmann::json& config);
 
 // What differs between families: the defaults of missing fields, and some names of fields.

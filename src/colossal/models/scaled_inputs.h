@@ -22,10 +22,11 @@ struct ScaledInputs {
   bool of_experts = false;            // true: each expert has its own input and factors
 };
 
-// Returns the groups of block number `layer`, groups after a norm first. A group has all layers
-// that read its input. Leaves out inputs whose producer cannot absorb the factors, or that other
-// computations read: after norms without weights, after norms whose output continues the residual
-// stream, after norms before experts, and in latent attention. Returns {} if config.stored_in_out.
+// Returns the groups of block number `layer`, first those whose producer is a norm. A group has all
+// layers that read its input. Leaves out inputs whose producer cannot absorb the factors, or that
+// other computations read: after norms without weights, after norms whose output continues the
+// residual stream, after norms before experts, and in latent attention. Returns {} if
+// config.stored_in_out.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

@@ -138,7 +138,8 @@ class TensorGridBuilder : public ExpertBuilder {
  private:
   int side() const { return context().strategy().tensor_side(); }
   // Makes a linear layer that is in no pair and has few outputs. Every rank gets all outputs for
-  // the tokens that it has between pairs. InternalError if options.bias or if the order is in_out.
+  // the tokens that it has between pairs. Throws InternalError if options.bias is true, or if the
+  // order of the weight is in_out.
   std::unique_ptr<nn::Linear> linear_of_all_outputs(const std::string& name,
                                                     const nn::LinearOptions& options);
   // Makes a vocabulary table. The vocabulary is divided into q parts and each part into pieces.

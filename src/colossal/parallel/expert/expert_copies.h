@@ -29,10 +29,10 @@ struct CopyRule {
 //   rows     [rank][expert]: the number of rows that each rank of the expert group routes to each
 //            expert of the layer
 //   experts  how the experts are divided among these ranks
-// Copies are chosen one by one: each time, of the rank that computes the most rows, the expert with
-// the most rows from other ranks. The result has the first copies of this sequence, as many as give
-// the largest gain. The gain is the decrease in the largest number of rows that a rank computes,
-// minus rule.rows per copy.
+// Experts are put in a sequence one by one. The next expert is always one of the rank that computes
+// the most rows with the copies so far: its expert with the most rows from other ranks. The result
+// is the beginning of this sequence, with as many experts as give the largest gain. The gain of n
+// copies is the decrease in the largest number of rows that a rank computes, minus n * rule.rows.
 std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& experts,
                                    const CopyRule& rule);
 

@@ -27,10 +27,11 @@ struct ExpertRanks {
 };
 
 // Computes experts on this rank. rows: [rows, hidden], sorted by expert; counts: number of rows of
-// each expert. Returns [rows, hidden]. If several ranks hold parts of each expert, their results
-// are summed, so they must add together only one bias of the last linear layer. The function must
-// run operators that autograd records even if there are no rows. Otherwise this rank's backward
-// pass would not take part in the communication, and the other ranks would wait for it.
+// each expert. Returns [rows, hidden]. If several ranks hold parts of each expert, the caller sums
+// their results, so each rank must add only its share of the bias of the last linear layer: the
+// shares sum to one bias. The function must run operators that autograd records even if there are
+// no rows. Otherwise this rank's backward pass would not take part in the communication, and the
+// other ranks would wait for it.
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 

@@ -105,7 +105,6 @@ void expect_parity(const std::string& family, const Feature& feature) {
 TEST(FamilyLayouts, EveryFamilySomewhere) {
   const std::vector<std::string> families = family_names();
   for (size_t i = 0; i < families.size(); ++i) {
-    expect_parity(families[i], features()[i % features().size()]);
     expect_parity(families[i], features()[(5 * i + 3) % features().size()]);
   }
 }

@@ -1,7 +1,7 @@
 """Trains models of transformers with torch.optim.AdamW and writes what our engine must reproduce.
 
-transformers_oracle.py DIRECTORY TYPE STEPS EPS FAMILY...: FAMILY is one of FAMILIES below, or FAMILY.balanced, TYPE is float64 or float32,
-EPS is AdamW's. DIRECTORY/FAMILY gets
+transformers_oracle.py DIRECTORY TYPE FAMILY:STEPS:EPS...: FAMILY is one of FAMILIES below, or FAMILY.balanced, TYPE
+is float64 or float32, EPS is AdamW's. DIRECTORY/FAMILY gets
   model/              the initial weights, as transformers saves them
   batch.safetensors   tokens [batch, sequence + 1], the same in every step
   result.safetensors  losses [steps], first_gradient.NAME, weight.NAME
@@ -91,6 +91,7 @@ def train(directory, family, dtype, steps, eps):
 
 
 torch.set_num_threads(1)
-root, type_name, steps, eps, *families = sys.argv[1:]
-for family in families:
+root, type_name, *runs = sys.argv[1:]
+for run in runs:
+    family, steps, eps = run.split(":")
     train(pathlib.Path(root) / family, family, getattr(torch, type_name), int(steps), float(eps))

@@ -2,8 +2,11 @@
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <memory>
 
+#include "colossal/base/error.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/dense_builder.h"
@@ -36,20 +39,29 @@ struct Oracle {
   double eps;
 };
 
+struct OracleRun {
+  std::string family;
+  int64_t steps = 5;
+  double eps = 1e-5;
+};
+
 // Several of them, by one run of Python: its start takes longer than they do.
 class Oracles {
  public:
-  Oracles(const std::vector<std::string>& families, at::ScalarType type, int64_t steps,
-          double eps = 1e-8) {
-    run_oracle("transformers_oracle.py", folder_.path(),
-               fmt::format("{} {} {} {}", type == at::kDouble ? "float64" : "float32", steps, eps,
-                           fmt::join(families, " ")));
-    for (const std::string& family : families) {
-      all_.push_back({family, folder_.path() / family, type, steps, eps});
+  Oracles(const std::vector<OracleRun>& runs, at::ScalarType type) {
+    std::string arguments = type == at::kDouble ? "float64" : "float32";
+    for (const OracleRun& run : runs) {
+      arguments += fmt::format(" {}:{}:{}", run.family, run.steps, run.eps);
+      all_.push_back({run.family, folder_.path() / run.family, type, run.steps, run.eps});
     }
+    run_oracle("transformers_oracle.py", folder_.path(), arguments);
   }
 
-  const std::vector<Oracle>& all() const { return all_; }
+  const Oracle& of(const std::string& family) const {
+    const auto found = std::ranges::find(all_, family, &Oracle::family);
+    COLOSSAL_CHECK(found != all_.end(), "no oracle of {}", family);
+    return *found;
+  }
 
  private:
   TemporaryDirectory folder_;
@@ -114,47 +126,64 @@ void expect_like_oracle(const Oracle& oracle, double tolerance, bool whole = fal
   }
 }
 
-TEST(TransformersOracle, Fp64) {
-  const Oracles oracles({"gpt2"}, at::kDouble, 50);
-  expect_like_oracle(oracles.all().front(), 1e-9);
+class TransformersOracle : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    oracles_ = std::make_unique<Oracles>(std::vector<OracleRun>{{"gpt2", 50, 1e-8},
+                                                                {"llama"},
+                                                                {"llama3"},
+                                                                {"qwen2"},
+                                                                {"mixtral"},
+                                                                {"qwen3_moe"},
+                                                                {"mixtral.balanced"},
+                                                                {"qwen3_moe.balanced"}},
+                                         at::kDouble);
+  }
+  static void TearDownTestSuite() { oracles_.reset(); }
+
+  static const Oracle& of(const std::string& family) { return oracles_->of(family); }
+
+ private:
+  static inline std::unique_ptr<Oracles> oracles_;
+};
+
+TEST_F(TransformersOracle, Fp64) {
+  expect_like_oracle(of("gpt2"), 1e-9);
 }
 
 // transformers keeps the rotary tables in fp32. Five steps: AdamW divides gradients by their own
 // size, which makes of such a difference more with every step.
-TEST(TransformersOracle, LlamaAndQwen2Fp64) {
-  const Oracles oracles({"llama", "llama3", "qwen2"}, at::kDouble, 5, /*eps=*/1e-5);
-  for (const Oracle& oracle : oracles.all()) {
-    TRACED_CASE(oracle.family);
-    expect_logits(oracle, 1e-7);
-    expect_like_oracle(oracle, 1e-7);
+TEST_F(TransformersOracle, LlamaAndQwen2Fp64) {
+  for (const char* family : {"llama", "llama3", "qwen2"}) {
+    TRACED_CASE(family);
+    expect_logits(of(family), 1e-7);
+    expect_like_oracle(of(family), 1e-7);
   }
 }
 
 // transformers also takes a router's softmax in fp32.
-TEST(TransformersOracle, ExpertsFp64) {
-  const Oracles oracles({"mixtral", "qwen3_moe"}, at::kDouble, 5, /*eps=*/1e-5);
-  for (const Oracle& oracle : oracles.all()) {
-    TRACED_CASE(oracle.family);
-    expect_logits(oracle, 1e-7);
-    expect_like_oracle(oracle, 1e-6);
+TEST_F(TransformersOracle, ExpertsFp64) {
+  for (const char* family : {"mixtral", "qwen3_moe"}) {
+    TRACED_CASE(family);
+    expect_logits(of(family), 1e-7);
+    expect_like_oracle(of(family), 1e-6);
   }
 }
 
 // Its loss that balances experts is of all layers together, and summed in fp32.
-TEST(TransformersOracle, BalancedExpertsFp64) {
-  const Oracles oracles({"mixtral.balanced", "qwen3_moe.balanced"}, at::kDouble, 5, /*eps=*/1e-5);
-  for (const Oracle& oracle : oracles.all()) {
-    TRACED_CASE(oracle.family);
-    expect_like_oracle(oracle, 2e-6, /*whole=*/true);
+TEST_F(TransformersOracle, BalancedExpertsFp64) {
+  for (const char* family : {"mixtral.balanced", "qwen3_moe.balanced"}) {
+    TRACED_CASE(family);
+    expect_like_oracle(of(family), 2e-6, /*whole=*/true);
   }
 }
 
 // The gradient of the keys' bias is zero but for rounding. AdamW divides it by its own size, so
 // with an eps below that size the bias walks at random, in any two programs differently.
 TEST(SlowTransformersOracle, Fp32) {
-  const Oracles oracles({"gpt2"}, at::kFloat, 50, /*eps=*/1e-5);
-  expect_logits(oracles.all().front(), 1e-5);
-  expect_like_oracle(oracles.all().front(), 1e-4);
+  const Oracles oracles({{"gpt2", 50}}, at::kFloat);
+  expect_logits(oracles.of("gpt2"), 1e-5);
+  expect_like_oracle(oracles.of("gpt2"), 1e-4);
 }
 
 }  // namespace

@@ -47,9 +47,10 @@ ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
 }  // namespace
 
 void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments) {
-  command.add_option("--quantize", arguments.type,
-                     "Write a folder whose products have weights of these bits: int8, int4 or fp8, "
-                     "in the form of compressed-tensors, which transformers and vLLM read");
+  command.add_option(
+      "--quantize", arguments.type,
+      "Write a folder whose products have weights of these bits: int8, int4 or fp8, "
+      "in the format of compressed-tensors (GPT-2: gptq), which transformers and vLLM read");
   command.add_option("--quantize-group", arguments.group,
                      "How many inputs share a scale, as of generate [int8, fp8: all of an output; "
                      "int4: 64]");

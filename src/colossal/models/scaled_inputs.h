@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/base/range.h"
 #include "colossal/models/decoder_config.h"
 
 namespace colossal::models {
@@ -16,12 +17,14 @@ struct ScaledInputs {
   std::vector<std::string> products;
   std::string producer;
   bool producer_is_norm = false;
+  // The outputs of a producer of which only some are the input; empty: all.
+  Range producer_outputs{};
   bool of_experts = false;  // each expert has its own input and factors
 };
 
 // Returns the groups of block `layer` whose input nothing else reads, those after a norm first.
 // Leaves out norms without weights, norms whose output continues the residual stream, norms before
-// experts, and latent attention. Empty if config.stored_in_out.
+// experts, and latent attention.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

@@ -23,8 +23,8 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 // gradient, k) changes from call to call. LibTorch's oneDNN would compile a kernel for each size,
 // and keep a thousand of them. So if is_faster_in_tiles() is false, LibTorch computes the product
 // for the largest multiple of 128 rows of a (columns, for a weight gradient), and tile_product()
-// the rest. Requires supports_tile_product(). bias: [n]; undefined: none. It must be undefined with
-// `add` and for a weight gradient.
+// the rest. Requires supports_tile_product(). bias: [n]; undefined: none. Throws InternalError for
+// a bias with `add`.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add);
 

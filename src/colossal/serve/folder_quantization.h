@@ -35,7 +35,8 @@ struct FolderQuantization {
   std::function<void(int64_t done, int64_t blocks)> progress = {};
 };
 
-// Writes the quantized model to `folder` in the compressed-tensors format. Quantizes block after
+// Writes the quantized model to `folder` in the compressed-tensors format, or in GPTQ's format if
+// the model stores linear weights as [in, out] (checkpoint/packed_format.h). Quantizes block after
 // block; the inputs that calibrate a block (GPTQ, AWQ) are the outputs of the quantized blocks
 // before it. Memory holds one block, the statistics of its inputs, and the activations of all
 // calibration rows at the start of the block. Norms, routers, token tables and the head are not
@@ -44,9 +45,9 @@ struct FolderQuantization {
 // text: the calibration text; null without calibration. files: name and contents of each further
 // file of the folder, besides config.json and the weights.
 //
-// Throws ConfigError if `folder` exists, if the model stores linear weights as [in, out], if the
-// model is already quantized, or if the text is shorter than one row; IoError for corrupt or
-// unwritable files.
+// Throws ConfigError if `folder` exists, if the format cannot hold the weights, if the model stores
+// experts as one tensor [experts, in, out], if the model is already quantized, or if the text is
+// shorter than one row; IoError for corrupt or unwritable files.
 void quantize_folder(const models::ModelSpecification& specification, const data::Corpus* text,
                      const FolderQuantization& options, const std::filesystem::path& folder,
                      const std::vector<std::pair<std::string, std::string>>& files);

@@ -9,10 +9,13 @@ import unittest
 
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, LlamaForCausalLM
+from transformers import (AutoModelForCausalLM, CompressedTensorsConfig, GPT2LMHeadModel, LlamaForCausalLM,
+                          PreTrainedTokenizerFast)
 
 from harness import COLOSSAL, CORPUS, STDLIB, EndToEndTest
 
+GPT2_SIZES = ["--model.n_layer=3", "--model.n_embd=64", "--model.n_head=4", "--model.n_inner=192", "--model.vocab_size=257",
+              "--model.n_positions=128"]
 SIZES = ["--model.num_hidden_layers=3", "--model.hidden_size=64", "--model.head_dim=16", "--model.num_attention_heads=4",
          "--model.num_key_value_heads=4", "--model.intermediate_size=128", "--model.vocab_size=257",
          "--model.max_position_embeddings=128"]
@@ -52,18 +55,40 @@ def decoded(folder, bits):
     return weights
 
 
+def decoded_gptq(folder):
+    """The weights of a folder in GPTQ's format: [in, out], as Conv1D has them."""
+    config = json.loads((folder / "config.json").read_text())["quantization_config"]
+    bits, less_one = config["bits"], config["checkpoint_format"] == "gptq"
+    stored, weights = load_file(weights_of(folder)), {}
+    middle = 2 ** (bits - 1)
+    for name, tensor in stored.items():
+        module, kind = name.rsplit(".", 1)
+        if kind == "qweight":
+            groups, scales = stored[module + ".g_idx"].long(), stored[module + ".scales"]
+            codes = unpacked(tensor.T, len(groups), bits).T + middle
+            zeros = unpacked(stored[module + ".qzeros"], scales.shape[1], bits) + middle + less_one
+            weights[module + ".weight"] = ((codes - zeros[groups]) * scales.float()[groups]).float()
+        elif module + ".qweight" not in stored or kind == "bias":
+            weights[name] = tensor
+    return weights
+
+
 class QuantizeFolder(EndToEndTest):
     @classmethod
     def setUpClass(cls):
         torch.set_num_threads(1)
         cls.root = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.root, ignore_errors=True)
-        toml = cls.root / "run.toml"
-        toml.write_text(f'[model]\npreset = "llama-tiny"\n[data]\ntrain = ["{CORPUS}"]\nsequence_length = 128\n')
-        cls.call("train", toml, *SIZES, "--train.steps=150", "--train.global_batch=16", "--optimizer.learning_rate=5e-3",
-                 "--precision.compute=fp32", "--train.threads=2", f"--log.directory={cls.root / 'log'}",
-                 f"--checkpoint.directory={cls.root / 'checkpoints'}")
-        cls.model = cls.root / "checkpoints" / "step-000150"
+        cls.model = cls.trained("llama-tiny", SIZES, 150)
+
+    @classmethod
+    def trained(cls, preset, sizes, steps):
+        toml = cls.root / f"{preset}.toml"
+        toml.write_text(f'[model]\npreset = "{preset}"\n[data]\ntrain = ["{CORPUS}"]\nsequence_length = 128\n')
+        cls.call("train", toml, *sizes, f"--train.steps={steps}", "--train.global_batch=16", "--optimizer.learning_rate=5e-3",
+                 "--precision.compute=fp32", "--train.threads=2", f"--log.directory={cls.root / preset / 'log'}",
+                 f"--checkpoint.directory={cls.root / preset / 'checkpoints'}")
+        return cls.root / preset / "checkpoints" / f"step-{steps:06}"
 
     @classmethod
     def call(cls, *arguments, expect=0):
@@ -71,9 +96,9 @@ class QuantizeFolder(EndToEndTest):
         assert done.returncode == expect, done.stdout + done.stderr
         return done
 
-    def convert(self, name, *flags, expect=0):
+    def convert(self, name, *flags, expect=0, model=None):
         folder = self.root / name
-        done = self.call("convert", self.model, folder, *flags, "--train.threads=1", expect=expect)
+        done = self.call("convert", model or self.model, folder, *flags, "--train.threads=1", expect=expect)
         return folder if expect == 0 else done.stderr
 
     def loss(self, folder, *flags):
@@ -106,13 +131,57 @@ class QuantizeFolder(EndToEndTest):
                 expected = self.loss(plain)
                 self.assertAlmostEqual(self.loss(folder), expected, delta=2e-6)
                 self.assertAlmostEqual(self.loss(folder, "--quantize=none"), expected, delta=2e-6)
+                # By the format's own library. Of zero points its modules have no packed form.
+                how = {"quantization_config": CompressedTensorsConfig(dequantize=True)} if has_zeros else {}
+                opened = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, **how)
                 with torch.no_grad():
+                    torch.testing.assert_close(opened(tokens).logits, model(tokens).logits, rtol=0, atol=1e-5)
                     far = (model(tokens).logits - original(tokens).logits).norm() / original(tokens).logits.norm()
                 self.assertLess(far, 0.3)
                 told = self.call("generate", folder, "--prompt=def ", "--max-new-tokens=24", "--temperature=0")
                 self.assertEqual(told.stdout, self.call("generate", plain, "--prompt=def ", "--max-new-tokens=24",
                                                         "--temperature=0").stdout)
                 self.assertLess(weights_of(folder).stat().st_size, 0.5 * weights_of(self.model).stat().st_size)
+
+    def test_groups_of_two_sizes_are_read_by_the_library_of_the_format(self):
+        # The last product of an MLP has whole groups of 128 inputs, all others have 64.
+        tokens = torch.arange(64).view(2, 32) * 3 % 257
+        folder = self.convert("two-groups", "--quantize=int4", "--symmetric", "--quantize-group=128")
+        groups = json.loads((folder / "config.json").read_text())["quantization_config"]["config_groups"]
+        self.assertEqual(len(groups), 2)
+        opened = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(self.model, dtype=torch.float32)
+        model.load_state_dict(decoded(folder, 4), strict=False)
+        with torch.no_grad():
+            torch.testing.assert_close(opened(tokens).logits, model(tokens).logits, rtol=0, atol=1e-5)
+
+    def test_products_stored_in_out_are_written_as_gptq(self):
+        trained = self.trained("gpt2-tiny", GPT2_SIZES, 60)
+        prompt, generation = "def ", ["--max-new-tokens=24", "--temperature=0", "--train.threads=1"]
+        tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(trained / "tokenizer.json"))
+        asked = tokenizer(prompt, return_tensors="pt").input_ids
+        for name, flags in (("gptq", ["--quantize=int4", "--quantize-group=32", *self.calibrated("gptq")]),
+                            ("awq", ["--quantize=int4", "--symmetric", "--quantize-group=0", *self.calibrated("awq")]),
+                            ("int8", ["--quantize=int8", *self.calibrated("gptq")]), ("none", ["--quantize=int8"])):
+            with self.subTest(name):
+                folder = self.convert("in-out-" + name, *flags, model=trained)
+                config = json.loads((folder / "config.json").read_text())
+                self.assertEqual(config.pop("quantization_config")["quant_method"], "gptq")
+                model = GPT2LMHeadModel.from_pretrained(trained, dtype=torch.float32)
+                original = model(asked).logits
+                missing = model.load_state_dict(decoded_gptq(folder), strict=False)
+                self.assertFalse(missing.unexpected_keys or set(missing.missing_keys) - {"lm_head.weight"}, missing)
+                self.assertFalse(torch.equal(model(asked).logits, original))
+                made = model.generate(asked, attention_mask=torch.ones_like(asked), max_new_tokens=24, do_sample=False)
+                text = tokenizer.decode(made[0, asked.shape[1]:], skip_special_tokens=True)
+                for ranks in ([], ["--ranks=2", "--parallel.tp=2"], ["--ranks=2", "--parallel.pp=2"]):
+                    told = self.call("generate", folder, f"--prompt={prompt}", *generation, *ranks)
+                    self.assertEqual(told.stdout.rstrip("\n"), (prompt + text).rstrip("\n"), ranks)
+        for flags, said in ((["--quantize=fp8"], "--quantize=int8 or int4"),
+                            (["--quantize=int4", "--quantize-group=96"], "--quantize-group=32, or 0")):
+            done = self.convert("in-out-refused", *flags, model=trained, expect=2)
+            self.assertIn(said, done)
+            self.assertFalse((self.root / "in-out-refused").exists())
 
     def test_calibration_loses_less(self):
         plain = self.loss(self.model)

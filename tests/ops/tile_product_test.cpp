@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "colossal/base/cpu_features.h"
+#include "colossal/base/error.h"
 #include "tests/ops/tensors.h"
 
 namespace colossal::ops {
@@ -96,6 +97,11 @@ TEST_F(TileProduct, LeavesWholeBlocksOfChangingRowsToLibTorch) {
     const at::Tensor gradient = at::empty({64, 96}, x.options());
     dynamic_rows_product(y.t(), x, gradient, /*bias=*/{}, /*add=*/false);
     expect(gradient, wide(y).t().mm(wide(x)));
+    // Once, however many parts the product has.
+    const at::Tensor large = bf16({96}, 5).mul(30);
+    dynamic_rows_product(y.t(), x, gradient, large, /*add=*/false);
+    expect(gradient, wide(y).t().mm(wide(x)) + wide(large));
+    EXPECT_THROW(dynamic_rows_product(y, w, sum, large, /*add=*/true), InternalError);
   }
 }
 

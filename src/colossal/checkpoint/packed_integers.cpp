@@ -8,21 +8,17 @@
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/held_tensor.h"
+#include "colossal/checkpoint/packed_words.h"
 #include "colossal/checkpoint/tensor_values.h"
 
 namespace colossal::checkpoint {
 namespace {
 
 constexpr std::string_view kWeight = "weight";
-constexpr int64_t kWordBits = 32;
 
 // Returns the name of another tensor of the same module: `end` replaces "weight".
 std::string beside(const std::string& name, std::string_view end) {
   return name.substr(0, name.size() - kWeight.size()) + std::string(end);
-}
-
-int64_t words_of(int64_t codes, int64_t bits) {
-  return (codes * bits + kWordBits - 1) / kWordBits;
 }
 
 std::vector<uint32_t> read_words(const FileTensor& tensor) {

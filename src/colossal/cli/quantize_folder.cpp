@@ -47,9 +47,10 @@ ops::Quantization resolve_stored(const QuantizeFolderArguments& arguments) {
 }  // namespace
 
 void add_quantize_folder(CLI::App& command, QuantizeFolderArguments& arguments) {
-  command.add_option("--quantize", arguments.type,
-                     "Write a folder whose linear layers have quantized weights: int8, int4 or "
-                     "fp8, in the compressed-tensors format, which transformers and vLLM read");
+  command.add_option(
+      "--quantize", arguments.type,
+      "Write a folder whose linear layers have quantized weights: int8, int4 or fp8, in the "
+      "compressed-tensors format (GPT-2: gptq), which transformers and vLLM read");
   command.add_option("--quantize-group", arguments.group,
                      "How many inputs share a scale, as with generate [int8, fp8: all inputs of an "
                      "output; int4: 64]");

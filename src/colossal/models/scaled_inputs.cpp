@@ -3,7 +3,19 @@
 namespace colossal::models {
 namespace {
 
-const std::vector<std::string> kQkv{"query", "key", "value"};
+std::vector<std::string> attention_products(const DecoderConfig& config) {
+  return config.stored_in_out ? std::vector<std::string>{"qkv"}
+                              : std::vector<std::string>{"query", "key", "value"};
+}
+
+// What attention weighs are values, each head's for itself.
+ScaledInputs values(const DecoderConfig& config) {
+  if (!config.stored_in_out) return {.products = {"attention_output"}, .producer = "value"};
+  const int64_t begin = config.query_features() + config.key_features();
+  return {.products = {"attention_output"},
+          .producer = "qkv",
+          .producer_outputs = {begin, begin + config.key_features()}};
+}
 
 std::vector<std::string> mlp_products(const DecoderConfig& config) {
   return config.gated ? std::vector<std::string>{"mlp_gate", "mlp_up"}
@@ -17,13 +29,15 @@ void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInp
   const bool mlp = !config.has_experts(layer), attention = !config.has_latents();
   if (config.parallel_branches && config.shared_norm) {
     if (!mlp || !attention) return;
-    std::vector<std::string> all = kQkv;
+    std::vector<std::string> all = attention_products(config);
     for (const std::string& product : mlp_products(config)) all.push_back(product);
     found.push_back({.products = all, .producer = "attention_norm", .producer_is_norm = true});
     return;
   }
   if (attention)
-    found.push_back({.products = kQkv, .producer = "attention_norm", .producer_is_norm = true});
+    found.push_back({.products = attention_products(config),
+                     .producer = "attention_norm",
+                     .producer_is_norm = true});
   if (!mlp) return;
   found.push_back(
       {.products = mlp_products(config), .producer = "mlp_norm", .producer_is_norm = true});
@@ -33,13 +47,10 @@ void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInp
 
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer) {
   std::vector<ScaledInputs> found;
-  if (config.stored_in_out) return found;
   add_norms(config, layer, found);
   // Attention adds up values per channel. If each query head has its own value head, a channel's
   // scale can move from the output layer to the values.
-  if (!config.has_latents() && config.heads == config.kv_heads) {
-    found.push_back({.products = {"attention_output"}, .producer = "value"});
-  }
+  if (!config.has_latents() && config.heads == config.kv_heads) found.push_back(values(config));
   if (config.has_experts(layer)) {
     if (!config.clamped_gate) {
       found.push_back({.products = {"experts.down"}, .producer = "experts.up", .of_experts = true});

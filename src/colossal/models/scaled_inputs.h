@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/base/range.h"
 #include "colossal/models/decoder_config.h"
 
 namespace colossal::models {
@@ -19,14 +20,14 @@ struct ScaledInputs {
   std::vector<std::string> products;  // the linear layers that read the input
   std::string producer;               // the layer that produces the input
   bool producer_is_norm = false;      // false: the producer is a linear layer
-  bool of_experts = false;            // true: each expert has its own input and factors
+  Range producer_outputs{};  // which outputs of the producer are the input; empty: all outputs
+  bool of_experts = false;   // true: each expert has its own input and factors
 };
 
 // Returns the groups of block number `layer`, first those whose producer is a norm. A group has all
 // layers that read its input. Leaves out inputs whose producer cannot absorb the factors, or that
 // other computations read: after norms without weights, after norms whose output continues the
-// residual stream, after norms before experts, and in latent attention. Returns {} if
-// config.stored_in_out.
+// residual stream, after norms before experts, and in latent attention.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

@@ -52,9 +52,11 @@ int64_t read_group(const json& group) {
 }
 
 StoredForm read_gptq(const json& given) {
-  const json format = field_of(given, "checkpoint_format");
+  // The newer of the two names is "format".
+  const char* field = given.contains("checkpoint_format") ? "checkpoint_format" : "format";
+  const json format = field_of(given, field);
   if (!format.is_null() && format != "gptq" && format != "gptq_v2") {
-    refuse_form("checkpoint_format", format, "only \"gptq\" and \"gptq_v2\"");
+    refuse_form(field, format, "only \"gptq\" and \"gptq_v2\"");
   }
   if (field_of(given, "is_marlin_format") == true) {
     refuse_form("is_marlin_format", true, "only the packing of gptq itself");

@@ -161,10 +161,12 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add) {
+  COLOSSAL_CHECK(!add || !bias.defined(), "a bias for a product that is added to another");
+  // Of a weight gradient, the second part is added to the first, which has the bias.
   const auto in_tiles = [&](const at::Tensor& left, const at::Tensor& right, at::Tensor result,
                             bool added) {
     tile_product(left, right, result, added);
-    if (bias.defined()) result.add_(bias);
+    if (bias.defined() && !added) result.add_(bias);
   };
   if (is_faster_in_tiles(a, b, to)) return in_tiles(a, b, to, add);
   const bool outer = form_of(a, b, to) == Form::outer;

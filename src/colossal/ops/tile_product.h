@@ -23,8 +23,8 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 
 // Computes to <- a b + bias or, with `add`, to <- to + a b, for products whose number of tokens
 // changes from call to call. The number of tokens is m in the forward form, and k in the weight
-// gradient form. Requires supports_tile_product(). bias: [n]; undefined: none. It must be undefined
-// with `add` and in the weight gradient form.
+// gradient form. Requires supports_tile_product(). bias: [n]; undefined: none. Throws InternalError
+// for a bias with `add`.
 //
 // If is_faster_in_tiles() is true, calls tile_product(). Otherwise LibTorch computes the largest
 // multiple of 128 tokens, and tile_product() the other tokens. The bias is added to the rounded

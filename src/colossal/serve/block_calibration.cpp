@@ -31,12 +31,18 @@ at::Tensor divide_norm(const std::string& norm, const at::Tensor& factors, bool 
   return used;
 }
 
-// Divides the outputs of a linear layer.
-void divide_outputs(const std::string& product, const at::Tensor& factors, BlockParameters& block) {
-  at::Tensor& weight = block.at(product + ".weight").numbers;
-  weight = (weight / factors.unsqueeze(1)).to(at::kFloat);
+// Divides outputs of a linear layer. outputs: which; empty: all.
+void divide_outputs(const std::string& product, Range outputs, const at::Tensor& factors,
+                    BlockParameters& block) {
+  const auto divide = [&](at::Tensor& numbers, const at::Tensor& by) {
+    numbers = numbers.clone();
+    const at::Tensor divided =
+        outputs.empty() ? numbers : numbers.narrow(0, outputs.begin, outputs.size());
+    divided.copy_(divided / by);
+  };
+  divide(block.at(product + ".weight").numbers, factors.unsqueeze(1));
   if (const auto bias = block.find(product + ".bias"); bias != block.end()) {
-    bias->second.numbers = (bias->second.numbers / factors).to(at::kFloat);
+    divide(bias->second.numbers, factors);
   }
 }
 
@@ -92,7 +98,7 @@ void scale_inputs(const std::vector<models::ScaledInputs>& places, const BlockIn
     if (place.producer_is_norm) {
       factors = divide_norm(place.producer, factors, norm_unit_offset, block);
     } else {
-      divide_outputs(place.producer, factors, block);
+      divide_outputs(place.producer, place.producer_outputs, factors, block);
     }
     for (const std::string& product : place.products) {
       multiply_inputs(block.at(product + ".weight").numbers, factors);

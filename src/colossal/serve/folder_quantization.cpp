@@ -10,8 +10,9 @@
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
-#include "colossal/checkpoint/compressed_folder.h"
 #include "colossal/checkpoint/new_path.h"
+#include "colossal/checkpoint/packed_format.h"
+#include "colossal/checkpoint/quantized_folder.h"
 #include "colossal/checkpoint/weights.h"
 #include "colossal/io/json.h"
 #include "colossal/nn/dense_builder.h"
@@ -43,6 +44,14 @@ bool is_rounded(const nn::Parameter& parameter) {
          !parameter.name.ends_with(".shared_gate.weight");
 }
 
+bool is_in_out(const nn::Parameter& weight) {
+  return weight.product == nn::WeightOrder::in_out;
+}
+
+int64_t inputs_of_matrix(const nn::Parameter& weight) {
+  return is_in_out(weight) ? weight.shape.front() : weight.shape.back();
+}
+
 // Returns calibration rows, [1, sequence_length] int64 each, evenly spaced over the text.
 std::vector<at::Tensor> calibration_rows(const data::Corpus& text,
                                          const FolderQuantization& options) {
@@ -71,17 +80,18 @@ class FolderQuantizer {
       : specification_(specification),
         options_(options),
         source_(specification.weights),
-        model_(models::build_model(specification, build_)) {
+        model_(models::build_model(specification, build_)),
+        format_(specification.decoder.stored_in_out ? checkpoint::gptq_format()
+                                                    : checkpoint::compressed_tensors_format()) {
     for (const nn::ParameterHandle& parameter : build_.parameters()) {
-      if (!is_rounded(*parameter)) continue;
-      const ops::Quantization how = how_of(*parameter);
-      for (const std::string& tensor : tensors_of(*parameter)) quantized_[tensor] = how;
+      if (is_rounded(*parameter)) add_quantized(*parameter);
     }
+    format_->require_writable(quantized_);
     say_rows_with_one_scale();
   }
 
   void write(const std::filesystem::path& folder, const data::Corpus* text) {
-    checkpoint::CompressedFolder to(source_, folder, quantized_);
+    checkpoint::QuantizedFolder to(source_, folder, *format_, quantized_);
     if (options_.calibration != Calibration::none) embed(calibration_rows(*text, options_));
     for (int64_t block = 0; block < model_->num_blocks(); ++block) {
       write_block(block, to);
@@ -93,7 +103,7 @@ class FolderQuantizer {
   nlohmann::ordered_json config() const {
     nlohmann::ordered_json config =
         nlohmann::ordered_json::parse(io::read_file(source_.path() / "config.json"));
-    config["quantization_config"] = checkpoint::compressed_config(quantized_, whole_modules());
+    config["quantization_config"] = format_->config(quantized_, whole_modules());
     return config;
   }
 
@@ -114,14 +124,23 @@ class FolderQuantizer {
 
   ops::Quantization how_of(const nn::Parameter& weight) const {
     ops::Quantization how = options_.how;
-    if (how.group > 0 && weight.shape.back() % how.group != 0) how.group = 0;
+    if (how.group > 0 && inputs_of_matrix(weight) % how.group != 0) how.group = 0;
     return how;
+  }
+
+  void add_quantized(const nn::Parameter& weight) {
+    const ops::Quantization how = how_of(weight);
+    for (const std::string& tensor : tensors_of(weight)) {
+      const std::vector<int64_t>& shape = source_.find(tensor).entry->shape;
+      const int64_t outputs = is_in_out(weight) ? shape[1] : shape[0];
+      quantized_[tensor] = {.how = how, .outputs = outputs, .inputs = inputs_of_matrix(weight)};
+    }
   }
 
   void say_rows_with_one_scale() const {
     std::set<int64_t> inputs;
-    for (const auto& [tensor, how] : quantized_) {
-      if (how != options_.how) inputs.insert(source_.find(tensor).entry->shape.back());
+    for (const auto& [tensor, weight] : quantized_) {
+      if (weight.how != options_.how) inputs.insert(weight.inputs);
     }
     for (const int64_t count : inputs) {
       log::warn(
@@ -153,14 +172,14 @@ class FolderQuantizer {
   }
 
   BlockParameter read(const nn::ParameterHandle& parameter) const {
-    const at::Tensor numbers =
-        checkpoint::read_parameter(source_, *parameter, slice_of(*parameter));
-    return {
-        .handle = parameter, .numbers = numbers.to(at::kFloat), .stored = numbers.scalar_type()};
+    const at::Tensor stored = checkpoint::read_parameter(source_, *parameter, slice_of(*parameter));
+    const at::Tensor numbers = is_in_out(*parameter) ? stored.t().contiguous() : stored;
+    return {.handle = parameter, .numbers = numbers.to(at::kFloat), .stored = stored.scalar_type()};
   }
 
   void give(const BlockParameter& parameter) const {
-    parameter.handle->tensor = parameter.numbers.to(options_.type);
+    const at::Tensor numbers = parameter.numbers.to(options_.type);
+    parameter.handle->tensor = is_in_out(*parameter.handle) ? numbers.t().contiguous() : numbers;
   }
 
   // Computes the input of the first block for each calibration row.
@@ -192,7 +211,7 @@ class FolderQuantizer {
     return parameters;
   }
 
-  void write_block(int64_t block, checkpoint::CompressedFolder& to) {
+  void write_block(int64_t block, checkpoint::QuantizedFolder& to) {
     BlockParameters parameters = read_block(block);
     const bool calibrated = options_.calibration != Calibration::none;
     BlockInputs inputs;
@@ -227,7 +246,7 @@ class FolderQuantizer {
     for (const at::Tensor& stream : streams_) run(block, stream);
   }
 
-  void change(const BlockParameter& parameter, checkpoint::CompressedFolder& to) const {
+  void change(const BlockParameter& parameter, checkpoint::QuantizedFolder& to) const {
     const std::vector<std::string> tensors = tensors_of(*parameter.handle);
     if (tensors.size() > 1)
       return;  // of experts: neither norm nor bias, which are all that AWQ
@@ -237,7 +256,7 @@ class FolderQuantizer {
 
   // Quantizes a weight and writes its codes. Replaces its values by the dequantized ones, so that
   // later blocks see the quantized model's activations.
-  void round(BlockParameter& weight, const BlockInputs& inputs, checkpoint::CompressedFolder& to) {
+  void round(BlockParameter& weight, const BlockInputs& inputs, checkpoint::QuantizedFolder& to) {
     const std::vector<std::string> tensors = tensors_of(*weight.handle);
     const ops::Quantization how = how_of(*weight.handle);
     if (weight.numbers.dim() == 2) {
@@ -273,17 +292,19 @@ class FolderQuantizer {
   checkpoint::WeightFolder source_;
   nn::DenseBuilder build_;
   std::unique_ptr<models::LanguageModel> model_;
+  std::unique_ptr<checkpoint::PackedFormat> format_;
   checkpoint::QuantizedTensors quantized_;
   std::vector<at::Tensor> streams_;  // input of the next block, for each calibration row
 };
 
-void require_products_as_linear(const models::ModelSpecification& specification) {
-  const models::DecoderConfig& decoder = specification.decoder;
-  if (!decoder.stored_in_out && !decoder.clamped_gate) return;
+void require_matrices_of_their_own(const models::ModelSpecification& specification) {
+  if (!specification.decoder.clamped_gate) return;
   throw ConfigError(fmt::format(
-      "{}: models of the family {} store weights as [in, out], which compressed-tensors does not "
-      "support; use --quantize with generate, serve or evaluate to quantize them while loading",
-      specification.weights.string(), decoder.family));
+      "{}: models of the family {} store the experts of a layer as one tensor [experts, in, out]. "
+      "The formats of quantized folders that transformers reads, compressed-tensors and gptq, have "
+      "no form for it. Use --quantize with generate, serve or evaluate to quantize the weights while "
+      "loading; a published folder (quant_method = \"mxfp4\") is used as it is",
+      specification.weights.string(), specification.decoder.family));
 }
 
 }  // namespace
@@ -292,7 +313,7 @@ void quantize_folder(const models::ModelSpecification& specification, const data
                      const FolderQuantization& options, const std::filesystem::path& folder,
                      const std::vector<std::pair<std::string, std::string>>& files) {
   checkpoint::require_new(folder);
-  require_products_as_linear(specification);
+  require_matrices_of_their_own(specification);
   checkpoint::WeightFolder(specification.weights).require_unquantized("round");
   const at::NoGradGuard no_grad;
   checkpoint::write_whole(folder, [&](const std::filesystem::path& temporary) {

@@ -39,7 +39,8 @@ struct FolderQuantization {
   std::function<void(int64_t done, int64_t blocks)> progress = {};
 };
 
-// Writes the quantized model to `folder`, which it creates, in the compressed-tensors format.
+// Writes the quantized model to `folder`, which it creates, in the compressed-tensors format, or in
+// GPTQ's format if the model stores linear weights as [in, out] (checkpoint/packed_format.h).
 // Quantizes one block after the other. With GPTQ and AWQ, the calibration inputs of a block are the
 // outputs of the blocks before it, with their quantized weights. Memory holds the weights of one
 // block, the statistics of its inputs, and the activations of all calibration rows before the
@@ -49,9 +50,9 @@ struct FolderQuantization {
 // text; null if options.calibration is `none`. files: names and contents of further files to write,
 // e.g. of the tokenizer, besides config.json and the weights.
 //
-// Throws ConfigError if `folder` exists, if the model stores linear weights as [in, out], if it is
-// already quantized, or if the text is shorter than one row; IoError for corrupt or unwritable
-// files.
+// Throws ConfigError if `folder` exists, if the format cannot hold the weights, if the model stores
+// experts as one tensor [experts, in, out], if the model is already quantized, or if the text is
+// shorter than one row; IoError for corrupt or unwritable files.
 void quantize_folder(const models::ModelSpecification& specification, const data::Corpus* text,
                      const FolderQuantization& options, const std::filesystem::path& folder,
                      const std::vector<std::pair<std::string, std::string>>& files);

@@ -1,16 +1,14 @@
-// Writes a folder of quantized weights in the format of compressed-tensors, which transformers and
-// vLLM read. Types int4 and int8 are written as "pack-quantized" (packed_integers.h), fp8 as
-// "float-quantized" (NAME with NAME_scale in stored_tensor.h).
+// Writes folders with quantized weights in a published format (packed_format.h).
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "colossal/base/range.h"
+#include "colossal/checkpoint/packed_format.h"
 #include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/io/file.h"
 #include "colossal/io/safetensors.h"
@@ -18,25 +16,23 @@
 
 namespace colossal::checkpoint {
 
-// The tensors that are quantized, by their names in the source folder, and how. Each is a matrix
-// [outputs, inputs], with a number of inputs that is a multiple of the group size.
-using QuantizedTensors = std::map<std::string, ops::Quantization>;
-
-// Writes the folder. The caller passes all rows of each quantized tensor to write(), in any order,
-// and then calls finish(). Not thread-safe. Functions throw IoError if a file cannot be read or
-// written, and InternalError if the caller breaks these rules.
-class CompressedFolder {
+// Writes a folder. The caller passes all rows of each quantized tensor to write(), in any order, and
+// then calls finish(). Not thread-safe. Functions throw IoError if a file cannot be read or written,
+// and InternalError if the caller breaks these rules.
+class QuantizedFolder {
  public:
   // Creates `folder` with one weight file of its final size for each file of `source`, and an index
-  // if one is needed. `source` must outlive this object. quantized: the tensors to be quantized;
-  // all others are copied from `source` unless change() changes them.
-  CompressedFolder(const WeightFolder& source, std::filesystem::path folder,
-                   QuantizedTensors quantized);
-  ~CompressedFolder();
+  // if one is needed. `source` and `format` must outlive this object. quantized: the tensors to be
+  // quantized, whose numbers of inputs are multiples of their group sizes; all others are copied from
+  // `source` unless change() changes them. Throws ConfigError if the format cannot hold these
+  // weights.
+  QuantizedFolder(const WeightFolder& source, std::filesystem::path folder,
+                  const PackedFormat& format, QuantizedTensors quantized);
+  ~QuantizedFolder();
 
-  // Adds quantized rows of a tensor of `quantized`. matrix.how must be the tensor's quantization.
-  // rows: which rows of the tensor the rows of `matrix` are, in order; empty: all rows. When all
-  // rows of the tensor were added, writes the tensor to its file.
+  // Adds quantized rows of a tensor of `quantized`, one row for each output. matrix.how must be the
+  // tensor's quantization. rows: which outputs of the tensor the rows of `matrix` are, in order;
+  // empty: all outputs. When all rows of the tensor were added, writes the tensor to its file.
   void write(const std::string& tensor, const std::vector<Range>& rows,
              const ops::QuantizedMatrix& matrix);
   // Replaces rows of a tensor that is not quantized. values: the new rows. rows: which rows of the
@@ -55,22 +51,18 @@ class CompressedFolder {
   // Writes all bytes of a tensor to its file. tensor: its name in the new folder.
   void write_bytes(const std::string& tensor, std::span<const std::byte> bytes);
   // Writes the codes, scales and zero points of a quantized tensor.
-  void write_whole_matrix(const std::string& tensor, const Pending& pending);
+  void write_whole_matrix(const std::string& tensor, const UnpackedMatrix& matrix);
   // Writes the index if `several` is true: the folder has several weight files, or one of another
   // name than model.safetensors.
   void write_index(bool several) const;
 
   const WeightFolder& source_;
   std::filesystem::path folder_;
+  const PackedFormat& format_;
   QuantizedTensors quantized_;
   std::vector<std::unique_ptr<Shard>> shards_;
   std::map<std::string, std::unique_ptr<Pending>> pending_;  // by the tensor's name
   std::map<std::string, at::Tensor> changed_;                // by the tensor's name
 };
-
-// Returns the value of quantization_config in config.json for a folder with these quantized
-// tensors. ignored: names of linear modules that are not quantized.
-nlohmann::ordered_json compressed_config(const QuantizedTensors& quantized,
-                                         const std::vector<std::string>& ignored);
 
 }  // namespace colossal::checkpoint

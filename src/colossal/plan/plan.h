@@ -36,14 +36,14 @@ struct RankPlan {
 
   int64_t bytes_sent() const;  // sum of `sent`
   int64_t memory_peak_bytes() const { return memory_at_peak.total(); }
-  // Returns the most bytes that the tier stores.
+  // Returns the most bytes that the tier (host or NVMe) stores.
   int64_t bytes_at_rest(memory::Tier tier) const { return at_rest.at(tier).total(); }
-  // Returns the bytes written to and read from the tier, added up.
+  // Returns the bytes written to and read from the tier (host or NVMe), added up.
   int64_t tier_bytes(memory::Tier tier) const;
 };
 
-// Returns the plan of a rank from the recording of its step. Counts the micro-batch
-// RecordedStep::middle RecordedStep::middle_repeats times. rank: global rank.
+// Returns the plan of a rank from the recording of its step. The micro-batch with index step.middle
+// counts step.middle_repeats times. rank: global rank.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {

@@ -44,7 +44,7 @@ class BeamSearch {
   // Extends the beams by one token and returns the new beams, best first; empty if the search is
   // over. candidates[i]: the num_candidates() most likely next tokens of current beam i, most
   // likely first. Beam i is element i of the last result of advance(); before the first call, there
-  // is only beam 0.
+  // is only beam 0. is_complete: may be empty (no further check).
   std::vector<Continuation> advance(const std::vector<std::vector<Candidate>>& candidates,
                                     const IsComplete& is_complete = {});
   // The complete texts found so far, best first, at most BeamSearchOptions::width. BeamText::score

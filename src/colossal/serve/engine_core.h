@@ -26,7 +26,8 @@ int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts
                    const Strategy& strategy = {});
 
 // Returns the most tokens that a request's text may have, prompt included: options.max_model_len
-// or, if less, the model's positions without the virtual tokens of the request's adapter.
+// or, if less, the model's number of positions minus the number of virtual tokens of the request's
+// adapter.
 int64_t longest_text(const Request& request, const EngineOptions& options,
                      const models::ModelFacts& facts);
 

@@ -35,11 +35,11 @@ struct Evaluation {
 // own.
 //
 // Calls `progress`, unless empty, with the result so far: after every forward pass or, with
-// pipeline parallelism, after every few passes.
+// pipeline parallelism, after every 4 * pp passes and after the last pass.
 //
-// Law with several ranks: the bytes of the layers; for each forward pass, 32 bytes and the
-// activation at each border between stages; one all-reduce of 8 bytes over all ranks as often as
-// `progress` is called.
+// Law with several ranks: the bytes of the layers; for each forward pass, the bytes of
+// send_activation() (stages.h) at each border between stages; one all-reduce of 8 bytes over all
+// ranks wherever `progress` is called, even if it is empty.
 //
 // Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
 // below 1; Error if the loss is not finite.

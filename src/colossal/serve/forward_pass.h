@@ -57,9 +57,9 @@ class ForwardPass {
   // have to compute tokens of other replicas. Ranks that share experts must therefore start equally
   // many passes.
   //
-  // Law: the bytes of the layers; at each border between stages on different ranks, 32 bytes and
-  // the activation; if the last stage is not on the first rank, 32 bytes and the logits and, if
-  // states are wanted, 32 bytes and the states.
+  // Law: the bytes of the layers; at each border between stages on different ranks, the activation
+  // and 32 bytes, which describe its dtype and shape; if the last stage is not on the first rank,
+  // the logits and, if states are wanted, the states, with 32 bytes for each of the two tensors.
   void start(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted = {});
   // Waits for the results of the oldest pass that was started with a non-empty plan and not yet
   // collected, and returns them. Call on the first rank only. Throws InternalError if there is no

@@ -56,7 +56,7 @@ class InferenceModel {
   // Loads this rank's part of the model, which options.strategy partitions over the ranks of
   // `world`. `world` must outlive this object. Collective. Throws as the constructor above, and
   // ConfigError if quantized weights do not fit the strategy: ranks would share a quantization
-  // group, or the strategy has a tensor mode other than 1d or zero = 3.
+  // group, the tensor mode is not 1d with tp > 1, or zero is 3.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
                  comm::World& world);
   ~InferenceModel();

@@ -31,7 +31,7 @@ class PagePool {
   explicit PagePool(int64_t pages);
 
   int64_t size() const { return std::ssize(pages_); }
-  // Returns the number of pages without users, cached or not: as many pages can take() return.
+  // Returns the number of pages without users, cached or not. take() can return all of them.
   int64_t available() const { return std::ssize(free_) + std::ssize(idle_); }
   // Returns the number of pages with users.
   int64_t in_use() const { return size() - available(); }

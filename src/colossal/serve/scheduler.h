@@ -77,11 +77,10 @@ class Scheduler {
   // the sequence now has pages.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
   // Returns the work of the next step: first all elements with Work::generates(), then the other
-  // elements; within both, elements with the same adapter are adjacent. Empty if there are no
-  // tokens to compute that steps in flight do not compute, or if no pages are free. Several steps
-  // in flight may have chunks of the same prompt. Increments Sequence::steps of each sequence of
-  // the step; the caller decrements it when the step is over. While it is above 0, the sequence is
-  // not preempted.
+  // elements; within both, elements with the same adapter are adjacent. Empty if steps in flight
+  // already compute all remaining tokens, or if no pages are free. Several steps in flight may have
+  // chunks of the same prompt. Increments Sequence::steps of each sequence of the step; the caller
+  // decrements it when the step is over. While it is above 0, the sequence is not preempted.
   std::vector<Work> schedule();
   // To be called for each element of schedule()'s result when the results of that step have
   // arrived, unless the sequence has ended. Records that the keys and values of the element's

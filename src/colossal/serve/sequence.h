@@ -33,6 +33,7 @@ class DraftLength {
   // Call after a step that verified `checked` draft tokens and accepted `right` of them. The next
   // length is 2 * checked if all were accepted, checked / 2 if none was accepted, else unchanged.
   // If it becomes 0, the next kPause - 1 calls of next() return 0; the call after these returns 1.
+  // Does nothing if `checked` is 0.
   void learn(int64_t checked, int64_t right) {
     if (checked == 0) return;
     if (right == checked) length_ = 2 * checked;

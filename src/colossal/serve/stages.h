@@ -26,7 +26,7 @@ class Stages {
   // Runs this rank's stages of one forward pass, in order; receives the activation before a stage,
   // and sends the output of a stage, if the neighbouring stage is on another rank. Sending is
   // asynchronous: run() returns before the next rank has received the last output. Law: at each
-  // border between stages on different ranks, 32 bytes and the activation.
+  // border between stages on different ranks, the bytes of send_activation().
   void run(const RunStage& run);
 
  private:
@@ -37,7 +37,7 @@ class Stages {
 // Send and receive an activation of any dtype and at most 3 dims; the receiver need not know dtype
 // and shape. to, from: rank numbers within `group`. send_activation() is asynchronous; x must not
 // be changed until the returned work is done. receive_activation() returns a tensor on
-// group.device(). Law: 32 bytes and the activation.
+// group.device(). Law: the activation and 32 bytes, which describe its dtype and shape.
 comm::Work send_activation(const at::Tensor& x, int to, const comm::Group& group);
 at::Tensor receive_activation(int from, const comm::Group& group);
 

@@ -41,7 +41,8 @@ struct StepPlan {
   };
   std::vector<Adapted> adapted{};  // ascending, disjoint
   // Ascending indices into `tokens`: the tokens whose logits, and the tokens whose final hidden
-  // states, the pass returns. wanted_logits has at least one element unless the plan is empty.
+  // states, the pass returns. wanted_logits must have at least one element unless the plan is
+  // empty, because every pass computes the head.
   std::vector<int64_t> wanted_logits{}, wanted_states{};
 
   // Whether the pass computes no tokens.

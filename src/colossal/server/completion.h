@@ -83,7 +83,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Metrics& metrics_;
   std::shared_ptr<Reply> reply_;
   CompletionJson json_;
-  // best_of answers for each prompt (n in beam search), in order of the prompts.
+  // best_of answers for each prompt, in order of the prompts. In beam search, best_of equals n
+  // (GenerationRequest).
   std::vector<Answer> answers_;
   const Clock::time_point start_ = Clock::now();
   // By answer: when its last token came.

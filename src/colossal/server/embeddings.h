@@ -25,9 +25,10 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
   Embeddings(EmbeddingRequest request, serve::Engine& engine, Metrics& metrics,
              std::shared_ptr<Reply> reply);
 
-  // Submits the texts to the engine, a limited number at a time. The engine calls back on the
-  // engine's thread. Call once. Throws ApiError 429 if the queue is full, 503 if the engine has
-  // lost a rank, 400 if the engine rejects a text. If it throws, all texts are cancelled.
+  // Submits the first 32 texts to the engine, and a further text each time a text has ended. The
+  // engine calls back on the engine's thread. Call once. Throws ApiError 429 if the queue is full,
+  // 503 if the engine has lost a rank, 400 if the engine rejects a text. If it throws, all texts
+  // are cancelled.
   void start();
 
  private:

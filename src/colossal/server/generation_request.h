@@ -69,8 +69,9 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
 // Returns the options for the chat template from a chat or /tokenize request. tools: of this
 // request.
 text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools);
-// Returns the prompts in the field `field`: a string, a list of strings, a list of token ids, or a
-// list of lists of token ids.
+// Returns the prompts in the required field `field`: a string, a list of strings, a list of token
+// ids, or a list of lists of token ids. Strings are encoded with the special tokens that the
+// tokenizer adds, unless the field "add_special_tokens" is false.
 std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
                                                     const char* field);
 // Returns the field "cache_salt"; "" if missing.

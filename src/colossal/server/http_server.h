@@ -59,8 +59,8 @@ class Reply {
   // Completes the stream.
   virtual void end_stream() = 0;
   // Sets an action that is called once, on the server's thread, if the connection is closed before
-  // the response is complete: the client has disconnected or does not read. The handler must call
-  // on_abandoned() before it returns.
+  // the response is complete: the client has disconnected or does not read. A handler that wants
+  // this must call on_abandoned() before it returns.
   virtual void on_abandoned(std::function<void()> action) = 0;
 };
 

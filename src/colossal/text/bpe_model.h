@@ -18,16 +18,16 @@
 namespace colossal::text {
 
 // The word model "BPE". Merges in the order of the `tokenizers` library: the pair with the lowest
-// rank first, and of equal ranks the leftmost pair. A queued merge whose left or right token has
-// since changed is still applied if the new pair merges into the token that was queued.
+// rank first, and of equal ranks the leftmost pair. If a queued pair's tokens have changed when its
+// turn comes, the new pair is merged only if it merges into the same token as the old pair.
 class BpeModel : public WordModel {
  public:
   // definition.model must be a BpeDefinition. file: path of the tokenizer.json, for error messages.
   // Throws ConfigError
   // - if the vocabulary lacks a token that a merge takes or produces;
   // - if `byte_level` and `byte_fallback` are both set and a byte has no token;
-  // - if the vocabulary lacks `unknown_token`, although a byte has no token (of byte-level BPE) or
-  //   no fallback token (of character-level BPE).
+  // - if `unknown_token` is set, the vocabulary lacks it, and a byte has no token (byte-level BPE)
+  //   or no fallback token (character-level BPE).
   BpeModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;

@@ -20,8 +20,8 @@ std::string non_white_space_members();
 
 // Returns the characters of a Unicode general category, such as "L" or "Nd", as of Unicode 16.
 // Returns nullopt for any other name, and for four categories: "Cs" (surrogates), and "C", "Cn" and
-// "Mn", which have lost characters since Unicode 14. A list of members can add characters to
-// PCRE2's \p{...}, but cannot remove characters.
+// "Mn". These three have lost characters since Unicode 14, which PCRE2 10.42 knows; the result,
+// PCRE2's \p{...} and the characters added since Unicode 14, could not leave them out.
 std::optional<std::string> category_members(std::string_view category);
 
 // Returns the characters that Oniguruma's \w matches: letters, marks, decimal digits, letter

@@ -49,8 +49,9 @@ class ChatTemplate {
   static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& folder);
 
   // Returns the prompt: the text that apply_chat_template(tokenize=False) of `transformers`
-  // returns. messages: list of objects with "role" and "content". A message's "reasoning_content",
-  // "thinking" or "reasoning" is available to the template under the first two of these names.
+  // returns. messages: list of objects with "role" and "content". The first member of a message
+  // among "reasoning_content", "thinking" and "reasoning" that is not null is passed to the
+  // template as "reasoning_content" and, if the message has no "thinking", also as "thinking".
   // The prompt includes special tokens such as "<s>". Tokenize the prompt with Tokenizer::encode(),
   // because encode_prompt() would add special tokens again.
   // Throws jinja::TemplateError if the template fails or calls raise_exception(); if

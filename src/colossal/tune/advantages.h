@@ -29,7 +29,9 @@ inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale
 // completion has no reward: means and standard deviations exclude it, and its advantage is 0.
 struct Advantages {
   at::Tensor advantages;  // [completions] fp64
-  at::Tensor deviations;  // [groups] fp64: sample standard deviation of each group's rewards
+  // [groups] fp64: sample standard deviation of each group's rewards; NaN for a group with fewer
+  // than two rewards.
+  at::Tensor deviations;
   double fraction_with_equal_rewards =
       0;  // fraction of groups whose rewards are all equal (deviation 0)
 };
@@ -58,7 +60,8 @@ struct Estimates {
 Estimates generalized_advantages(const at::Tensor& rewards, const at::Tensor& values,
                                  const at::Tensor& mask, double gamma, double lambda);
 
-// Returns the sample standard deviation along the last dim, which is kept with size 1. Ignores NaN.
+// Returns the sample standard deviation along the last dim, which is kept with size 1. Ignores NaN;
+// the result is NaN where fewer than two elements are not NaN.
 at::Tensor sample_deviation(const at::Tensor& x);
 
 // Returns x scaled to variance 1 and, if `shifted`, shifted to mean 0: (x - m) / sqrt(v + 1e-8),

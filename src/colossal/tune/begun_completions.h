@@ -36,7 +36,7 @@ class BegunCompletions {
   };
   explicit BegunCompletions(const Options& options) : options_(options) {}
   // Returns the number of updates during which a completion is continued: n, or n - 1 if
-  // waits_for_rewards and n > 1.
+  // waits_for_rewards and n > 1. Requires max_staleness > 0.
   static int64_t parts(const Options& options);
 
   // Returns how many completions must be begun so that this object holds `count` completions; 0 if
@@ -56,7 +56,8 @@ class BegunCompletions {
   std::vector<Continuation> unfinished(int64_t count);
   // Returns the completions to continue during the next update, with the tokens that the schedule
   // above allows. update: number of the update on the current generation, from 0. count:
-  // completions per generation. take() must already have removed the current generation.
+  // completions per generation. take() must already have removed the current generation. Requires
+  // max_staleness > 0.
   std::vector<Continuation> to_continue_during(int64_t update, int64_t count);
   // Appends newly sampled tokens to a completion. version: number of generations on which the
   // weights that sampled them had been trained (ScoredCompletion::versions).

@@ -112,8 +112,8 @@ at::Tensor cpo_loss(const std::string& type, const PairScores& scores, const Cpo
 
 // Returns ORPO's log odds ratio of each pair, [pairs]: m_w - m_l - (log(1 - exp(m_w)) - log(1 -
 // exp(m_l))), where m_w = means.chosen and m_l = means.rejected. means: the result of means_of().
-// The loss of ORPO is the chosen completion's cross-entropy - beta * log s(log odds ratio) (Hong et
-// al. 2024, eqs. 4 and 7).
+// The loss of ORPO is the chosen completion's cross-entropy, minus beta * log s(log odds ratio)
+// (Hong et al. 2024, eqs. 4 and 7).
 at::Tensor log_odds(const PairScores& means);
 
 // Options of kto_loss().

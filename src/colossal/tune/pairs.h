@@ -27,8 +27,9 @@ class PairTask : public SampleTask {
   virtual void add_fields(data::Batch&, const std::vector<const Row*>&) const {}
 
   // Splits scores of rows, [2 n], into PairScores::chosen and rejected, [n] each, and sets
-  // chosen_tokens and rejected_tokens. Leaves the reference scores undefined: for these, call it
-  // with the reference's scores and use `chosen` and `rejected` of the result.
+  // chosen_tokens and rejected_tokens. Leaves PairScores::reference_chosen and reference_rejected
+  // undefined; to set them, pass the reference model's scores to a second call of pairs_of() and
+  // copy `chosen` and `rejected` of its result.
   static PairScores pairs_of(const at::Tensor& scores, const data::Batch& batch);
 
   // Names of batch fields. kCompletionLabels: [rows], the number of labels of each row, i.e. of

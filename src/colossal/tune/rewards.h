@@ -31,8 +31,8 @@ class Reward {
 // Settings of the rewards that need them.
 struct RewardOptions {
   int64_t max_completion_length = 1;  // tokens
-  // For the reward `overlong`: number of tokens before max_completion_length over which it
-  // decreases from 0 to -1.
+  // For the reward `overlong`, which decreases from 0 to -1 over the last overlong_tokens tokens
+  // before max_completion_length.
   int64_t overlong_tokens = 1;
   int64_t repetition_words = 3;  // for the reward `repetition`: words per n-gram
   double timeout = 60;           // seconds per score() call, for a program or an HTTP service

@@ -35,8 +35,8 @@ struct Completion {
   // Log-probability of each token by the model at the sampling temperature, before the repetition
   // penalty, top_k, top_p and min_p are applied.
   std::vector<double> log_probabilities;
-  // Sum over the tokens of the entropy, in nats, of the distribution whose log-probabilities these
-  // are.
+  // Sum over the tokens of the entropy, in nats, of the distribution that `log_probabilities`
+  // refers to.
   double entropy = 0;
   bool ended = false;  // whether the last token is an end token; false: cut off at max_new_tokens
   bool operator==(const Completion&) const = default;

@@ -43,8 +43,8 @@ struct Sample {
 struct SampleOptions {
   std::string setting;  // configuration key of the files, for messages
   SampleKind kind = SampleKind::language_modeling;
-  // Most tokens of a row. A longer row is truncated at its end. A line is invalid if its prompt
-  // alone has as many tokens; for SampleKind::prompt, if its prompt has more.
+  // Most tokens of a row. A longer row is truncated at its end. A line is invalid if its prompt has
+  // max_length or more tokens; for SampleKind::prompt, if it has more than max_length tokens.
   int64_t max_length = 1024;
   // For SampleKind::language_modeling: whether only completions are trained on; false: prompts,
   // too. For other kinds, prompts are never trained on.

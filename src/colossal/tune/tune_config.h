@@ -72,7 +72,8 @@ struct TuneConfig {
   // (serve/sampling.h).
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int64_t top_k = 0;
-  // How many generations before a completion is trained on, it is begun (begun_completions.h).
+  // A completion is begun this many generations before the generation that trains on it
+  // (begun_completions.h).
   int64_t max_staleness = 0;
   bool overlap_sampling = true;  // samples while updates run, if possible (sampling_beside.h)
   std::optional<ImportanceCorrection> importance_sampling_mode;  // nullopt: see correction()

@@ -212,7 +212,7 @@ class Not : public Expression {
   ExpressionPointer operand_;
 };
 
-// left and right, or left or right if not `is_and`. Evaluates `right` only if needed.
+// If `is_and`: `left and right`; else `left or right`. Evaluates `right` only if needed.
 class AndOr : public Expression {
  public:
   AndOr(int line, bool is_and, ExpressionPointer left, ExpressionPointer right)

@@ -8,10 +8,10 @@
 
 namespace colossal::text::jinja {
 
-// Returns a OPERATOR b. Throws TemplateError if Python does not define the operator for these
+// Returns `a OPERATOR b`. Throws TemplateError if Python does not define the operator for these
 // types, if an integer does not fit 64 bits, or for a division by zero.
 Value calculate(Interpreter& interpreter, Operator kind, const Value& a, const Value& b);
-// Returns a RELATION b. Throws TemplateError if Python does not define the relation for these
+// Returns `a RELATION b`. Throws TemplateError if Python does not define the relation for these
 // types.
 bool holds(Relation relation, const Value& a, const Value& b);
 // Returns `item in container`. Throws TemplateError if Python does not define it for these types.

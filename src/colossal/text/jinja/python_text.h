@@ -41,7 +41,8 @@ std::vector<std::string> split_text(std::string_view text,
 // Returns the lines of `text`, like str.splitlines(). keep_ends: lines include their line breaks.
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
-// Returns `text` with occurrences of `from` replaced by `to`. max_count: maximum number of
+// Returns `text` with occurrences of `from` replaced by `to`, like str.replace(): an empty `from`
+// occurs before each character and at the end. max_count: maximum number of
 // replacements, from the left; negative: no limit. Stops replacing once the result has more than
 // `max_bytes` bytes, so that the caller can refuse the result.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,

@@ -138,7 +138,7 @@ struct List {
   Extent extent = {};  // of this list; make_list() sets it
 };
 
-// Returns a == b. Numbers and booleans are equal if their values are; other values only if they
+// Returns `a == b`. Numbers and booleans are equal if their values are; other values only if they
 // have the same type.
 bool equal(const Value& a, const Value& b);
 

@@ -16,15 +16,15 @@
 
 namespace colossal::checkpoint {
 
-// Writes a folder. The caller passes all rows of each quantized tensor to write(), in any order, and
-// then calls finish(). Not thread-safe. Functions throw IoError if a file cannot be read or written,
-// and InternalError if the caller breaks these rules.
+// Writes a folder. The caller passes all rows of each quantized tensor to write(), in any order,
+// and then calls finish(). Not thread-safe. Functions throw IoError if a file cannot be read or
+// written, and InternalError if the caller breaks these rules.
 class QuantizedFolder {
  public:
   // Creates `folder` with one weight file of its final size for each file of `source`, and an index
   // if one is needed. `source` and `format` must outlive this object. quantized: the tensors to be
-  // quantized, whose numbers of inputs are multiples of their group sizes; all others are copied from
-  // `source` unless change() changes them. Throws ConfigError if the format cannot hold these
+  // quantized, whose numbers of inputs are multiples of their group sizes; all others are copied
+  // from `source` unless change() changes them. Throws ConfigError if the format cannot hold these
   // weights.
   QuantizedFolder(const WeightFolder& source, std::filesystem::path folder,
                   const PackedFormat& format, QuantizedTensors quantized);

@@ -302,7 +302,8 @@ void require_matrices_of_their_own(const models::ModelSpecification& specificati
   throw ConfigError(fmt::format(
       "{}: models of the family {} store the experts of a layer as one tensor [experts, in, out]. "
       "The formats of quantized folders that transformers reads, compressed-tensors and gptq, have "
-      "no form for it. Use --quantize with generate, serve or evaluate to quantize the weights while "
+      "no form for it. Use --quantize with generate, serve or evaluate to quantize the weights "
+      "while "
       "loading; a published folder (quant_method = \"mxfp4\") is used as it is",
       specification.weights.string(), specification.decoder.family));
 }

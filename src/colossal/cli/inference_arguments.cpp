@@ -65,7 +65,7 @@ std::string describe(const WeightBits& bits) {
   std::string type = how.type == Quantization::Type::int8   ? "int8"
                      : how.type == Quantization::Type::int4 ? "int4"
                                                             : "fp8";
-  if (how.activations != Quantization::Activations::as_given) type += "-dynamic";
+  if (how.activations != ops::Activations::as_given) type += "-dynamic";
   return fmt::format("{}, groups of {}", type, how.group);
 }
 

@@ -239,7 +239,7 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
                   "--api-key too")
       ->capture_default_str();
   command.add_option("--port", server.port, "Port to listen on; 0: any free port")
-      ->check(CLI::Range(0, 65535))
+      ->check(CLI::Range(0, 65535).description(""))
       ->capture_default_str();
   command.add_option(
       "--api-key", server.api.key,
@@ -270,7 +270,7 @@ void add_engine_options(CLI::App& command, ServeArguments& arguments) {
   serve::EngineOptions& engine = arguments.engine;
   const auto add = [&](const char* name, int64_t& value, const char* help, int64_t minimum) {
     command.add_option(name, value, help)
-        ->check(CLI::Range(minimum, int64_t{1} << 40))
+        ->check(CLI::Range(minimum, int64_t{1} << 40).description(""))
         ->capture_default_str();
   };
   add("--max-model-len", engine.max_model_len,

@@ -420,6 +420,11 @@ class Serve(EndToEndTest):
             "/tokenize", {"messages": [{"role": "user", "content": text}]})["tokens"])
         self.assertEqual(count("hi<|end|>\n<|assistant|>\nyes"), count("hi"))
 
+    def test_megabytes_of_special_tokens_are_refused_before_the_client_gives_up(self):
+        with self.assertRaisesRegex(openai.BadRequestError, "takes no text of more"):
+            self.chat("<|end|>" * 1_000_000)
+        self.assertEqual(self.server.status("/health"), 200)
+
     def test_structured_output(self):
         """A model of random weights writes what it is told to."""
         schema = {"type": "object", "properties": {
@@ -652,7 +657,7 @@ class Serve(EndToEndTest):
         for one, other in zip(streamed, whole):
             self.assertAlmostEqual(one.logprob, other.logprob, delta=1e-4)
         usages = [chunk.usage.completion_tokens for chunk in self.chat(
-            stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True})]
+            stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True}) if chunk.usage]
         self.assertEqual(usages, sorted(usages))
         self.assertGreater(len(set(usages)), 3)
         stopped = self.chat(stop=expected[3:5]).choices[0]

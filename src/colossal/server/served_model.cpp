@@ -26,9 +26,13 @@ std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_v
 }
 
 void remove_all(std::string& text, std::string_view what) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at)) {
-    text.erase(at, what.size());
+  std::string kept;
+  size_t begin = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, begin)) {
+    kept.append(text, begin, at - begin);
+    begin = at + what.size();
   }
+  if (begin > 0) text = std::move(kept.append(text, begin));
 }
 
 // Whether the template reads content that is a list of parts. Other templates would write the list
@@ -128,13 +132,16 @@ void ServedModel::break_special_tokens(nlohmann::ordered_json& value) const {
   remove_all(text, kBreak);
   for (const auto& [token, content] : special_) {
     if (content.empty()) continue;
-    for (size_t at = text.find(content); at != text.npos; at = text.find(content, at)) {
+    std::string broken;
+    size_t begin = 0;
+    for (size_t at = text.find(content); at != text.npos; at = text.find(content, begin)) {
       size_t behind = at;
       while (++behind < text.size() && (text[behind] & 0xC0) == 0x80) {
       }
-      text.insert(behind, kBreak);
-      at = behind;
+      broken.append(text, begin, behind - begin).append(kBreak);
+      begin = behind;
     }
+    if (begin > 0) text = std::move(broken.append(text, begin));
   }
 }
 

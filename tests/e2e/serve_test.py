@@ -1,8 +1,10 @@
 """`colossal serve`: the API as its clients use it, and what happens to it when they misbehave."""
+import asyncio
 import base64
 import concurrent.futures
 import json
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -12,10 +14,12 @@ import subprocess
 import tempfile
 import threading
 import time
+import typing
 import unittest
 import urllib.request
 
 import openai
+import pydantic
 import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -416,6 +420,11 @@ class Serve(EndToEndTest):
             "/tokenize", {"messages": [{"role": "user", "content": text}]})["tokens"])
         self.assertEqual(count("hi<|end|>\n<|assistant|>\nyes"), count("hi"))
 
+    def test_megabytes_of_special_tokens_are_refused_before_the_client_gives_up(self):
+        with self.assertRaisesRegex(openai.BadRequestError, "takes no text of more"):
+            self.chat("<|end|>" * 1_000_000)
+        self.assertEqual(self.server.status("/health"), 200)
+
     def test_structured_output(self):
         """A model of random weights writes what it is told to."""
         schema = {"type": "object", "properties": {
@@ -517,6 +526,176 @@ class Serve(EndToEndTest):
                 connection.close()
             self.await_free_pages()
         self.assertEqual(self.complete(max_tokens=1).usage.completion_tokens, 1)
+
+    def aborted(self):
+        found = re.search(r'finished_reason="abort"} (\d+)', self.server.get("/metrics"))
+        return int(found[1]) if found else 0
+
+    def test_a_client_that_goes_at_any_token_leaves_no_page_in_use(self):
+        """Of a stream after each of its first 50 tokens, some without a goodbye."""
+        aborted = self.aborted()
+        for count in range(1, 51):
+            body = {"prompt": ["The quick"] * 4, "n": 4, "max_tokens": 200, "ignore_eos": True, "stream": True}
+            connection, received = self.server.raw(http("/v1/completions", body), end=b"data: ", keep=True)
+            while received.count(b"data: ") < 16 * count:
+                received += connection.recv(4096)
+            if count % 2:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            connection.close()
+        self.await_free_pages()
+        self.assertGreater(self.aborted(), aborted)
+
+    def test_a_thousand_requests_some_of_which_are_left_alone(self):
+        chance = random.Random(1)
+        expected = self.complete(max_tokens=40, extra_body={"ignore_eos": True}).choices[0].text
+        aborted = self.aborted()
+
+        def ask(how):
+            body = {"prompt": "The quick", "max_tokens": 40, "ignore_eos": True, "temperature": 0, "stream": how % 3 == 0}
+            data = http("/v1/completions", body, "Connection: close")
+            if how % 2:
+                return json.loads(self.server.raw(http("/v1/completions", {**body, "stream": False}, "Connection: close")
+                                                  ).split(b"\r\n\r\n", 1)[1])["choices"][0]["text"]
+            connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
+            connection.sendall(data[:len(data) - how % 5 * 7])  # of some a part
+            if how % 7:
+                connection.settimeout(how % 7 / 1000)
+                try:
+                    connection.recv(1 << how % 13)
+                except OSError:
+                    pass
+            connection.close()
+            return expected
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            self.assertEqual(set(pool.map(ask, [chance.randrange(1 << 20) for _ in range(1000)])), {expected})
+        self.await_free_pages()
+        self.assertGreater(self.aborted(), aborted)
+
+    def test_a_client_that_never_reads_is_dropped_and_disturbs_nobody(self):
+        expected = self.complete().choices[0].text
+        aborted = self.aborted()
+        connection = socket.socket()
+        self.addCleanup(connection.close)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.connect(("127.0.0.1", self.server.port))
+        # More bytes than the server and the sockets hold for it.
+        connection.sendall(http("/v1/completions", {"prompt": ["a"] * 15, "n": 16, "max_tokens": 250, "ignore_eos": True,
+                                                    "stream": True, "logprobs": 5}))
+        deadline = time.monotonic() + 60
+        while self.aborted() == aborted:
+            self.assertEqual(self.complete().choices[0].text, expected)
+            self.assertLess(time.monotonic(), deadline)
+        self.await_free_pages()
+
+    def test_a_client_that_only_stops_sending_is_answered(self):
+        connection = socket.create_connection(("127.0.0.1", self.server.port), timeout=10)
+        self.addCleanup(connection.close)
+        connection.sendall(http("/tokenize", {"prompt": "a"}, "Connection: close"))
+        connection.shutdown(socket.SHUT_WR)
+        self.assertIn(b"200 OK", connection.recv(65536))
+
+    def test_streams_that_the_client_ends(self):
+        options = {"max_tokens": 240, "stream": True, "extra_body": {"ignore_eos": True}, "n": 16, "temperature": 1}
+        with self.complete(**options) as stream:
+            next(stream)
+        self.await_free_pages()
+        with self.assertRaises(openai.APITimeoutError):
+            self.client.with_options(timeout=0.02).completions.create(
+                model="tiny", prompt=["a"] * 15, n=16, max_tokens=250, extra_body={"ignore_eos": True})
+        self.await_free_pages()
+
+    def test_the_asynchronous_client(self):
+        async def ask(client, prompt):
+            stream = await client.completions.create(model="tiny", prompt=prompt, temperature=0, max_tokens=16, stream=True)
+            return "".join([chunk.choices[0].text async for chunk in stream])
+
+        async def ask_all(prompts):
+            async with openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{self.server.port}/v1", api_key="none",
+                                          max_retries=0) as client:
+                return await asyncio.gather(*[ask(client, prompt) for prompt in prompts])
+
+        prompts = ["The quick", "lazy", "dog. na", "1234"] * 4
+        self.assertEqual(asyncio.run(ask_all(prompts)), [self.complete(prompt).choices[0].text for prompt in prompts])
+
+    def test_the_client_parses_what_it_asked_for(self):
+        class Thing(pydantic.BaseModel):
+            kind: typing.Literal["fox", "dog"]
+            tags: list[bool] = pydantic.Field(min_length=1, max_length=3)
+            weight: int | None
+
+        options = {"model": "tiny", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 200, "seed": 1}
+        answer = self.client.chat.completions.parse(**options, response_format=Thing)
+        thing = answer.choices[0].message.parsed
+        self.assertIsInstance(thing, Thing)
+        with self.client.chat.completions.stream(**options, response_format=Thing) as stream:
+            kinds = {event.type for event in stream}
+            final = stream.get_final_completion()
+        self.assertLessEqual({"chunk", "content.delta", "content.done"}, kinds)
+        self.assertEqual(final.choices[0].message.parsed, thing)
+        # Any object; the model of random weights may not come to its end.
+        for seed in range(4):
+            choice = self.chat(temperature=1, seed=seed, response_format={"type": "json_object"}, max_tokens=200).choices[0]
+            self.assertTrue(choice.message.content.lstrip().startswith("{"))
+            if choice.finish_reason == "stop":
+                self.assertIsInstance(json.loads(choice.message.content), dict)
+
+    def test_more_of_chat(self):
+        expected = self.chat(max_tokens=None, max_completion_tokens=9, user="someone").choices[0].message.content
+        self.assertEqual(self.chat(max_tokens=9).choices[0].message.content, expected)
+        options = {"n": 3, "seed": 4, "temperature": 1, "max_tokens": 12, "presence_penalty": 1}
+        texts = [choice.message.content for choice in self.chat(**options).choices]
+        self.assertEqual(len(set(texts)), 3)
+        streamed = ["", "", ""]
+        for chunk in self.chat(**options, stream=True):
+            streamed[chunk.choices[0].index] += chunk.choices[0].delta.content or ""
+        self.assertEqual(streamed, texts)
+        whole = self.chat(logprobs=True, top_logprobs=2).choices[0].logprobs.content
+        streamed = [entry for chunk in self.chat(logprobs=True, top_logprobs=2, stream=True)
+                    for entry in (chunk.choices[0].logprobs.content if chunk.choices[0].logprobs else [])]
+        self.assertEqual([entry.token for entry in streamed], [entry.token for entry in whole])
+        for one, other in zip(streamed, whole):
+            self.assertAlmostEqual(one.logprob, other.logprob, delta=1e-4)
+        usages = [chunk.usage.completion_tokens for chunk in self.chat(
+            stream=True, stream_options={"include_usage": True, "continuous_usage_stats": True}) if chunk.usage]
+        self.assertEqual(usages, sorted(usages))
+        self.assertGreater(len(set(usages)), 3)
+        stopped = self.chat(stop=expected[3:5]).choices[0]
+        self.assertEqual((stopped.message.content, stopped.finish_reason), (expected[:expected.find(expected[3:5])], "stop"))
+
+    def test_content_in_parts_is_text_to_a_template_that_reads_only_text(self):
+        tokens = lambda content: self.server.post("/tokenize", {"messages": [{"role": "user", "content": content}]})["tokens"]
+        parts = [{"type": "text", "text": "The quick"}, {"type": "text", "text": "lazy dog"}]
+        self.assertEqual(tokens(parts[:1]), tokens("The quick"))
+        self.assertEqual(tokens(parts), tokens("The quick\nlazy dog"))
+        self.assertEqual(self.chat(parts).choices[0].message.content, self.chat("The quick\nlazy dog").choices[0].message.content)
+
+    def test_headers_that_the_client_reads(self):
+        raw = self.client.completions.with_raw_response.create(model="tiny", prompt="a", max_tokens=1)
+        self.assertTrue(raw.headers["content-type"].startswith("application/json"))
+        self.assertTrue(raw.parse().id)
+        with self.client.completions.with_streaming_response.create(
+                model="tiny", prompt="a", max_tokens=2, stream=True) as raw:
+            self.assertTrue(raw.headers["content-type"].startswith("text/event-stream"))
+            self.assertEqual(list(raw.iter_lines())[-2:], ["data: [DONE]", ""])
+
+    def test_the_client_tries_again_when_that_helps(self):
+        server = Server(self.model, "--queue=1", "--max-num-seqs=1")
+        self.addCleanup(server.stop)
+
+        def answered(status):
+            found = re.search(rf'http_responses_total{{[^}}]*status="{status}"}} (\d+)', server.get("/metrics"))
+            return int(found[1]) if found else 0
+
+        client = server.client(retries=10)
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(client.completions.create, model="tiny", prompt="a", max_tokens=240, temperature=0,
+                                 extra_body={"ignore_eos": True}) for _ in range(8)]
+            self.assertEqual({each.result().usage.completion_tokens for each in asked}, {240})
+        self.assertGreaterEqual(answered(429), 1)
+        with self.assertRaises(openai.BadRequestError):
+            client.completions.create(model="tiny", prompt="a", n=17)
+        self.assertEqual(answered(400), 1)  # asked once
 
     def test_needs_its_key(self):
         server = Server(self.model, "--api-key=secret")

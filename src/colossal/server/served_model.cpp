@@ -28,8 +28,47 @@ std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_v
 }
 
 void remove_all(std::string& text, std::string_view what) {
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at)) {
-    text.erase(at, what.size());
+  std::string kept;
+  size_t begin = 0;
+  for (size_t at = text.find(what); at != text.npos; at = text.find(what, begin)) {
+    kept.append(text, begin, at - begin);
+    begin = at + what.size();
+  }
+  if (begin > 0) text = std::move(kept.append(text, begin));
+}
+
+// Whether the template reads content that is a list of parts. Other templates would write the list
+// itself, with its quotes and braces, into the prompt.
+bool reads_parts(const text::ChatTemplate& chat_template) {
+  const auto rendered = [&](const nlohmann::ordered_json& content) {
+    nlohmann::ordered_json message = {{"role", "user"}};
+    message["content"] = content;
+    return chat_template.render(nlohmann::ordered_json::array({message}), {}).text;
+  };
+  nlohmann::ordered_json part = {{"type", "text"}};
+  part["text"] = "probe";
+  try {
+    return rendered(nlohmann::ordered_json::array({part})) == rendered("probe");
+  } catch (const text::jinja::TemplateError&) {
+    return false;
+  }
+}
+
+// Makes content that is a list of parts, all of them text, one string with line breaks between
+// them.
+void join_parts(nlohmann::ordered_json& messages) {
+  for (auto& message : messages) {
+    const auto content = message.find("content");
+    if (content == message.end() || !content->is_array()) continue;
+    const bool all_text = std::ranges::all_of(*content, [](const nlohmann::ordered_json& part) {
+      return part.is_object() && part.contains("text") && part["text"].is_string();
+    });
+    if (!all_text) continue;
+    std::string text;
+    for (const auto& part : *content) {
+      text += (text.empty() ? "" : "\n") + part["text"].get_ref<const std::string&>();
+    }
+    *content = std::move(text);
   }
 }
 
@@ -52,6 +91,7 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
     special_[token.token] = token.text;
   }
   if (!chat_template_) return;
+  reads_parts_ = reads_parts(*chat_template_);
   tool_call_form_ = text::detect_tool_call_form(chat_template_->source());
   const std::vector<std::string> markers = text::tool_call_markers(tool_call_form_);
   for (const auto& [token, content] : special_) {
@@ -94,13 +134,16 @@ void ServedModel::break_special_tokens(nlohmann::ordered_json& value) const {
   remove_all(text, kBreak);
   for (const auto& [token, content] : special_) {
     if (content.empty()) continue;
-    for (size_t at = text.find(content); at != text.npos; at = text.find(content, at)) {
+    std::string broken;
+    size_t begin = 0;
+    for (size_t at = text.find(content); at != text.npos; at = text.find(content, begin)) {
       size_t behind = at;
       while (++behind < text.size() && (text[behind] & 0xC0) == 0x80) {
       }
-      text.insert(behind, kBreak);
-      at = behind;
+      broken.append(text, begin, behind - begin).append(kBreak);
+      begin = behind;
     }
+    if (begin > 0) text = std::move(broken.append(text, begin));
   }
 }
 
@@ -111,6 +154,7 @@ std::vector<int32_t> ServedModel::encode_chat(const nlohmann::ordered_json& mess
                    fmt::format("the model {} has no chat template: use /v1/completions", name_));
   }
   nlohmann::ordered_json safe = messages;
+  if (!reads_parts_) join_parts(safe);
   break_special_tokens(safe);
   std::string text;
   try {

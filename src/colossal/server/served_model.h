@@ -84,6 +84,7 @@ class ServedModel {
   int64_t max_length_, vocabulary_, created_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
+  bool reads_parts_ = false;  // the template reads content that is a list of parts
   serve::SamplingOptions sampling_;
   serve::Pooling pooling_;
   std::vector<int32_t> end_tokens_;

@@ -59,7 +59,7 @@ TEST(SettingEffects, WhatCannotBeIsRefused) {
        },
        {"data.weights = [1, 0]", "above 0"}},
       {[](RunConfig& c) { c.train.global_batch = int64_t{1} << 40; },
-       {"train.global_batch = 1099511627776", "256 tokens", "use 16777216"}},
+       {"train.global_batch = 1099511627776", "256 tokens", "use at most 16777216"}},
       {[](RunConfig& c) {
          c.model.overrides = {{"n_positions", 1 << 24}, {"n_embd", 1 << 20}, {"n_layer", 4096}};
          c.data.sequence_length = 1 << 24;

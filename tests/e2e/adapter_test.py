@@ -208,7 +208,7 @@ class Adapter(EndToEndTest):
         """... the whole head here, and a new one of a reward model, which peft opens."""
         flags = ["--adapter.modules_to_save=lm_head", "--adapter.targets=q_proj,v_proj", "--adapter.dropout=0"]
         log = self.train(*self.flags(), *flags, "--train.steps=6")
-        self.assertIn("beside 4 products", log)
+        self.assertIn("for 4 linear layers", log)
         whole, folder = self.losses(), self.newest()
         head = load_file(folder / "adapter_model.safetensors")["base_model.model.lm_head.weight"]
         self.assertFalse(torch.equal(head, load_file(self.model / "model.safetensors")["lm_head.weight"].double()))
@@ -443,7 +443,7 @@ class Adapter(EndToEndTest):
         flags = ["--adapter.targets=q_proj",
                  "--adapter.target_parameters=experts.gate_up_proj,experts.down_proj"]
         log = self.train(*self.flags(), *flags, "--train.steps=6")
-        self.assertIn("beside 8 products", log)
+        self.assertIn("for 8 linear layers", log)
         whole, folder = self.losses(), self.newest()
         loss = self.evaluate(f"--adapter={folder}")
         adapted = PeftModel.from_pretrained(self.base(experts_implementation="eager"), folder, autocast_adapter_dtype=False).eval()

@@ -291,15 +291,31 @@ class SchemaReader {
     check_keywords(schema, {"$ref"});
     const std::string path = schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "";
     if (!path.starts_with('#')) refuse("a \"$ref\" that leads out of it");
+    if (open_references_.contains(path)) {
+      refuse(
+          fmt::format("a \"$ref\" to {} that leads to itself without an object or a list between",
+                      path.substr(0, 80)));
+    }
     const auto known = references_.find(path);
     if (known != references_.end()) return known->second;
     const Symbol symbol{.rule = grammar_.add_rule()};
     references_[path] = symbol;
+    open_references_.insert(path);
     try {
       grammar_.add_alternative(symbol.rule, {read(root_.at(Json::json_pointer(path.substr(1))))});
     } catch (const Json::exception&) {
       refuse(fmt::format("a \"$ref\" to {}, which does not exist", path.substr(0, 80)));
     }
+    open_references_.erase(path);
+    return symbol;
+  }
+
+  // Reads a part of an object or of a list. Such a part may refer to the schema around it, since
+  // the bracket comes first.
+  Symbol read_part(const Json& schema) {
+    const std::set<std::string> outer = std::exchange(open_references_, {});
+    const Symbol symbol = read(schema);
+    open_references_ = outer;
     return symbol;
   }
 
@@ -361,7 +377,7 @@ class SchemaReader {
     const int64_t minimum = count_of(schema, "minItems", 0);
     const int64_t maximum = count_of(schema, "maxItems", -1);
     if (maximum >= 0 && maximum < minimum) refuse("a \"maxItems\" below \"minItems\"");
-    const Symbol item = schema.contains("items") ? read(schema["items"]) : rules_.any_value();
+    const Symbol item = schema.contains("items") ? read_part(schema["items"]) : rules_.any_value();
     return rules_.list_of(item, minimum, maximum);
   }
 
@@ -379,7 +395,7 @@ class SchemaReader {
     bool first = true;
     for (const Json& item : schema["prefixItems"]) {
       if (!std::exchange(first, false)) append(sequence, rules_.spaced(","));
-      sequence.push_back(read(item));
+      sequence.push_back(read_part(item));
     }
     append(sequence, rules_.closed("]"));
     return grammar_.add_anonymous_rule({std::move(sequence)});
@@ -389,7 +405,7 @@ class SchemaReader {
     if (!among_others) check_keywords(schema, {"type", "properties", "required"});
     if (!schema.contains("properties")) {
       const Json more = schema.value("additionalProperties", Json(true));
-      return more.is_object() ? rules_.object_of(read(more)) : rules_.any_object();
+      return more.is_object() ? rules_.object_of(read_part(more)) : rules_.any_object();
     }
     if (!schema["properties"].is_object()) refuse("\"properties\" that are not an object");
     std::set<std::string> required;
@@ -411,7 +427,7 @@ class SchemaReader {
     for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
       Sequence pair = Grammar::literal(Json(property.key()).dump());
       append(pair, rules_.spaced(":"));
-      pair.push_back(read(property.value()));
+      pair.push_back(read_part(property.value()));
       pair.push_back(after_some);
       Sequence with_comma = rules_.spaced(",");
       append(with_comma, pair);
@@ -432,6 +448,8 @@ class SchemaReader {
   JsonRules rules_;
   const Json& root_;
   std::map<std::string, Symbol> references_;
+  // The references that are being read, and of which no byte has been read.
+  std::set<std::string> open_references_;
   int depth_ = 0;
 };
 

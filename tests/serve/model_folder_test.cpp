@@ -47,6 +47,15 @@ TEST_F(ModelFolder, EndsThatAreNoTokensAreRefused) {
   }
 }
 
+TEST_F(ModelFolder, SamplesByDefaultAsGenerationConfigSays) {
+  EXPECT_EQ(default_sampling(folder_.path()).temperature, SamplingOptions().temperature);
+  folder_.write("generation_config.json", R"({"temperature": 0.5, "top_k": 7})");
+  EXPECT_EQ(default_sampling(folder_.path()).temperature, 0.5);
+  EXPECT_EQ(default_sampling(folder_.path()).top_k, 7);
+  folder_.write("generation_config.json", R"({"temperature": 0.5, "do_sample": false})");
+  EXPECT_EQ(default_sampling(folder_.path()).temperature, 0);
+}
+
 TEST_F(ModelFolder, ComputesInTheTypeOfTheFolder) {
   EXPECT_EQ(type_of(R"({"dtype": "float64"})"), at::kDouble);
   EXPECT_EQ(type_of(R"({"dtype": "float32", "torch_dtype": "float64"})"), at::kFloat);

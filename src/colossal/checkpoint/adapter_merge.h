@@ -53,9 +53,10 @@ class AdapterMerge {
   // For a tensor of the model's files with the weight of a linear layer of one expert, or with the
   // stacked weights [experts, in, out] of that layer of all experts: where its A and B are.
   struct ExpertWeight {
-    const adapters::Product* product = nullptr;  // the stack of experts; in adapter_, never null
-    std::optional<int64_t> expert;               // index of the expert; nullopt: all experts
-    TensorSlice down, up;                        // where the adapter's file has A and B
+    const adapters::Product* product =
+        nullptr;                    // the entry of adapter_ for this layer of all experts
+    std::optional<int64_t> expert;  // index of the expert; nullopt: all experts
+    TensorSlice down, up;           // where the adapter's file has A and B
   };
   // Returns a tensor of the adapter for a module in fp64: A [rank, in], B [out, rank], or
   // magnitudes [out]. name: of the tensor, such as "lora_A".

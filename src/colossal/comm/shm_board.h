@@ -75,9 +75,9 @@ class ShmBoard {
   // throws CallFailure if they differ.
   //
   // If the tensors of some ranks, but not of all, are in regions, all ranks must use slots. A rank
-  // whose tensor is in a region learns this in the first phase. It then copies its data into its
-  // slot and ends a second phase. On ranks whose tensors are in no region, the first next_phase()
-  // therefore waits for both phases.
+  // whose tensor is in a region learns this from its first next_phase(): the caller then copies the
+  // tensor into the slot and calls next_phase() again. A rank whose tensor is in no region has
+  // filled its slot before its first next_phase(), which waits for both phases of its peers.
   void next_phase(const Deadline& deadline);
   // Returns the place that `rank` has shown. Valid after the first phase of a call.
   Place place_of(int rank) const;

@@ -31,9 +31,10 @@ using OrderOfStages = std::map<int, OrderOfUse>;
 // Returns whether `shorter` results from `longer` by removing entries.
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
 
-// A mark in an order of use, between the forward and the backward pass. At the mark, chunks are
-// released that are not among the next uses within window_bytes (see plan_fetches()). Without the
-// mark, the head's table would be kept until the backward pass uses the last layer's weights.
+// An entry that stands between the uses of the forward and of the backward pass in the list of uses
+// that plan_fetches() gets. Chunks are released only before an entry. Without this entry, the
+// head's table, which the forward pass uses last, would be kept until the first use of the backward
+// pass.
 inline constexpr int kEndOfForward = -1;
 
 // The use of a chunk, and what is done before: first the chunks `release` are released, then the

@@ -194,7 +194,8 @@ struct AdapterOptions {
   double dropout = 0;       // dropout probability of the adapter's input x
   bool magnitudes = false;  // DoRA
   // Whether linear layers have two more parameters, which are frozen and which no layer reads:
-  // NAME.lora_A_start.weight, the initial A, and NAME.lora_B_start.weight, minus the initial B.
+  // NAME.lora_A_start.weight, which is the initial A, and NAME.lora_B_start.weight, which is the
+  // negative of the initial B.
   // PiSSA stores them in the adapter's files, since the adapter's change of the original weight is
   // scale * (B A - initial B * initial A).
   bool keeps_start = false;

@@ -38,10 +38,10 @@ bool is_plottable(double value);
 // InternalError unless low < high.
 std::vector<double> linear_ticks(double low, double high, int at_most, double smallest_step = 0);
 
-// Returns ticks for a logarithmic axis: about `at_most` powers of ten within [low, high], evenly
-// spaced. If fewer than three powers of ten are within the range, returns 1, 2 and 5 times powers
-// of ten; if these are fewer than three, returns linear_ticks(). Throws InternalError unless 0 <
-// low < high.
+// Returns ticks for a logarithmic axis: powers of ten within [low, high], evenly spaced, about
+// `at_most` of them. If fewer than three powers of ten are within the range, returns 1, 2 and 5
+// times powers of ten; if these are fewer than three, returns linear_ticks(). Throws InternalError
+// unless 0 < low < high.
 std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 
 // Returns a vertical axis with ticks for values from low to high (low <= high; low > 0 if

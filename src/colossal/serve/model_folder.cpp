@@ -84,6 +84,7 @@ SamplingOptions default_sampling(const std::filesystem::path& folder) {
   read("min_p", options.min_p);
   read("typical_p", options.typical_p);
   read("repetition_penalty", options.repetition_penalty);
+  if (read_field(file, "do_sample") == false) options.temperature = 0;
   return options;
 }
 

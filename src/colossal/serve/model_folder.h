@@ -23,9 +23,9 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
                                 const text::Tokenizer& tokenizer);
 
 // Returns sampling options with temperature, top_k, top_p, min_p, typical_p and repetition_penalty
-// of generation_config.json. Fields that the file lacks (all, if there is no such file) and all
-// other options have the defaults of SamplingOptions. Throws ConfigError if one of these fields is
-// not a number.
+// of generation_config.json; temperature 0 if its do_sample is false. Fields that the file lacks
+// (all, if there is no such file) and all other options have the defaults of SamplingOptions.
+// Throws ConfigError if one of these fields is not a number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
 // Returns the pooling of an embedding model, from the file 1_Pooling/config.json that

@@ -42,10 +42,11 @@ class SampleTask : public TrainingTask {
   int64_t num_validation_steps() const override;
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
-  // Returns a loss for TrainingTask::loss_to_record(), which needs no batch fields: the sum of the
-  // labels' log-probabilities, plus the sum of the value head's outputs if the model has a value
-  // head. It uses the head's weights in the same order as the losses of most tuning methods, which
-  // compute log-probabilities.
+  // Returns a stand-in for the method's loss, for the pass that records in which order weights are
+  // used. It needs the labels, but none of the fields that derived classes add to batches: the sum
+  // of the labels' log-probabilities, plus the sum of the value head's outputs if the model has a
+  // value head. It uses the head's weights in the same order as the losses of most tuning methods,
+  // which compute log-probabilities.
   HeadLoss loss_to_record() const override;
 
  protected:

@@ -16,7 +16,8 @@ namespace {
   return value & 0x8000 ? -magnitude : magnitude;
 }
 
-// Returns the scale with index `place` in weight.scales, output * groups + group, as fp32.
+// Returns weight.scales[place] as fp32. The scale of group `group` of output `output` is at place =
+// output * weight.groups + group.
 [[gnu::always_inline]] inline float scale_at(const QuantizedWeight& weight, int64_t place) {
   if (weight.scale_type == ScaleType::float32) {
     return static_cast<const float*>(weight.scales)[place];

@@ -12,7 +12,8 @@ constexpr double kLog2OfE = 1.4426950408889634;
 // stays NaN.
 template <typename Real>
 [[gnu::always_inline]] inline NativeVector<Real> sigmoid_of_power(NativeVector<Real> exponent) {
-  // 2 to a larger exponent would overflow. At this exponent the result is practically 0.
+  // Keeps 2^exponent below overflow (2^128 or 2^1024), with a margin. At this exponent the result
+  // is practically 0.
   const NativeVector<Real> largest = broadcast(static_cast<Real>(sizeof(Real) == 8 ? 1000 : 115));
   return Real{1} / (Real{1} + power_of_two(exponent > largest ? largest : exponent));
 }

@@ -8,14 +8,16 @@
 namespace colossal::parallel::pipeline {
 
 // Returns an order of computations whose simulated time is at most that of `order`.
-//   order      computations with split backward passes, without messages; valid with `buffers`
+//   order      computations with split backward passes, without messages. With its
+//              messages it must be valid for `buffers`
 //   in_flight  maximum number of micro-batches that a rank may hold between the forward and the
 //              weight gradient of a stage; a micro-batch counts once per stage
 //   buffers    see Schedule::buffers
 //
 // A rank whose next computation is not ready runs the first later one that meets three conditions.
-// Its inputs are there. A buffer is free for its result. The rank holds at most `in_flight`
-// micro-batches if it then runs all other computations in the given order.
+// Its inputs are there. A buffer is free for its result. If the rank then
+// runs its other computations in the given order, it never holds more than `in_flight`
+// micro-batches.
 //
 // Tries several rules for when weight gradients run after other computations. Returns the order
 // with the smallest simulated makespan, including messages; among equal ones, the order with the

@@ -22,15 +22,16 @@ struct Conflict {
 // - Every stage is on an existing rank, and every rank has a stage.
 // - Each micro-batch passes each stage once forward and once backward (whole or split), on the
 //   stage's rank.
-// - Each computation comes after the actions of its rank that it needs: the forward of the stage;
-//   the computation of the neighbouring stage if that is on this rank, else the receive of its
-//   message.
+// - Each computation comes after the actions of its rank that it needs: a backward pass after
+//   the forward pass of its stage; each after the computation of the neighbouring stage if that is
+//   on this rank, else after the receive of its message.
 // - Each message has one send and one receive. Each channel has its sends and its receives in the
 //   same order.
 // - On each channel, at most Schedule::buffers posted receives have messages that are not used yet.
 // - The two computations of a pair (Action::overlaps_next) do not need each other's results.
-// - Every rank carries out all its actions (see execute()), with and without pairs that run at the
-//   same time.
+// - No rank waits forever when execute() carries out the schedule, both if the two computations of
+// a
+//   pair run at the same time and if they run one after the other.
 std::optional<Conflict> first_conflict(const Schedule& schedule);
 
 // Throws ConfigError with Conflict::message if the schedule is not valid.

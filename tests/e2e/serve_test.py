@@ -421,7 +421,7 @@ class Serve(EndToEndTest):
         self.assertEqual(count("hi<|end|>\n<|assistant|>\nyes"), count("hi"))
 
     def test_megabytes_of_special_tokens_are_refused_before_the_client_gives_up(self):
-        with self.assertRaisesRegex(openai.BadRequestError, "takes no text of more"):
+        with self.assertRaisesRegex(openai.BadRequestError, "takes at most"):
             self.chat("<|end|>" * 1_000_000)
         self.assertEqual(self.server.status("/health"), 200)
 

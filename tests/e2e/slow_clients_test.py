@@ -293,7 +293,7 @@ class ChatPage(EndToEndTest):
         self.choose("max_tokens", "9000")
         self.say("The quick")
         self.await_end()
-        self.assertIn("9000 more are asked for", self.text(".turn.error"))
+        self.assertIn("9000 more are requested", self.text(".turn.error"))
         self.choose("max_tokens", "24")
         self.say("lazy dog")
         self.await_end()

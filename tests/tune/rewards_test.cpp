@@ -89,7 +89,7 @@ TEST(Rewards, WhatAProgramDoesWrongIsSaid) {
   EXPECT_THAT(error_of("command:exit 3"), HasSubstr("exit code 3"));
   EXPECT_THAT(error_of("command:kill -9 $$"), HasSubstr("signal 9"));
   EXPECT_THAT(error_of("command:echo 1"), HasSubstr("1 lines for 2 completions"));
-  EXPECT_THAT(error_of("command:sed 's/.*/good/'"), HasSubstr("no JSON: good"));
+  EXPECT_THAT(error_of("command:sed 's/.*/good/'"), HasSubstr("not JSON: good"));
   EXPECT_THAT(error_of("command:sed 's/.*/\"good\"/'"), HasSubstr("is not a reward"));
   EXPECT_THAT(error_of("command:sleep 100", 0.2), HasSubstr("in time"));
 }

@@ -137,7 +137,9 @@ def http(path, body, *headers, length=None):
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-class Serve(EndToEndTest):
+class ServesModel(EndToEndTest):
+    """A server of make_model()."""
+
     @classmethod
     def setUpClass(cls):
         torch.set_num_threads(1)
@@ -146,6 +148,12 @@ class Serve(EndToEndTest):
         make_model(cls.model)
         cls.server = Server(cls.model)
         cls.addClassCleanup(cls.server.stop)
+
+
+class Serve(ServesModel):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
         cls.client = cls.server.client()
         cls.tokenizer = AutoTokenizer.from_pretrained(cls.model)
         cls.reference = AutoModelForCausalLM.from_pretrained(cls.model, dtype=torch.float32)

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from harness import EndToEndTest
-from serve_test import POSITIONS, Server, make_model
+from serve_test import POSITIONS, Server, ServesModel, make_model
 
 CHOICES = """task: tiny_choices
 dataset_path: json
@@ -60,16 +60,7 @@ def need(test, *programs, modules=()):
         test.skipTest(f"needs {' and '.join(missing)} (tests/requirements-clients.txt)")
 
 
-class Clients(EndToEndTest):
-    @classmethod
-    def setUpClass(cls):
-        torch.set_num_threads(1)
-        cls.model = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
-        cls.addClassCleanup(shutil.rmtree, cls.model, ignore_errors=True)
-        make_model(cls.model)
-        cls.server = Server(cls.model)
-        cls.addClassCleanup(cls.server.stop)
-
+class Clients(ServesModel):
     def lm_eval(self, name, model, arguments, *flags):
         """Runs both tasks; returns task -> its metrics, and (task, number of document) -> log-likelihoods."""
         output = self.directory / name

@@ -94,7 +94,7 @@ class Stop(StoppingTest):
             run.stop("SIGTERM")
             self.assertEqual(run.wait(), 1, run.text)
             self.assertIn("nothing will be saved, as checkpoint.directory is empty", run.text)
-            self.assertEqual(len(re.findall("error: stopped after step .* nothing was kept", run.text)), 1)
+            self.assertEqual(len(re.findall("error: stopped after step .* nothing was saved", run.text)), 1)
 
     def test_a_later_second_request_forces(self):
         run = self.start("2 ranks", self.flags_for("first step", "run", 1000) + ["--train.global_batch=3200"])

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 
+#include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/kernels/few_rows.h"
 #include "colossal/ops/parallel_for.h"
+#include "colossal/ops/tile_product.h"
 
 namespace colossal::ops {
 namespace {
@@ -90,8 +92,16 @@ BatchInvariantProducts::~BatchInvariantProducts() {
   batch_invariant = outer_;
 }
 
-bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights) {
-  if (!x.is_cpu() || (x.size(0) > kFewRows && !batch_invariant)) return false;
+bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights,
+                  int64_t most_beside_tiles) {
+  if (!x.is_cpu()) return false;
+  const bool in_tiles =
+      x.scalar_type() == at::kBFloat16 && has_amx_bf16() &&
+      std::ranges::all_of(weights, [&](const at::Tensor& weight) {
+        return weight.scalar_type() == at::kBFloat16 && supports_tile_product(x, weight.t(), x);
+      });
+  const int64_t most = in_tiles ? most_beside_tiles : kFewRows;
+  if (x.size(0) > most && !batch_invariant) return false;
   if (!kernel_of(x.scalar_type(), false) || !has_dense_rows(x)) return false;
   return std::ranges::all_of(weights, [&](const at::Tensor& weight) {
     return weight.is_cpu() && weight.scalar_type() == x.scalar_type() &&

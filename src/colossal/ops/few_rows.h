@@ -26,10 +26,13 @@ class BatchInvariantProducts {
 
 // Returns whether few_rows_product() should compute the product of x [rows, in] and the weights
 // [out, in]. True if all of this holds:
-//   - x has at most 32 rows, or a BatchInvariantProducts exists on this thread;
+//   - x has at most 32 rows, or a BatchInvariantProducts exists on this thread. If tile_product()
+//     can compute the product in bf16 (on CPUs with AMX), x has at most `most_beside_tiles` rows:
+//     up to about as many rows, few_rows_product() is the faster of the two;
 //   - x and the weights are on the CPU and of one type: bf16, fp32 or fp64;
 //   - the rows of x are contiguous, and each weight has contiguous rows or contiguous columns.
-bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights);
+bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights,
+                  int64_t most_beside_tiles = 8);
 
 // Computes x w^T + bias for each weight w, and writes the results to y, concatenated along the last
 // dim. x: [rows, in]. weights: [out, in] each. biases: [out] each, one for each weight; or empty.

@@ -202,7 +202,10 @@ void multiply_many(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
 at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
   const int64_t outputs = given.out_features();
   const bool in_int8 = given.weights.front()->how.activations == Activations::int8;
-  if (!in_int8 && !are_few_rows(x, {})) {
+  // Dequantizing a whole weight for a product in tiles pays off for more rows than reading a weight
+  // in bf16 does.
+  constexpr int64_t kMostBesideTiles = 24;
+  if (!in_int8 && !are_few_rows(x, {}, kMostBesideTiles)) {
     at::Tensor y = at::empty({x.size(0), outputs}, x.options());
     multiply_many(y, x, given);
     return y;

@@ -202,6 +202,9 @@ void HttpConnection::watch_for_disconnect() {
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this(), request = request_](const Code& error) {
                        if (error || !self->answering_ || self->request_ != request) return;
+                       // A client that has sent its last request may close its side while it still
+                       // reads the answer, which only has to be written.
+                       if (self->answer_complete_) return;
                        char byte;
                        Code peeked;
                        self->socket_.non_blocking(true, peeked);

@@ -50,8 +50,8 @@ void read_model(const models::ModelSpecification& specification, memory::ChunkEn
   auto [of_model, of_adapter] = adapters::split_parameters(chunks.parameters());
   const auto& adapter = specification.adapter;
   const bool from_folder = adapter && !adapter->weights.empty();
-  if (adapter &&
-      !from_folder) {  // parameters that are trained without LoRA begin with the model's weights
+  // Parameters that are trained without LoRA begin with the model's weights.
+  if (adapter && !from_folder) {
     std::ranges::copy_if(of_adapter, std::back_inserter(of_model),
                          [&](const nn::ParameterHandle& parameter) {
                            return std::ranges::count(adapter->trained, parameter->name) > 0;

@@ -248,9 +248,8 @@ class FolderQuantizer {
 
   void change(const BlockParameter& parameter, checkpoint::QuantizedFolder& to) const {
     const std::vector<std::string> tensors = tensors_of(*parameter.handle);
-    if (tensors.size() > 1)
-      return;  // of experts: neither norm nor bias, which are all that AWQ
-               // changes
+    // AWQ changes norms and biases only, and experts have neither.
+    if (tensors.size() > 1) return;
     to.change(tensors.front(), slice_of(*parameter.handle).rows, parameter.numbers);
   }
 
@@ -303,8 +302,7 @@ void require_matrices_of_their_own(const models::ModelSpecification& specificati
       "{}: models of the family {} store the experts of a layer as one tensor [experts, in, out]. "
       "The formats of quantized folders that transformers reads, compressed-tensors and gptq, have "
       "no form for it. Use --quantize with generate, serve or evaluate to quantize the weights "
-      "while "
-      "loading; a published folder (quant_method = \"mxfp4\") is used as it is",
+      "while loading; a published folder (quant_method = \"mxfp4\") is used as it is",
       specification.weights.string(), specification.decoder.family));
 }
 

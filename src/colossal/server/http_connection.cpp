@@ -180,7 +180,7 @@ void HttpConnection::dispatch() {
     log::error("a request failed: {}", error.what());
     send_error(*reply, ApiError(500, "the server could not answer; see its log"));
   }
-  if (answering_ && !answer_complete_) watch_for_disconnect();
+  if (answering_ && answered_request_ != request_) watch_for_disconnect();
 }
 
 // Answers with an error and ends the connection, because it is unknown where the next request
@@ -204,7 +204,7 @@ void HttpConnection::watch_for_disconnect() {
                        if (error || !self->answering_ || self->request_ != request) return;
                        // A client that has sent its last request may close its side while it still
                        // reads the answer, which only has to be written.
-                       if (self->answer_complete_) return;
+                       if (self->answered_request_ == request) return;
                        char byte;
                        Code peeked;
                        self->socket_.non_blocking(true, peeked);
@@ -219,6 +219,7 @@ void HttpConnection::watch_for_disconnect() {
 
 void HttpConnection::write(int64_t answer, std::string bytes, bool last) {
   const size_t unread = unsent_bytes_ += bytes.size();
+  if (last) answered_request_ = answer;
   asio::post(socket_.get_executor(),
              [self = shared_from_this(), answer, unread, bytes = std::move(bytes), last]() mutable {
                if (!self->answering_ || answer != self->request_ || self->answer_complete_) {

@@ -90,6 +90,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // answering_: the current request is not completely answered. answer_complete_: all bytes of the
   // response are in to_write_.
   bool answering_ = false, answer_complete_ = false;
+  // The request whose whole response has been passed to write(), perhaps not yet to to_write_.
+  std::atomic<int64_t> answered_request_ = 0;
   std::atomic<bool> supports_chunks_ = true, keeps_alive_ = true;
   // Bytes to write, in order; the first element is being written if writing_.
   std::deque<std::string> to_write_;

@@ -23,7 +23,8 @@ import runner
 from page import Page, Table
 
 PROMPT, NEW = 128, 128
-GGUF = {"bf16": "bf16", "int8": "q8_0", "int4": "q4_k_m"}  # what llama.cpp has beside ours
+# What llama.cpp has beside ours. It rounds inputs to int8 too, as ours does with int8-dynamic.
+GGUF = {"bf16": "bf16", "int8": "q8_0", "int8-dynamic": "q8_0", "int4": "q4_k_m"}
 SYSTEMS = ("ours", "llama.cpp", "openvino")
 
 
@@ -194,7 +195,7 @@ def run_round(arguments, results, number):
     for threads in arguments.threads:
         for weights in arguments.weights:
             systems = ["ours"] + (["llama.cpp"] if arguments.llama_cpp else [])
-            systems += ["openvino"] if arguments.openvino and weights == "int8" else []
+            systems += ["openvino"] if arguments.openvino and weights.startswith("int8") else []
             for system in systems:
                 log = arguments.out / "logs" / f"{system}-{threads}-{weights}.txt"
                 figures = run[system](arguments, threads, weights, log)

@@ -272,6 +272,68 @@ TEST(QuantizedProduct, WithInt8InputsIsThatOfTheRoundedInputs) {
               1e-7);
 }
 
+// In tile registers, several rows give the bits of single rows.
+TEST(QuantizedProduct, OfManyInt8RowsHasTheBitsOfEachRowAlone) {
+  for (const int64_t inputs : {32, 160, 768, 1100}) {
+    for (const int64_t group : {0, 64, 96, 128}) {
+      const Quantization how{.group = group, .activations = Activations::int8};
+      for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+        const QuantizedWeights given = {
+            {quantized(21, inputs, how, 1), quantized(70, inputs, how, 2)},
+            {normal({21}, type, 3), normal({70}, type, 4)}};
+        const at::Tensor x = normal({275, inputs}, type, 5);
+        std::vector<at::Tensor> alone;
+        for (const at::Tensor& row : x.split(1)) alone.push_back(quantized_linear(row, given));
+        const at::Tensor expected = at::cat(alone);
+        for (const int64_t rows : {2, 4, 5, 16, 17, 32, 40, 255, 256, 275}) {
+          EXPECT_TRUE(quantized_linear(x.narrow(0, 0, rows), given)
+                          .equal(expected.narrow(0, 0, rows)))
+              << inputs << " inputs, groups of " << group << ", " << rows << " rows";
+        }
+      }
+    }
+  }
+}
+
+TEST(QuantizedProduct, EveryInstructionSetRoundsToTheSameInt8) {
+  for (const at::ScalarType type : {at::kBFloat16, at::kFloat}) {
+    for (const int64_t inputs : {7, 150, 512}) {
+      at::Tensor x = normal({5, inputs}, type, 5);
+      x.select(0, 3).zero_();
+      x.select(0, 4).mul_(1e-20);
+      const int64_t depth = (inputs + 31) / 32 * 32, groups = (depth + 63) / 64;
+      const auto round = [&](const kernels::QuantizedKernels& found) {
+        const at::Tensor codes = at::full({5, depth}, 99, at::kChar);
+        const at::Tensor scales = at::empty({5}), sums = at::empty({5, groups}, at::kInt);
+        found.to_int8({.inputs = inputs,
+                       .x = x.const_data_ptr(),
+                       .x_is_bfloat16 = type == at::kBFloat16,
+                       .depth = depth,
+                       .group_size = 64,
+                       .codes = codes.mutable_data_ptr<int8_t>(),
+                       .scales = scales.mutable_data_ptr<float>(),
+                       .sums = sums.mutable_data_ptr<int32_t>()},
+                      0, 5);
+        return std::vector<at::Tensor>{codes, scales, sums};
+      };
+      const auto expected = round(*kernels::quantized_kernels(InstructionSet::baseline));
+      const at::Tensor wide = x.to(at::kFloat);
+      const at::Tensor most = wide.abs().amax(1, true);
+      EXPECT_TRUE(expected[1].equal(most.squeeze(1) / 127));
+      // A tie may fall to either side of the codes of a division.
+      const at::Tensor steps = (wide / most.clamp_min(1e-30) * 127);
+      EXPECT_LE((expected[0].narrow(1, 0, inputs) - steps).abs().max().item<double>(), 0.5001);
+      EXPECT_EQ(expected[0].narrow(1, inputs, depth - inputs).count_nonzero().item<int64_t>(), 0);
+      for (const InstructionSet set : kernels::kAllInstructionSets) {
+        const kernels::QuantizedKernels* const found = kernels::quantized_kernels(set);
+        if (!found) continue;
+        const auto of_set = round(*found);
+        for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(of_set[i].equal(expected[i])) << name_of(set);
+      }
+    }
+  }
+}
+
 TEST(QuantizedProduct, ARowHasTheSameBitsAloneAndAmongOthers) {
   const BatchInvariantProducts any_number_is_few;
   std::vector<Quantization> ways = kWays;

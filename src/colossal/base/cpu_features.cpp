@@ -17,6 +17,10 @@ bool has_amx_bf16() {
   return __builtin_cpu_supports("amx-bf16");
 }
 
+bool has_amx_int8() {
+  return __builtin_cpu_supports("amx-int8");
+}
+
 bool has_avx512_bf16() {
   return widest_instruction_set() == InstructionSet::avx512 && __builtin_cpu_supports("avx512bf16");
 }
@@ -31,6 +35,9 @@ InstructionSet widest_instruction_set() {
   return InstructionSet::baseline;
 }
 bool has_amx_bf16() {
+  return false;
+}
+bool has_amx_int8() {
   return false;
 }
 bool has_avx512_bf16() {

@@ -21,6 +21,7 @@ const char* name_of(InstructionSet instruction_set);
 // such instructions, computing in bf16 is slower than in fp32.
 bool has_bf16_instructions();
 bool has_amx_bf16();     // whether this CPU has AMX with bf16 tiles
+bool has_amx_int8();     // whether it has AMX with int8 tiles
 bool has_avx512_bf16();  // whether it has AVX-512 BF16, and InstructionSet::avx512
 
 }  // namespace colossal

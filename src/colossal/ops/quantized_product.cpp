@@ -7,11 +7,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "colossal/base/error.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/flat_tensor.h"
+#include "colossal/ops/kernels/int8_tiles.h"
 #include "colossal/ops/kernels/quantized_rows.h"
 #include "colossal/ops/parallel_for.h"
 #include "colossal/ops/product.h"
@@ -53,12 +53,15 @@ at::Tensor padded_rows(const at::Tensor& x, at::ScalarType type) {
 }
 
 // Calls visit(i, begin, end, column) from several threads: outputs [begin, end) of weight i, whose
-// output 0 is column `column` of y.
+// output 0 is column `column` of y. Columns are divided among threads in multiples of `step`.
 template <typename Visit>
-void for_outputs(const QuantizedWeights& given, const Visit& visit) {
-  const int64_t inputs = given.weights.front()->inputs;
-  const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, inputs));
-  parallel_for(0, given.out_features(), least, [&](int64_t begin, int64_t end) {
+void for_outputs(const QuantizedWeights& given, int64_t step, const Visit& visit) {
+  const int64_t inputs = std::max<int64_t>(1, given.weights.front()->inputs);
+  const int64_t least = std::max<int64_t>(1, kNumbersOfThread / (inputs * step));
+  const int64_t columns = given.out_features(), steps = (columns + step - 1) / step;
+  parallel_for(0, steps, least, [&](int64_t first_step, int64_t last_step) {
+    const int64_t begin = first_step * step;
+    const int64_t end = std::min(columns, last_step * step);
     int64_t before = 0;
     for (size_t i = 0; i < given.weights.size(); ++i) {
       const int64_t outputs = given.weights[i]->outputs;
@@ -92,7 +95,7 @@ void* column_of(const at::Tensor& y, int64_t column) {
 template <typename Real>
 void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
   const std::vector<at::Tensor> biases = biases_in(given, x.scalar_type());
-  for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
+  for_outputs(given, 1, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
     kernel_of<Real>(given.weights[i]->how.type)(
         {.rows = x.size(0),
          .x = x.const_data_ptr<Real>(),
@@ -105,66 +108,90 @@ void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeigh
   });
 }
 
-// Rows quantized to int8: element = code * scale of its row.
+// Rows rounded to int8: element = code * scale of its row.
 struct Int8Rows {
   at::Tensor codes;   // int8 [rows, padded in]
   at::Tensor scales;  // fp32 [rows]
+  at::Tensor sums;    // int32 [rows, groups]: the sums of the codes over each group of the weight
 };
 
-Int8Rows to_int8(const at::Tensor& x) {
-  constexpr float kMost = 127, kShift = 3 << 22;
-  Int8Rows rows{at::empty(x.sizes(), at::kChar), at::empty({x.size(0)}, at::kFloat)};
-  const int64_t size = x.size(1);
-  const auto* from = x.const_data_ptr<float>();
-  auto* codes = rows.codes.mutable_data_ptr<int8_t>();
-  for (int64_t row = 0; row < x.size(0); ++row) {
-    float most = 0;
-    for (int64_t k = 0; k < size; ++k) most = std::max(most, std::abs(from[row * size + k]));
-    const float steps = most > 0 ? kMost / most : 0;
-    rows.scales.mutable_data_ptr<float>()[row] = most / kMost;
-    for (int64_t k = 0; k < size; ++k) {
-      // Adding and subtracting kShift rounds to the nearest integer, ties to even.
-      codes[row * size + k] = static_cast<int8_t>((from[row * size + k] * steps + kShift) - kShift);
-    }
-  }
+// x: [rows, in], contiguous.
+Int8Rows to_int8(const at::Tensor& x, const kernels::QuantizedWeight& weight) {
+  const bool bfloat16 = x.scalar_type() == at::kBFloat16;
+  const at::Tensor given = bfloat16 ? x : x.to(at::kFloat);
+  const int64_t depth = weight.blocks * kernels::kCodeBlock;
+  Int8Rows rows{.codes = at::empty({x.size(0), depth}, at::kChar),
+                .scales = at::empty({x.size(0)}, at::kFloat),
+                .sums = at::empty({x.size(0), weight.groups}, at::kInt)};
+  const kernels::Int8Rounding rounding{
+      .inputs = x.size(1),
+      .x = given.const_data_ptr(),
+      .x_is_bfloat16 = bfloat16,
+      .depth = depth,
+      .group_size = weight.group_blocks * kernels::kCodeBlock,
+      .codes = rows.codes.mutable_data_ptr<int8_t>(),
+      .scales = rows.scales.mutable_data_ptr<float>(),
+      .sums = rows.sums.mutable_data_ptr<int32_t>(),
+  };
+  const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, depth));
+  parallel_for(0, x.size(0), least, [&](int64_t begin, int64_t end) {
+    kernels::quantized_kernels().to_int8(rounding, begin, end);
+  });
   return rows;
 }
 
-// Returns the sum of each row's codes over each group of the weight, [rows, groups] int32.
-at::Tensor group_sums(const at::Tensor& codes, const kernels::QuantizedWeight& weight) {
-  const int64_t rows = codes.size(0), size = codes.size(1);
-  const int64_t group_size = weight.group_blocks * kernels::kCodeBlock;
-  at::Tensor sums = at::empty({rows, weight.groups}, at::kInt);
-  const auto* from = codes.const_data_ptr<int8_t>();
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t group = 0; group < weight.groups; ++group) {
-      int32_t sum = 0;
-      const int64_t end = std::min(size, (group + 1) * group_size);
-      for (int64_t k = group * group_size; k < end; ++k) sum += from[row * size + k];
-      sums.mutable_data_ptr<int32_t>()[row * weight.groups + group] = sum;
-    }
-  }
-  return sums;
+// Returns the kernels for tiles if a product of `rows` int8 rows uses them; otherwise null.
+const kernels::Int8TileKernels* tiles_for(int64_t rows, const kernels::QuantizedWeight& weight) {
+  constexpr int64_t kLeastRows = 4;  // for fewer rows, tiles are not faster
+  const bool fits = weight.groups == 1 ||
+                    weight.group_blocks * kernels::kCodeBlock % kernels::kInt8Depth == 0;
+  return fits && rows >= kLeastRows ? kernels::int8_tile_kernels() : nullptr;
+}
+
+at::Tensor packed_for_tiles(const kernels::Int8TileKernels& tiles, const at::Tensor& codes) {
+  const int64_t rows = codes.size(0), depth = codes.size(1);
+  at::Tensor packed = at::empty({kernels::packed_int8_bytes(rows, depth)}, at::kChar);
+  auto* to = packed.mutable_data_ptr<int8_t>();
+  constexpr int64_t kBlocksOfThread = 4;
+  const int64_t blocks = (rows + kernels::kInt8Rows - 1) / kernels::kInt8Rows;
+  parallel_for(0, blocks, kBlocksOfThread, [&](int64_t begin, int64_t end) {
+    tiles.pack(codes.const_data_ptr<int8_t>(), rows, depth, begin, end, to);
+  });
+  return packed;
 }
 
 void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
-  const Int8Rows rows = to_int8(x);
+  // All weights have the same Quantization and inputs, so rounded rows are those for each of them.
+  const kernels::QuantizedWeight first = kernel_weight(*given.weights.front());
+  const Int8Rows rows = to_int8(x, first);
   const std::vector<at::Tensor> biases = biases_in(given, at::kFloat);
-  // All weights have the same Quantization and inputs, so the sums are those for each of them.
-  const at::Tensor sums = group_sums(rows.codes, kernel_weight(*given.weights.front()));
-  for_outputs(given, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
-    kernels::quantized_kernels().int8_int8(
-        {.rows = x.size(0),
-         .x = rows.codes.const_data_ptr<int8_t>(),
-         .row_scales = rows.scales.const_data_ptr<float>(),
-         .sums = sums.const_data_ptr<int32_t>(),
-         .weight = kernel_weight(*given.weights[i]),
-         .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<float>(),
-         .y = column_of(y, column),
-         .y_is_bfloat16 = y.scalar_type() == at::kBFloat16,
-         .y_stride = y.stride(0)},
-        begin, end);
-  });
+  const auto product_with = [&](size_t i, int64_t column) {
+    return kernels::Int8Product{
+        .rows = x.size(0),
+        .x = rows.codes.const_data_ptr<int8_t>(),
+        .row_scales = rows.scales.const_data_ptr<float>(),
+        .sums = rows.sums.const_data_ptr<int32_t>(),
+        .weight = kernel_weight(*given.weights[i]),
+        .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<float>(),
+        .y = column_of(y, column),
+        .y_is_bfloat16 = y.scalar_type() == at::kBFloat16,
+        .y_stride = y.stride(0)};
+  };
+  if (const kernels::Int8TileKernels* const tiles = tiles_for(x.size(0), first)) {
+    const at::Tensor packed = packed_for_tiles(*tiles, rows.codes);
+    const auto* codes = packed.const_data_ptr<int8_t>();
+    for_outputs(given, kernels::kInt8Outputs,
+                [&](size_t i, int64_t begin, int64_t end, int64_t column) {
+                  const kernels::Int8Product product = product_with(i, column);
+                  for (int64_t from = begin; from < end; from += kernels::kInt8Outputs) {
+                    tiles->multiply(product, codes, from, std::min(end, from + kernels::kInt8Outputs));
+                  }
+                });
+  } else {
+    for_outputs(given, 1, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
+      kernels::quantized_kernels().int8_int8(product_with(i, column), begin, end);
+    });
+  }
 }
 
 // Dequantizes the weights panel by panel, and calls visit(panel, columns, i, begin) for each panel.
@@ -211,15 +238,15 @@ at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
     return y;
   }
   const at::ScalarType wide = compute_type(x.scalar_type());
-  const at::Tensor rows = padded_rows(x, in_int8 ? at::kFloat : wide);
-  const bool bfloat16 = x.scalar_type() == at::kBFloat16;
-  at::Tensor y = at::empty({x.size(0), outputs}, bfloat16 ? x.options() : rows.options());
+  const at::ScalarType made =
+      x.scalar_type() == at::kBFloat16 ? at::kBFloat16 : in_int8 ? at::kFloat : wide;
+  const at::Tensor y = at::empty({x.size(0), outputs}, x.options().dtype(made));
   if (in_int8) {
-    multiply_int8(y, rows, given);
+    multiply_int8(y, x, given);
   } else if (wide == at::kDouble) {
-    multiply_few<double>(y, rows, given);
+    multiply_few<double>(y, padded_rows(x, wide), given);
   } else {
-    multiply_few<float>(y, rows, given);
+    multiply_few<float>(y, padded_rows(x, wide), given);
   }
   return y.to(x.scalar_type());
 }

@@ -1,11 +1,18 @@
 #include "colossal/ops/kernels/quantized_rows.h"
 
+#include "colossal/ops/kernels/int8_tiles.h"
+#include "colossal/ops/kernels/tile_product.h"
+
 namespace colossal::ops::kernels {
 
 const QuantizedKernels& baseline_quantized_rows();
 const QuantizedKernels& avx2_quantized_rows();
 const QuantizedKernels& avx512_quantized_rows();
 void avx512_vnni_rows(const Int8Product& product, int64_t begin, int64_t end);
+void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
+                        int8_t* packed);
+void amx_multiply_int8(const Int8Product& product, const int8_t* packed, int64_t begin,
+                       int64_t end);
 
 namespace {
 
@@ -34,6 +41,15 @@ MultiplyInt8 native_int8_product() {
   if (widest_instruction_set() == InstructionSet::avx512 && __builtin_cpu_supports("avx512vnni")) {
     return avx512_vnni_rows;
   }
+#endif
+  return nullptr;
+}
+
+const Int8TileKernels* int8_tile_kernels() {
+#if defined(__x86_64__)
+  static constexpr Int8TileKernels kKernels{amx_pack_int8_rows, amx_multiply_int8};
+  static const bool supported = native_int8_product() && has_amx_int8() && tiles_are_allowed();
+  if (supported) return &kKernels;
 #endif
   return nullptr;
 }

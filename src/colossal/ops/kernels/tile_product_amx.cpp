@@ -5,47 +5,14 @@
 #include <algorithm>
 #include <cstring>
 
+#include "colossal/ops/kernels/amx_tiles.h"
 #include "colossal/ops/kernels/tile_product.h"
 
 namespace colossal::ops::kernels {
 
 namespace {
 
-constexpr int64_t kTile = 16;                // rows of a tile, and columns of 32 bits
-constexpr int64_t kDepth = 2 * kTile;        // bf16 numbers in a row of a tile
-constexpr int64_t kNumbers = kTile * kTile;  // numbers of 32 bits in a tile
-
-// The operand of the instructions that load and store the configuration of the tiles.
-
-struct alignas(64) TileShapes {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-// While an object of this class exists, all eight tiles have 16 rows of 64 bytes. The destructor
-// restores the configuration that other code on this thread may have loaded before.
-class Tiles {
- public:
-  Tiles() {
-    _tile_storeconfig(&before_);
-    TileShapes shapes;
-    for (int tile = 0; tile < 8; ++tile) shapes.row_bytes[tile] = 64, shapes.rows[tile] = kTile;
-    _tile_loadconfig(&shapes);
-  }
-  ~Tiles() {
-    if (before_.palette == 0) {
-      _tile_release();
-    } else {
-      _tile_loadconfig(&before_);
-    }
-  }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-
- private:
-  TileShapes before_;
-};
+constexpr int64_t kDepth = 2 * kTile;  // bf16 numbers in a row of a tile
 
 // Two by two tiles of sums.
 struct alignas(64) Sums {
@@ -93,40 +60,6 @@ struct alignas(64) Sums {
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
-// Transposes 16 x 16 numbers of 32 bits.
-[[gnu::always_inline]] inline void transpose_tile(__m512i rows[16]) {
-  __m512i halves[16];
-  for (int i = 0; i < 8; ++i) {
-    halves[2 * i] = _mm512_unpacklo_epi32(rows[2 * i], rows[2 * i + 1]);
-    halves[2 * i + 1] = _mm512_unpackhi_epi32(rows[2 * i], rows[2 * i + 1]);
-  }
-  for (int i = 0; i < 4; ++i) {
-    rows[4 * i] = _mm512_unpacklo_epi64(halves[4 * i], halves[4 * i + 2]);
-    rows[4 * i + 1] = _mm512_unpackhi_epi64(halves[4 * i], halves[4 * i + 2]);
-    rows[4 * i + 2] = _mm512_unpacklo_epi64(halves[4 * i + 1], halves[4 * i + 3]);
-    rows[4 * i + 3] = _mm512_unpackhi_epi64(halves[4 * i + 1], halves[4 * i + 3]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 4; ++j) {
-      halves[8 * i + j] = _mm512_shuffle_i32x4(rows[8 * i + j], rows[8 * i + 4 + j], 0x88);
-      halves[8 * i + 4 + j] = _mm512_shuffle_i32x4(rows[8 * i + j], rows[8 * i + 4 + j], 0xdd);
-    }
-  }
-  for (int j = 0; j < 8; ++j) {
-    rows[j] = _mm512_shuffle_i32x4(halves[j], halves[8 + j], 0x88);
-    rows[8 + j] = _mm512_shuffle_i32x4(halves[j], halves[8 + j], 0xdd);
-  }
-}
-
-// Loads 16 rows of 64 bytes. Rows from `rows` on become zeros.
-[[gnu::always_inline]] inline void load_tile(const void* from, int64_t row_bytes, int64_t rows,
-                                             __m512i into[16]) {
-  for (int64_t i = 0; i < kTile; ++i) {
-    into[i] = i < rows ? _mm512_loadu_si512(static_cast<const char*>(from) + i * row_bytes)
-                       : _mm512_setzero_si512();
-  }
-}
-
 // Interleaves pairs of 32 rows of 32 bf16 numbers: first[p] has the pairs of rows 2 p and 2 p + 1
 // for columns 0 to 15, second[p] those for columns 16 to 31. Rows from `rows` on count as zeros.
 [[gnu::always_inline]] inline void interleave(const uint16_t* from, int64_t stride, int64_t rows,
@@ -142,10 +75,6 @@ struct alignas(64) Sums {
     first[pair] = _mm512_permutex2var_epi64(low, order_of_first, high);
     second[pair] = _mm512_permutex2var_epi64(low, order_of_second, high);
   }
-}
-
-[[gnu::always_inline]] inline void store_tile(const __m512i rows[16], uint32_t* to) {
-  for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(to + i * kTile, rows[i]);
 }
 
 // Packs b [k, 32 columns] into tiles of pairs: ceil(k / 32) tiles of the first 16 columns at

@@ -1,0 +1,37 @@
+// Kernels of ops/quantized_product.h: products of int8 rows with int8 weights in the CPU's tile
+// registers (Intel AMX), for several rows. Sums over a group of inputs are exact, and results have
+// the bits that native_int8_product() gives.
+#pragma once
+
+#include <cstdint>
+
+#include "colossal/ops/kernels/quantized_rows.h"
+
+namespace colossal::ops::kernels {
+
+// Rows of x, and outputs of the weight, per block of a product.
+inline constexpr int64_t kInt8Rows = 16, kInt8Outputs = 32;
+// Codes per row of a tile. If a weight has several groups per output, their size must be a multiple
+// of this number.
+inline constexpr int64_t kInt8Depth = 64;
+
+// Returns the size of the packed rows, in bytes. depth: codes per row, a multiple of kCodeBlock.
+constexpr int64_t packed_int8_bytes(int64_t rows, int64_t depth) {
+  return (rows + kInt8Rows - 1) / kInt8Rows * kInt8Rows *
+         ((depth + kInt8Depth - 1) / kInt8Depth * kInt8Depth);
+}
+
+struct Int8TileKernels {
+  // Packs blocks [begin, end) of kInt8Rows rows each of codes [rows, depth] into `packed`, which is
+  // aligned to 64 bytes. Missing rows and codes count as zeros.
+  void (*pack)(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
+               int8_t* packed);
+  // Computes the columns (outputs) [begin, end) of y, at most kInt8Outputs of them. packed: the
+  // codes of the rows, by pack(). Does not read product.x or product.sums.
+  void (*multiply)(const Int8Product& product, const int8_t* packed, int64_t begin, int64_t end);
+};
+
+// Returns null if the CPU has no tiles of int8, or the operating system does not allow them.
+const Int8TileKernels* int8_tile_kernels();
+
+}  // namespace colossal::ops::kernels

@@ -286,8 +286,8 @@ TEST(QuantizedProduct, OfManyInt8RowsHasTheBitsOfEachRowAlone) {
         for (const at::Tensor& row : x.split(1)) alone.push_back(quantized_linear(row, given));
         const at::Tensor expected = at::cat(alone);
         for (const int64_t rows : {2, 4, 5, 16, 17, 32, 40, 255, 256, 275}) {
-          EXPECT_TRUE(quantized_linear(x.narrow(0, 0, rows), given)
-                          .equal(expected.narrow(0, 0, rows)))
+          EXPECT_TRUE(
+              quantized_linear(x.narrow(0, 0, rows), given).equal(expected.narrow(0, 0, rows)))
               << inputs << " inputs, groups of " << group << ", " << rows << " rows";
         }
       }

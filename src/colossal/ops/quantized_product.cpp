@@ -143,8 +143,8 @@ Int8Rows to_int8(const at::Tensor& x, const kernels::QuantizedWeight& weight) {
 // Returns the kernels for tiles if a product of `rows` int8 rows uses them; otherwise null.
 const kernels::Int8TileKernels* tiles_for(int64_t rows, const kernels::QuantizedWeight& weight) {
   constexpr int64_t kLeastRows = 4;  // for fewer rows, tiles are not faster
-  const bool fits = weight.groups == 1 ||
-                    weight.group_blocks * kernels::kCodeBlock % kernels::kInt8Depth == 0;
+  const bool fits =
+      weight.groups == 1 || weight.group_blocks * kernels::kCodeBlock % kernels::kInt8Depth == 0;
   return fits && rows >= kLeastRows ? kernels::int8_tile_kernels() : nullptr;
 }
 
@@ -182,10 +182,7 @@ void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
     const auto* codes = packed.const_data_ptr<int8_t>();
     for_outputs(given, kernels::kInt8Outputs,
                 [&](size_t i, int64_t begin, int64_t end, int64_t column) {
-                  const kernels::Int8Product product = product_with(i, column);
-                  for (int64_t from = begin; from < end; from += kernels::kInt8Outputs) {
-                    tiles->multiply(product, codes, from, std::min(end, from + kernels::kInt8Outputs));
-                  }
+                  tiles->multiply(product_with(i, column), codes, begin, end);
                 });
   } else {
     for_outputs(given, 1, [&](size_t i, int64_t begin, int64_t end, int64_t column) {
@@ -238,8 +235,9 @@ at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
     return y;
   }
   const at::ScalarType wide = compute_type(x.scalar_type());
-  const at::ScalarType made =
-      x.scalar_type() == at::kBFloat16 ? at::kBFloat16 : in_int8 ? at::kFloat : wide;
+  const at::ScalarType made = x.scalar_type() == at::kBFloat16 ? at::kBFloat16
+                              : in_int8                        ? at::kFloat
+                                                               : wide;
   const at::Tensor y = at::empty({x.size(0), outputs}, x.options().dtype(made));
   if (in_int8) {
     multiply_int8(y, x, given);

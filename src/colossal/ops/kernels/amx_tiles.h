@@ -1,5 +1,5 @@
-// Helpers of the kernels that multiply in the CPU's tile registers (Intel AMX): the configuration of
-// the tiles, and tiles of 32-bit numbers in vector registers. Included only by source files that
+// Helpers of the kernels that multiply in the CPU's tile registers (Intel AMX): the configuration
+// of the tiles, and tiles of 32-bit numbers in vector registers. Included only by source files that
 // are compiled for one instruction set each, as block.h is.
 #pragma once
 

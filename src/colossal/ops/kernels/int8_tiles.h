@@ -26,8 +26,8 @@ struct Int8TileKernels {
   // aligned to 64 bytes. Missing rows and codes count as zeros.
   void (*pack)(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
                int8_t* packed);
-  // Computes the columns (outputs) [begin, end) of y, at most kInt8Outputs of them. packed: the
-  // codes of the rows, by pack(). Does not read product.x or product.sums.
+  // Computes the columns (outputs) [begin, end) of y. packed: the codes of the rows, by pack().
+  // Does not read product.x or product.sums. Faster if end - begin is a multiple of kInt8Outputs.
   void (*multiply)(const Int8Product& product, const int8_t* packed, int64_t begin, int64_t end);
 };
 

@@ -11,8 +11,8 @@
 
 namespace colossal::ops::kernels {
 
-void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
-                        int8_t* packed);
+void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin,
+                        int64_t end, int8_t* packed);
 void amx_multiply_int8(const Int8Product& product, const int8_t* packed, int64_t begin,
                        int64_t end);
 
@@ -25,13 +25,14 @@ constexpr int64_t kTileBytes = kTile * kInt8Depth;
 // stay in the first and the second level of the cache.
 constexpr int64_t kPanelDepth = 512, kPanelTiles = kPanelDepth / kInt8Depth;
 constexpr int64_t kPanelRows = 256;
+constexpr int64_t kCachedBytes = 1 << 20;  // of packed rows that all outputs are multiplied with
 
 struct alignas(64) Panel {
   int8_t tiles[2][kPanelTiles][kTileBytes];  // of 2 x 16 outputs
 };
 
-// Of kPanelRows rows with kInt8Outputs outputs. integers: for each block of 16 rows, the sums over a
-// group of inputs in two tiles [output, row]. numbers: [row, output], summed over groups.
+// Of kPanelRows rows with kInt8Outputs outputs. integers: for each block of 16 rows, the sums over
+// a group of inputs in two tiles [output, row]. numbers: [row, output], summed over groups.
 struct alignas(64) Sums {
   int32_t integers[kPanelRows / kTile][2][kNumbers];
   float numbers[kPanelRows][kInt8Outputs];
@@ -44,7 +45,8 @@ int64_t copy_panel(const QuantizedWeight& weight, int64_t begin, int64_t end, in
   const int64_t tiles = (count + kInt8Depth - 1) / kInt8Depth;
   for (int64_t o = 0; o < kInt8Outputs; ++o) {
     int8_t* to = panel.tiles[o / kTile][0] + o % kTile * kInt8Depth;
-    const auto* from = static_cast<const int8_t*>(weight.codes) + (begin + o) * weight.row_bytes + k;
+    const auto* from =
+        static_cast<const int8_t*>(weight.codes) + (begin + o) * weight.row_bytes + k;
     for (int64_t tile = 0; tile < tiles; ++tile, to += kTileBytes) {
       const int64_t left = begin + o < end ? count - tile * kInt8Depth : 0;
       const __mmask64 some = left >= kInt8Depth ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
@@ -55,10 +57,19 @@ int64_t copy_panel(const QuantizedWeight& weight, int64_t begin, int64_t end, in
   return tiles;
 }
 
-// Adds the product of the panel with kBlocks blocks of 16 rows to `sums`, or overwrites them.
+// Where the codes of 2 x 16 outputs are.
+struct Codes {
+  const int8_t* tiles[2];  // the first tile of each
+  int64_t row_bytes;       // distance of the rows (outputs) of a tile
+  int64_t step;            // distance of tiles along the inputs
+  const int8_t* ahead;     // memory to prefetch, kAhead bytes for each step; null: none
+};
+constexpr int64_t kAhead = kInt8Outputs * kInt8Depth;
+
+// Adds the product of the outputs with kBlocks blocks of 16 rows to `sums`, or overwrites them.
 // packed: the first tile of the rows; tiles of the next block are packed_step bytes later.
 template <int kBlocks>
-[[gnu::always_inline]] inline void multiply_tiles(const Panel& panel, const int8_t* packed,
+[[gnu::always_inline]] inline void multiply_tiles(const Codes& codes, const int8_t* packed,
                                                   int64_t packed_step, int64_t tiles, bool add,
                                                   int32_t (*sums)[2][kNumbers]) {
   if (add) {
@@ -75,9 +86,13 @@ template <int kBlocks>
     _tile_zero(3);
   }
   for (int64_t i = 0; i < tiles; ++i) {
-    _tile_loadd(4, panel.tiles[0][i], kInt8Depth);
+    _tile_loadd(4, codes.tiles[0] + i * codes.step, codes.row_bytes);
     _tile_loadd(6, packed + i * kTileBytes, kInt8Depth);
-    _tile_loadd(5, panel.tiles[1][i], kInt8Depth);
+    _tile_loadd(5, codes.tiles[1] + i * codes.step, codes.row_bytes);
+    if (codes.ahead) {
+      for (int64_t line = 0; line < kAhead; line += kLine)
+        prefetch(codes.ahead + i * kAhead + line);
+    }
     _tile_dpbssd(0, 4, 6);
     _tile_dpbssd(1, 5, 6);
     if constexpr (kBlocks == 2) {
@@ -116,8 +131,8 @@ void add_group(Sums& sums, int64_t rows, const Scales& scales) {
       transpose_tile(integers);
       for (int64_t row = 0; row < kTile; ++row) {
         float* const to = sums.numbers[block * kTile + row] + half * kTile;
-        _mm512_store_ps(to, _mm512_fmadd_ps(scales.of_outputs[half], _mm512_cvtepi32_ps(integers[row]),
-                                            _mm512_load_ps(to)));
+        _mm512_store_ps(to, _mm512_fmadd_ps(scales.of_outputs[half],
+                                            _mm512_cvtepi32_ps(integers[row]), _mm512_load_ps(to)));
       }
     }
   }
@@ -150,8 +165,8 @@ void store_rows(const Int8Product& product, const Sums& sums, int64_t first, int
 
 }  // namespace
 
-void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
-                        int8_t* packed) {
+void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin,
+                        int64_t end, int8_t* packed) {
   const int64_t tiles = (depth + kInt8Depth - 1) / kInt8Depth;
   for (int64_t block = begin; block < end; ++block) {
     const int64_t count = std::min(kTile, rows - block * kTile);
@@ -160,9 +175,10 @@ void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_
       const __mmask64 some = left == kInt8Depth ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
       __m512i lines[kTile];
       for (int64_t row = 0; row < kTile; ++row) {
-        lines[row] = row < count ? _mm512_maskz_loadu_epi8(some, codes + (block * kTile + row) * depth +
-                                                                     tile * kInt8Depth)
-                                 : _mm512_setzero_si512();
+        lines[row] = row < count
+                         ? _mm512_maskz_loadu_epi8(
+                               some, codes + (block * kTile + row) * depth + tile * kInt8Depth)
+                         : _mm512_setzero_si512();
       }
       transpose_tile(lines);
       store_tile(lines, reinterpret_cast<uint32_t*>(packed + (block * tiles + tile) * kTileBytes));
@@ -176,31 +192,56 @@ void amx_multiply_int8(const Int8Product& product, const int8_t* packed, int64_t
   const QuantizedWeight& weight = product.weight;
   const int64_t depth = weight.blocks * kCodeBlock, group_size = weight.group_blocks * kCodeBlock;
   const int64_t block_bytes = packed_int8_bytes(kTile, depth);
+  const int64_t most_rows =
+      std::clamp(kCachedBytes / block_bytes / 2 * 2 * kTile, 2 * kTile, kPanelRows);
   Panel panel;
   Sums sums;
-  for (int64_t first = 0; first < product.rows; first += kPanelRows) {
-    const int64_t rows = std::min(kPanelRows, product.rows - first);
+  for (int64_t first = 0; first < product.rows; first += most_rows) {
+    const int64_t rows = std::min(most_rows, product.rows - first);
     const int64_t blocks = (rows + kTile - 1) / kTile;
     const int8_t* const of_rows = packed + first / kTile * block_bytes;
-    std::fill_n(sums.numbers[0], blocks * kTile * kInt8Outputs, 0.0F);
-    for (int64_t group = 0; group < weight.groups; ++group) {
-      const int64_t from = group * group_size, last = std::min(depth, from + group_size);
-      for (int64_t k = from; k < last; k += kPanelDepth) {
-        const int64_t count = copy_panel(weight, begin, end, k, std::min(kPanelDepth, last - k), panel);
-        const int8_t* const at = of_rows + k / kInt8Depth * kTileBytes;
-        int64_t block = 0;
-        for (; block + 2 <= blocks; block += 2) {
-          multiply_tiles<2>(panel, at + block * block_bytes, block_bytes, count, k > from,
-                            sums.integers + block);
+    for (int64_t output = begin; output < end; output += kInt8Outputs) {
+      const int64_t last_output = std::min(end, output + kInt8Outputs);
+      std::fill_n(sums.numbers[0], blocks * kTile * kInt8Outputs, 0.0F);
+      for (int64_t group = 0; group < weight.groups; ++group) {
+        const int64_t from = group * group_size, last = std::min(depth, from + group_size);
+        const auto multiply = [&](const Codes& codes, int64_t k, int64_t count) {
+          const int8_t* const at = of_rows + k / kInt8Depth * kTileBytes;
+          int64_t block = 0;
+          for (; block + 2 <= blocks; block += 2) {
+            multiply_tiles<2>(codes, at + block * block_bytes, block_bytes, count, k > from,
+                              sums.integers + block);
+          }
+          if (block < blocks) {
+            multiply_tiles<1>(codes, at + block * block_bytes, block_bytes, count, k > from,
+                              sums.integers + block);
+          }
+        };
+        // If codes are used once or twice, copying them would take longer than multiplying.
+        if (blocks <= 2 && last_output - output == kInt8Outputs &&
+            (last - from) % kInt8Depth == 0) {
+          const auto* const codes =
+              static_cast<const int8_t*>(weight.codes) + output * weight.row_bytes + from;
+          multiply({.tiles = {codes, codes + kTile * weight.row_bytes},
+                    .row_bytes = weight.row_bytes,
+                    .step = kInt8Depth,
+                    .ahead = codes + kInt8Outputs * weight.row_bytes - from + from * kInt8Outputs},
+                   from, (last - from) / kInt8Depth);
+        } else {
+          for (int64_t k = from; k < last; k += kPanelDepth) {
+            const int64_t count =
+                copy_panel(weight, output, last_output, k, std::min(kPanelDepth, last - k), panel);
+            multiply({.tiles = {panel.tiles[0][0], panel.tiles[1][0]},
+                      .row_bytes = kInt8Depth,
+                      .step = kTileBytes,
+                      .ahead = nullptr},
+                     k, count);
+          }
         }
-        if (block < blocks) {
-          multiply_tiles<1>(panel, at + block * block_bytes, block_bytes, count, k > from,
-                            sums.integers + block);
-        }
+        add_group(sums, rows, scales_of(weight, group, output, last_output));
       }
-      add_group(sums, rows, scales_of(weight, group, begin, end));
+      store_rows(product, sums, first, rows, output, last_output);
     }
-    store_rows(product, sums, first, rows, begin, end);
   }
 }
 

@@ -9,8 +9,8 @@ const QuantizedKernels& baseline_quantized_rows();
 const QuantizedKernels& avx2_quantized_rows();
 const QuantizedKernels& avx512_quantized_rows();
 void avx512_vnni_rows(const Int8Product& product, int64_t begin, int64_t end);
-void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
-                        int8_t* packed);
+void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin,
+                        int64_t end, int8_t* packed);
 void amx_multiply_int8(const Int8Product& product, const int8_t* packed, int64_t begin,
                        int64_t end);
 

@@ -53,8 +53,8 @@ using MultiplyQuantized = void (*)(const QuantizedProduct<Real>& product, int64_
 // Rows x that are rounded to int8: an element of x becomes code * scale of its row, with codes -127
 // .. 127.
 struct Int8Rounding {
-  int64_t inputs;     // elements per row
-  const void* x;      // [rows, inputs], contiguous, of fp32; of bf16 if x_is_bfloat16
+  int64_t inputs;  // elements per row
+  const void* x;   // [rows, inputs], contiguous, of fp32; of bf16 if x_is_bfloat16
   bool x_is_bfloat16;
   int64_t depth;       // `inputs` rounded up to whole blocks of codes
   int64_t group_size;  // inputs per group of the weight, a multiple of kCodeBlock

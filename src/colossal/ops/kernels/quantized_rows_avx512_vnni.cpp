@@ -1,6 +1,6 @@
-// The kernel of native_int8_product(). Sums over a group of inputs are exact. The CPU's instruction for dot products of four numbers
-// multiplies unsigned by signed numbers. So 128 is added to each code of the weight, and 128 times
-// the sum of the row's codes is subtracted.
+// The kernel of native_int8_product(). Sums over a group of inputs are exact. The CPU's instruction
+// for dot products of four numbers multiplies unsigned by signed numbers. So 128 is added to each
+// code of the weight, and 128 times the sum of the row's codes is subtracted.
 #include <immintrin.h>
 
 #include "colossal/ops/kernels/block.h"
@@ -81,8 +81,7 @@ template <int kRows, int kOutputs>
       scales[o] = scale_at(weight, (output + o) * weight.groups + group);
     }
     for (int r = 0; r < kRows; ++r) {
-      sums[r] =
-          _mm_fmadd_ps(scales, _mm_cvtepi32_ps(lane_sums<kOutputs>(of_group[r])), sums[r]);
+      sums[r] = _mm_fmadd_ps(scales, _mm_cvtepi32_ps(lane_sums<kOutputs>(of_group[r])), sums[r]);
     }
   }
   for (int r = 0; r < kRows; ++r) {

@@ -15,12 +15,13 @@
 
 namespace colossal {
 
-// Holds the initial low-rank matrices A [r, in] and B [out, r] of each adapted linear module, where
-// r is the adapter's rank and W [out, in] is the module's weight. A and B consist of the r largest
-// singular values of W and their singular vectors. Thus scale * B A is the best approximation of W
-// among matrices of rank r; scale: LoraSettings::scale(), by which the layer multiplies B A. The
-// frozen weight becomes W - scale * B A. Modules are those of the model's files, in which one
-// module may hold several adapted products, such as queries, keys and values.
+// Holds the initial low-rank matrices A [r, in] and B [out, r] of each adapted linear module. r is
+// the adapter's rank, W [out, in] the module's weight, and scale = LoraSettings::scale() the factor
+// by which the layer multiplies B A. With the r largest singular values S of W and their singular
+// vectors U and V, A = sqrt(S / scale) V^T and B = U sqrt(S / scale). Thus scale * B A is the best
+// approximation of W among matrices of rank r. The frozen weight becomes W - scale * B A. Modules
+// are those of the model's files, in which one module may hold several adapted products, such as
+// queries, keys and values.
 class AdapterStart {
  public:
   // Computes A and B, of dtype `type`, from the weights in the model's folder. Each rank decomposes
@@ -40,7 +41,8 @@ class AdapterStart {
   // W by W - scale * B A while it is read. This object must outlive the result.
   checkpoint::ChangedWeights weight_residual() const;
   // Stores the initial A and B in the trained parameters of the adapters. Also stores A and minus B
-  // in the frozen parameters that keep the initial values for checkpoints.
+  // in the frozen parameters that keep the initial values for checkpoints. Only for a new adapter:
+  // a resumed run reads these parameters from its checkpoint.
   void load(memory::ChunkEngine& chunks) const;
 
  private:

@@ -12,8 +12,10 @@ namespace colossal {
 
 // Returns the settings of this rank that comm::connect() compares with those of the other ranks:
 //   - the build id;
-//   - every key of run.toml with its resolved value, except keys that may differ between ranks
-//     (KeyOptions::per_rank: paths, properties of the host, output of rank 0);
+//   - the value of every key of run.toml, except keys that may differ between ranks
+//     (KeyOptions::per_rank: paths, properties of the host, output of rank 0). Compared resolved,
+//     not as given: data.sequence_length, train.micro_batch, and parallel.dp, zero, tp_depth and
+//     tp_sequence;
 //   - the fields of the model's config.json;
 //   - the number and total size of the weight files;
 //   - a hash of the numbers in the file experts.observed, if there is one.

@@ -15,9 +15,9 @@ namespace colossal {
 int64_t sequence_of(const data::Batch& batch);
 
 // Returns this rank's part of a micro-batch, copied to the context's device: every sample, with the
-// positions of its sequence that this rank of sp computes. Shards `inputs`, `labels`, and the
-// fields that have a sequence_dim. `documents` and `positions` are left out: context_of() puts them
-// into the StepContext.
+// positions of its sequence that this rank of sp computes. `inputs`, `labels`, and the fields that
+// have a sequence_dim are sharded; the other fields are whole. `documents` and `positions` are left
+// out: context_of() puts them into the StepContext.
 data::Batch local_batch(const data::Batch& batch, const ParallelContext& context);
 
 // Key in Batch::fields of the tensor that becomes StepContext::states.
@@ -25,8 +25,8 @@ inline constexpr const char* kStatesField = "states";
 
 // Makes the StepContext for a forward pass over local_batch(batch, context). batch: the whole
 // micro-batch, not the result of local_batch(). steps_done: number of updates so far. The layers'
-// random numbers depend on seed, steps_done, and the samples' ids. training: whether dropout is
-// active.
+// random numbers depend on seed, steps_done, and the samples' ids. training: whether dropout and
+// the capacity of experts are active.
 nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
                            int64_t steps_done, uint64_t seed, bool training);
 

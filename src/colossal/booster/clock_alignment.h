@@ -8,7 +8,7 @@
 
 namespace colossal {
 
-// Times at which one rank entered and left a barrier: its own steady_seconds().
+// Times at which one rank entered and left a barrier, by the rank's own steady_seconds().
 struct PassedBarrier {
   double entered = 0;
   double left = 0;

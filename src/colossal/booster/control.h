@@ -13,8 +13,11 @@ namespace colossal {
 // Indices of the last entries of ControlMessage::routers: sums over the routers of all
 // mixture-of-experts layers and over the micro-batches of a step.
 enum RouterSum : size_t {
-  kDropped,     // assignments of tokens to experts that were dropped for lack of capacity
-  kCopies,      // copies of experts that were made (Strategy::expert_copies)
+  kDropped,  // assignments of tokens to experts that were dropped for lack of capacity
+  // Copies of experts that were made (Strategy::expert_copies). Each rank of an expert group counts
+  // all copies of its group, so Engine divides the sum over ranks by the dp * sp * tp ranks of a
+  // stage.
+  kCopies,
   kRouterTerm,  // sum of LossSum::router_term
   kRouterSums   // number of the entries above
 };
@@ -22,9 +25,10 @@ enum RouterSum : size_t {
 // Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A vector with a
 // shape such as [metrics, 2] has the elements of this array in row-major order.
 struct ControlMessage {
-  // In the first three fields, several ranks count the same values: in loss_sum and token_count the
-  // tp ranks that compute the same loss, in input_count all pp * sp * tp ranks of a replica. Engine
-  // divides the sum over all ranks of the first two by tp, and of input_count by pp * sp * tp.
+  // Several ranks report the same labels and inputs, so the sum over all ranks has them several
+  // times. The tp ranks of a tensor-parallel group all report the same loss_sum and token_count;
+  // Engine divides these two sums by tp. All pp * sp * tp ranks of a replica report the same
+  // input_count; Engine divides this sum by pp * sp * tp.
   double loss_sum = 0;        // sum of the losses of all labels that are not ignored
   double token_count = 0;     // number of labels that are not ignored
   double input_count = 0;     // number of input tokens, without padding

@@ -36,7 +36,7 @@ struct EngineConfig {
   uint64_t seed = 0;           // for initial weights and dropout
   Precision precision;
   // The next four fields are those of memory::ChunkOptions, which explains them.
-  bool uses_parameter_handles = true;  // false for a user's own torch module
+  bool uses_parameter_handles = true;  // Booster sets false for a user's own torch module
   bool reduce_once_per_step = false;   // only for ZeRO stages 2 and 3
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
@@ -67,12 +67,13 @@ struct EngineConfig {
 };
 
 struct StepResult {
-  int64_t step = 0;             // number of updates so far, including this step
-  double loss = 0;              // mean over the labels of the global batch, before the update
-  double grad_norm = 0;         // norm of the gradient of `loss`, before clipping
-  double learning_rate = 0;     // learning rate of this update
-  int64_t tokens = 0;           // input tokens of the global batch, without padding
-  bool skipped = false;         // true: all labels were ignored, so no weight was updated
+  int64_t step = 0;          // number of this step, from 1; skipped steps count, too
+  double loss = 0;           // mean over the labels of the global batch, before the update
+  double grad_norm = 0;      // norm of the gradient of `loss`, before clipping
+  double learning_rate = 0;  // learning rate of this update
+  int64_t tokens = 0;        // input tokens of the global batch, without padding
+  // true: all labels were ignored, so no weight was updated; `loss` and `grad_norm` are 0.
+  bool skipped = false;
   bool stop_requested = false;  // whether any rank received a request to stop
   // Metrics of the loss and of the routers by name: means over the step, or maxima if is_maximum().
   // A metric without values is absent.
@@ -114,8 +115,9 @@ class Engine {
   // micro_batches: this replica's micro-batches of the global batch, in order; at least one, and
   // the same number in all replicas. Each is whole, not the result of local_batch(). Micro-batches
   // may differ in their number of sequences and in the length of their sequences.
-  // update() and step() throw NonFiniteError. All three throw IoError if a memory tier fails, and
-  // CommError if a rank is lost; these messages begin with the step's number.
+  // update() and step() throw NonFiniteError. All three functions throw IoError if a memory tier
+  // fails, and CommError if a rank is lost. The messages of all these errors begin with the step's
+  // number.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
@@ -153,8 +155,8 @@ class Engine {
     return executor_.training_schedule(num_micro_batches);
   }
 
-  // Number of updates so far; in a resumed run, with the updates before the checkpoint, which the
-  // caller sets by set_steps_done().
+  // Number of steps so far, skipped steps included. In a resumed run, the caller sets the number of
+  // steps before the checkpoint by set_steps_done().
   int64_t steps_done() const { return steps_done_; }
   void set_steps_done(int64_t steps) { steps_done_ = steps; }
   memory::ChunkEngine& chunks() { return chunks_; }

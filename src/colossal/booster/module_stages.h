@@ -22,14 +22,16 @@ struct ModulePart {
   // releases the weights of stages that are on other ranks.
   std::shared_ptr<torch::nn::Module> module;
   // Runs the part on a micro-batch. state: output of the previous part; empty for the first part.
-  // batch: the whole micro-batch of this replica, for every part. The last part sets
-  // StageResult::loss, every other part sets StageResult::state for the next part.
+  // batch: result of local_batch(), for every part: the inputs, labels and fields of the replica's
+  // whole micro-batch, on the rank's device. The last part sets StageResult::loss, every other part
+  // sets StageResult::state for the next part.
   std::function<StageResult(const StageState& state, const data::Batch& batch,
                             const nn::StepContext& context)>
       run;
-  // Returns tensors with the dtypes and shapes of the part's output for a batch of this size, so
-  // that the rank of the next part knows what to receive. The values are not used, so the tensors
-  // are best on device meta. Required if the next part belongs to another stage.
+  // Returns tensors with the dtypes and shapes of the part's output for `batch`, so that the rank
+  // of the next part knows what to receive. Only the sizes of `batch` matter; it may be on any
+  // device. The values of the result are not used, so its tensors are best on device meta.
+  // Required if the next part belongs to another stage.
   std::function<StageState(const data::Batch& batch)> passes_on;
 };
 

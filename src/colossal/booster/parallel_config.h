@@ -15,11 +15,11 @@ namespace colossal {
 // other or `ranks`.
 Strategy resolve_parallel(const ParallelConfig& config, int ranks);
 
-// Checks that the model has enough attention heads for the ranks that divide them, and sets
-// strategy.key_value_replicas. A head is never divided, so each of these ranks needs at least one
-// head. The ranks of tp divide the heads; in 2d, 2.5d and 3d, the columns of these ranks do. With
-// Ulysses, the ranks of sp then divide the heads of a rank of tp; with ring attention, each rank of
-// sp has all of them. Throws LayoutError if there are too few heads.
+// Checks that the model has enough attention heads, and sets strategy.key_value_replicas. Heads are
+// divided among the ranks of tp; in 2d, 2.5d and 3d, among the columns of the grid of these ranks.
+// With Ulysses, the heads of a rank of tp are then divided among the ranks of sp; with ring
+// attention, each rank of sp has all heads of its rank of tp. A head is never divided, so each rank
+// or column needs at least one head. Throws LayoutError if there are too few heads.
 void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 
 // Checks strategy.ep, expert_tp and expert_copies. Throws LayoutError if a rank of ep x expert_tp

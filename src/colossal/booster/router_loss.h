@@ -25,10 +25,11 @@ namespace colossal {
 at::Tensor append_router_records(const at::Tensor& before, const nn::RouterRecords& records);
 
 // A function that returns this rank's term of the balancing losses of a micro-batch, a scalar with
-// an autograd graph. records: result of append_router_records() for all layers. labels: number of
-// labels on this rank that are not ignored. The sum of the terms over the ranks of a stage is the
-// loss times the number of labels in this micro-batch of all replicas. Engine divides the sum over
-// micro-batches by the number of labels in the step, as for the main loss.
+// an autograd graph. records: result of append_router_records() for all layers. labels:
+// LossSum::count / LossSum::copies of this rank; its sum over dp and sp is L, the number of labels
+// of the micro-batch in all replicas that are not ignored. The terms of all ranks of the last stage
+// (dp x sp x tp) add up to L times the balancing losses. Engine divides the sum over micro-batches
+// by the number of labels in the step, as for the main loss.
 // Collective over the ranks of the last stage, counted as Reason::expert. Law: an all-reduce of 16
 // bytes over dp and sp (the numbers of labels and of tokens, in fp64). If there is a balance loss,
 // in addition: if it is over RouterLosses::Over::sequence, all-reduces of [layers, sequences,

@@ -84,9 +84,9 @@ struct ExpertConfig {
 };
 
 struct AdapterConfig {
-  // `virtual_tokens` is of a prefix; `initial`, `base` and `resume_from` are of a prefix and of
-  // LoRA; all other fields are of LoRA.
   std::string kind = "none";  // "none", "lora" or "prefix"
+  // `virtual_tokens` is for a prefix only. `initial`, `base` and `resume_from` are for both kinds.
+  // All other fields are for LoRA only.
   int64_t virtual_tokens = 20;
   int64_t rank = 16;
   double alpha = 32;  // the adapter's output is scaled by alpha / rank

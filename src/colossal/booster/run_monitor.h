@@ -33,14 +33,16 @@ int64_t num_rank_figures(const ParallelContext& context);
 class RunMonitor {
  public:
   // shown_metrics: names of the task's metrics that the progress line shows. memory: the monitor
-  // calls its begin_step() and end_step(). All references must outlive this.
+  // calls its begin_step() and end_step(). All references must outlive this. Throws IoError on rank
+  // 0 if metrics.jsonl cannot be opened.
   RunMonitor(const Job& job, const ParallelContext& context, Engine& engine,
              std::vector<std::string> shown_metrics, StepMemory& memory);
 
   // Measures the rate of matrix products, and logs a description of the run. steps_done: updates
   // before this process.
   void start(int64_t steps_done);
-  // Starts the step's clock. Begins and ends the profile at the steps of log.profile.
+  // Starts the step's clock. Begins the profile (log.profile) after the first kStepsBeforeProfile
+  // steps of this process, and ends it log.profile steps later.
   void begin_step();
   // Shows the step's result, and writes report.html at intervals. The step's line in metrics.jsonl
   // is written by the next call of end_step(), prepare_checkpoint() or finish(), when the figures
@@ -49,7 +51,9 @@ class RunMonitor {
   // Writes all metrics so far, and routing.json. Called before each save, so that no checkpoint is
   // of a later step than the metrics.
   void prepare_checkpoint();
-  // Writes the last metrics, routing.json, the profile if it has not ended, and report.html.
+  // Writes the last metrics, routing.json, the profile if it has not ended, and report.html. Throws
+  // IoError on rank 0 if report.html cannot be written. All other files that cannot be written, in
+  // any function, only cause a warning.
   void finish();
 
  private:

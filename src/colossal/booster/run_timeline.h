@@ -29,7 +29,7 @@ struct RankTimes {
 // the whole backward pass counts as input_gradient, and weight_gradient is 0.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
-// Returns the number of blocks of each stage with which the slowest stage would be faster.
+// Returns the number of blocks that each stage should have so that the slowest stage takes least.
 // measured: the durations of the stages. stage_blocks: the number of blocks of each stage when they
 // were measured. The duration of a block is estimated as the mean over the stages between the first
 // and the last; if there are none, from the first stage. Returns {} if the slowest stage would not

@@ -38,9 +38,10 @@ struct LossSum {
     double count = 0;  // number of values; 0: there are none
   };
   std::map<std::string, Metric> metrics = {};  // by name; the names are in EngineConfig::metrics
-  // This rank's term of the losses that balance experts (router_loss.h), a value without an
-  // autograd graph. The gradient of the term is already part of that of `sum`, the value is not
-  // part of `sum`: it is reported separately. Undefined: there are no such losses.
+  // This rank's term of the losses that balance experts (router_loss.h), without an autograd graph.
+  // stages_of() sets it, and adds the gradient of the term to that of `sum`. It does not add the
+  // value to `sum`, because a step reports the value separately, as the metric "auxiliary_loss".
+  // Undefined: no losses balance experts.
   at::Tensor router_term = {};
 };
 // A function that runs a whole model on a micro-batch and returns the loss. The batch is the result

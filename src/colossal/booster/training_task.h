@@ -28,10 +28,11 @@ class TrainingTask {
   virtual bool has_validation() const = 0;
 
   // Returns a loader of this replica's micro-batches, for the training steps from number
-  // steps_done + 1 to the last.
+  // steps_done + 1 to the last. Each next() returns the micro-batches of one step.
   virtual data::BatchLoader training_loader(int64_t steps_done) const = 0;
-  // Called only if has_validation() is true. Return a loader of this replica's micro-batches for
-  // one evaluation, and the number of steps of that evaluation.
+  // Called only if has_validation() is true. validation_loader() returns a loader of this replica's
+  // micro-batches for one evaluation. num_validation_steps() returns how often the training loop
+  // calls next() of this loader; it passes each result to Engine::evaluate().
   virtual data::BatchLoader validation_loader() const = 0;
   virtual int64_t num_validation_steps() const = 0;
 
@@ -48,8 +49,8 @@ class TrainingTask {
   // Returns the loss of the trained model.
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
   // Returns a loss for record_order(), which uses the head's weights in the order of loss(), but
-  // needs only the inputs and labels of a batch. Empty: the cross-entropy, followed, for a model
-  // with a value head, by that head.
+  // needs only the inputs and labels of a batch. Empty: the cross-entropy, and after it the value
+  // head if the model has one.
   virtual HeadLoss loss_to_record() const { return {}; }
   // metrics() returns the names of all metrics that loss() may return. shown_metrics() returns the
   // names of the metrics of a step that the progress line shows.

@@ -20,10 +20,10 @@ struct GenerateFile {
 
 // Completes each line {"prompt": "..."} or {"messages": [...]} of the input; skips blank lines.
 // Writes the lines to the output in the order of the input. Each output line is the input line with
-// the fields "completion", "completion_tokens", "finish_reason" and, if requested, "logprobs"
-// added. In beam search, "beams" is added, too: all texts with their scores. Shows progress on
-// stderr.
-// Throws ConfigError naming file and line for an invalid prompt, Error if a request fails, IoError.
+// the fields "completion", "completion_tokens", "finish_reason" and, if what.request.logprobs is at
+// least 0, "logprobs" added. In beam search, "beams" is added, too: all texts with their scores.
+// Shows progress on stderr. Throws ConfigError naming file and line for an invalid prompt, Error if
+// a request fails, IoError if a file cannot be read or written.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFile& what);
 

@@ -92,7 +92,7 @@ void add_quantize(CLI::App& command, QuantizeArguments& arguments);
 // ConfigError, listing the supported values, if `type` or `group` is unsupported.
 ops::Quantization resolve_quantization(const std::string& type, std::optional<int64_t> group);
 // Returns what --quantize and --quantize-group ask for. Throws ConfigError under the conditions of
-// resolve_quantization(), and if --quantize-group is given without --quantize.
+// resolve_quantization(), and if --quantize-group is given but --quantize is auto or none.
 WeightBits resolve_weight_bits(const QuantizeArguments& arguments);
 
 // Add the keys of a config to `schema`. When `schema` reads values, it writes them to `config`,
@@ -147,20 +147,22 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 // Adds the option --adapter.
 void add_adapter_option(CLI::App& command, std::string& adapter);
 
-// Returns the dtype of weights and activations that precision.compute selects.
+// Returns the dtype of weights and activations that precision.compute selects. "auto" selects the
+// dtype that the model's folder stores (serve::compute_type()), or bf16 if that is fp16.
 at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
                                     const InferenceConfig& config);
 
 // Reads the model's weights. progress: called with the number of tensors read so far and of all
 // tensors. Logs the size of the weights if they are quantized, and their tiers if some are stored
-// off the device.
+// off the device. Throws what the constructor of serve::InferenceModel throws.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const WeightBits& bits = {},
     std::function<void(int64_t done, int64_t total)> progress = {});
 
-// Like open_model(), but connects `ranks` and partitions the model over them. strategy: resolved
-// from parallel.*. Only the first rank logs and calls `progress`. Collective.
+// Like open_model(), but connects `ranks` (InferenceRanks::connect()) and partitions the model over
+// them. strategy: resolved from parallel.*. Only the first rank logs and calls `progress`.
+// Collective. Also throws what connect() throws.
 std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const models::ModelSpecification& specification, const ModelRanksConfig& config,
     const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits = {},

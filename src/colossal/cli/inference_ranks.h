@@ -1,7 +1,7 @@
 // The ranks over which `generate`, `serve` and `evaluate` partition a model. The first rank is the
 // process that the user started; it has the terminal or the server. With --ranks, the first rank
-// starts the other ranks as child processes. A launcher (srun, mpirun, torchrun, colossal run)
-// starts all ranks itself.
+// starts the other ranks as child processes, which run the same command line. A launcher (srun,
+// mpirun, torchrun, colossal run) starts all ranks itself.
 #pragma once
 
 #include <chrono>

@@ -16,8 +16,9 @@ bool is_gguf(const std::filesystem::path& path);
 // which the destructor removes: keep the object until the weights are read.
 class ModelSource {
  public:
-  // given: the argument. Throws ConfigError if the GGUF file does not exist or its architecture is
-  // unsupported, IoError.
+  // given: the argument. A folder is not checked: folder() returns its path as given. Throws
+  // ConfigError if a GGUF file does not exist or its architecture is unsupported, and IoError if
+  // the file is invalid or the folder in $TMPDIR cannot be written.
   explicit ModelSource(const std::string& given);
 
   const std::string& folder() const { return folder_; }

@@ -40,7 +40,8 @@ struct GivenConfig {
 GivenConfig read_config(const RunArguments& arguments);
 
 // Whether the memory of this host limits what its ranks may use, if no memory budget is configured.
-// not_a_limit: for a plan of a job that may run on another machine.
+// is_limit applies to ranks that compute on the CPU; on GPUs, there is no limit. not_a_limit: for a
+// plan of a job that may run on another machine.
 enum class HostMemory { is_limit, not_a_limit };
 
 // Returns the job for `ranks` ranks, of which `local_ranks` are on this host. Throws ConfigError if

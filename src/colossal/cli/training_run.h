@@ -35,10 +35,11 @@ struct TrainingRun {
 // Reads the run's configuration. Called once in each process of the run. Throws ConfigError.
 using ReadRun = std::function<TrainingRun(const RunArguments&)>;
 
-// Runs the job and returns the exit code (ExitCode). If a launcher started this process, runs its
-// rank. Otherwise runs all ranks: in this process if there is only one, else each in a child
-// process. Call before the process has other threads. Throws Error if the run fails in this
-// process.
+// Runs the job and returns the exit code (ExitCode). If a launcher started this process, runs one
+// rank; an error of the rank is sent to the launcher or logged, not thrown. Otherwise runs all
+// ranks: in this process if there is only one, else each in a child process. Without a launcher,
+// throws Error if the configuration is wrong or the only rank fails. Call before the process has
+// other threads.
 int run_training(const RunArguments& arguments, const ReadRun& read);
 
 }  // namespace colossal::cli

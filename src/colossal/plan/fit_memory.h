@@ -31,9 +31,9 @@ struct RecomputeCost {
   std::string name;  // the setting as text (describe_recompute(), run_summary.h)
   RankPlan plan;
 };
-// Returns the costs of the settings none, selective and full of memory.recompute, in this order. If
-// the job's own setting is none of these, its costs are the last but one element. own: plan of the
-// rank with the largest peak memory, with the job's own setting.
+// Returns the costs of the settings "none", "selective" and "full" of memory.recompute, in this
+// order. If the job has another setting, its costs are inserted before those of "full". own: plan
+// of the rank with the largest peak memory, with the job's own setting.
 std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own);
 
 // Returns as text how much more or less `to` is than `from`: "4.1 % more", "4.1 % fewer", "as

@@ -29,13 +29,14 @@ struct TierPlan {
   RankPlan plan;        // of the rank with the largest peak memory, with these tiers
 };
 
-// Returns job.tiers, with the tiers of the kinds in job.undecided_tiers decided. If everything fits
-// on the device, nothing is offloaded. Otherwise kinds are moved to the host, one after the other,
-// until the device's budget suffices. The next kind is always the kind with the least traffic
-// between tiers per byte that its move frees at the device's peak. The last kind is moved only in
-// part, if a part suffices. If the budgets are then still exceeded and nvme_path is set, kinds are
-// moved from the host to NVMe in the same way, with bytes freed on the host. If the ranks do not
-// fit even so, returns the last plan tried: check it with fits_budgets().
+// Decides the tiers of the kinds in job.undecided_tiers; only these kinds are moved, and all others
+// keep their tiers in job.tiers. If everything fits on the device, nothing is offloaded. Otherwise
+// kinds are moved to the host, one after the other, until the device's budget suffices. The next
+// kind is always the kind with the least traffic between tiers per byte that its move frees at the
+// device's peak. The last kind is moved only in part, if a part suffices. If the budgets are then
+// still exceeded and nvme_path is set, kinds are moved from the host to NVMe in the same way; the
+// bytes that count are then those that a move frees on the host. If the ranks do not fit even so,
+// returns the last placement tried: check TierPlan::plan with fits_budgets().
 TierPlan place_tiers(const Job& job);
 
 }  // namespace colossal::plan

@@ -31,8 +31,9 @@ struct RankPlan {
   std::map<memory::Tier, memory::BytesByKind> at_rest;
   // Number of other ranks with which this rank exchanges bytes, by axis.
   std::map<std::string, int> partners;
-  int all_partners = 0;       // number of such ranks over all axes
-  int training_partners = 0;  // as all_partners, without traffic for control and metrics
+  int all_partners = 0;  // number of such ranks over all axes
+  // As all_partners, without ranks with which it exchanges only bytes for control and metrics.
+  int training_partners = 0;
 
   int64_t bytes_sent() const;  // sum of `sent`
   int64_t memory_peak_bytes() const { return memory_at_peak.total(); }

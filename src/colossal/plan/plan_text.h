@@ -12,8 +12,8 @@ namespace colossal::plan {
 
 // Returns the plan as tables for a terminal. The table of memory by kind is that of the rank with
 // the largest peak memory; every other figure is the maximum over ranks. costs: result of
-// compare_recompute() (fit_memory.h). It adds a table that compares the settings of
-// memory.recompute with the first element, "none". Empty: there is no such table.
+// compare_recompute() (fit_memory.h), for a table that compares each setting of memory.recompute
+// with "none"; empty: the text has no such table.
 std::string describe(const Job& job, const Plan& plan,
                      const std::vector<RecomputeCost>& costs = {});
 

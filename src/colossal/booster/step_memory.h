@@ -13,9 +13,11 @@
 namespace colossal {
 
 // Tracks the tensors that the constructing thread allocates, from construction on. Construct it
-// before the model, so that no allocation is missed. On a GPU nothing is tracked.
+// before the model, so that no allocation is missed, and destroy it on the same thread. On a GPU
+// nothing is tracked.
 class StepMemory {
  public:
+  // The world of `context` must outlive this.
   explicit StepMemory(const ParallelContext& context);
 
   // Resident bytes of the process at construction: the program, its libraries, a corpus in memory.

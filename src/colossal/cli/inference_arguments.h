@@ -136,7 +136,8 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
 
 // Returns the specification of the model in a folder. purpose: what the weights are needed for,
 // such as "generate"; for the error message. adapter: folder of an adapter to apply; empty: none.
-// Throws ConfigError if `folder` is not a model folder or has no weights.
+// Throws ConfigError if `folder` is not a model folder or has no weights, or if the adapter is not
+// supported or belongs to another model.
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& purpose,
                                                  const std::string& adapter = "");

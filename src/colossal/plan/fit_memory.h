@@ -36,8 +36,8 @@ struct RecomputeCost {
 // of the rank with the largest peak memory, with the job's own setting.
 std::vector<RecomputeCost> compare_recompute(const Job& job, const RankPlan& own);
 
-// Returns as text how much more or less `to` is than `from`: "4.1 % more", "4.1 % fewer", "as
-// many".
+// Returns as text how much more or less `to` is than `from`: "4.1 % more", "4.1 % fewer", "as many"
+// if they are equal, "more" if only `from` is 0.
 std::string describe_growth(double from, double to);
 
 }  // namespace colossal::plan

@@ -69,11 +69,12 @@ struct Plan {
 std::vector<int> ranks_to_record(const Job& job);
 
 // Returns the plan of a job. Records several ranks at once, on as many threads as the machine has
-// cores.
+// cores. Calls memory::install_allocators(): unless the process has called that function already,
+// call make_plan() before other threads allocate memory.
 Plan make_plan(const Job& job);
 
 // Returns make_plan(job).rank_with_largest_peak(), but records fewer ranks where that is enough for
-// the largest peak memory.
+// the largest peak memory. Also calls memory::install_allocators().
 RankPlan rank_with_largest_peak(const Job& job);
 
 }  // namespace colossal::plan

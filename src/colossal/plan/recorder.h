@@ -19,9 +19,10 @@ namespace colossal::plan {
 
 class Recorder final : private comm::CallListener {
  public:
-  // Starts to record the constructing thread; the destructor ends recording. ledger: the ledger of
-  // the rank's world, which must outlive this object. device: the device type whose memory is
-  // counted, CPU or meta. Throws InternalError if the thread already has a recorder.
+  // Starts to record the constructing thread; the destructor, which must run on the same thread,
+  // ends recording. ledger: the ledger of the rank's world, which must outlive this object. device:
+  // the device type whose memory is counted, CPU or meta. Throws InternalError if the thread
+  // already has a recorder.
   Recorder(comm::Ledger& ledger, at::DeviceType device);
   ~Recorder() override;
   Recorder(const Recorder&) = delete;

@@ -1,6 +1,6 @@
 // Merges a LoRA adapter into the weights of its model, for write_merged_folder(). The merged
-// weights give the outputs of the model with the adapter, up to rounding. Serving also gets DoRA's
-// factors from it.
+// weights give the outputs of the model with the adapter, up to rounding. Serving also uses
+// AdapterMerge, for DoRA's factors.
 //
 // LoRA: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., 2021). A linear layer of
 // weight W [out, in] gets W + scale * B A, with A [rank, in] and B [out, rank]. DoRA:

@@ -101,9 +101,9 @@ nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
 // Loads weights, masters, optimizer states and update counts of a checkpoint into `chunks`; each
 // rank reads only its shards. If description.weight_files.only_adapter is true, parameters that are
-// not the adapter's keep their values. Returns the contents of state.json. Throws ConfigError if
-// the checkpoint is of another model or another optimizer, and IoError if a weight is not finite or
-// a file cannot be read.
+// not the adapter's keep their values. Returns the contents of state.json. Does not communicate.
+// Throws ConfigError if the checkpoint is of another model or another optimizer, and IoError if a
+// weight is not finite or a file cannot be read.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);
 

@@ -1,6 +1,6 @@
 // Merges a LoRA adapter into the weights of its model, for write_merged_folder(). The merged
-// weights give the outputs of the model with the adapter, up to rounding. Serving also gets DoRA's
-// factors from it.
+// weights give the outputs of the model with the adapter, up to rounding. Serving also uses
+// AdapterMerge, for DoRA's factors.
 //
 // LoRA: "LoRA: Low-Rank Adaptation of Large Language Models" (Hu et al., 2021). A linear layer of
 // weight W [out, in] gets W + scale * B A, with A [rank, in] and B [out, rank]. DoRA:
@@ -21,8 +21,9 @@ namespace colossal::checkpoint {
 
 class AdapterMerge {
  public:
-  // Opens the adapter of `specification`. Throws ConfigError if the adapter is a prefix, lacks a
-  // tensor, or adapts a table that embedding and head share.
+  // Opens the file of the adapter specification.adapter, which must be set and have a folder.
+  // Throws ConfigError if the adapter is a prefix, lacks a tensor, or adapts a table that embedding
+  // and head share.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
   // Returns a tensor of the model's files with the adapter merged, in the dtype of `weight`.
@@ -50,8 +51,9 @@ class AdapterMerge {
   at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
   // Returns a tensor of the adapter's file in fp64. tensor: its name in the file.
   at::Tensor read(const std::string& tensor) const;
-  // For a tensor of the model's files with the weight of a linear layer of one expert, or with the
-  // stacked weights [experts, in, out] of that layer of all experts: where its A and B are.
+  // Where the A and B are for a tensor of the model's files that belongs to experts. The tensor is
+  // the weight of one expert's linear layer, or stacks the weights of all experts for this layer,
+  // [experts, in, out].
   struct ExpertWeight {
     const adapters::Product* product =
         nullptr;                    // the entry of adapter_ for this layer of all experts

@@ -51,7 +51,8 @@ struct Description {
 // the caller must call wait_until_read(). The save copies no tensors, because forward and backward
 // passes do not change weights and optimizer states. When this rank's tensors are written, training
 // goes on while files are synced to disk and the folder gets its final name. At the end, the save
-// removes old checkpoints (RunFolder::add_saved()).
+// removes old checkpoints (RunFolder::add_saved()). The background thread communicates over
+// context.background_group() only.
 //
 // All ranks must start and finish the same saves, one after another. `folder`, `chunks` and
 // `context` must outlive the Save. Nothing else may use `folder` until finish() has returned.
@@ -91,6 +92,7 @@ class Save {
 };
 
 // Saves a checkpoint, waits for the end of the save, and returns the path of the checkpoint.
+// Collective. Throws as Save::finish() does.
 std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
                            const ParallelContext& context, const Description& description);
 
@@ -99,9 +101,9 @@ nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
 // Loads weights, masters, optimizer states and update counts of a checkpoint into `chunks`; each
 // rank reads only its shards. If description.weight_files.only_adapter is true, parameters that are
-// not the adapter's keep their values. Returns the contents of state.json. Throws ConfigError if
-// the checkpoint is of another model or another optimizer, and IoError if a weight is not finite or
-// a file cannot be read.
+// not the adapter's keep their values. Returns the contents of state.json. Does not communicate.
+// Throws ConfigError if the checkpoint is of another model or another optimizer, and IoError if a
+// weight is not finite or a file cannot be read.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);
 

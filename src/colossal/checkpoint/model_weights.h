@@ -10,10 +10,10 @@
 
 namespace colossal::checkpoint {
 
-// Reads the weights of the model, and of its adapter if the adapter has a folder, into `chunks`. A
-// new adapter has no folder: those of its parameters that train a copy of a model's weight get the
-// model's values; its other parameters are not set. Parameters that the model newly initializes
-// (ModelSpecification::newly_initialized) are not set either.
+// Reads the weights of the model, and of its adapter if the adapter has a folder, into `chunks`. If
+// the adapter is new and has no folder, only the adapter's copies of weights of the model get
+// values, those of the model. The adapter's other parameters are not set. Parameters that the model
+// newly initializes (ModelSpecification::newly_initialized) are not set either.
 //
 // apart: parameters that are read but not stored in `chunks`. on_lookup: called whenever a
 // parameter's place in the model's files is looked up, for progress. changed: applied to the

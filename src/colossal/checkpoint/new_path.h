@@ -11,7 +11,8 @@ namespace colossal::checkpoint {
 void require_new(const std::filesystem::path& path);
 
 // Calls write(temporary), which must create a file or folder at `temporary`, a hidden path in the
-// folder of `path`. Then renames it to `path`. If anything throws, removes it and rethrows.
+// folder of `path`. Then renames `temporary` to `path`, where it replaces a file or an empty
+// folder. If anything throws, removes `temporary` and rethrows.
 void write_whole(const std::filesystem::path& path,
                  const std::function<void(const std::filesystem::path& temporary)>& write);
 

@@ -40,18 +40,19 @@ class PackedFormat {
   // Throws ConfigError if the format cannot hold these weights in one folder.
   virtual void require_writable(const QuantizedTensors& quantized) const = 0;
 
-  // Returns the tensors that replace the weight `name`, which has dtype `type` in its file.
+  // Returns the tensors that replace the weight `name`. type: dtype of the unquantized weight in
+  // its file; the dtype of the scales may depend on it.
   virtual std::vector<io::TensorSpec> tensors_of(const std::string& name,
                                                  const QuantizedTensor& weight,
                                                  io::ScalarType type) const = 0;
-  // Returns the values of these tensors in the order of tensors_of(), with their dtypes and shapes,
-  // contiguous.
+  // Returns the values of the tensors that tensors_of() returns for the same `weight` and `type`:
+  // in the same order, with the same dtypes and shapes, contiguous.
   virtual std::vector<at::Tensor> encode(const UnpackedMatrix& matrix,
                                          const QuantizedTensor& weight,
                                          io::ScalarType type) const = 0;
 
-  // Returns quantization_config of config.json. unquantized: modules with a weight of two dims that
-  // is not quantized.
+  // Returns the field quantization_config of config.json. unquantized: names of the modules with a
+  // weight of two dims that is not quantized.
   virtual nlohmann::ordered_json config(const QuantizedTensors& quantized,
                                         const std::vector<std::string>& unquantized) const = 0;
 };
@@ -59,11 +60,11 @@ class PackedFormat {
 // compressed-tensors, for models whose products are torch.nn.Linear: integers as "pack-quantized",
 // E4M3 as "float-quantized". transformers and vLLM read it.
 std::unique_ptr<PackedFormat> compressed_tensors_format();
-// GPTQ's format, for models whose products are transformers' Conv1D, which loaders of this format
-// replace just as torch.nn.Linear. It holds integers, with one number of bits and one group size
-// for all weights of a folder, and numbers of inputs and outputs that are multiples of 32. Its
-// loaders (optimum with GPT-QModel for transformers) read checkpoint_format "gptq" without zero
-// points, and "gptq_v2" with zero points.
+// GPTQ's format, for models whose products are transformers' Conv1D. Loaders of this format
+// (optimum with GPT-QModel for transformers) replace Conv1D just as torch.nn.Linear. The format
+// holds integers only. All weights of a folder must have the same number of bits and the same group
+// size, and their numbers of inputs and outputs must be multiples of 32. checkpoint_format in
+// config.json is "gptq" without zero points, and "gptq_v2" with zero points.
 std::unique_ptr<PackedFormat> gptq_format();
 
 }  // namespace colossal::checkpoint

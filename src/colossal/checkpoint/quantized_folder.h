@@ -1,4 +1,4 @@
-// Writes folders with quantized weights in a published format (packed_format.h).
+// Writes the weights of a folder, some of them quantized, in a published format (packed_format.h).
 #pragma once
 
 #include <filesystem>
@@ -16,9 +16,10 @@
 
 namespace colossal::checkpoint {
 
-// Writes a folder. The caller passes all rows of each quantized tensor to write(), in any order,
-// and then calls finish(). Not thread-safe. Functions throw IoError if a file cannot be read or
-// written, and InternalError if the caller breaks these rules.
+// Writes the weight files of a folder, and their index. The caller passes all rows of each
+// quantized tensor to write(), in any order, and then calls finish(). Not thread-safe. Functions
+// throw IoError if a file cannot be read or written, and InternalError if the caller breaks these
+// rules.
 class QuantizedFolder {
  public:
   // Creates `folder` with one weight file of its final size for each file of `source`, and an index
@@ -35,8 +36,9 @@ class QuantizedFolder {
   // empty: all outputs. When all rows of the tensor were added, writes the tensor to its file.
   void write(const std::string& tensor, const std::vector<Range>& rows,
              const ops::QuantizedMatrix& matrix);
-  // Replaces rows of a tensor that is not quantized. values: the new rows. rows: which rows of the
-  // tensor they are, in order; empty: all rows. The tensor stays in memory until finish().
+  // Replaces rows of a tensor that is not quantized. values: the new rows, in any floating-point
+  // dtype; they are rounded to the tensor's dtype. rows: which rows of the tensor they are, in
+  // order; empty: all rows. The tensor stays in memory until finish().
   void change(const std::string& tensor, const std::vector<Range>& rows, const at::Tensor& values);
   // Writes the changed tensors, copies all tensors that were neither quantized nor changed from
   // `source`, and waits until everything is on disk.

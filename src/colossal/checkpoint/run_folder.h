@@ -23,9 +23,9 @@ class RunFolder {
   // have left in the folder (io::remove_stale_temporaries()). It compares the checksums of the
   // checkpoints, from the newest on, until one is intact. Of the older checkpoints, it compares
   // only the sizes of files. It logs a warning for each damaged checkpoint. keep: number of
-  // checkpoints to keep. resume: the setting checkpoint.resume. "auto" resumes from the checkpoint
-  // or, if there is none, starts a new run; "never" starts a new run; "must" resumes. Collective;
-  // all ranks get the same result or throw the same error.
+  // checkpoints to keep, at least 1. resume: the setting checkpoint.resume. "auto" resumes from the
+  // checkpoint or, if there is none, starts a new run; "never" starts a new run; "must" resumes.
+  // Collective; all ranks get the same result or throw the same error.
   //
   // Throws ConfigError if `resume` is "never" and there are checkpoints, if it is "must" and there
   // are none, or if there are checkpoints of several runs. Throws IoError if all checkpoints are

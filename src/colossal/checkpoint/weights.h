@@ -61,9 +61,10 @@ struct ChangedWeights {
   std::function<at::Tensor(const nn::Parameter& parameter, const at::Tensor& here)> change{};
 };
 
-// Returns the tensor `name` of a folder. Also tries other names that folders use for it: `name`
-// without its first part (models without a head have "wte.weight" for "transformer.wte.weight"),
-// and its names in folders of models for images and text. Throws ConfigError if there is none.
+// Returns the tensor `name` of a folder as it is stored, not decoded. Also tries other names that
+// folders use for it: `name` without its first part (models without a head have "wte.weight" for
+// "transformer.wte.weight"), and its names in folders of models for images and text. Throws
+// ConfigError if there is none.
 io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::string& name);
 
 // Returns the shape, after decoding, of the weight `name` (or of one of the other names that
@@ -71,7 +72,8 @@ io::TensorDirectory::Tensor find_weight(const WeightFolder& folder, const std::s
 std::vector<int64_t> weight_shape(const WeightFolder& folder, const std::string& name);
 
 // Reads and decodes the whole weight `name` (or of one of the other names that find_weight()
-// tries). Throws ConfigError if there is none, and IoError if a value is not finite.
+// tries). Returns it in the dtype of the StoredTensor. Throws ConfigError if there is none, and
+// IoError if a value is not finite.
 at::Tensor read_weight(const WeightFolder& folder, const std::string& name);
 
 // Reads and decodes this rank's shard of a parameter. Returns it in its local shape, in the dtype

@@ -63,15 +63,15 @@ class ControlChannel {
   // Called on the first host: listens at hosts.own_address() and `port`, waits until the launchers
   // of all other hosts have connected, then sends them `start`. Logs and refuses a launcher that
   // was given other hosts or another number of ranks than this launcher. Throws CommError with the
-  // names of the missing hosts if the deadline passes. Returns nullopt if `signals` receives a stop
-  // signal (stop_request.h).
+  // names of the missing hosts if the deadline passes, and IoError if it cannot listen. Returns
+  // nullopt if `signals` receives a stop signal (stop_request.h).
   static std::optional<ControlChannel> gather(const HostTable& hosts, int port,
                                               const JobStart& start, Deadline deadline,
                                               SignalQueue& signals);
   // Called on all other hosts: connects to `port` of the first host, retrying until the deadline,
-  // and waits for the first host's JobStart, which it writes to *start. Throws ConfigError if the
-  // first host refuses this launcher, and CommError if the deadline passes. Returns nullopt if
-  // `signals` receives a stop signal.
+  // waits for the first host's JobStart, and stores it in *start. Throws ConfigError if the first
+  // host refuses this launcher, CommError if the deadline passes, and IoError if
+  // hosts.own_address() cannot be bound. Returns nullopt if `signals` receives a stop signal.
   static std::optional<ControlChannel> join(const HostTable& hosts, int port, JobStart* start,
                                             Deadline deadline, SignalQueue& signals);
 

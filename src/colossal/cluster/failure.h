@@ -52,8 +52,9 @@ class JobOutcome {
   // than 3 and are not sudden. All ranks then have the same problem, such as a wrong configuration.
   bool all_failed_alike() const;
 
-  // Returns the message to show to the user: cause().describe(). If all_failed_alike(), returns
-  // instead the first rank's message without the rank's name. Call it only if failed().
+  // Returns the message to show to the user: cause().describe(). But if all_failed_alike(), the
+  // message does not name a rank: it is the first Failure::text that is not empty, or, if all are
+  // empty, "all 4 ranks exited with code 1". Call it only if failed().
   std::string message() const;
 
   // Whether no failure is sudden and all have exit code 3. True if there are no failures.

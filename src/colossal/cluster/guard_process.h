@@ -14,7 +14,7 @@ namespace colossal::cluster {
 struct GuardProcess {
   pid_t pid = -1;
   // The write end of a pipe whose read end is the guard's stdin. When this process ends, or closes
-  // it, the guard reads the end of the file.
+  // the write end, the guard reads the end of the file.
   FileDescriptor to_guard;
 };
 
@@ -22,8 +22,9 @@ struct GuardProcess {
 // stdin to its end, then cleans up. If this process has other threads, run() may only make system
 // calls, because these threads may hold locks at the fork. stdin is the guard's only open file. The
 // guard is in a process group of its own when start_guard_process() returns, so signals from the
-// terminal do not reach it. Throws IoError with a message that begins with `failure` if no process
-// can be started.
+// terminal do not reach it. The caller must wait for the guard with waitpid(), after it has closed
+// to_guard or killed the guard. Throws IoError with a message that begins with `failure` if no
+// process can be started.
 GuardProcess start_guard_process(const std::string& failure, const std::function<void()>& run);
 
 }  // namespace colossal::cluster

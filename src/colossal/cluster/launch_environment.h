@@ -1,9 +1,10 @@
 // Determines from environment variables which launcher started this process, its rank, the number
 // of ranks, and the address at which the ranks meet. No other code reads the launchers' variables.
 //
-// Four sets of variables are read, one for each line below. If the variables of several sets are
-// present, the uppermost of these sets counts, because an inner launcher inherits the variables of
-// an outer one. For example, mpirun in a Slurm job starts its daemons with srun.
+// Four sets of variables are read, one for each line below. A rank may have several of them,
+// because a launcher that another launcher has started passes on the other's variables. For
+// example, mpirun in a Slurm job starts its daemons with srun. The uppermost set that is present
+// then counts, as it is of the launcher that has started the rank itself.
 //   RANK, WORLD_SIZE, LOCAL_RANK ...           `colossal run`, `--ranks=N`, torchrun, Kubernetes
 //   OMPI_COMM_WORLD_RANK, ..._SIZE ...         Open MPI's mpirun
 //   PMI_RANK, PMI_SIZE, MPI_LOCALRANKID ...    MPICH's and Intel's mpiexec

@@ -50,8 +50,8 @@ struct MeetingPoint {
 };
 
 // For a process that becomes rank 0 of a job on this machine: starts ranks 1 to num_ranks - 1,
-// which run this process's own executable with `arguments`, and sets *meeting. Throws ConfigError
-// or IoError if a rank cannot be started.
+// which run this process's own executable with `arguments`, and sets *meeting. Does not supervise
+// the ranks. Throws ConfigError or IoError if a rank cannot be started.
 std::vector<RankProcess> start_following_ranks(const std::vector<std::string>& arguments,
                                                int num_ranks, OrphanGuard& guard,
                                                MeetingPoint* meeting);

@@ -1,6 +1,6 @@
-// Kills the processes that ranks have started if the launcher dies without doing so, for example by
-// SIGKILL. The kernel then kills the ranks themselves (rank_process.h). But a rank may be a shell
-// script, and the kernel does not kill the script's program.
+// Kills the processes that ranks have started if the launcher dies before it can kill them, for
+// example by SIGKILL. The kernel then kills the ranks themselves (rank_process.h). But a rank may
+// be a shell script, and the kernel does not kill the script's program.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,8 @@ class OrphanGuard {
 
   // Registers a process group. Makes a single system call, so a forked child may call it.
   void add(pid_t group);
-  // Removes a process group. Call it before the kernel can give the group's number to others.
+  // Removes a process group. Call it before waitpid() for the group's leader, because afterwards
+  // the kernel may give the group's number to other processes.
   void remove(pid_t group);
 
  private:

@@ -32,9 +32,10 @@ struct RunOptions {
 // only at the address of hosts[0]; each rank is told to use the address of its host for its
 // connections (kInterfaceVariable).
 //
-// Throws ConfigError if options are invalid, this machine is not in `hosts`, or the launchers were
-// given different options. Throws CommError if a host does not connect in time. Call it before this
-// process has other threads.
+// Throws ConfigError if options are invalid, this machine is not in `hosts`, the launchers were
+// given different options, or the program cannot be started. Throws CommError if a host does not
+// connect in time, and IoError if no socket or process can be created. Call it before this process
+// has other threads.
 int run(const RunOptions& options);
 
 // Returns the index of the host whose address is an address of this machine. hosts: names for

@@ -46,7 +46,7 @@ class Supervisor {
              const Grace& grace, bool program_is_ours);
 
   // Waits until all ranks of this host have ended, and on the first host until all other hosts are
-  // done. Returns the exit code of the job:
+  // done. Returns the exit code of the job, by the first of these lines that applies:
   //   - If the job failed, Failure::exit_code of the cause (failure.h): the exit code of the rank;
   //     3 if a signal from elsewhere ended the rank or a host was lost; 2 if a program did not
   //     start on another host.

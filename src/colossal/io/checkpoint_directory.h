@@ -52,7 +52,8 @@ class DirectoryWriter {
   const std::filesystem::path& temporary_path() const { return path_; }
 
   // Creates a file of `bytes` bytes and reserves its space on disk. name: relative to the
-  // directory, possibly in a folder, as in "a/b.json".
+  // directory, possibly in a folder, as in "a/b.json". Throws InternalError unless
+  // is_plain_relative_name(name) (manifest.h).
   void create_file(const std::string& name, int64_t bytes);
   // Writes `data` at byte `offset` of a file that any rank has created. The ranks together must
   // write each byte of each file exactly once.
@@ -115,7 +116,8 @@ struct Checkpoint {
 };
 // Returns the checkpoints in a folder, in ascending order of their steps; empty if the folder does
 // not exist. Finds directories by their names alone: those of checkpoint_name(), and the hidden
-// names of checkpoints that were being replaced (HiddenKind::replaced).
+// names of checkpoints that were being replaced (HiddenKind::replaced). If a step has both, returns
+// only the one of checkpoint_name().
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 
 // Cleans up after killed processes: removes all files and directories with hidden names

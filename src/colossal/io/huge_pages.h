@@ -14,9 +14,10 @@ inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; also the alignme
 // or /sys/kernel/mm/transparent_hugepage/enabled may forbid them.
 void advise_huge_pages(void* begin, size_t bytes);
 
-// Lets the kernel provide all pages of [begin, begin + bytes), zeroed, at once instead of one by
-// one as they are first written. Several threads may call it for different parts of one allocation.
-// Also only a hint: Linux before 5.14 ignores it.
+// Lets the kernel provide all pages of [begin, begin + bytes) at once instead of one by one as they
+// are first written. New pages are zeroed; pages that were written keep their contents. Several
+// threads may call this function for different parts of one allocation. It is only a hint, too:
+// Linux before 5.14 ignores it.
 void provide_pages(void* begin, size_t bytes);
 
 }  // namespace colossal::io

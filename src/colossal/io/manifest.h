@@ -32,7 +32,8 @@ struct ManifestFile {
 struct Manifest {
   std::vector<ManifestFile> files;
 
-  // Returns the file of this name. Adds an empty file if there is none.
+  // Returns the file of this name. Adds an empty file if there is none. The reference is valid
+  // until another file is added.
   ManifestFile& file(const std::string& name);
   void add(const Manifest& other);  // adds the files and ranges of another rank
   void sort();                      // sorts files by name, ranges by offset

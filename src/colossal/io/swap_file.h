@@ -17,6 +17,7 @@
 namespace colossal::io {
 
 // Offsets in the file, sizes, and memory addresses must be multiples of this number of bytes.
+// Otherwise SwapFile::write() and read() throw InternalError.
 inline constexpr int64_t kSwapBlock = 4096;
 // A write consists of pieces of this number of bytes, counted from the write's offset; its last
 // piece may be shorter. A read may cover a part of what was written, but only whole pieces.

@@ -26,7 +26,8 @@ inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale
 // Result of group_advantages() and leave_one_out_advantages(). Both take the rewards of
 // completions, [completions] fp64. The completions of one prompt form a group and are adjacent; the
 // parameter `group` is the number of completions per prompt. A reward of NaN means that the
-// completion has no reward: means and standard deviations exclude it, and its advantage is 0.
+// completion has no reward: means and standard deviations exclude it, and its advantage is 0. If a
+// group has only one completion with a reward, the advantage of this completion is 0, too.
 struct Advantages {
   at::Tensor advantages;  // [completions] fp64
   // [groups] fp64: sample standard deviation of each group's rewards; NaN for a group with fewer

@@ -86,8 +86,8 @@ class OnlineTask : public SampleTask {
   static LossSum::Metric mean_of_tokens(const at::Tensor& numbers, const Scores& scores);
 
  private:
-  // Returns the settings, by key, with which stored completions can only be used if they are
-  // unchanged.
+  // Returns the settings, by key, that must not change while a checkpoint has completions that are
+  // still to be trained on.
   nlohmann::json settings_of_completions() const;
   // Throws ConfigError if the settings or the data with which the completions in a checkpoint's
   // state were sampled differ from this run's.

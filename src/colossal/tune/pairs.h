@@ -52,8 +52,8 @@ class PairTask : public SampleTask {
   static std::map<std::string, LossSum::Metric> measure(const at::Tensor& chosen_rewards,
                                                         const at::Tensor& rejected_rewards,
                                                         const PairScores& scores);
-  // Returns the sum of the pairs' losses, [pairs], as the loss of a micro-batch, with these
-  // metrics. losses: must be equal on all ranks of sp.
+  // Returns the loss of a micro-batch: the sum of `losses`, the number of pairs, and `metrics`.
+  // losses: the loss of each pair, [pairs]; must be equal on all ranks of sp.
   LossSum loss_of(const at::Tensor& losses, std::map<std::string, LossSum::Metric> metrics) const;
 };
 

@@ -16,9 +16,9 @@ namespace colossal::tune {
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
 // Returns an estimate of the bytes that a rank holds in addition to the trained model and its
-// activations. These are the weights of frozen models (reference, reward models, teacher), assumed
-// to be evenly divided over the ranks; a teacher's logits; and the memory of a sampler that runs
-// during updates (sampler_bytes()).
+// activations. These are the weights of frozen models (reference, reward models, teacher); a
+// teacher's logits; and the memory of a sampler that runs during updates (sampler_bytes()). The
+// weights are assumed to be evenly divided over tp x pp ranks, with ZeRO stage 3 over all ranks.
 int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job);
 
 // Returns the job for which to plan memory with dry runs: batch sizes are doubled if a sample is a

@@ -53,7 +53,7 @@ class SampleTask : public TrainingTask {
   // Reads and tokenizes the files of data.train and data.validation as samples of this kind.
   // reading: called regularly while files are read; may throw. `job` and `context` must outlive
   // this object. Throws ConfigError, on all ranks, if the tokenizer or the samples differ between
-  // ranks. Collective.
+  // ranks; also what read_samples() throws. Collective.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 

@@ -22,7 +22,7 @@ namespace colossal::tune {
 struct Row {
   std::vector<int32_t> tokens;
   std::vector<uint8_t> learned;  // per token, 1 or 0
-  int64_t prompt_tokens = 0;     // number of leading tokens that are the prompt
+  int64_t prompt_tokens = 0;     // number of leading tokens that are the prompt; 0 if packed
   // In a packed row whose samples do not attend to each other: the number of each token's sample,
   // from 0, and the token's position in its sample. Otherwise empty.
   std::vector<int64_t> documents = {};
@@ -78,7 +78,8 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
                      const SampleOptions& options);
 
 // Returns the number of non-blank lines of the jsonl files that match the patterns. setting:
-// configuration key that names the files, for messages.
+// configuration key that names the files, for messages. Throws ConfigError if a pattern matches no
+// file, and IoError if a file cannot be read.
 int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting);
 
 // Packs samples that have one row each into fewer rows of at most max_length tokens, and returns

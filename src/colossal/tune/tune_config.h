@@ -59,9 +59,11 @@ struct TuneConfig {
   double alpha = 0;      // CpoOptions::alpha
   double desirable_weight = 1, undesirable_weight = 1;  // for KTO: KtoOptions
   double center_rewards_coefficient = 0;                // center_coefficient of reward_loss()
-  // For distillation.
-  std::string teacher;  // folder of the teacher model
-  double lmbda = 1;     // fraction of steps that train on completions sampled from the model
+  // For distillation: folder of the teacher model. For draft_head: folder of the model whose tokens
+  // the head predicts; empty: model.path.
+  std::string teacher;
+  // For distillation: fraction of steps that train on completions sampled from the model.
+  double lmbda = 1;
   // For methods that sample completions.
   std::vector<std::string> reward;      // names as in rewards.h
   std::vector<double> reward_weights;   // one per reward; empty: all 1

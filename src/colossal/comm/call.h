@@ -27,8 +27,7 @@ enum class Operation : uint8_t {
 };
 
 // What all ranks that take part in a call must agree on; if their Calls differ, the call fails.
-// NcclBackend does not compare Calls. Trivially copyable, because it is sent in message
-// headers.
+// NcclBackend does not compare Calls. Trivially copyable, because Calls are sent in messages.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;

@@ -165,7 +165,8 @@ class Chunk {
   // caller can begin to load other chunks. If weights are sharded, begins to all-gather them;
   // collective over ranks.shards then.
   void fetch(const std::function<void()>& arrived);
-  // Waits until the weights that fetch() or begin_weight_gather() gathers are whole.
+  // Waits until the weights that fetch() or begin_weight_gather() gathers are whole. Returns at
+  // once if nothing is being gathered.
   void wait_for_weights() { gather_.wait(); }
   // Returns whether fetch_when_used() may replace fetch(): whether the chunk has only stacks of
   // experts that are not packed (Parameter::packed), and its weights are offloaded but not sharded.
@@ -185,7 +186,7 @@ class Chunk {
   // Called around each use of the weights; uses may overlap.
   void begin_use() { ++uses_; }
   void end_use();
-  // Returns whether the weights were fetched, and not released since.
+  // Returns whether fetch() or fetch_when_used() was called, and release_weights() not since then.
   bool wanted() const { return wanted_; }
 
   // The following functions are for gradients.
@@ -201,14 +202,15 @@ class Chunk {
   // gradient on this rank, because another rank may have one; then it begins to sum over
   // ranks.shards. continue_reduction() waits for this sum and begins to sum over ranks.replicas.
   // finish_reduction() calls continue_reduction() if the caller has not, and waits for all sums;
-  // gradients() then has the sums over ranks and over the micro-batches so far. last: whether this
-  // is the last reduction of the step. begin_reduction() is collective over ranks.shards,
-  // continue_reduction() over ranks.replicas.
+  // gradients() then has the sums over ranks and over the micro-batches so far; on NVMe, once
+  // ChunkMemory::gradient_writes are finished. last: whether this is the last reduction of the
+  // step. begin_reduction() is collective over ranks.shards, continue_reduction() over
+  // ranks.replicas.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
-  // Sums gradients() over ranks.ends. Call this after the step's last reduction. Collective over
-  // ranks.ends.
+  // Sums gradients() over ranks.ends. Call this after the step's last reduction, when its
+  // gradient_writes are finished; this may begin further ones. Collective over ranks.ends.
   void sum_over_ends();
   // Returns whether gradients are sharded (ZeRO stages 2 and 3), so that they are reduced after
   // each micro-batch by default.

@@ -75,8 +75,8 @@ class ChunkEngine : private nn::Residency {
   // order in which the passes of each stage use weights that are sharded or offloaded, the same on
   // all ranks with these stages (record_order() in booster/order_recording.h). A stage that is not
   // in `order` fetches all weights in its first micro-batch and records the order. `context` and
-  // `optimizer` must outlive this. Throws IoError if the file on NVMe cannot be
-  // created or host memory cannot be allocated.
+  // `optimizer` must outlive this. Throws IoError if the file on NVMe cannot be created or host
+  // memory cannot be allocated.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
               const OrderOfStages& order = {});

@@ -13,8 +13,9 @@ namespace colossal::comm {
 
 // Returns an error message such as "rank 3 has train.seed = 1, rank 0 has 0, and data.train differ
 // too: all ranks must be started with the same program, settings and data". It gives both values of
-// the first setting that differs, then the names of all other settings that differ. Returns "" if
-// none differs; the order of the settings does not matter. of_rank: the settings of rank `rank`.
+// the first setting that differs, then the names of all other settings that differ. A setting that
+// a rank does not have is given as "none". Returns "" if none differs; the order of the settings
+// does not matter. of_rank: the settings of rank `rank`.
 std::string describe_difference(const Settings& of_rank_0, int rank, const Settings& of_rank);
 
 // Writes the settings of rank `rank` to the store, where require_agreement() reads them. Returns a
@@ -24,9 +25,9 @@ std::string publish_settings(c10d::Store& store, int rank, const Settings& setti
 
 // Compares the digests in `arrivals`, the result of meet_all(). Does nothing if all are equal. If
 // any rank's digest differs from rank 0's, throws a ConfigError on every rank, with
-// describe_difference() for the first rank that differs. Rank 0 may serve the store, which then
-// ends with it. So rank 0, before it throws, waits at most `timeout` until all other ranks have
-// read the settings.
+// describe_difference() for the first rank that differs. If rank 0 serves the store, the store ends
+// with rank 0's process. So rank 0, before it throws, waits at most `timeout` until all other ranks
+// have read the settings.
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
                        const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
 

@@ -36,8 +36,9 @@ class Deadline {
   std::chrono::milliseconds remaining() const;
   // Returns a deadline that is later by `grace`.
   Deadline extended(std::chrono::milliseconds grace) const;
-  // Returns the failure "timed out after 5s: " + reason. If the deadline passed a second or more
-  // ago, the message adds that this process itself was stopped or suspended meanwhile.
+  // Returns the failure "timed out after 5s: " + reason, where 5s is the constructor's `timeout`.
+  // If the deadline passed a second or more ago, the message adds that this process itself was
+  // stopped or suspended meanwhile.
   CallFailure failure(const std::string& reason) const;
 
  private:
@@ -62,9 +63,9 @@ class Backend {
   int size() const { return membership_.size(); }
   const Membership& membership() const { return membership_; }
 
-  // The functions from all_reduce() to shared_memory() run one at a time, on any thread. They
-  // return when this rank's tensors may be reused, and throw CallFailure if they cannot be
-  // completed. Groups of one rank have no backend.
+  // The functions from all_reduce() to shared_memory() are called one at a time, on any thread:
+  // each group has a WorkQueue. They return when results may be read and all tensors reused, and
+  // throw CallFailure if they cannot be completed. Groups of one rank have no backend.
   //
   // Tensors are contiguous. Counts are numbers of elements, one per rank, in rank order. root, to,
   // from: ranks within the group. call: describes the call; peers compare it with their own call.
@@ -97,11 +98,11 @@ class Backend {
   // The device of the tensors that calls take.
   virtual at::Device device() const { return at::kCPU; }
   // Called before each call except a barrier or shared_memory(), on the thread that issues the
-  // call. Waits for earlier work of that thread on the device, because another thread may carry out
-  // the call.
+  // call. On a GPU, waits for earlier work of that thread on the GPU, because another thread may
+  // carry out the call. On the CPU, does nothing.
   virtual void before_call() {}
-  // Makes later calls wait up to `grace` longer than the timeout. HierarchicalBackend uses it where
-  // peers may be late because they wait for other ranks.
+  // Makes later calls wait up to `grace` longer than the timeout, until the next set_grace().
+  // HierarchicalBackend uses it where peers may be late because they wait for other ranks.
   void set_grace(std::chrono::milliseconds grace) { grace_ = grace; }
   // Whether calls never wait for other ranks (dry run). Asynchronous calls then run at once on the
   // issuing thread.

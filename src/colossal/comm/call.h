@@ -27,14 +27,14 @@ enum class Operation : uint8_t {
 };
 
 // What all ranks that take part in a call must agree on; if their Calls differ, the call fails.
-// Trivially copyable, because it is sent in message headers.
+// NcclBackend does not compare Calls. Trivially copyable, because Calls are sent in messages.
 struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
   at::ScalarType type = at::ScalarType::Byte;  // of the tensor that is sent
   int32_t root = -1;                           // of a broadcast; otherwise -1
   // Size of the tensor: of `full`, for reduce_scatter and all_gather; one rank's memory, for
-  // shared_empty. 0 for all_to_all and rotate, where the ranks' sizes may differ.
+  // shared_empty. 0 for all_to_all and rotate, where the ranks' sizes may differ, and for barrier.
   int64_t bytes = 0;
 
   bool operator==(const Call&) const = default;

@@ -25,7 +25,9 @@ using TransferPointer = std::unique_ptr<Transfer>;
 
 // Starts messages without waiting for them. A send is complete when its memory may be reused, a
 // receive when its memory is filled. Sends and receives between two ranks with the same kind and
-// size match in the order in which they were posted. to, from: ranks within the group.
+// size match in the order in which they were posted. to, from: ranks within the group. The
+// functions may throw CallFailure, for example if the group has ended. The returned Transfer must
+// not outlive the Transport.
 class Transport {
  public:
   enum class Kind {
@@ -51,7 +53,8 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Starts sending `peer` a header that announces `bytes` bytes of data.
+  // Starts sending `peer` a header that announces `bytes` bytes of data. An Exchange sends a peer
+  // at most one header, and receives at most one from it.
   void send_header(int peer, int64_t bytes);
   // Starts receiving the header of `peer`, which must announce `bytes` bytes of data.
   void expect(int peer, int64_t bytes);
@@ -59,8 +62,8 @@ class Exchange {
   // Throws CallFailure if a peer's call or number of bytes differs.
   void check_headers();
 
-  // Starts sending data, in messages of at most 64 MiB. `memory` must stay unchanged until
-  // wait_for_sends() or finish() returns.
+  // Starts sending data, in messages of at most 64 MiB, or in none if `bytes` is 0. `memory` must
+  // stay unchanged until wait_for_sends() or finish() returns.
   void send(const void* memory, int64_t bytes, int to);
   // Starts receiving data into `memory`, in messages of at most 64 MiB. Returns the messages, for
   // wait(); empty if `bytes` is 0.

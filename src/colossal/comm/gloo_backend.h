@@ -36,7 +36,7 @@ class GlooBackend final : public PointToPointBackend {
   void end_all(const char* prefix, const std::string& why);
 
   // Calls `post`, which starts a message with `peer`. Throws CallFailure if the group has ended or
-  // `post` throws.
+  // `post` throws. missing: as for explain().
   template <typename Post>
   TransferPointer start(int peer, const char* missing, const Post& post);
   // Starts receiving the farewells of all peers.
@@ -51,7 +51,7 @@ class GlooBackend final : public PointToPointBackend {
 
   c10::intrusive_ptr<c10d::Backend> gloo_;
   mutable std::mutex mutex_;  // guards closed_ and the start of messages
-  std::string closed_;        // why end_all() was called; empty: not called
+  std::string closed_;        // the error of calls since end_all(); empty: it was not called
 
   static constexpr size_t kFarewellBytes = 512;
   // The message with which a peer gives its reason before it closes its connections. With it, all

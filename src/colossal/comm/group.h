@@ -8,18 +8,21 @@
 //
 // All ranks of the group must make the same calls in the same order, with equal sizes, types,
 // counts and reasons, except where a function says otherwise. The calls of one group run one after
-// the other, in the order in which this rank issues them.
+// the other, in the order in which this rank issues them. Any thread may issue them, as long as
+// their order is the same on all ranks.
 //
 // Blocking calls return when the tensors may be read and reused. The *_async forms return at once;
 // until Work::wait() returns, the caller must not read results or modify any tensor of the call.
 //
 // A call throws CommError if a peer is lost, the group's timeout passes, or the ranks' calls do not
-// match. The error names rank, axis, call and reason. After such an error the group cannot be used.
-// Wrong arguments, such as counts that do not sum to the tensor's size, throw InternalError.
+// match (which NCCL does not check). The error names rank, axis, call and reason. After such an
+// error the group cannot be used. The *_async forms throw it in Work::wait(). Wrong arguments, such
+// as counts that do not sum to the tensor's size, throw InternalError before anything is sent, also
+// from the *_async forms.
 //
 // Sums are made in rank order, host by host (sum.h): bf16 and fp16 in fp32, other types in their
 // own type. So all ranks get the same bits, and repeated runs do, too. NCCL's own collectives
-// choose order and precision themselves.
+// choose order and precision themselves. can_sum() (sum.h) lists the types that can be summed.
 //
 // In a group of one rank, collectives send and book nothing. "Law" below is the number of bytes
 // that a call books in the ledger's column `law` on this rank (ledger.h).
@@ -53,7 +56,8 @@ class Work {
   std::shared_ptr<State> state_;
 };
 
-// One rank's handle of a group. Copies refer to the same group.
+// One rank's handle of a group. Copies refer to the same group. Destroying the last copy waits for
+// asynchronous calls that have not ended.
 class Group {
  public:
   struct Impl;
@@ -97,7 +101,8 @@ Work all_gather_async(const at::Tensor& full, std::span<const int64_t> counts, c
 
 // Sends part i of `send` (send_counts[i] elements) to rank i. Fills part i of `receive`
 // (receive_counts[i] elements) from rank i. Sizes and counts may differ between ranks, but what a
-// rank sends must be what its peer expects. Law: bytes of the parts for other ranks.
+// rank sends must be what its peer expects. `send` and `receive` must not overlap. Law: bytes of
+// the parts for other ranks.
 void all_to_all(const at::Tensor& send, std::span<const int64_t> send_counts,
                 const at::Tensor& receive, std::span<const int64_t> receive_counts,
                 const Group& group, Reason reason);
@@ -105,8 +110,10 @@ Work all_to_all_async(const at::Tensor& send, std::span<const int64_t> send_coun
                       const at::Tensor& receive, std::span<const int64_t> receive_counts,
                       const Group& group, Reason reason);
 
-// One hop of a ring: sends `send` to the next rank and fills `receive` from the previous rank. The
-// tensors of different ranks may differ in size. Law: bytes of `send`.
+// One hop of a ring: sends `send` to rank i + 1 and fills `receive` from rank i - 1, where i is
+// this rank and the ring wraps around at the group's size. Ranks may send tensors of different
+// sizes, but a rank's `receive` must be as large as the previous rank's `send`. `send` and
+// `receive` must not overlap. Law: bytes of `send`.
 Work rotate_async(const at::Tensor& send, const at::Tensor& receive, const Group& group,
                   Reason reason);
 
@@ -117,8 +124,9 @@ Work broadcast_async(const at::Tensor& tensor, int root, const Group& group, Rea
 
 // Point-to-point messages between this rank and rank `to` or `from`; other ranks do not take part.
 // Sends and receives between two ranks match in order. A send can block until the peer's receive
-// has begun. Two ranks that send to each other at the same time therefore need one group per
-// direction. Law: bytes of `tensor` for send; receive books nothing.
+// has begun, and blocks the group's later calls meanwhile, even if it is asynchronous. Two ranks
+// that send to each other at the same time therefore need one group per direction. Law: bytes of
+// `tensor` for send; receive books nothing.
 void send(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason reason);
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason);
@@ -127,12 +135,13 @@ Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reaso
 // Returns when all ranks have called it. Books nothing.
 void barrier(const Group& group);
 
-// Returns an uninitialized tensor [elements] in memory that all ranks of the group can read. This
-// group's all_reduce, reduce_scatter (`full`) and all_gather read such tensors, or views of them,
-// directly in peers' memory instead of copying them first. Collective. Books nothing. Returns a
-// plain tensor if the ranks share no memory: on a backend other than shm, on a GPU, in a group of
-// one rank. A rank may free its tensor at any time; the memory is released when all ranks have
-// freed their tensors.
+// Returns an uninitialized tensor [elements] in memory that all ranks of the group can read.
+// options: dtype and device. This group's all_reduce, reduce_scatter (`full`) and all_gather read
+// such tensors, or views of them, directly in peers' memory instead of copying them first, if they
+// are larger than 256 KiB. Collective. Books nothing. Returns a plain tensor if `elements` is 0 or
+// the ranks share no memory: on a backend other than "shm", on a GPU, in a group of one rank. A
+// rank may free its tensor at any time; the memory is released when all ranks have freed their
+// tensors.
 //
 // Not used for chunks (memory/chunk.h): peers' memory that a rank has read also counts in that
 // rank's resident memory. In a group of 2 ranks, an all-reduce of a shared tensor thus adds the
@@ -142,7 +151,8 @@ void barrier(const Group& group);
 at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, const Group& group);
 
 // Returns the `bytes` of all ranks, in rank order. Sizes may differ between ranks. Collective. For
-// manifests, error messages and other small data that is not in tensors.
+// manifests, error messages and other small data that is not in tensors. A dry run assumes that all
+// ranks give this rank's `bytes`.
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason);
 
 // Like gather_bytes(), but returns each distinct value once. Needs less memory than gather_bytes()

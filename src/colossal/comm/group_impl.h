@@ -29,8 +29,9 @@ struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
 Membership membership_of(const World& world, const std::string& axis,
                          const std::vector<int>& ranks);
 
-// Makes a Group from its parts. backend: the result of Group::backend(). make_backend: connects
-// this rank to the group's other ranks; called only if the group has two ranks or more.
+// Makes a Group from its parts. backend: the result of Group::backend(), a string literal. ledger:
+// books the group's calls. make_backend: connects this rank to the group's other ranks; called, at
+// once, only if the group has two ranks or more.
 Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend);
 

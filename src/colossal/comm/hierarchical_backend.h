@@ -11,6 +11,8 @@
 //   all_reduce      A reduce_scatter and an all_gather of parts as even as possible.
 //   broadcast       The root's agents form a chain over the hosts. Agents distribute the tensor on
 //                   their hosts.
+//   barrier         The ranks of each host meet, then the first ranks of all hosts, then the ranks
+//                   of each host again.
 // All other calls send messages directly between ranks. Hosts may have different numbers of ranks,
 // in any order. Example: with three ranks on one host and one rank on another, the single rank is
 // the agent of all three on its host.
@@ -85,9 +87,9 @@ class HierarchicalBackend final : public PointToPointBackend {
   PointToPointBackend& within_last();
   // Returns the Exchange for the messages of `call` between hosts.
   Exchange begin_between(const Call& call);
-  // Exchanges headers between ranks and their agents on other hosts. sum_bytes: bytes per element
-  // that the call's reduce_scatter sends, 0 if the call has no reduce_scatter. gather_bytes: bytes
-  // per element that its all_gather sends, 0 if the call has no all_gather.
+  // Begins to exchange headers between ranks and their agents on other hosts. sum_bytes: bytes per
+  // element that the call's reduce_scatter sends, 0 if the call has no reduce_scatter.
+  // gather_bytes: bytes per element that its all_gather sends, 0 if the call has no all_gather.
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   // Runs an all_gather of the parts of `full`.

@@ -51,6 +51,7 @@ class LocalBoard {
   // ranks' calls or counts do not match. After arrive() has returned, every rank must call meet()
   // equally often, then leave() once.
   void arrive(int rank, RankState state, const Deadline& deadline);
+  // Returns what `rank` has shown. Valid between arrive() and leave().
   const RankState& state_of(int rank) const { return states_[rank]; }
   // A barrier between arrive() and leave(). It needs no deadline, because ranks do not wait for
   // anything else in between. Even an aborted rank waits, so peers may safely read its memory.
@@ -60,8 +61,8 @@ class LocalBoard {
 
   // Offers a message to its receiver. `message` must live until it is delivered or withdrawn.
   void post(Message& message);
-  // Takes back a posted message. If the receiver is already copying it, waits until it is
-  // delivered.
+  // Takes back a message that the receiver has not begun to copy. If the receiver is copying it,
+  // waits until it is delivered. If it is delivered, does nothing.
   void withdraw(Message& message);
   // Waits until a posted message is delivered. Throws CallFailure if the receiver is lost or does
   // not take the message before the deadline.
@@ -71,8 +72,8 @@ class LocalBoard {
   // message's size is not `bytes`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
-  // Marks `rank` as lost for the reason `why`: all its own calls fail, and calls of other ranks
-  // that wait for it.
+  // Marks `rank` as lost for the reason `why`, which is not empty: all its own calls fail, and
+  // calls of other ranks that wait for it.
   void lose(int rank, const std::string& why);
   // Makes all waiting and later calls fail, because a call has failed for the reason `why`.
   void close(const std::string& why);

@@ -15,8 +15,8 @@ namespace colossal::comm {
 // afterwards.
 void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes);
 
-// Chooses for each write between ordinary stores, through the caches, and non-temporal stores, past
-// the caches. Which is faster depends on the cores. Before an ordinary store, the cache lines with
+// Chooses for each write between ordinary stores (through the caches) and non-temporal stores (past
+// the caches). Which is faster depends on the cores. Before an ordinary store, the cache lines with
 // the old contents must move from the peers' cores to the writing core. Measured: 10 to 40 GB/s
 // from a near core, with which the writing core shares a cache, and 2 to 9 GB/s from a far core.
 // Non-temporal stores reach 50 GB/s, but near peers then need twice the time to read. The kernel

@@ -18,8 +18,8 @@ namespace colossal::comm {
 class ShmBackend final : public PointToPointBackend {
  public:
   // memory: ShmBoard::bytes_needed() bytes that all ranks of the group have mapped. Collective:
-  // returns when all ranks have called it. Throws CommError if a rank has not within `timeout`.
-  // timeout: also the time limit of each call.
+  // returns when all ranks have called it. Throws CommError if a rank does not call it within
+  // `timeout`, which is also the time limit of each call.
   ShmBackend(Membership membership, std::shared_ptr<Ledger> ledger,
              std::chrono::milliseconds timeout, SharedMemory memory);
   ~ShmBackend() override;

@@ -74,10 +74,11 @@ class ShmBoard {
   // the deadline passes. The first next_phase() after show() also compares the ranks' calls and
   // throws CallFailure if they differ.
   //
-  // If the tensors of some ranks, but not of all, are in regions, all ranks must use slots. A rank
-  // whose tensor is in a region learns this from its first next_phase(): the caller then copies the
-  // tensor into the slot and calls next_phase() again. A rank whose tensor is in no region has
-  // filled its slot before its first next_phase(), which waits for both phases of its peers.
+  // If the tensors of the ranks are not all in one region, all ranks must use slots:
+  //   A rank whose tensor is in a region calls next_phase() first. Then one_region() tells it to
+  //   copy the tensor into its slot and to call next_phase() again.
+  //   A rank whose tensor is in no region fills its slot before its first next_phase(). If a peer's
+  //   tensor is in a region, this next_phase() also ends the second phase and waits for it.
   void next_phase(const Deadline& deadline);
   // Returns the place that `rank` has shown. Valid after the first phase of a call.
   Place place_of(int rank) const;
@@ -110,13 +111,14 @@ class ShmBoard {
   template <typename Write, typename Read>
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
-  // Runs `rounds` rounds, numbered from 0, in which the ranks write, reduce and read. The first
-  // phase ends the write() of rounds 0 and 1. Then one phase per round k ends the reduce() of round
-  // k and, for k > 0, the write() of round k + 1. rounds: at least 1, the same on all ranks. Call
-  // show() before. In each round the rank calls write(round, own slot). When all
-  // ranks have written, it calls reduce(round, slots of all ranks), which may write into the own
-  // slot. When all ranks have reduced, it calls read(round, slots of all ranks). While peers reduce
-  // round k, the rank reads round k - 1 and writes round k + 2.
+  // Runs `rounds` rounds, numbered from 0 in the arguments of the functions. rounds: at least 1,
+  // the same on all ranks. Call show() before. In each round the rank calls write(round, own slot).
+  // When all ranks have written, it calls reduce(round, slots of all ranks), which may write into
+  // the own slot. When all ranks have reduced, it calls read(round, slots of all ranks).
+  //
+  // Rounds overlap: while peers reduce round k, the rank reads round k - 1 and writes round k + 2.
+  // The first phase of the call ends the write() of rounds 0 and 1. Then each round k has one
+  // phase, which ends the reduce() of round k and, for k > 0, the write() of round k + 1.
   template <typename Write, typename Reduce, typename Read>
   void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
                       const Deadline& deadline);
@@ -176,8 +178,8 @@ class ShmBoard {
     alignas(64) std::atomic<uint32_t> state;
     Text reason;
   };
-  // The byte offsets, in the memory of a group of `ranks` ranks, of what the names say; `end` is
-  // the size of the memory. The verdict is at offset 0.
+  // Byte offsets in the memory of a group of `ranks` ranks: of the RankStates, the counts, the
+  // slots and the rings, each by rank. `end` is the size of the memory. The verdict is at offset 0.
   struct Places {
     int64_t states, counts, slots, rings, end;
     explicit Places(int ranks);

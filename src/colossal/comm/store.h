@@ -18,10 +18,11 @@ using StorePointer = c10::intrusive_ptr<c10d::Store>;
 // Returns the message of an exception; without the backtrace, if it is LibTorch's c10::Error.
 std::string reason_of(const std::exception& error);
 
-// Opens the store. Rank 0 serves it at `rendezvous.address` and `rendezvous.port`, on no other
-// interface, unless `rendezvous.store_is_served`. All other ranks connect to it. All keys get the
-// prefix "colossal/" + `rendezvous.prefix`. timeout: for the connection, and default of the store's
-// own waits. Throws CommError with the address if the store cannot be served or reached in time.
+// Opens the store. Unless `rendezvous.store_is_served`, rank 0 serves it at `rendezvous.address`
+// and `rendezvous.port`, on no other interface. A rank that does not serve it connects to it. All
+// keys get the prefix "colossal/" + `rendezvous.prefix`. timeout: for the connection, and default
+// of the store's own waits. Throws CommError with the address if the store cannot be served or
+// reached in time.
 StorePointer open_store(const Rendezvous& rendezvous, std::chrono::milliseconds timeout);
 
 // What each rank tells the others in meet_all().

@@ -19,10 +19,11 @@ bool can_sum(at::ScalarType type, at::ScalarType out_type);
 // Returns the type in which values of `type` are added: fp32 for bf16 and fp16, otherwise `type`.
 at::ScalarType accumulation_type(at::ScalarType type);
 
-// out[i] <- sources[0][i] + sources[1][i] + ..., for 0 <= i < count. Each source has `count`
-// elements of `type`, `out` has `count` elements of `out_type`. Adds in accumulation_type(type) and
-// rounds the sum to `out_type` once, at the end. `out` may be one of the sources if the types are
-// equal. All instruction sets give the same bits. Throws InternalError if can_sum() is false.
+// out[i] <- sources[0][i] + sources[1][i] + ..., for 0 <= i < count. sources: at least one, in rank
+// order. Each source has `count` elements of `type`, `out` has `count` elements of `out_type`. Adds
+// in accumulation_type(type) and rounds the sum to `out_type` once, at the end. `out` may be one of
+// the sources if the types are equal. set: must be supported by this CPU; all instruction sets give
+// the same bits. Throws InternalError if can_sum() is false.
 void sum_in_rank_order(std::span<const void* const> sources, int64_t count, at::ScalarType type,
                        void* out, at::ScalarType out_type,
                        InstructionSet set = widest_instruction_set());

@@ -30,10 +30,11 @@ class World {
   // The device on which this rank computes: its own GPU with NCCL, otherwise the CPU.
   virtual c10::Device device() const { return c10::kCPU; }
 
-  // Makes a group of the global ranks `ranks`, in this order. `ranks` must contain this rank. axis:
-  // the group's name in the ledger and in errors. Collective: all of `ranks` call it with the same
-  // arguments. Ranks that share several groups must make them in the same order. Throws CommError
-  // if the ranks cannot connect to each other within the timeout.
+  // Makes a group of the global ranks `ranks`, in this order. `ranks` must contain this rank, and
+  // each rank once. axis: the group's name in the ledger and in errors. Collective: all of `ranks`
+  // call it with the same arguments. Ranks that share several groups must make them in the same
+  // order. Not thread-safe. Throws CommError if the ranks cannot connect to each other within the
+  // timeout.
   virtual Group group(const std::string& axis, const std::vector<int>& ranks) = 0;
   // Like group(), for tensors in host memory even if device() is a GPU. The calls of the returned
   // group do not wait for the GPU, and the GPU does not wait for them.
@@ -82,10 +83,11 @@ std::unique_ptr<World> dry_world(int rank, int size);
 // timeout: time limit for the other ranks to arrive, and of each call. settings: must be equal on
 // all ranks.
 //
-// Throws ConfigError if `backend` is unknown or not possible for these ranks, or if settings
-// differ; see require_agreement() (agreement.h). Throws CommError with the store's address if other
-// ranks do not arrive in time. With Gloo, this process ignores SIGPIPE from then on if SIGPIPE has
-// its default action, because Gloo needs an error for a closed connection.
+// Throws ConfigError if `backend` is unknown or not possible for these ranks, if the rank or the
+// port of `rendezvous` is out of range, or if settings differ; see require_agreement()
+// (agreement.h). Throws CommError with the store's address if other ranks do not arrive in time.
+// With Gloo, this process ignores SIGPIPE from then on if SIGPIPE has its default action, because
+// Gloo needs an error for a closed connection.
 std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
                                std::chrono::milliseconds timeout, const Settings& settings = {});
 

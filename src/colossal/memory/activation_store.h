@@ -26,8 +26,8 @@ class ActivationStore {
   // Returns a saved tensor that is kept on the device, or whose whole storage is copied to a tier,
   // so that the fractions of the tiers approach `shares`. Tensors that are not floating-point are
   // always kept on the device. Several tensors with one storage and one dtype are copied once. The
-  // traffic counts as MemoryKind::activations. SavedTensor::restore() throws IoError if the disk
-  // fails.
+  // traffic counts as MemoryKind::activations. save() and SavedTensor::restore() throw IoError if
+  // the disk fails or host memory cannot be allocated.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
   // Call this before each forward pass: the fractions are counted anew. Activations of earlier
   // forward passes are kept until their backward passes.
@@ -42,12 +42,13 @@ class ActivationStore {
 
   // Returns the tier for the next activation of the forward pass, of `bytes` bytes.
   Tier choose(int64_t bytes);
-  // Begins to read the activations that the backward pass needs after `stored`.
+  // Begins to read from NVMe the two activations that were saved before `stored`: the backward pass
+  // needs them next. Removes those that were saved after `stored` from `on_disk`.
   static void load_before(OnDisk& on_disk, const Stored* stored);
 
   TierPools& pools_;
   TierShares shares_;
-  // Bytes of this forward pass that were saved, off the device, and on NVMe.
+  // Bytes that this forward pass has saved: in all, off the device (host and NVMe), and on NVMe.
   double seen_bytes_ = 0, off_device_bytes_ = 0, nvme_bytes_ = 0;
   // By original storage; an entry is valid only while that storage still exists.
   std::unordered_map<const c10::StorageImpl*, std::weak_ptr<Stored>> stored_;

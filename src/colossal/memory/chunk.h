@@ -25,7 +25,7 @@ namespace colossal::memory {
 // Options of all chunks of a rank.
 struct ChunkOptions {
   at::ScalarType working = at::kFloat;   // dtype in which the model computes
-  at::ScalarType master = at::kFloat;    // dtype of masters; equal to `working`: one copy of both
+  at::ScalarType master = at::kFloat;    // dtype of masters; see Chunk::has_own_masters()
   at::ScalarType gradient = at::kFloat;  // dtype in which gradients are accumulated and reduced
   // Largest size of a chunk's weights on a rank, on average over the tensor-parallel ranks, in
   // bytes. A larger parameter has a chunk of its own.
@@ -89,7 +89,8 @@ class Chunk {
   const Range held;
   const int stage;  // pipeline stage on this rank whose backward passes complete the gradients
   // This rank's part of the shard: the shard divided over ranks.replicas. This rank writes these
-  // elements to checkpoints and counts them in norms.
+  // elements to checkpoints and counts them in norms, unless another rank does so for a copy of the
+  // chunk (plan.placement.replica is not 0).
   const Range part;
 
   // The gradients of a slot in a step.
@@ -101,7 +102,7 @@ class Chunk {
     // (pending_tied).
     bool pending = false, pending_tied = false;
   };
-  std::vector<SlotState> slots;
+  std::vector<SlotState> slots;  // by index in plan.slots
   // pending: number of gradients that the running backward pass has yet to produce, counting both
   // SlotState::pending and pending_tied. pending_tied: number of the latter only.
   size_t pending = 0, pending_tied = 0;
@@ -111,8 +112,8 @@ class Chunk {
   Range range_of(size_t slot) const {
     return {plan.slots[slot].offset, plan.slots[slot].offset + plan.slots[slot].numel};
   }
-  // Whether the whole weights, or the whole gradients, are on the device only temporarily, because
-  // they are sharded or offloaded.
+  // weights_are_transient() returns whether the whole weights are on the device only temporarily,
+  // because they are sharded or offloaded; gradients_are_transient() likewise for gradients.
   bool weights_are_transient() const { return whole_weights_ != nullptr; }
   bool gradients_are_transient() const {
     return gradients_sharded_ || tiers_.gradients != Tier::device;
@@ -122,14 +123,19 @@ class Chunk {
   // The buffers of whole weights and whole gradients on the device, [numel]. Transient weights have
   // memory only while they are whole on the device. Gradients have no memory before the step's
   // first gradient, so that they take none while activations grow. Transient gradients are released
-  // after their reduction, other gradients when the next step begins.
+  // after their reduction, other gradients when the next step begins. Frozen chunks have no
+  // gradients: whole_gradients() is an undefined tensor.
   const at::Tensor& whole_weights() const { return weights_here_; }
   const at::Tensor& whole_gradients() const { return gradients_here_; }
 
   // The tensors that are stored between uses. weights() covers the shard if weights are sharded,
-  // else the whole buffer; the others cover `held`. master() is the tensor weights() unless
-  // has_own_masters(). state(): by index of Optimizer::state_names(). Frozen chunks have weights()
-  // only.
+  // else the whole buffer. gradients() and each state() cover `held`. state(): by index of
+  // Optimizer::state_names(). Frozen chunks have weights() only; for them, do not call master() and
+  // gradients(), and state() is empty.
+  //
+  // has_own_masters(): whether master() is a tensor of its own, which covers `held`; else master()
+  // is weights(). True if masters and working weights differ in dtype, or if gathers_updates() and
+  // the weights are offloaded.
   StoredTensor& weights() const { return *weights_; }
   StoredTensor& master() const { return *master_; }
   StoredTensor& gradients() const { return *gradients_; }
@@ -137,14 +143,16 @@ class Chunk {
   bool has_own_masters() const { return own_master_ != nullptr; }
 
   // Writes `values`, [n] of any floating-point dtype, to elements [offset, offset + n) of weights
-  // and masters, as far as this rank stores them.
+  // and masters, as far as this rank stores them. In a chunk of packed weights, values are bytes.
   void store(int64_t offset, const at::Tensor& values);
   // Gathers the shards that store() has written on the other ranks into the tensors that this rank
   // holds whole. Call this when every rank of the shard group has stored its shard. Collective over
   // ranks.shards.
   void gather_stored();
 
-  // The following functions are for transient weights.
+  // The following functions are for transient weights. Some may be called for any chunk:
+  // wait_for_weights(), fetch_experts(), fetch_all(), take_weights(), begin_use(), end_use() and
+  // wanted().
 
   // Begins to read the next span (stored_tensor.h) of weights on NVMe into host memory, for the
   // next fetch(). Returns the bytes of the span; 0 if no span is left or the weights are not on
@@ -157,7 +165,8 @@ class Chunk {
   // caller can begin to load other chunks. If weights are sharded, begins to all-gather them;
   // collective over ranks.shards then.
   void fetch(const std::function<void()>& arrived);
-  // Waits until the weights that fetch() or begin_weight_gather() gathers are whole.
+  // Waits until the weights that fetch() or begin_weight_gather() gathers are whole. Returns at
+  // once if nothing is being gathered.
   void wait_for_weights() { gather_.wait(); }
   // Returns whether fetch_when_used() may replace fetch(): whether the chunk has only stacks of
   // experts that are not packed (Parameter::packed), and its weights are offloaded but not sharded.
@@ -169,14 +178,15 @@ class Chunk {
   void fetch_when_used();
   void fetch_experts(size_t slot, const std::vector<int64_t>& counts);
   void fetch_all();
-  // Allocates memory for the whole weights, with arbitrary contents, until release_weights().
+  // Allocates memory for the whole weights, with arbitrary contents, until release_weights(). Does
+  // nothing if they have memory.
   void take_weights();
   // Releases the whole weights, as soon as no use is in progress.
   void release_weights();
   // Called around each use of the weights; uses may overlap.
   void begin_use() { ++uses_; }
   void end_use();
-  // Returns whether the weights were fetched, and not released since.
+  // Returns whether fetch() or fetch_when_used() was called, and release_weights() not since then.
   bool wanted() const { return wanted_; }
 
   // The following functions are for gradients.
@@ -192,14 +202,15 @@ class Chunk {
   // gradient on this rank, because another rank may have one; then it begins to sum over
   // ranks.shards. continue_reduction() waits for this sum and begins to sum over ranks.replicas.
   // finish_reduction() calls continue_reduction() if the caller has not, and waits for all sums;
-  // gradients() then has the sums over ranks and over the micro-batches so far. last: whether this
-  // is the last reduction of the step. begin_reduction() is collective over ranks.shards,
-  // continue_reduction() over ranks.replicas.
+  // gradients() then has the sums over ranks and over the micro-batches so far; on NVMe, once
+  // ChunkMemory::gradient_writes are finished. last: whether this is the last reduction of the
+  // step. begin_reduction() is collective over ranks.shards, continue_reduction() over
+  // ranks.replicas.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
-  // Sums gradients() over ranks.ends. Call this after the step's last reduction. Collective over
-  // ranks.ends.
+  // Sums gradients() over ranks.ends. Call this after the step's last reduction, when its
+  // gradient_writes are finished; this may begin further ones. Collective over ranks.ends.
   void sum_over_ends();
   // Returns whether gradients are sharded (ZeRO stages 2 and 3), so that they are reduced after
   // each micro-batch by default.
@@ -224,7 +235,7 @@ class Chunk {
   // elements `held`. If updates are gathered and weights are offloaded, this is a whole copy on the
   // device, which finish_weight_gather() moves to the weights' tier.
   StoredTensor& updated_weights();
-  // Begins to all-gather the updated shards. Collective over ranks.shards.
+  // Begins to all-gather the updated shards into whole_weights(). Collective over ranks.shards.
   void begin_weight_gather();
   // If weights are offloaded, waits for the gather and moves the weights to their tier; else does
   // nothing, and wait_for_weights() waits for the gather.
@@ -233,14 +244,14 @@ class Chunk {
   void wait_for_collectives();  // waits for all reductions and gathers in progress
 
  private:
-  // Copies weights from their tier to whole_weights().
+  // Copies the weights `elements` from their tier to whole_weights().
   void bring(const Range& elements);
   at::Tensor shard_of_gradients() const {
     return gradients_here_.narrow(0, shard.begin, shard.size());
   }
   // Writes zeros into gaps and into slots without a gradient.
   void zero_missing_gradients();
-  // Counts the traffic of accumulate_reduced_gradients() to and from the tier of gradients.
+  // Counts the bytes that accumulate_reduced_gradients() will move to and from the gradients' tier.
   void count_kept_sums();
   // Adds the reduced gradients of a micro-batch to gradients().
   void accumulate_reduced_gradients(bool last);

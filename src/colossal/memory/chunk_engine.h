@@ -73,8 +73,10 @@ class ChunkEngine : private nn::Residency {
   // its chunk. Tensors that were already defined keep their values; the values of all others must
   // then be set by initialise(), load() or store_weights(). Calls install_allocators(). order: the
   // order in which the passes of each stage use weights that are sharded or offloaded, the same on
-  // all ranks with these stages (record_order()). A stage that is missing fetches all weights in
-  // its first micro-batch and records the order. `context` and `optimizer` must outlive this.
+  // all ranks with these stages (record_order() in booster/order_recording.h). A stage that is not
+  // in `order` fetches all weights in its first micro-batch and records the order. `context` and
+  // `optimizer` must outlive this. Throws IoError if the file on NVMe cannot be created or host
+  // memory cannot be allocated.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
               const OrderOfStages& order = {});
@@ -85,9 +87,9 @@ class ChunkEngine : private nn::Residency {
   ChunkEngine(const ChunkEngine&) = delete;
   ChunkEngine& operator=(const ChunkEngine&) = delete;
 
-  // Initialises masters and working weights by the parameters' initializers. also_frozen: whether
-  // to initialise frozen parameters, too. Each rank initialises its shards; ranks that hold whole
-  // chunks then gather the shards. Collective.
+  // Initialises masters and working weights by the parameters' initializers. seed: the same on all
+  // ranks. also_frozen: whether to initialise frozen parameters, too. Each rank initialises its
+  // shards; ranks that hold whole chunks then gather the shards. Collective.
   void initialise(uint64_t seed, bool also_frozen = true);
   // Writes `values`, [n] of any floating-point dtype, to elements [begin, begin + n) of the
   // flattened global parameter, as far as this rank holds them: to working weights and masters. The
@@ -95,23 +97,24 @@ class ChunkEngine : private nn::Residency {
   // like store_packed().
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
-  // For values read from files. In these functions, elements of a parameter are indices in this
-  // rank's flattened tensor-parallel shard (Parameter::local_shape()). kept_weights() and
-  // kept_state() return the elements whose weights, or whose optimizer state, this rank stores;
-  // empty if it stores none.
+  // The next four functions are for values read from files. They name the elements of a parameter
+  // by indices in this rank's flattened tensor-parallel shard (Parameter::local_shape()); those of
+  // a packed weight are its bytes (Parameter::stored_shape()). kept_weights() and kept_state()
+  // return the elements whose weights, or whose optimizer state, this rank stores; empty if it
+  // stores none.
   Range kept_weights(const nn::Parameter& parameter) const;
   Range kept_state(const nn::Parameter& parameter) const;
-  // Write `values`, [n] of any floating-point dtype, from element `begin` on, as far as this rank
-  // stores the elements. store_weights() writes working weights and masters. store_state() writes
-  // an optimizer state; state: index in Optimizer::state_names(). The elements must be within
-  // kept_state().
+  // Both write `values`, [n] of any floating-point dtype, from element `begin` on.
+  // is_here(parameter) must be true. store_weights() writes working weights and masters, as far as
+  // this rank stores the elements. store_state() writes an optimizer state, all elements of which
+  // must be within kept_state(); state: index in Optimizer::state_names().
   void store_weights(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
   void store_state(const nn::Parameter& parameter, size_t state, int64_t begin,
                    const at::Tensor& values);
   // Packs and stores the values of a packed weight. values: this rank's whole tensor-parallel
   // shard, of shape Parameter::local_shape() and any floating-point dtype, in host memory.
   // Collective over the ranks of tp; for a stack of experts, over the ranks that share the experts.
-  // Law: an all-reduce of one number for each block of the weight.
+  // is_here(parameter) must be true. Law: an all-reduce of one number for each block of the weight.
   void store_packed(const nn::Parameter& parameter, const at::Tensor& values);
 
   // Begins a step: releases the gradients of the step before.
@@ -157,8 +160,8 @@ class ChunkEngine : private nn::Residency {
   // Returns whether any weights are transient: whole on the device only around their uses, because
   // they are sharded or offloaded.
   bool weights_are_transient() const { return fetcher_->any_transient(); }
-  // Returns the largest number of bytes of transient weights on the device at once during
-  // inference.
+  // Returns the largest number of bytes of transient weights that are on the device at once during
+  // inference, according to the fetch plan; 0 if no order of use is known.
   int64_t fetched_peak_bytes() const { return fetcher_->inference_peak_bytes(); }
   // is_weight() returns whether `tensor` is a weight, or a view of a weight. is_transient() returns
   // whether `tensor` is a transient weight, or a view of one.
@@ -173,7 +176,7 @@ class ChunkEngine : private nn::Residency {
   // Returns the order in which each stage's last passes used transient chunks.
   const OrderOfStages& order_of_use() const { return fetcher_->recorded(); }
   // Waits until gradients are summed over the ranks that share them. Call this after all passes of
-  // a step.
+  // a step. Throws IoError if the disk fails.
   void finish_reduction();
 
   // The next three functions are valid after finish_reduction. Each rank has a part of the
@@ -213,7 +216,8 @@ class ChunkEngine : private nn::Residency {
   const optim::Optimizer& optimizer() const { return *optimizer_; }
 
   // The number of updates of each tensor so far, in the order of parameters(); the row blocks of a
-  // table have one number. Part of the optimizer state that checkpoints store.
+  // table have one number together. Part of the optimizer state that checkpoints store. The
+  // argument of set_update_counts() is an earlier result of update_counts().
   std::vector<int64_t> update_counts() const;
   void set_update_counts(const std::vector<int64_t>& counts);
 
@@ -230,8 +234,8 @@ class ChunkEngine : private nn::Residency {
     int64_t optimizer = 0;  // optimizer states, and masters unless weights serve as masters
     int64_t total() const { return parameters + gradients + optimizer; }
   };
-  // Returns the bytes that this rank stores in `tier` between uses. Whole gradients on the device
-  // are included even while they have no memory.
+  // Returns the bytes that this rank stores in `tier` between uses. Gradients on the device are
+  // included even while they have no memory.
   StateBytes state_bytes(Tier tier) const;
 
   // Returns the bytes moved to and from tiers other than the device since construction.

@@ -47,7 +47,8 @@ class ChunkFetcher {
   void end();
 
   // Waits until the chunk's weights are whole on the device, and keeps them there until
-  // after_use().
+  // after_use(). Throws InternalError if the chunk is transient and no pass runs, or if this use is
+  // not in the order of use.
   void before_use(int chunk);
   // Like before_use(), for one slot of the chunk that is a stack of experts. counts[e]: number of
   // rows routed to expert e. Only experts with rows are needed: evaluation and inference fetch only
@@ -61,7 +62,8 @@ class ChunkFetcher {
 
   // Returns whether any chunk is transient.
   bool any_transient() const { return any_transient_; }
-  // Returns the largest number of bytes of fetched weights on the device at once during inference.
+  // Returns the largest number of bytes of fetched weights that are on the device at once during
+  // inference, according to the plan; 0 if no order of use is known.
   int64_t inference_peak_bytes() const;
   // Returns the order in which each stage's last passes used transient chunks.
   const OrderOfStages& recorded() const { return recorded_; }

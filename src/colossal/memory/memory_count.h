@@ -18,10 +18,10 @@ namespace colossal::memory {
 class MemoryCount final : private comm::CallListener {
  public:
   // calls: the ledger of the rank's communication calls, which reports each call to this; must
-  // outlive this. A comm::Ledger has one listener: this replaces it. next: a listener whose
-  // issued() is called after this has counted a call; may be null. device: the device type whose
-  // memory is counted, CPU or meta. Calls install_allocators(). Destroy this on the constructing
-  // thread.
+  // outlive this. A comm::Ledger has one listener: this replaces it, and the destructor leaves
+  // none. next: a listener whose issued() is called after this has counted a call, but whose made()
+  // is not called; may be null. device: the device type whose memory is counted, CPU or meta. Calls
+  // install_allocators(). Destroy this on the constructing thread.
   MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::CallListener* next = nullptr);
   ~MemoryCount() override;
   MemoryCount(const MemoryCount&) = delete;

@@ -39,13 +39,14 @@ class ViewGeometry {
 };
 
 // Returns a saved tensor that keeps `tensor` on the device, without its autograd graph. Notifies
-// the thread's SavedTensorObserver.
+// the thread's SavedTensorObserver, if it has one.
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 
 class SavedTensorPolicy {
  public:
   virtual ~SavedTensorPolicy() = default;
-  // Called with each tensor when autograd saves it. Returns an object that restores the tensor.
+  // Called with each tensor when autograd saves it. Returns an object that restores the tensor; may
+  // return null if no backward pass will need it.
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 
@@ -85,7 +86,8 @@ class SavedTensorObserver {
   const See* before_;
 };
 
-// Notifies the thread's SavedTensorObserver of a tensor that is kept by other means than keep().
+// Notifies the thread's SavedTensorObserver, if it has one, of a tensor that is kept by other means
+// than keep().
 void note_saved_tensor(const at::Tensor& tensor);
 
 }  // namespace colossal::memory

@@ -74,8 +74,8 @@ class TierPools {
   // its memory are multiples of io::kSwapBlock. Returns a meta tensor if the device is meta. Throws
   // IoError if the memory cannot be allocated.
   at::Tensor host_tensor(int64_t numel, at::ScalarType type);
-  // Peak of the bytes of host memory that were allocated, including released memory that is kept
-  // for reuse.
+  // Returns the peak, since construction, of the bytes of allocated host memory, including released
+  // memory that is kept for reuse.
   int64_t host_peak_bytes() const;
 
   // Reserves a region of the NVMe file, and returns the region's offset in bytes. Reserve all
@@ -104,7 +104,7 @@ class TierPools {
   // Returns the bytes by kind stored in a tier other than the device, at the moment since the last
   // reset_peaks() when their sum was largest.
   const BytesByKind& at_rest(Tier tier) const { return resting_.at(tier).at_peak; }
-  void reset_peaks();
+  void reset_peaks();  // at_rest() begins anew from the bytes stored now
 
  private:
   struct HostBooks;  // the blocks of host memory, shared with the tensors that use them

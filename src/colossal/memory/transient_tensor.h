@@ -15,8 +15,8 @@ namespace colossal::memory {
 // CPU, memory of large tensors that give() releases is kept for the next take() (own_pages.h).
 class TransientTensor {
  public:
-  // Constructs the tensor, [numel], without memory; views can already be made. kind: the kind as
-  // which the memory counts.
+  // Constructs the tensor, [numel], without memory. Views of it can be made only while it has
+  // memory; they stay valid objects afterwards. kind: the kind as which the memory counts.
   TransientTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
 
   const at::Tensor& tensor() const { return tensor_; }

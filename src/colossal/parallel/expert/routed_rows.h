@@ -37,7 +37,8 @@ using ComputeExperts =
 
 // Concatenates the lists `mine` of all ranks of the group, in rank order. All ranks must pass the
 // same number of lists, of the same lengths. Collective. Law: an all-gather of 8 bytes per number.
-// On the meta device, every rank is assumed to have this rank's lists.
+// device: where the numbers are exchanged. On the meta device, every rank is assumed to have this
+// rank's lists.
 RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device);
 
 // Computes experts whose inner features are divided among the ranks of `parts`. Gathers the rows of

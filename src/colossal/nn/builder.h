@@ -205,7 +205,8 @@ struct AdapterOptions {
   // latent attention. nullopt: weights are not packed.
   std::optional<ops::PackedType> base = std::nullopt;
   // Takes the full name of a linear layer, embedding or head ("blocks.3.query"). Returns the name
-  // of the module in the model's files that contains the layer, or nullopt if the layer has no
+  // of the module in the model's files that contains the layer
+  // ("model.layers.3.self_attn.q_proj"), or nullopt if the layer has no
   // adapter. Parts of a fused layer with the same module share A. Required, even if no layer has an
   // adapter.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
@@ -257,8 +258,8 @@ class Builder {
  public:
   virtual ~Builder() = default;
 
-  // Freezes the parameters of the layers that are made later, and adds adapters to the layers that
-  // `options` selects. Call it before any layer is made.
+  // Freezes the parameters of the layers that are made later, except those in options.trained, and
+  // adds adapters to the layers that `options` selects. Call it before any layer is made.
   virtual void adapt(AdapterOptions options) = 0;
 
   // Layers made after this call belong to `part`.

@@ -16,7 +16,8 @@ namespace colossal::parallel {
 
 // The ranks that hold the experts of a layer. The experts are divided among the ranks of `experts`
 // as evenly as possible, in order. The inner features of each expert are divided among the ranks of
-// `parts`.
+// `parts`. In this header, row_exchange.h and expert_copies.h, the index of an expert is its place
+// (nn::ExpertPlaces).
 struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()

@@ -43,7 +43,8 @@ std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig&
 // Sets the sliding window of all layers except layers pattern - 1, 2 * pattern - 1, ..., to the
 // field sliding_window (4096 if the field is missing or null). The field sliding_window_pattern
 // overrides `pattern`, and layer_types overrides both. Returns for each layer whether it has a
-// window. config.attention must have a single entry before the call.
+// window. config.attention must have a single entry before the call; afterwards it has one entry
+// per layer.
 std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& config, int64_t pattern);
 
 // Sets the window, in tokens, of the layers whose entry in `sliding` is true. config.attention must

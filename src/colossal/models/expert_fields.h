@@ -15,8 +15,8 @@ struct RouterDefaults {
   int64_t experts;            // default of that field
   int64_t chosen;             // default of num_experts_per_tok
 };
-// Returns a router with the number of experts from the field defaults.experts_field, and the number
-// of experts per token from num_experts_per_tok. Throws FieldError.
+// Reads RouterOptions::experts from the field defaults.experts_field, and `chosen` from
+// num_experts_per_tok. All other options of the result have their defaults. Throws FieldError.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
 
 // Returns the load-balancing loss of transformers if output_router_logits is true, else no loss.

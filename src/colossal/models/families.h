@@ -116,8 +116,10 @@ std::vector<std::string> list_trained(const ModelSpecification& specification,
 // head.
 adapters::PrefixedModel prefixed_model(const ModelSpecification& specification);
 
-// Sets specification.adapter (nullopt: removes it), and updates specification.facts and
-// newly_initialized accordingly. Throws ConfigError for a prefix that the model does not support.
+// Sets specification.adapter (nullopt: removes it), and updates specification.facts accordingly. If
+// the adapter has a folder with weights, removes its `trained` parameters from
+// specification.newly_initialized, because they are read from that folder. Throws ConfigError for a
+// prefix that the model does not support.
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter);
 
 // Returns `specification` with the adapter of a peft folder. Throws ConfigError if the adapter is

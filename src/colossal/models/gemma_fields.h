@@ -6,7 +6,8 @@
 namespace colossal::models {
 
 // Reads the fields of read_llama_fields(), and attention_bias. Sets norms that multiply by 1 +
-// weight, and embeddings that are multiplied by sqrt(hidden). Throws FieldError.
+// weight, and embeddings that are multiplied by sqrt(hidden). The caller reads the rotary embedding
+// (rotary_fields.h). Throws FieldError, also if use_bidirectional_attention is true.
 DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
 // For Gemma 2 and later: reads the fields of read_gemma_fields(), query_pre_attn_scalar (the scale

@@ -33,8 +33,8 @@ class LanguageModel {
   // The following functions compute the head. x: the residual stream after the last block. labels:
   // [batch, sequence], the token to predict at each position; -100: ignored.
 
-  // Returns the sum of the cross-entropies of all labels that are not ignored, a scalar in fp32
-  // (fp64 in an fp64 model).
+  // Returns the sum of the cross-entropies of all `labels` that are not ignored, a scalar in fp32
+  // (fp64 in an fp64 model). All ranks of tp get the same sum.
   virtual at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                                    const nn::StepContext& context) = 0;
   // Returns the log-probability of each label, [batch, sequence]; 0 for ignored labels.

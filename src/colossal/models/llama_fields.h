@@ -25,7 +25,8 @@ struct LlamaDefaults {
   const char* activation = "silu";              // default of that field
 };
 
-// Reads sizes, norms, activation, attention dropout and tie_word_embeddings. Throws FieldError.
+// Reads sizes, norms, activation, attention dropout and tie_word_embeddings. The caller reads the
+// rotary embedding (rotary_fields.h) and whether layers have biases. Throws FieldError.
 DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
 // Reads Qwen's fields use_sliding_window, sliding_window, max_window_layers and layer_types, and

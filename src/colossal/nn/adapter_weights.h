@@ -18,7 +18,8 @@ namespace colossal::nn {
 
 struct AdapterWeights {
   // The adapter of one layer with input x and weight W: adds scale * x A^T B^T to x W^T. r is the
-  // adapter's rank (not a rank of a group).
+  // adapter's rank (not a rank of a group). For a vocabulary table, every rank has A and B whole
+  // (vocabulary_adapter.h).
   struct Product {
     at::Tensor down;  // A [r, input features on this rank]; layers that share A share this tensor
     at::Tensor up;    // B [output features on this rank, r]

@@ -37,7 +37,7 @@ struct LinearOptions {
 // parameters: weight [out_features, in_features] and bias [out_features].
 struct FusedLinearOptions {
   struct Part {
-    std::string name;
+    std::string name;  // within the open Scopes, as of a linear layer of its own
     int64_t out_features = 0;
   };
   int64_t in_features = 0;
@@ -46,8 +46,8 @@ struct FusedLinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// A mixture-of-experts layer whose experts are gated MLPs. Parameters are those of Router and the
-// stacked weights of all experts:
+// A mixture-of-experts layer whose experts are gated MLPs. Parameters are those of Router, whose
+// names do not contain NAME, and the stacked weights of all experts:
 //   without clamped_gate:        NAME.gate.weight, NAME.up.weight  [experts, inner, hidden]
 //                                NAME.down.weight                  [experts, hidden, inner]
 //   with clamped_gate (GPT-OSS): NAME.gate_up.weight  [experts, hidden, 2 * inner]
@@ -205,7 +205,8 @@ struct AdapterOptions {
   // latent attention. nullopt: weights are not packed.
   std::optional<ops::PackedType> base = std::nullopt;
   // Takes the full name of a linear layer, embedding or head ("blocks.3.query"). Returns the name
-  // of the module in the model's files that contains the layer, or nullopt if the layer has no
+  // of the module in the model's files that contains the layer
+  // ("model.layers.3.self_attn.q_proj"), or nullopt if the layer has no
   // adapter. Parts of a fused layer with the same module share A. Required, even if no layer has an
   // adapter.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
@@ -257,8 +258,8 @@ class Builder {
  public:
   virtual ~Builder() = default;
 
-  // Freezes the parameters of the layers that are made later, and adds adapters to the layers that
-  // `options` selects. Call it before any layer is made.
+  // Freezes the parameters of the layers that are made later, except those in options.trained, and
+  // adds adapters to the layers that `options` selects. Call it before any layer is made.
   virtual void adapt(AdapterOptions options) = 0;
 
   // Layers made after this call belong to `part`.
@@ -291,8 +292,9 @@ class Builder {
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
                                                           const VocabularyHeadOptions& options) = 0;
-  // Makes a head that shares the table of the embedding layer `embedding_name`. InternalError if
-  // that layer was not made before.
+  // Makes a head that shares the table of the embedding layer `embedding_name` (a name within the
+  // open Scopes). InternalError if that layer was not made before. options.table: the sizes of the
+  // embedding's table; its other fields are not used.
   virtual std::unique_ptr<VocabularyHead> tied_vocabulary_head(
       const std::string& name, const std::string& embedding_name,
       const VocabularyHeadOptions& options) = 0;

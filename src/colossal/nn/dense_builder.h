@@ -203,8 +203,8 @@ class DenseBuilder : public Builder {
     return {.features = hidden, .of_down = whole()};
   }
   // Returns the placement of B of the adapters of the down-projections. Its `held` is empty if this
-  // rank has all latents before input_of_latents().way.move. Otherwise `held` has one element, for
-  // the output dim: the latents that this rank has then.
+  // rank computes all outputs of the down-projections. Otherwise `held` has one element, for the
+  // output dim: the outputs that this rank computes.
   virtual Placement of_latent_parts() const { return whole(); }
   // Describes the latents after input_of_latents().way.move, which are the input of the
   // up-projections.

@@ -18,11 +18,12 @@ struct GatheredTokenRows {
   at::Tensor rows;    // [tokens of all these ranks, width]
   int64_t first = 0;  // index of this rank's first row
 };
-// Gathers rows over the ranks that route tokens of the same sequences. rows: [tokens of this rank,
-// width] in fp64, one row per token. Column kPositionColumn of `rows` holds the index of the token
-// among this rank's tokens of its sequence. In the result this column holds the token's position in
-// the whole sequence, which has `positions` tokens; all other columns are unchanged. A null
-// GatherTokenRows means that no other rank routes tokens of this rank's sequences.
+// Gathers rows over the ranks that route tokens of the same sequences; all these ranks must call
+// it, even without rows. rows: [tokens of this rank, width] in fp64, one row per token. Column
+// kPositionColumn of `rows` holds the index of the token among this rank's tokens of its sequence.
+// In the result this column holds the token's position in the whole sequence, which has `positions`
+// tokens; all other columns are unchanged. A null GatherTokenRows means that no other rank routes
+// tokens of this rank's sequences.
 using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kPositionColumn = 1;  // see GatherTokenRows
 

@@ -1,6 +1,7 @@
 // The KV cache of generation: it keeps the keys and values of earlier positions, so that a forward
-// pass computes only the new positions. If StepContext::key_values is set, self-attention layers
-// call its attend() in place of ops::attention(). Stores are not thread-safe.
+// pass computes only the new positions. If StepContext::key_values points to a store,
+// self-attention layers call the store's attend() in place of ops::attention(). Stores are not
+// thread-safe.
 // paged_key_value_store.h has the store for serving many sequences.
 #pragma once
 

@@ -22,7 +22,7 @@ class LatentAttentionLayer : public LatentAttention {
     // keys.
     std::unique_ptr<Linear> down;
     // Converts the outputs of `down` from the layout of the activation to the layout in which every
-    // rank with heads of a token has all latents of that token. Null: they have it already.
+    // rank with heads of a token has all latents of that token. Null: the two layouts are the same.
     LowRankAdapter::Move move;
     // One per down-projection, added after `move`. Empty: there are no biases.
     std::vector<ParameterHandle> down_biases;

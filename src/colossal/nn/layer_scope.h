@@ -1,6 +1,6 @@
-// A scope around the operators of a layer's forward pass. It names the layer for profilers, and
-// keeps the weights that the layer reads on the device until it ends. Layers open one in forward()
-// and pass it to ParameterHandle::use().
+// A scope around the operators of a layer's forward pass. It names the layer for profilers. The
+// weights that the layer reads stay on the device until the scope ends. Layers open a scope in
+// forward() and pass it to ParameterHandle::use().
 #pragma once
 
 #include <ATen/record_function.h>

@@ -118,8 +118,10 @@ class CrossAttention {
 
 // The output layer of a language model (LM head), which multiplies the hidden states x by the
 // vocabulary table; VocabularyHeadOptions gives the formula of the logits. In all functions x is
-// the activation after the last norm. Labels are [batch, sequence] int64; -100 means that a
-// position is ignored. A result in fp32 is fp64 in an fp64 model.
+// the activation after the last norm. Labels are [batch, sequence] int64, for all tokens of the
+// StepContext even if this rank's part of x has only some of them; -100 means that a position is
+// ignored. A result in fp32 is fp64 in an fp64 model. Ranks that share tokens must call the
+// functions together. All of these ranks get the same result, except from logits_here().
 class VocabularyHead {
  public:
   virtual ~VocabularyHead() = default;
@@ -143,16 +145,16 @@ class VocabularyHead {
                                  const StepContext& context) = 0;
   // Returns differentiable logits [batch, sequence, vocabulary], not divided by the temperature.
   // Use it for heads with few table rows, for example of a reward model. All ranks that share the
-  // sequences get the same logits, and must pass the same gradient to the backward pass.
+  // tokens must pass the same gradient to the backward pass.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
   // Returns logits [batch, sequence, vocabulary], not divided by the temperature. If `wanted` is
   // defined, returns [n, vocabulary], for these tokens only. wanted: [n] int64 on the host,
-  // ascending indices into the flattened tokens [batch * sequence]. Each rank that shares the
-  // tokens gets the whole result. For passes without gradients; scores() is for passes with them.
+  // ascending indices into the flattened tokens [batch * sequence]. For passes without gradients;
+  // scores() is for passes with them.
   virtual at::Tensor logits(const at::Tensor& x, const StepContext& context,
                             const at::Tensor& wanted) = 0;
   // Returns the hidden states x of the tokens `wanted` (see logits()), [n, features]. `wanted` must
-  // be defined. Each rank that shares the tokens gets the whole result.
+  // be defined.
   virtual at::Tensor gathered_states(const at::Tensor& x, const StepContext& context,
                                      const at::Tensor& wanted) = 0;
 };

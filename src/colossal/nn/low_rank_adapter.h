@@ -63,6 +63,7 @@ class LowRankAdapter {
   //             rank]; empty if the model has no adapter for these products
   //   products  the products of the layer, in the order of their outputs
   //   dropout   applied to the input of the model's adapters; null: none
+  //   way       how the layout of the layer's output differs from that of its input
   //   sum       see output_norms(); used only with magnitudes
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products,
                  std::unique_ptr<Dropout> dropout, LayoutChange way, SumOverRanks sum)

@@ -58,7 +58,8 @@ class PagedKeyValueStore : public KeyValueStore {
   void copy_page(int64_t from, int64_t to);
 
   // See KeyValueStore::attend(). queries, keys and values: of the tokens of begin_step(), with
-  // batch size 1; else InternalError.
+  // batch size 1; else InternalError. All tokens of a chunk whose attention is computed in one call
+  // must have the same virtual tokens: those of the chunk's first token are used.
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                     const at::Tensor& values, const ops::AttentionOptions& options,
                     const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) override;

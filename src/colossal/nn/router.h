@@ -91,8 +91,9 @@ struct Routing {
 Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bias,
                        const RouterOptions& options);
 
-// A router with its parameters: "router.weight" [experts, hidden] and, if RouterOptions has them,
-// "router.bias" and "router.correction_bias" [experts]. It computes in fp32 (fp64 in an fp64 model)
+// A router with its parameters. Their names in the builder's current scope are: "router.weight"
+// [experts, hidden] and, if RouterOptions has them, "router.bias" and "router.correction_bias"
+// [experts]. The router computes in fp32 (fp64 in an fp64 model)
 // even if the model computes in bf16.
 class Router {
  public:

@@ -67,7 +67,8 @@ struct StepContext {
   std::vector<AdaptedRows> adapted_rows;
 
   // Not owned; each may be null.
-  KeyValueStore* key_values = nullptr;      // KV cache, in generation
+  // KV cache, in generation; only if this rank has all positions of its sequences.
+  KeyValueStore* key_values = nullptr;
   BlockRunner* block_runner = nullptr;      // runs each block; null: Block::forward() is called
   RouterRecords* router_records = nullptr;  // receives statistics of the routers
 };

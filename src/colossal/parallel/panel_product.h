@@ -46,11 +46,11 @@ struct PackedPanels {
 };
 
 // Adds the products of x [tokens, in] with the weights to y [tokens, out_features], in place. y may
-// have a wider type than x.
+// have a wider type than x. weights: in their stored shapes.
 void add_product(const at::Tensor& y, const at::Tensor& x, const std::vector<at::Tensor>& weights,
                  const ConcatenatedWeights& sizes);
-// Adds the gradient of each weight i to sums[i], in place. y_gradient: [tokens, out_features]; x:
-// [tokens, in].
+// Adds the gradient of each weight i to sums[i], in place. sums[i]: in the stored shape of weight
+// i, may have a wider type than x. y_gradient: [tokens, out_features]; x: [tokens, in].
 void add_weight_gradients(const std::vector<at::Tensor>& sums, const at::Tensor& y_gradient,
                           const at::Tensor& x, const ConcatenatedWeights& sizes);
 // Adds the biases to y [tokens, out_features], in place. biases: one per weight, or empty.

@@ -49,6 +49,7 @@ struct Sharding {
   // as ascending ranges.
   std::vector<Range> held(const LinearSharding& product, int parts, int part) const;
   // Divides the attention heads into `parts` parts and returns the heads of part number `part`.
+  // Several parts may have the same K/V heads (layout/heads.h).
   nn::LocalHeads heads_of(int parts, int part) const;
 };
 

@@ -18,10 +18,11 @@ struct SharedNormOptions {
   bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
   bool unit_offset = false;  // true: multiply by 1 + weight
-  // Number of different features in the group, times r, where each feature is on r ranks (r is
-  // equal for all features). If r > 1, each of these r ranks passes one term of the output's
-  // gradient to the backward pass and gets one term of each result. In both cases the gradient is
-  // the sum of the r terms; the caller must sum the results.
+  // The sum over the ranks of the group of the features on each rank. A feature may be on several
+  // ranks, on the same number r for all features; it then counts r times. If r > 1, gradients are
+  // split into terms: the gradient of the output is the sum of what the r ranks pass to the
+  // backward pass, and each gradient of an input is the sum of what the r ranks get from it. The
+  // caller must compute this last sum.
   int64_t features = 0;
 };
 

@@ -38,7 +38,7 @@ struct Tensor1dRanks {
   // between pairs. Backward: sums the gradient over the ranks.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
   // Sums x [batch, sequence, hidden] over the ranks. Returns this rank's part of the resulting
-  // activation between pairs.
+  // activation between pairs. Backward: every rank gets the gradient of the whole activation.
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
 };
 

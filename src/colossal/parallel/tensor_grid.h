@@ -63,10 +63,10 @@ struct TensorGrid {
   // table_pieces (null if blocks have no pieces), and the features over table_features.
   const comm::Group* table_pieces = nullptr;
   const comm::Group& table_features;
-  // What this rank swaps with the other rank of ParallelContext::transpose_group() (with no rank if
-  // that group is this rank alone). mirror_tied_table: the vocabulary head swaps its part of the
-  // table before each use, if the table is tied to the embedding. mirror_activation: the vocabulary
-  // head swaps its input activation, and an adapter swaps the result of its first matrix.
+  // What this rank swaps with the other rank of ParallelContext::transpose_group(); nothing if that
+  // group is this rank alone. mirror_tied_table: the vocabulary head swaps its part of the table
+  // before each use, if the table is tied to the embedding. mirror_activation: the vocabulary head
+  // swaps its input activation, and an adapter swaps the result of its first matrix.
   bool mirror_tied_table = false;
   bool mirror_activation = false;
 };

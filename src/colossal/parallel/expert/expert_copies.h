@@ -40,7 +40,8 @@ std::vector<int64_t> choose_copies(const RowsByRank& rows, const Partition& expe
 // each expert. The rank with index p in ranks.parts and index e in ranks.experts is in place p *
 // ranks.experts.size() + e. counts: this rank's number of rows for each expert. Collective. Law: an
 // all-gather of 8 bytes per expert over ranks.experts, then an all-gather of the result over
-// ranks.parts. On the meta device, every rank is assumed to have this rank's counts.
+// ranks.parts. device: where the numbers are exchanged. On the meta device, every rank is assumed
+// to have this rank's counts.
 RowsByRank gather_rows_of_experts(const std::vector<int64_t>& counts, const ExpertRanks& ranks,
                                   at::Device device);
 

@@ -16,7 +16,8 @@ namespace colossal::parallel {
 
 // The ranks that hold the experts of a layer. The experts are divided among the ranks of `experts`
 // as evenly as possible, in order. The inner features of each expert are divided among the ranks of
-// `parts`.
+// `parts`. In this header, row_exchange.h and expert_copies.h, the index of an expert is its place
+// (nn::ExpertPlaces).
 struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()
@@ -37,7 +38,8 @@ using ComputeExperts =
 
 // Concatenates the lists `mine` of all ranks of the group, in rank order. All ranks must pass the
 // same number of lists, of the same lengths. Collective. Law: an all-gather of 8 bytes per number.
-// On the meta device, every rank is assumed to have this rank's lists.
+// device: where the numbers are exchanged. On the meta device, every rank is assumed to have this
+// rank's lists.
 RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device);
 
 // Computes experts whose inner features are divided among the ranks of `parts`. Gathers the rows of

@@ -27,8 +27,8 @@ using RowsByRank = std::vector<std::vector<int64_t>>;
 // Returns [rank][expert on this rank]: the number of rows that each rank of the group has for each
 // of this rank's experts. counts: this rank's number of rows for each expert of the layer. experts:
 // how the experts are divided among the ranks of `group`. Collective. Law: an all-to-all of 8 bytes
-// per expert. On the meta device, where the numbers of other ranks are unknown, every rank is
-// assumed to have this rank's numbers.
+// per expert. device: where the numbers are exchanged. On the meta device, where the numbers of
+// other ranks are unknown, every rank is assumed to have this rank's numbers.
 RowsByRank exchange_counts(const std::vector<int64_t>& counts, const Partition& experts,
                            const comm::Group& group, at::Device device);
 

@@ -11,8 +11,9 @@
 namespace colossal::parallel::pipeline {
 
 // Returns the timeline of `simulation`, which simulate(schedule, ..) returned. The label of a
-// computation is its kind_name() and its micro-batch: "F3". In every second stage of a rank it is
-// in lower case: "f3". unit: unit of the simulated times, such as "ms"; empty: the times are
+// computation is its kind_name() and its micro-batch: "F3". In every second stage of a rank the
+// kind is in lower case: "f3". A pair that runs at the same time is drawn as one computation with
+// both labels: "F3&b1". unit: unit of the simulated times, such as "ms"; empty: the times are
 // relative.
 report::Timeline timeline_of(const Schedule& schedule, const Simulation& simulation,
                              const std::string& unit = "");

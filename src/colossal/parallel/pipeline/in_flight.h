@@ -15,7 +15,7 @@ namespace colossal::parallel::pipeline {
 struct InFlight {
   int activations = 0;       // held between the forward and the input gradient of a stage
   int weight_gradients = 0;  // held between the input gradient and the weight gradient of a stage
-  int held = 0;              // maximum of the sum of the two numbers
+  int held = 0;              // maximum of activations + weight gradients held at the same time
 };
 
 // Returns the maximum for each rank.
@@ -28,9 +28,10 @@ std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
 //   1  micro-batches between their input gradient and their weight gradient
 //   2  posted receives of activations that the stage has not used yet
 //   3  posted receives of gradients that the stage has not used yet
-//   4  activations that the previous stage, on this rank, has computed and the stage has not used
-//   5  gradients that the next stage, on this rank, has computed and the stage has not used
-// The last number is 1 if the rank has begun the last micro-batch, which may be smaller; else 0.
+//   4  activations that the stage has computed and the next stage, on this rank, has not used
+//   5  gradients that the stage has computed and the previous stage, on this rank, has not used
+// The last number is 1 if the rank has begun the last micro-batch, which may have fewer samples
+// than the others; else 0.
 std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule);
 
 // The memory of one micro-batch in one stage, in bytes.

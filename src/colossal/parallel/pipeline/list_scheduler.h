@@ -8,16 +8,18 @@
 namespace colossal::parallel::pipeline {
 
 // Returns an order of computations whose simulated time is at most that of `order`.
-//   order      computations with split backward passes, without messages. With its
-//              messages it must be valid for `buffers`
+//   order      computations with split backward passes, without messages; must be valid for
+//              `buffers` once with_communication() has added the messages
 //   in_flight  maximum number of micro-batches that a rank may hold between the forward and the
 //              weight gradient of a stage; a micro-batch counts once per stage
 //   buffers    see Schedule::buffers
 //
-// A rank whose next computation is not ready runs the first later one that meets three conditions.
-// Its inputs are there. A buffer is free for its result. If the rank then
-// runs its other computations in the given order, it never holds more than `in_flight`
-// micro-batches.
+// A rank whose next computation is not ready runs the first later computation that meets three
+// conditions:
+// - The inputs of the computation are there.
+// - A buffer is free for its result.
+// - If the rank then runs its other computations in the given order, the rank never holds more than
+//   `in_flight` micro-batches.
 //
 // Tries several rules for when weight gradients run after other computations. Returns the order
 // with the smallest simulated makespan, including messages; among equal ones, the order with the

@@ -17,8 +17,9 @@
 //   SF, RF  send, receive of activations
 //   SB, RB  send, receive of gradients
 // "&" after an action means that it may run at the same time as the next computation
-// (Action::overlaps_next). Several lines of a rank are joined in their order. If the text has no
-// SF, RF, SB or RB at all, the parser adds the sends and receives (communication.h).
+// (Action::overlaps_next). Lines of ranks come after micro_batches and rank_of_stage; the name may
+// be missing. Several lines of a rank are joined in their order. If the text has no SF, RF, SB or
+// RB at all, the parser adds the sends and receives (communication.h).
 #pragma once
 
 #include <string>
@@ -28,7 +29,8 @@
 
 namespace colossal::parallel::pipeline {
 
-// Returns a text that parse_schedule() reads as an equal schedule.
+// Returns a text that parse_schedule() reads as an equal schedule. A schedule without sends and
+// receives is read with those that the parser adds.
 std::string schedule_text(const Schedule& schedule);
 
 // Returns the schedule that `text` describes. Does not check whether the schedule is valid; see

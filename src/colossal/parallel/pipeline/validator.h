@@ -12,13 +12,16 @@ namespace colossal::parallel::pipeline {
 // A rule that a schedule breaks.
 struct Conflict {
   int rank = 0;
-  int position = 0;     // index of the action among the rank's actions
+  // Index of the action among the rank's actions; the number of these actions if an action is
+  // missing, and 0 if the conflict concerns no action.
+  int position = 0;
   std::string message;  // a sentence that names rank, position, action and reason
 };
 
 // Returns the first conflict that it finds, or nullopt if the schedule is valid. In a valid
 // schedule:
 //
+// - There are at least one rank, one micro-batch and one buffer.
 // - Every stage is on an existing rank, and every rank has a stage.
 // - Each micro-batch passes each stage once forward and once backward (whole or split), on the
 //   stage's rank.
@@ -28,10 +31,10 @@ struct Conflict {
 // - Each message has one send and one receive. Each channel has its sends and its receives in the
 //   same order.
 // - On each channel, at most Schedule::buffers posted receives have messages that are not used yet.
-// - The two computations of a pair (Action::overlaps_next) do not need each other's results.
+// - A pair is two computations, of which only the first has Action::overlaps_next. They do not
+//   need each other's results.
 // - No rank waits forever when execute() carries out the schedule, both if the two computations of
-// a
-//   pair run at the same time and if they run one after the other.
+//   a pair run at the same time and if they run one after the other.
 std::optional<Conflict> first_conflict(const Schedule& schedule);
 
 // Throws ConfigError with Conflict::message if the schedule is not valid.

@@ -11,7 +11,7 @@ namespace colossal::ops {
 // Exception: products of more than 2^26 multiplications or with more than 2^22 numbers in one
 // operand, beside which the scratch is small (docs/plan.md). Neither is differentiable.
 
-// to [m, n] <- a [m, k] b [k, n] + bias. bias: [n]; undefined: none.
+// to [m, n] <- a [m, k] b [k, n] + bias, all of one type. bias: [n]; undefined: none.
 void libtorch_product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b,
                           const at::Tensor& bias = {});
 

@@ -52,7 +52,8 @@ struct AttentionOptions {
   // is the sink and whose value is zero. Differentiable. Undefined: no sinks.
   at::Tensor sinks{};
 
-  // Requires causal attention, no prefix_lengths and no query_documents. Differentiable.
+  // By default there are none. If given, attention must be causal, without prefix_lengths and
+  // without query_documents. Differentiable.
   VirtualTokens virtual_tokens{};
 
   // [batch, key_sequence] int64: the document number of each key. A query belongs to the document
@@ -98,17 +99,18 @@ struct AttentionRule {
   // Copies `options`, and computes `scale` from head_size if options.scale is 0.
   AttentionRule(const AttentionOptions& options, int64_t head_size);
 
-  // Return the positions of the keys that at least one query (seen_by_any) or each query
-  // (seen_by_all) of the positions `queries` sees, ignoring prefixes and documents. `queries` must
-  // not be empty. The range is not clipped to the keys: it may begin below 0. Where neither
-  // `causal` nor `window` limits the positions, the bound is about -2^62 or 2^62. If no key is seen
-  // by all queries, the end of seen_by_all() is at or before its begin.
+  // Return which positions the queries at the positions `queries` see: seen_by_any() returns the
+  // positions that at least one of the queries sees, and seen_by_all() those that every query sees.
+  // queries: not empty. Both functions ignore prefixes and documents, and do not clip the range to
+  // the keys: it may begin below 0. A bound that neither `causal` nor `window` determines is about
+  // -2^62 or 2^62. If no position is seen by every query, seen_by_all() returns a range whose end
+  // is at or before its begin.
   Range seen_by_any(const Range& queries) const;
   Range seen_by_all(const Range& queries) const;
   // Returns the prefix length of sample `sample` of the batch, in tokens; 0 without prefixes.
   int64_t prefix_length(int64_t sample) const;
   // Returns whether, in at least one sample, a query at one of the positions `queries` sees a key
-  // at one of the positions `keys`. Ignores documents.
+  // at one of the positions `keys`. Takes prefixes into account, but ignores documents.
   bool sees_any(const std::vector<Range>& queries, const std::vector<Range>& keys) const;
 
   // All members of an AttentionRule in two lists, which dispatcher operators accept as arguments.
@@ -120,7 +122,8 @@ struct AttentionRule {
   // Returns the rule whose packed() has these two lists. Throws InternalError if a list is too
   // short.
   static AttentionRule unpacked(at::IntArrayRef integers, at::ArrayRef<double> numbers);
-  // Saves the rule in an autograd node's context; saved() returns it in the backward pass.
+  // Saves the rule in an autograd node's context, which can hold one rule. saved() returns this
+  // rule in the backward pass.
   void save(torch::autograd::AutogradContext* context) const;
   static AttentionRule saved(torch::autograd::AutogradContext* context);
 };

@@ -1,5 +1,5 @@
-// Products of bf16 matrices on the CPU, computed in blocks that fit into the caches. On CPUs with
-// bf16 instructions these functions are faster than LibTorch's products. summed_product() keeps the
+// Products of bf16 matrices on the CPU, computed in blocks that fit into the caches. product.h
+// calls rounded_product() where it is faster than LibTorch's product. summed_product() keeps the
 // sums in fp32, which LibTorch's operators would round to bf16. Both functions are dispatcher
 // operators with implementations for the CPU and meta. Results are bit-identical for any number of
 // threads.
@@ -7,7 +7,7 @@
 // Operands: a [m, k] and b [k, n], both bf16. An operand that is contiguous along neither dim is
 // copied first. On CPUs with bf16 instructions, both functions multiply blocks with the kernel
 // that bf16_block_product() (bf16_block.h) returns; on other CPUs they convert the operands to
-// fp32. Autograd does not record them.
+// fp32. Autograd does not record these products.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -37,7 +37,8 @@ class DeferredGradients {
   void defer_gradients(size_t first_input, Compute compute);
   // Runs the queued computations in the order in which they were queued, and empties the queue.
   // Each gradient is passed on to its input's autograd node, as a backward pass does: leaves
-  // accumulate it, and hooks are called.
+  // accumulate it, and hooks are called. If a computation throws, run() removes it from the queue
+  // and rethrows; the computations after it remain in the queue.
   void run();
   bool empty() const { return entries_.empty(); }
 

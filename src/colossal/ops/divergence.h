@@ -19,11 +19,13 @@ namespace colossal::ops {
 //   shard             how the vocabulary is sharded over ranks; null: it is not sharded. Each rank
 //                     returns the divergences over the whole vocabulary
 // Communication with a shard: the forward pass calls shard->combine() once, with statistics [3, 2 *
-// tokens] of both models. With parallel::vocabulary_shard(), this is an all-reduce of 2 numbers per
-// token (one per model: row 0), then of 4 (rows 1 and 2). Then the forward pass calls shard->sum(),
-// an all-reduce of 2 numbers per token. The backward pass sends nothing.
-// Differentiable in the student's logits. Saves the logits of both models and four numbers per
-// token for the backward pass. Throws InternalError if student and teacher differ in sizes or type.
+// tokens]: first those of the student's tokens, then those of the teacher's. Row 2 is 0, since
+// there are no labels. With parallel::vocabulary_shard(), this is an all-reduce of 2 numbers per
+// token (row 0 of both models), then of 4 (rows 1 and 2). Then the forward pass calls shard->sum()
+// once, with two KL divergences per token. The backward pass sends nothing. Differentiable in the
+// student's logits. Saves the logits of both models and four numbers per token (two normalizers and
+// the two KL divergences) for the backward pass. Throws InternalError if student and teacher differ
+// in sizes or type.
 at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, double beta,
                       const VocabularyShard* shard = nullptr);
 

@@ -26,19 +26,21 @@ class BatchInvariantProducts {
 
 // Returns whether few_rows_product() should compute the product of x [rows, in] and the weights
 // [out, in]. True if all of this holds:
-//   - x has at most 32 rows, or a BatchInvariantProducts exists on this thread. If tile_product()
-//     can compute the product in bf16 (on CPUs with AMX), x has at most `most_beside_tiles` rows:
-//     up to about as many rows, few_rows_product() is the faster of the two;
+//   - x has few rows: at most 32. But if tile_product() could compute the products (bf16 on a CPU
+//     with AMX), the limit is `most_beside_tiles` instead of 32, since tile_product() is faster for
+//     more rows. There is no limit while a BatchInvariantProducts exists on this thread;
 //   - x and the weights are on the CPU and of one type: bf16, fp32 or fp64;
 //   - the rows of x are contiguous, and each weight has contiguous rows or contiguous columns.
+// If `weights` is empty, tests x alone.
 bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights,
                   int64_t most_beside_tiles = 8);
 
 // Computes x w^T + bias for each weight w, and writes the results to y, concatenated along the last
 // dim. x: [rows, in]. weights: [out, in] each. biases: [out] each, one for each weight; or empty.
-// y: [rows, sum of out], with contiguous rows. Requires are_few_rows(x, weights). Not
-// differentiable. Throws InternalError if x's type is not supported, or if the rows of x or y are
-// not contiguous. It is a dispatcher operator, so recordings of operators include it.
+// y: [rows, sum of out], with contiguous rows. Devices, types and strides must be those that
+// are_few_rows() accepts; any number of rows is valid. Not differentiable. Throws InternalError if
+// x's type is not supported, or if the rows of x or y are not contiguous. It is a dispatcher
+// operator, so recordings of operators include it.
 void few_rows_product(const at::Tensor& y, const at::Tensor& x,
                       const std::vector<at::Tensor>& weights,
                       const std::vector<at::Tensor>& biases);

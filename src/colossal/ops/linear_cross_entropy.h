@@ -87,7 +87,8 @@ int64_t linear_cross_entropy_block_tokens(int64_t tokens, int64_t vocabulary, at
 // all tokens at once, whatever logits_bytes is. The gradient of the logits is then kept until the
 // backward pass, which computes the weight gradient from it. False for fp32 and fp64. For bf16,
 // true if this takes no more memory than the logits of one block plus the weight gradient in fp32;
-// this is so if there are few tokens relative to the hidden size.
+// this is so if there are few tokens relative to the hidden size. vocabulary, type: as for
+// linear_cross_entropy_block_tokens().
 bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
                                        at::ScalarType type,
                                        int64_t logits_bytes = kDefaultLogitsBytes);

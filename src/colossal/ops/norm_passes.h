@@ -25,14 +25,17 @@ namespace colossal::ops {
 // type.
 at::ScalarType norm_statistics_type(const at::Tensor& x, bool centered);
 
-// Result of the two functions below.
+// Result of row_sums() and squared_deviations().
 struct RowSums {
   at::Tensor added;  // x + branch, rounded to x's type; undefined if branch is undefined
   at::Tensor sums;   // [rows]: a sum over the features on this rank, in the compute type
 };
 
-// Adds `branch`, a residual branch of x's shape, to x if `branch` is defined. Then row_sums() sums
-// the elements of each row, and squared_deviations() sums (element - mean)^2 of each row.
+// Add `branch`, a residual branch of x's shape, to x; an undefined `branch` adds nothing. Then
+// row_sums() sums the elements of each row of the result, and squared_deviations() sums (element -
+// mean)^2 of each row. Layer norm calls row_sums(x, branch), then squared_deviations() with
+// RowSums::added in the place of x and without a branch. RMS norm calls only squared_deviations(),
+// with x, branch and an undefined mean.
 RowSums row_sums(const at::Tensor& x, const at::Tensor& branch);
 RowSums squared_deviations(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& mean);
 

@@ -20,8 +20,8 @@ inline constexpr int64_t kRowsPerGroup = 64;
 // Returns the number of groups that `rows` rows form.
 int64_t num_groups_of(int64_t rows);
 
-// Return `given` made contiguous, or converted to fp64. Return an undefined tensor if `given` is
-// nullopt or undefined.
+// contiguous_or_undefined() returns `given` made contiguous, and double_or_undefined() returns it
+// converted to fp64. Both return an undefined tensor if `given` is nullopt or undefined.
 at::Tensor contiguous_or_undefined(const std::optional<at::Tensor>& given);
 at::Tensor double_or_undefined(const std::optional<at::Tensor>& given);
 

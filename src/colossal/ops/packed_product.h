@@ -16,7 +16,8 @@ namespace colossal::ops {
 // Packed weights [out, in] of linear layers with one common input.
 struct PackedWeights {
   std::vector<at::Tensor> bytes;  // one for each weight, from pack()
-  // One for each weight. The layouts must outlive the backward pass: the caller keeps them alive.
+  // One for each weight. The caller must keep the layouts alive until the backward pass: the
+  // autograd node saves only their addresses.
   std::vector<std::shared_ptr<const PackedLayout>> layouts;
   std::vector<at::Tensor> biases;  // [out] each, one for each weight; or empty: no biases
 

@@ -65,7 +65,7 @@ class PackedLayout {
     // output: index of the first row in the whole weight. row: index of the first row in the shard.
     // count: number of rows.
     int64_t output = 0, row = 0, count = 0;
-    Range groups;             // these groups, as indices in the whole weight
+    Range groups;             // the groups that the rows touch, as indices in the whole weight
     int64_t first_group = 0;  // index of groups.begin among the groups that the shard stores
   };
   const std::vector<RowRun>& row_runs() const { return row_runs_; }

@@ -46,7 +46,8 @@ void run_on(ThreadTeam& team, int64_t begin, int64_t end, int64_t grain, int64_t
 // Divides [begin, end) into consecutive parts and calls visit(first, last) for each part [first,
 // last), on several threads at once. Returns after all calls. Does not call visit() if the range is
 // empty. grain: the number of elements that are worth a thread; a range of 1 to `grain` elements is
-// one part. Calls at::parallel_for() if the calling thread has no AwakeThreads.
+// one part. Rethrows the first exception that a call throws. Calls at::parallel_for() if the
+// calling thread has no AwakeThreads.
 template <typename Visit>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const Visit& visit) {
   ThreadTeam* team = detail::awake_team();

@@ -80,7 +80,8 @@ GroupScales choose_scales(const at::Tensor& weight, const Quantization& how,
                           const at::Tensor& extremes = {});
 
 // Quantizes weight [outputs, inputs]: rounds each element to the nearest value that its group can
-// represent with the given scales and zero points.
+// represent with the given scales and zero points. Throws ConfigError as choose_scales() does, and
+// InternalError if the sizes of `scales` do not match.
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
                          const GroupScales& scales);
 // Quantizes weight with the scales and zero points of choose_scales(weight, how).

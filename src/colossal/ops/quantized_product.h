@@ -23,8 +23,9 @@ struct QuantizedWeights {
 // Returns the outputs of the layers, concatenated along the last dim: [.., sum of out], in x's
 // type. x: [.., in]. Differentiable in x: the gradient is that of a product with the dequantized
 // weights. The caller must keep the weights alive until the backward pass. A row's bits are the
-// same in every batch that are_few_rows() accepts (few_rows.h). Throws InternalError if there are
-// no weights, or if there are biases, but not one for each weight.
+// same in every batch of at most 32 rows (24 for bf16 on CPUs with AMX), and in batches of any size
+// if activations are quantized or while a BatchInvariantProducts exists (few_rows.h). Throws
+// InternalError if there are no weights, or if there are biases, but not one for each weight.
 at::Tensor quantized_linear(const at::Tensor& x, const QuantizedWeights& given);
 
 // One matrix [out, in] for each group (expert), all with the same Quantization.

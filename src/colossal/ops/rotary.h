@@ -78,7 +78,8 @@ struct RotaryOptions {
 // Returns the frequencies of the pairs, [pairs] fp64 on the CPU, in radians per position. The
 // number of pairs is options.channels / 2 (head_size / 2 if options.channels is 0). For
 // Scaling::proportional it is head_size / 2, and pairs that are not rotated have frequency 0.
-// length: number of positions of the sequence so far; used only if options.depends_on_length().
+// options.base must be above 0. length: number of positions of the sequence so far; used only if
+// options.depends_on_length().
 // Throws InternalError if the number of longrope factors is not the number of pairs.
 at::Tensor rotary_frequencies(const RotaryOptions& options, int64_t head_size, int64_t length = 0);
 

@@ -52,16 +52,20 @@ class BlockCollectives {
 //   table         the vocabulary projection; if `combine` is given, this rank's shard of it
 //   vocabulary    number of rows over all ranks; labels must be below it
 //   combine       VocabularyShard::combine, called once for all tokens. Empty: the vocabulary is
-//                 not sharded. If given, the gradient of x is this shard's term only
-//   ranks         null: each block that `table` visits is whole
+//                 not sharded. If given, the gradients of x and options.z are this shard's terms
+//                 only; the caller must sum the terms over the shards
+//   ranks         null: each block that `table` visits is whole. Otherwise `table` visits this
+//                 rank's shard of each block, ranks->gather() returns the whole block, and
+//                 ranks->rows() gives the indices of the block's rows: `begin` is not used
 //   options       may have a low-rank adapter
 //   bias_begin    index in the whole vocabulary of the first row of options.bias and options.up;
-//                 both must have all rows of the blocks that this rank visits
+//                 both must have all rows of each whole block
 //   logits_bytes  maximum bytes of logits that are held at once
 // The forward pass merges the softmax statistics of each block into those of the blocks before it.
 // The backward pass recomputes the logits of each block, so there are four matrix products instead
 // of the three of linear_cross_entropy(). Saves x, labels and three numbers per token for the
-// backward pass, but no logits.
+// backward pass, but no logits. Throws InternalError if a label on the CPU is outside the
+// vocabulary or, with `ranks` null, if sizes or types do not match.
 at::Tensor linear_log_probabilities(const at::Tensor& x, const ForEachBlock& table,
                                     const at::Tensor& labels, int64_t vocabulary,
                                     const std::function<void(const at::Tensor&)>& combine = {},

@@ -35,8 +35,8 @@ void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Te
 
 // Computes to <- a b or, with `add`, to <- to + a b, accumulated in fp32 and rounded once. An
 // element's bits depend neither on the number of rows nor on the number of threads. A dispatcher
-// operator with implementations for the CPU and meta. Throws InternalError if sizes or strides have
-// neither of the two forms.
+// operator with implementations for the CPU and meta. Requires supports_tile_product(a, b, to). On
+// the CPU, throws InternalError if sizes or strides have neither of the two forms.
 void tile_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to, bool add);
 
 }  // namespace colossal::ops

@@ -14,8 +14,9 @@ namespace colossal::text::grammar {
 // - repetitions * + ? {m} {m,} {m,n}
 // - comments from # to the end of the line
 //
-// Throws GrammarError for a syntax error (naming the line), an undefined rule, left recursion, or a
-// grammar of more than 64 KiB. https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
+// Throws GrammarError for a syntax error (naming the line), an undefined rule, a missing rule
+// "root", left recursion, or a grammar of more than 64 KiB.
+// https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
 Symbol add_gbnf(Grammar& grammar, std::string_view text);
 
 }  // namespace colossal::text::grammar

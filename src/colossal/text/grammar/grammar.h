@@ -38,7 +38,8 @@ struct Symbol {
 using Sequence = std::vector<Symbol>;
 
 // A set of numbered rules. A rule matches what any of its alternatives matches. Rules may be
-// recursive, but not left-recursive: no rule may begin with itself.
+// recursive, but not left-recursive: no rule may begin with itself. Grammar does not check this; an
+// Automaton may throw GrammarError when it reaches such a rule.
 class Grammar {
  public:
   // Adds a rule without alternatives and returns its number. With the number, other rules can refer
@@ -58,15 +59,16 @@ class Grammar {
 
   // Returns a sequence that matches exactly the bytes of `text`.
   static Sequence literal(std::string_view text);
-  // Returns a symbol that matches the UTF-8 of one character of the ranges. Surrogates are left
-  // out. Adds rules where needed. Throws GrammarError if the grammar becomes too large.
+  // Returns a symbol that matches the UTF-8 of one character of the ranges; without ranges, the
+  // symbol matches nothing. Surrogates are left out. Adds rules where needed. Throws GrammarError
+  // if the grammar becomes too large.
   Symbol character(const std::vector<CharacterRange>& ranges);
   // Returns a symbol that matches `symbol` or the empty text. Throws GrammarError if the grammar
   // becomes too large.
   Symbol optional(const Symbol& symbol) { return add_anonymous_rule({{}, {symbol}}); }
   // Returns a sequence that matches `symbol` repeated `minimum` to `maximum` times, both included.
-  // A negative maximum means no limit. Throws GrammarError for more than 10,000 repetitions or if
-  // the grammar becomes too large.
+  // minimum: at least 0. maximum: at least `minimum`; negative: no limit. Throws GrammarError for
+  // more than 10,000 repetitions or if the grammar becomes too large.
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:

@@ -16,10 +16,11 @@ namespace colossal::text::grammar {
 // - anyOf, oneOf (treated as anyOf), allOf with one entry
 // - $ref within the schema
 //
-// Ignores keywords that only describe values, such as "title", and "format". Reads
-// additionalProperties only if there are no properties, and only if it is a schema. Throws
-// GrammarError naming any other keyword, or if the schema is longer than 64 KiB or nested deeper
-// than 32 levels.
+// Ignores keywords that only describe values, such as "title", and "format". If the schema
+// of an object has no "properties", but "additionalProperties" with a schema, all values in the
+// object must be valid under the latter. Otherwise ignores "additionalProperties". Throws
+// GrammarError for any other keyword (naming it), for a keyword with an invalid value, or if the
+// schema is longer than 64 KiB or nested deeper than 32 levels.
 Symbol add_json_schema(Grammar& grammar, const nlohmann::ordered_json& schema);
 
 // Adds rules for any JSON object and returns their symbol.

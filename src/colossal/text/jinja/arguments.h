@@ -10,9 +10,10 @@
 
 namespace colossal::text::jinja {
 
-// Assigns arguments to parameters once; the accessors then return them by index. In all accessors,
-// `which` is an index into the constructor's `parameters`. `otherwise` is the result if this
-// argument is missing.
+// The constructor assigns arguments to parameters; the accessors then return the arguments by
+// index. In all accessors, `which` is an index into the constructor's `parameters`, and `otherwise`
+// is the result if the argument of this parameter is missing. Returned references and texts are
+// parts of the constructor's `arguments`, or are `otherwise`.
 class ArgumentReader {
  public:
   // function: name of the called function, for error messages; must outlive the reader. arguments:

@@ -7,15 +7,16 @@
 
 namespace colossal::text::jinja {
 
-// A filter returns the changed operand. A test returns whether the operand has a property.
+// A filter returns a value that it computes from the operand. A test returns whether the operand
+// has a property. Both throw TemplateError for an operand or arguments that they do not accept.
 using Filter = Value (*)(Interpreter&, const Value& operand, const Arguments&);
 using Test = bool (*)(const Value& operand, const Arguments&);
 
 // Return the filter or test of this name. Throw TemplateError if there is none.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Returns test(operand, arguments). Before that, adds the number of values that the test will read
-// to the step count of the interpreter, which limits the work of a template.
+// Returns test(operand, arguments). Before that, counts the values that the test will read as steps
+// of the interpreter (Interpreter::charge_for()). Throws TemplateError at the limit.
 bool run_test(Interpreter& interpreter, Test test, const Value& operand,
               const Arguments& arguments);
 

@@ -78,7 +78,8 @@ class Interpreter {
   // Sets a variable of the current scope.
   void set(const std::string& name, Value value);
 
-  // Runs `run` in a new scope. parent: the scope that encloses it; null: the current scope.
+  // Runs `run` in a new scope. parent: the scope that encloses the new one; null: the current
+  // scope.
   void in_scope(const std::function<void()>& run, std::shared_ptr<Scope> parent = {});
   // Returns the current scope, for a macro to keep. When the macro is called, it sees the values
   // that the scope's variables have at that time.

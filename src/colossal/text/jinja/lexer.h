@@ -1,6 +1,6 @@
 // Splits a template into tokens: the text outside of tags, and the parts of {{...}} and {%...%}
-// tags. Removes the white space that trim_blocks and lstrip_blocks remove, which `transformers`
-// sets for chat templates.
+// tags. Removes the white space that a "-" in a tag removes, and that trim_blocks and lstrip_blocks
+// remove, which `transformers` sets for chat templates.
 #pragma once
 
 #include <string>
@@ -25,8 +25,10 @@ struct Token {
     end,     // follows the last token of the template
   };
   Kind kind;
-  std::string text;  // as written; of a string: its value, with escapes resolved
-  int line = 1;      // in the template, from 1
+  // As written. Of a string: its value, with escapes resolved. Of a number: without "_". Empty for
+  // the begin and end of a tag, and for `end`.
+  std::string text;
+  int line = 1;  // in the template, from 1
 };
 
 // Returns the tokens of a template. The last token has the kind `end`. Comments are left out.

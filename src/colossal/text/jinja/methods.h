@@ -9,12 +9,13 @@
 namespace colossal::text::jinja {
 
 // Returns the attribute `name` of `object`; a method is returned as a function that is bound to
-// `object`. Returns nullopt if there is no such attribute.
+// `object`. Returns nullopt if there is no such attribute. Does not look at the entries of dicts
+// and namespaces; get_attribute() of operators.h does.
 std::optional<Value> find_attribute(const Value& object, const std::string& name);
 
 // Returns format % values as in Python ("%s of %d"). format: a string. values: one value, or a
 // tuple. Supports the conversions s, r, d, i, f, x, field widths and precisions. Throws
-// TemplateError for other conversions or values that do not match.
+// TemplateError for other conversions, for values that do not match, or at a limit.
 Value percent_format(Interpreter& interpreter, const Value& format, const Value& values);
 
 }  // namespace colossal::text::jinja

@@ -27,7 +27,7 @@ class Expression : public Node {
  public:
   using Node::Node;
   // Returns the value of the expression. Counts the node as a step of the interpreter. Throws
-  // TemplateError.
+  // TemplateError if the template uses a value wrongly, or at a limit.
   Value evaluate(Interpreter& interpreter) const {
     interpreter.enter(line());
     Value value = compute(interpreter);
@@ -43,12 +43,15 @@ using ExpressionPointer = std::unique_ptr<const Expression>;
 // Any part of a template that is executed: text, {{ }}, or a tag.
 class Statement : public Node {
  public:
-  // What is executed after a statement: the next statement; or, of the innermost {% for %}, the
-  // next item (next_round, of {% continue %}) or the statement after the loop (end_loop, of {%
-  // break %}).
-  enum class Flow { next, next_round, end_loop };
+  // What is executed after a statement.
+  enum class Flow {
+    next,        // the next statement
+    next_round,  // after {% continue %}: the body of the innermost {% for %}, for its next item
+    end_loop     // after {% break %}: the statement after the innermost {% for %}
+  };
   using Node::Node;
-  // Executes the statement. Counts the node as a step of the interpreter. Throws TemplateError.
+  // Executes the statement. Counts the node as a step of the interpreter. Throws TemplateError if
+  // the template uses a value wrongly, or at a limit.
   Flow execute(Interpreter& interpreter) const {
     interpreter.enter(line());
     const Flow then = run(interpreter);
@@ -68,7 +71,8 @@ struct CallArguments {
   std::vector<std::pair<std::string, ExpressionPointer>> named;  // name=value
   ExpressionPointer more_positional, more_named;                 // *list, **dict; null: none
   // Evaluates the expressions; appends the elements of *list and the entries of **dict. Throws
-  // TemplateError.
+  // TemplateError if an expression does, if `*` is not followed by something that {% for %} can
+  // iterate over, or if `**` is not followed by a dict.
   Arguments evaluate(Interpreter& interpreter) const;
 };
 
@@ -79,7 +83,7 @@ struct Target {
   std::string name, attribute;
   std::vector<Target> parts;
   // Assigns `value`. Throws TemplateError if `value` does not have as many elements as there are
-  // parts, or if `name` is not a namespace.
+  // parts, if `name` is not a namespace, or if `attribute` begins with an underscore.
   void assign(Interpreter& interpreter, const Value& value) const;
 };
 

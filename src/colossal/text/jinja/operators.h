@@ -9,7 +9,8 @@
 namespace colossal::text::jinja {
 
 // Returns `a OPERATOR b`. Throws TemplateError if Python does not define the operator for these
-// types, if an integer does not fit 64 bits, or for a division by zero.
+// types, if an integer does not fit 64 bits, for a division by zero, or at a limit of the
+// interpreter.
 Value calculate(Interpreter& interpreter, Operator kind, const Value& a, const Value& b);
 // Returns `a RELATION b`. Throws TemplateError if Python does not define the relation for these
 // types.
@@ -17,8 +18,9 @@ bool holds(Relation relation, const Value& a, const Value& b);
 // Returns `item in container`. Throws TemplateError if Python does not define it for these types.
 bool contains(const Value& container, const Value& item);
 
-// Returns object.name: the method or attribute, else the entry of a dict with this key; undefined
-// if there is neither. Throws TemplateError if `object` is undefined.
+// Returns object.name: of a namespace, the variable; of other values, the method or attribute, else
+// the entry of a dict with this key. Returns an undefined value if there is none. Throws
+// TemplateError if `object` is undefined.
 Value get_attribute(const Value& object, const std::string& name);
 // Returns object[index]: the entry or element, else the attribute that the string `index` names;
 // undefined if there is neither. Throws TemplateError if `object` is undefined.

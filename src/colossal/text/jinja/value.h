@@ -122,8 +122,8 @@ class Value {
 // The size of a value. Limits on both fields keep a template from exhausting memory.
 struct Extent {
   int depth = 0;  // nesting depth of lists and dicts; 0 for other values
-  // Number of values in it, itself included, plus the bytes of their strings. A value that occurs
-  // twice counts twice.
+  // Number of values in the value, itself included, plus the bytes of their strings. A value that
+  // occurs twice counts twice.
   int64_t size = 1;
 };
 // Returns the extent of a value. Takes constant time, because a list or dict stores its extent.
@@ -138,8 +138,9 @@ struct List {
   Extent extent = {};  // of this list; make_list() sets it
 };
 
-// Returns `a == b`. Numbers and booleans are equal if their values are; other values only if they
-// have the same type.
+// Returns `a == b`. Numbers and booleans are equal if their numbers are (1 == 1.0 == true). Other
+// values are equal if they have the same type and equal contents; namespaces, loops and functions
+// equal only themselves.
 bool equal(const Value& a, const Value& b);
 
 // Hashes keys of a dict. Equal values have equal hashes. Takes time linear in the size of the
@@ -190,7 +191,8 @@ void require_hashable(const Value& key);
 int compare(const Value& a, const Value& b);
 
 // Returns what {% for %} iterates over: the elements of a list, the keys of a dict, or the
-// characters of a string; nothing for undefined. Throws TemplateError for any other type.
+// characters of a string; nothing for undefined. The result's `extent` is not set. Throws
+// TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
 // Returns the value as Python's json.dumps() formats it. ensure_ascii: escape characters outside of

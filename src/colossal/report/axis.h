@@ -24,7 +24,7 @@ struct Axis {
   std::vector<Tick> ticks;  // within [low, high], ascending
 
   // Returns the position of a value on the axis: 0 at `low`, 1 at `high`; outside [0, 1] for values
-  // outside the range.
+  // outside the range. On a logarithmic axis, the value must be above 0.
   double position(double value) const;
 };
 
@@ -35,23 +35,25 @@ bool is_plottable(double value);
 // Returns the multiples of a step within [low, high], ascending. The step is the smallest number
 // that is 1, 2 or 5 times a power of ten, is at least smallest_step, and divides the range into at
 // most `at_most` intervals. smallest_step: 1 for ticks at whole numbers only; 0: no limit. Throws
-// InternalError unless low < high.
+// InternalError unless low < high and at_most > 0.
 std::vector<double> linear_ticks(double low, double high, int at_most, double smallest_step = 0);
 
-// Returns ticks for a logarithmic axis: powers of ten within [low, high], evenly spaced, about
-// `at_most` of them. If fewer than three powers of ten are within the range, returns 1, 2 and 5
-// times powers of ten; if these are fewer than three, returns linear_ticks(). Throws InternalError
-// unless 0 < low < high.
+// Returns ticks for a logarithmic axis, ascending: at most `at_most` (above 0) powers of ten within
+// [low, high], evenly spaced. If these would be fewer than three ticks, returns all numbers within
+// the range that are 1, 2 or 5 times a power of ten; if these are fewer than three, too, returns
+// linear_ticks(low, high, at_most). Throws InternalError unless 0 < low < high.
 std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 
 // Returns a vertical axis with ticks for values from low to high (low <= high; low > 0 if
 // logarithmic). The range of a linear axis is widened to multiples of the tick step, that of a
-// logarithmic axis by a small margin. If low and high are equal, the range is first widened by a
-// tenth of the value on either side; to [0, 1] if both are 0. unit: for the labels.
+// logarithmic axis by a small margin. If low and high are equal or almost equal, the range is
+// first widened by a tenth of the value on either side; to [0, 1] if both are 0. unit: for the
+// labels. The ticks of a linear axis are round numbers in the printed unit: in MiB, not in bytes.
 Axis value_axis(double low, double high, AxisScale scale, const Unit& unit);
 
-// Returns a horizontal axis with ticks from exactly `low` to `high`; if the two are equal, from low
-// - 0.5 to high + 0.5. whole: ticks at whole numbers only.
+// Returns a linear horizontal axis with the range [low, high]; with [low - 0.5, high + 0.5] if the
+// two are equal or almost equal. The ticks lie within the range and have labels in kCount. whole:
+// ticks at whole numbers only.
 Axis horizontal_axis(double low, double high, bool whole);
 
 }  // namespace colossal::report

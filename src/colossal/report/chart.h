@@ -15,19 +15,20 @@
 namespace colossal::report {
 
 enum class ChartForm {
-  line,          // one line per series
-  stacked_area,  // one area per series, each on top of the areas before it; gaps count as 0
-  stacked_bar,   // one bar per x, with one part per series, stacked; gaps count as 0
+  line,  // one line per series; a gap interrupts the line
+  // In the stacked forms, a series counts as 0 at its gaps, and at each x that only other series
+  // have.
+  stacked_area,  // one area per series, each on top of the areas before it
+  stacked_bar,   // one bar per x, with one part per series, stacked
 };
 
 // A series of values: points (x[i], y[i]).
 struct ChartSeries {
-  std::string name;       // name in the legend
-  std::vector<double> x;  // ascending, finite
-  // As long as x. A value that is not plottable (is_plottable(), axis.h), e.g. NaN, is a gap in the
-  // line.
+  std::string name;       // name in the legend, which shows names if there are several series
+  std::vector<double> x;  // ascending, plottable
+  // As long as x. A value that is not plottable (is_plottable(), axis.h), e.g. NaN, is a gap.
   std::vector<double> y;
-  bool markers = false;  // draws a dot at each point, for series of few points
+  bool markers = false;  // for lines: draws a dot at each point, for series of few points
 };
 
 struct Chart {
@@ -38,7 +39,7 @@ struct Chart {
   ChartForm form = ChartForm::line;
   // logarithmic: only with ChartForm::line; values <= 0 are gaps.
   AxisScale y_scale = AxisScale::linear;
-  bool from_zero = false;  // for lines: the vertical axis includes 0
+  bool from_zero = false;  // for lines with a linear axis: the vertical axis includes 0
   // Drawn in the page's seven colors (page.h), in turn.
   std::vector<ChartSeries> series = {};
   int height = 200;  // height of the plot in CSS pixels
@@ -46,7 +47,8 @@ struct Chart {
 
 // Returns the chart as HTML: a <figure class="chart">, which says "No data" if no value is
 // plottable. A series of more than 4,000 points is downsampled (downsample.h). Throws InternalError
-// if the x of a series are not finite and ascending, or are not as many as its y.
+// if the x of a series are not plottable and ascending (equal x may follow each other), or are not
+// as many as its y.
 std::string chart_figure(const Chart& chart);
 
 }  // namespace colossal::report

@@ -17,13 +17,15 @@ struct DrawnSeries {
   std::string name;
   bool markers = false;  // ChartSeries::markers
   std::vector<double> x;
-  std::vector<double> value;  // y of the series itself, shown under the pointer; NaN: a gap
-  std::vector<double> top;    // y of the line (NaN: a gap), or of the upper edge of area or bar
-  std::vector<double> base;   // y of the lower edge of area or bar; empty for lines
+  // y of the series itself, shown under the pointer. At a gap: NaN in a line, 0 in a stacked form.
+  std::vector<double> value;
+  std::vector<double> top;   // y of the line (NaN: a gap), or of the upper edge of area or bar
+  std::vector<double> base;  // y of the lower edge of area or bar; empty for lines
 };
 
-// Returns the series of a chart, in order. In a stacked chart, all series have the same x. Throws
-// InternalError if the x of a series are not ascending and plottable, or are not as many as its y.
+// Returns the series of a chart, in order. In a stacked chart, all results have the same x: those
+// of all series of the chart. Throws InternalError if the x of a series are not ascending and
+// plottable, or are not as many as its y.
 std::vector<DrawnSeries> drawn_series(const Chart& chart);
 
 // Maps values to coordinates in the box (SVG: the origin is the upper left corner).
@@ -38,12 +40,14 @@ struct PlotBox {
   double down(double y_value) const { return height * (1 - y.position(y_value)); }
 };
 
-// The following functions return SVG path data ("M1,2L3,4...").
+// The following functions return SVG path data ("M1,2L3,4..."). line_path() and dots_path() are for
+// lines; area_path() and bar_path() are for stacked forms, whose series have a `base`.
 //
 // Returns a line through the points, interrupted at gaps. A single point between two gaps is not
 // visible.
 std::string line_path(const DrawnSeries& series, const PlotBox& box);
-// Returns a dot at each point between two gaps; if series.markers, at every point.
+// Returns a dot at each point between two gaps, where the ends of the series count as gaps; if
+// series.markers, at every point.
 std::string dots_path(const DrawnSeries& series, const PlotBox& box);
 // Returns the area between `base` and `top`.
 std::string area_path(const DrawnSeries& series, const PlotBox& box);

@@ -7,8 +7,8 @@
 namespace colossal::report {
 
 // Returns the text escaped for element contents and quoted attributes: the characters & < > " '
-// become character references; invalid UTF-8 bytes, and control characters that HTML forbids,
-// become U+FFFD.
+// become character references; invalid UTF-8 bytes, and ASCII control characters other than tab and
+// line breaks, become U+FFFD.
 std::string escape_html(std::string_view text);
 
 // Returns the text with each invalid UTF-8 byte replaced by U+FFFD.

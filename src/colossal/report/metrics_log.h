@@ -17,7 +17,7 @@ struct TierMetrics {
   struct Moved {
     double to = 0, from = 0;  // bytes written to the tier, and bytes read from it
   };
-  double at_rest = 0;                       // peak of the bytes that the tier stores
+  double at_rest = 0;                       // peak in the step of the bytes that the tier stores
   std::map<std::string, Moved> moved = {};  // by kind of tensor: "optimizer", "parameters", ...
 };
 
@@ -32,21 +32,22 @@ struct StepMetrics {
   double validation_loss = kMissing;  // only at steps with an evaluation
   double grad_norm = kMissing;        // norm of the whole gradient, before clipping
   double learning_rate = kMissing;
-  double tokens = kMissing;  // number of input tokens of the global batch
-  double tokens_per_second = kMissing;
+  double tokens = kMissing;                   // number of input tokens of the global batch
+  double tokens_per_second = kMissing;        // tokens / step_seconds, so of all ranks together
   double step_seconds = kMissing;             // duration of the step
   double model_flops_utilization = kMissing;  // fraction of the machine's measured FLOP/s
   // Peak so far of the resident memory of a rank's process, and of a rank's GPU memory (NaN on
   // CPUs); maxima over ranks.
   double memory_peak_bytes = kMissing;
   double device_peak_bytes = kMissing;
-  // Of the rank whose tensors have the largest peak: the bytes of tensors at that peak by kind,
-  // their sum, and the bytes of the process that were resident before the model was built.
+  // Of the rank whose tensors have the largest peak in the step: the bytes of tensors at that peak
+  // by kind, their sum, and the bytes of the process that were resident before the model was built.
+  // Empty and NaN on GPUs.
   std::map<std::string, double> memory_by_kind = {};
   double memory_at_peak = kMissing;
   double memory_base_bytes = kMissing;
   std::map<std::string, TierMetrics> tiers = {};    // key: "host" or "nvme"; only tiers in use
-  std::map<std::string, double> bytes_sent = {};    // by axis; maximum over ranks
+  std::map<std::string, double> bytes_sent = {};    // in the step, by axis; maximum over ranks
   std::map<std::string, double> task_metrics = {};  // all further numbers of the line, by key
   bool skipped = false;                             // the step made no update
 };

@@ -18,7 +18,8 @@ struct Unit {
 
   const char* symbol = "";  // "B", "%"
   Prefixes prefixes = Prefixes::none;
-  // The value that is printed as 1. For example, 0.01 prints fractions as percentages.
+  // The value that is printed as 1. For example, 0.01 prints fractions as percentages. Must be 1
+  // unless `prefixes` is none.
   double one = 1;
   // Whether labels of ticks show the symbol; false for a long symbol, which is shown beside the
   // title of the chart instead.
@@ -39,13 +40,14 @@ struct Scaling {
   const char* prefix = "";
 };
 
-// Returns the scaling for values with magnitudes up to `magnitude`.
+// Returns the scaling for values with magnitudes up to `magnitude`, which must not be negative.
 Scaling scaling_of(double magnitude, const Unit& unit);
 
 // Returns a value as text with prefix and symbol. The number has three significant digits, or four
-// if the unit has neither symbol nor prefixes. After scaling, a magnitude below 0.001, or of 10
-// million or more, is printed in scientific notation. Bytes without a prefix are printed as whole
-// numbers. A value that is not finite becomes "–".
+// if the unit has neither symbol nor prefixes; all digits before the point are printed, even if
+// they are more. After scaling, a magnitude below 0.001, or of 10 million or more, is printed in
+// scientific notation. Bytes without a prefix are printed as whole numbers. A value that is not
+// finite becomes "–".
 std::string format_quantity(double value, const Unit& unit);
 
 // Returns the prefix and, if with_symbol, the symbol, to be appended to a number; with a leading

@@ -26,8 +26,8 @@ struct Scalar {
 class TensorBoardWriter {
  public:
   // Creates `directory` if it is missing, and in it a new file events.out.tfevents.<seconds since
-  // 1970>.<host>.<process>. The constructor and the write_...() functions throw IoError if writing
-  // fails.
+  // 1970>.<host>.<process>, to which a number is appended if this file exists. The constructor and
+  // the write_...() functions throw IoError if writing fails.
   explicit TensorBoardWriter(const std::filesystem::path& directory);
 
   // Writes scalars of a step in one record. wall_time: seconds since 1970; nullopt: now.

@@ -18,7 +18,7 @@ struct TimelineCategory {
 // An interval of time in a row.
 struct TimelineSpan {
   double start = 0;   // time
-  double end = 0;     // time
+  double end = 0;     // time, at least `start`
   int category = 0;   // index in Timeline::categories
   bool pale = false;  // drawn in a lighter color, to distinguish spans of one category
   std::string label;  // shown within the span if there is room
@@ -55,7 +55,8 @@ std::string timeline_svg(const Timeline& timeline);
 // the length of the span and padded with "-"; dots are time without a span.
 std::string timeline_text(const Timeline& timeline, int width);
 
-// Returns the CSS that timeline_figure() and timeline_svg() need in addition to page_colors().
+// Returns the CSS of timelines, which uses the colors of page_colors() (page.h). html_page() and
+// timeline_svg() include both.
 std::string_view timeline_style();
 
 }  // namespace colossal::report

@@ -20,8 +20,10 @@ struct alignas(64) TileShapes {
   uint8_t rows[16] = {};
 };
 
-// While an object of this class exists, all eight tiles have 16 rows of 64 bytes. The destructor
-// restores the configuration that other code on this thread may have loaded before.
+// While an object of this class exists, all eight tiles of this thread have 16 rows of 64 bytes.
+// The constructor requires that tiles_are_allowed() (tile_product.h) returns true, and sets the
+// tiles to zero. The destructor restores the configuration that other code on this thread may have
+// loaded before, but not the contents of its tiles.
 class Tiles {
  public:
   Tiles() {
@@ -44,7 +46,7 @@ class Tiles {
   TileShapes before_;
 };
 
-// Transposes 16 x 16 numbers of 32 bits.
+// Transposes 16 x 16 numbers of 32 bits in place. rows[i]: row i.
 [[gnu::always_inline]] inline void transpose_tile(__m512i rows[16]) {
   __m512i halves[16];
   for (int i = 0; i < 8; ++i) {
@@ -69,7 +71,8 @@ class Tiles {
   }
 }
 
-// Loads 16 rows of 64 bytes. Rows from `rows` on become zeros.
+// Loads 16 rows of 64 bytes into into[0, 16). Row i begins row_bytes * i bytes after `from`, which
+// may have any alignment. Rows from `rows` on are not read; they become zeros.
 [[gnu::always_inline]] inline void load_tile(const void* from, int64_t row_bytes, int64_t rows,
                                              __m512i into[16]) {
   for (int64_t i = 0; i < kTile; ++i) {
@@ -78,6 +81,7 @@ class Tiles {
   }
 }
 
+// Stores 16 rows of 64 bytes, one after the other. `to` must be aligned to 64 bytes.
 [[gnu::always_inline]] inline void store_tile(const __m512i rows[16], uint32_t* to) {
   for (int64_t i = 0; i < kTile; ++i) _mm512_store_si512(to + i * kTile, rows[i]);
 }

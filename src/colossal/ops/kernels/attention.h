@@ -1,7 +1,8 @@
-// The kernels soft_cap(), attention_probabilities(), attention_gradients(), kept_bits() and
-// inner_product() of VectorKernels. They work on a block of attention scores, between the product
-// of queries and keys and the product with the values. vector_kernels.h describes their parameters
-// and AttentionBlock, in which each lane is a query.
+// The attention kernels of VectorKernels. soft_cap(), attention_probabilities() and
+// attention_gradients() transform a block of attention scores, between the product of queries and
+// keys and the product with the values. kept_bits() makes the dropout mask of a block, and
+// inner_product() the deltas of the backward pass. vector_kernels.h describes the parameters and
+// AttentionBlock, in which each lane is a query.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -32,8 +33,9 @@ struct BitsOf<double> {
 // and documents. general: masking, window, ALiBi and soft cap, each as the fields of the block say.
 enum class BlockKind { plain, masked, general };
 
-// The lanes [lane, lane + Native<Real>::kLanes) of a block: one vector for each key. kDropout:
-// whether block.kept is given.
+// The lanes [lane, lane + Native<Real>::kLanes) of a block: one vector for each key. Real is the
+// block's type; kKind and kDropout are what with_block_kind() passes on. The arrays of the block
+// must outlive the object. The members' `key` is an index in [0, block.keys).
 template <typename Real, BlockKind kKind, bool kDropout>
 class LaneBlock {
  public:
@@ -84,8 +86,9 @@ class LaneBlock {
     return seen ? score : broadcast(-kInfinity);
   }
 
-  // Returns the gradients of the scores of key `key` before the soft cap. gradient: their gradients
-  // after the soft cap. The block must still hold the capped scores.
+  // Multiplies `gradient` by the derivative of the soft cap: `gradient` has the gradients of the
+  // capped scores of key `key`, the result has those of the uncapped scores. Returns `gradient` if
+  // there is no cap. The block must still hold the capped scores of the key.
   [[gnu::always_inline]] Lanes before_cap(const Lanes& gradient, int64_t key) const {
     if constexpr (kKind != BlockKind::general) return gradient;
     if (inverse_cap_ == 0) return gradient;
@@ -152,8 +155,8 @@ template <typename Real>
 
 // Raises the running maximum to the lane's score in `top` in each lane where this score is larger
 // by more than kMaximumSlack, and rescales the lane's sum and outputs. top: the largest score of
-// each of the lanes [lane, lane + Native<Real>::kLanes) in a block. Lanes are independent of each
-// other, so vectors of any width give the same bits.
+// each of the lanes [lane, lane + Native<Real>::kLanes) in a block. stride: AttentionBlock::stride.
+// Lanes are independent of each other, so vectors of any width give the same bits.
 template <typename Real>
 inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sums, int64_t lane,
                          int64_t stride) {
@@ -172,7 +175,8 @@ inline void raise_maxima(const NativeVector<Real>& top, const AttentionSums& sum
   }
 }
 
-// The running softmax (AttentionSums) of the lanes [lane, lane + Native<Real>::kLanes).
+// The running softmax of the lanes [lane, lane + Native<Real>::kLanes). Refers to the
+// AttentionSums, which must outlive the object; its members change the arrays of the AttentionSums.
 template <typename Real>
 class LaneSums {
  public:
@@ -184,13 +188,14 @@ class LaneSums {
         maxima_(static_cast<Real*>(sums.maxima) + lane),
         totals_(static_cast<Real*>(sums.sums) + lane) {}
 
-  // Return and set the sums of 2^(score - maximum).
+  // total() returns the sums of 2^(score - maximum); set_total() replaces them.
   Lanes total() const { return load_native(totals_); }
   void set_total(const Lanes& total) const { store_native<Real>(total, totals_); }
 
-  // Updates the maxima with the block's scores, and rescales sums and outputs if needed. Returns
-  // the number to subtract from a lane's scores before 2^x is computed: the lane's maximum, or 0 if
-  // the lane has seen no key yet. lanes: the LaneBlock of the same lanes.
+  // Updates the maxima with the block's scores (raise_maxima()), and rescales sums and outputs if
+  // needed. Returns the number to subtract from a lane's scores before 2^x is computed: the lane's
+  // maximum, or 0 if the lane has seen no key yet. lanes: the LaneBlock of `block` for the lanes of
+  // this object.
   template <typename Block>
   [[gnu::always_inline]] Lanes take_scores(const Block& lanes, const AttentionBlock& block) const {
     const Lanes lowest = broadcast(-static_cast<Real>(__builtin_inf()));

@@ -43,7 +43,8 @@ const RowsKernels* rows_kernels(InstructionSet instruction_set);
 // Returns null if the CPU does not have this instruction.
 MultiplyRows native_bf16_rows();
 
-// Returns the fastest kernels that this CPU supports, with native_bf16_rows() if that is not null.
+// Returns the fastest kernels that this CPU supports. `bfloat16` is native_bf16_rows() if that is
+// not null.
 const RowsKernels& rows_kernels();
 
 }  // namespace colossal::ops::kernels

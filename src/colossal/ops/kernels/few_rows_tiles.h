@@ -27,7 +27,8 @@ constexpr int kTileVectors = 8;
 #else
 constexpr int kTileVectors = 4;
 #endif
-// For weights [depth, outputs]: how many rows of the weight ahead of its use it is prefetched.
+// For weights [depth, outputs]: while row k of the weight is multiplied, row k + kRowsAhead is
+// prefetched.
 constexpr int64_t kRowsAhead = 16;
 // For weights [outputs, depth]: maximum number of rows of x that one pass over the weight
 // multiplies; these rows stay in the second-level cache.

@@ -1,7 +1,7 @@
-// The kernels swiglu(), geglu() and their backward of VectorKernels: gated linear units (N.
-// Shazeer, "GLU Variants Improve Transformer", 2020). The result is act(gate) * up, where act(x) =
-// x * factor(x). factor(x) is sigmoid(x) for SwiGLU, and the sigmoid of a cubic polynomial in x for
-// GeGLU (gelu.h).
+// The kernels swiglu(), swiglu_backward(), geglu() and geglu_backward() of VectorKernels: gated
+// linear units (N. Shazeer, "GLU Variants Improve Transformer", 2020). The result is act(gate) *
+// up, where act(x) = x * factor(x). factor(x) is sigmoid(x) for SwiGLU, and the sigmoid of a cubic
+// polynomial in x for GeGLU (gelu.h).
 #pragma once
 
 #include "colossal/ops/kernels/block.h"

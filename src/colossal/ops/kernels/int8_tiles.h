@@ -21,17 +21,22 @@ constexpr int64_t packed_int8_bytes(int64_t rows, int64_t depth) {
          ((depth + kInt8Depth - 1) / kInt8Depth * kInt8Depth);
 }
 
+// pack() must have packed all rows before multiply() is called. Threads may pack different blocks,
+// and compute different columns, at the same time.
 struct Int8TileKernels {
-  // Packs blocks [begin, end) of kInt8Rows rows each of codes [rows, depth] into `packed`, which is
-  // aligned to 64 bytes. Missing rows and codes count as zeros.
+  // The rows of codes [rows, depth] (contiguous) form blocks of kInt8Rows rows. Packs the blocks
+  // [begin, end). packed: memory for all blocks, packed_int8_bytes(rows, depth) bytes, aligned to
+  // 64 bytes. Missing rows of the last block, and missing codes of the last tile, count as zeros.
   void (*pack)(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
                int8_t* packed);
-  // Computes the columns (outputs) [begin, end) of y. packed: the codes of the rows, by pack().
-  // Does not read product.x or product.sums. Faster if end - begin is a multiple of kInt8Outputs.
+  // Computes the columns (outputs) [begin, end) of y. packed: what pack() wrote for the codes of
+  // product.x. Does not read product.x and product.sums themselves. Faster if end - begin is a
+  // multiple of kInt8Outputs.
   void (*multiply)(const Int8Product& product, const int8_t* packed, int64_t begin, int64_t end);
 };
 
-// Returns null if the CPU has no tiles of int8, or the operating system does not allow them.
+// Returns the kernels; null if the CPU has no tiles of int8, or the operating system does not allow
+// them.
 const Int8TileKernels* int8_tile_kernels();
 
 }  // namespace colossal::ops::kernels

@@ -27,15 +27,15 @@ struct PagedQueries {
   const void* values;
   int64_t key_page, value_page, page_size;
   // For int8 keys and values: the factor of each position's key and value. Page p has the factors
-  // [page_size] at key_scales + p * scale_page and at value_scales + p * scale_page. Null: keys and
-  // values are of type `type`.
+  // [page_size] at key_scales + p * scale_page and at value_scales + p * scale_page. Both null:
+  // keys and values are of type `type`.
   const float* key_scales;
   const float* value_scales;
   int64_t scale_page;
   // Page numbers of the sequence: page pages[i] holds the positions from i * page_size on.
   const int64_t* pages;
 
-  int64_t begin, end;    // range of positions whose keys are seen; the token is at end - 1
+  int64_t begin, end;    // positions whose keys are seen; begin < end; the token is at end - 1
   double scale;          // factor of the scores
   double soft_cap;       // as AttentionOptions::soft_cap; 0: no cap
   const double* slopes;  // [count]: ALiBi slope of each query; null: no ALiBi

@@ -50,8 +50,8 @@ template <typename Real>
 using MultiplyQuantized = void (*)(const QuantizedProduct<Real>& product, int64_t begin,
                                    int64_t end);
 
-// Rows x that are rounded to int8: an element of x becomes code * scale of its row, with codes -127
-// .. 127.
+// Rows x that are rounded to int8, and the arrays for the results. An element of x is approximated
+// by code * scale of the row, with codes -127 .. 127.
 struct Int8Rounding {
   int64_t inputs;  // elements per row
   const void* x;   // [rows, inputs], contiguous, of fp32; of bf16 if x_is_bfloat16
@@ -59,10 +59,12 @@ struct Int8Rounding {
   int64_t depth;       // `inputs` rounded up to whole blocks of codes
   int64_t group_size;  // inputs per group of the weight, a multiple of kCodeBlock
   int8_t* codes;       // [rows, depth]; becomes zero after the inputs
-  float* scales;       // [rows]: the largest magnitude / 127
-  int32_t* sums;       // [rows, groups]: the sum of the codes of each group
+  float* scales;       // [rows]: the largest magnitude of the row / 127
+  // [rows, groups], with groups = depth / group_size, rounded up: the sum of the codes of each
+  // group.
+  int32_t* sums;
 };
-// Rounds the rows [begin, end), to nearest with ties to even.
+// Rounds the rows [begin, end), to nearest with ties to even: writes their codes, scales and sums.
 using RoundToInt8 = void (*)(const Int8Rounding& rounding, int64_t begin, int64_t end);
 
 // The operands of y = x weight^T + bias, where x is quantized, too: an element of x is code * scale

@@ -1,5 +1,7 @@
 // The kernels softmax_statistics(), logsumexp(), cap_row() and cross_entropy_gradient() of
-// VectorKernels, which describes their parameters: softmax and cross-entropy of a row of logits.
+// VectorKernels: softmax and cross-entropy of a row of logits. vector_kernels.h describes their
+// parameters.
+//
 // Exponentials are computed in the compute type (fp64 for float64, otherwise fp32). They are summed
 // in the compute type within a block of 512 elements, and in fp64 over the blocks.
 #pragma once

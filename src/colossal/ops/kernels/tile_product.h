@@ -1,5 +1,6 @@
 // Kernels of ops/tile_product.h: products of bf16 matrices in the CPU's tile registers (Intel AMX),
-// accumulated in fp32 and rounded once. Call them only if tiles_are_allowed() returns true.
+// accumulated in fp32 and rounded once. Call them only if has_avx512_bf16(), has_amx_bf16()
+// (base/cpu_features.h) and tiles_are_allowed() all return true.
 //
 // The tiles need at least one operand in a packed order. tile_product_by_rows() packs only a and
 // reads b in place, so it is fast even if a has few rows: packing b would then cost as much as the
@@ -59,8 +60,9 @@ constexpr int64_t packed_outer(int64_t m, int64_t n, int64_t k) {
 }
 void tile_product_outer(const TileProduct& product);
 
-// Returns whether this process may use tiles. The first call asks the operating system for
-// permission. Returns false if the operating system does not support tiles or refuses.
+// Returns whether this process may use tiles; not which types of numbers the tiles of this CPU
+// multiply. The first call asks the operating system for permission. Returns false if the operating
+// system does not support tiles or refuses. Exists in builds for x86-64 only.
 bool tiles_are_allowed();
 
 }  // namespace colossal::ops::kernels

@@ -97,7 +97,7 @@ inline constexpr int64_t kAttentionLanes = 16;
 struct AttentionBlock {
   ElementType type;  // compute type, called Real below: float32 or float64
   void* scores;      // [keys, stride] Real: dot products of keys and queries
-  int64_t stride;    // distance of keys, in elements, in all arrays [keys, lanes] of this block
+  int64_t stride;    // distance of rows, in elements, of all arrays [.., stride] below; >= lanes
   int64_t keys;
   int64_t lanes;
   double scale;  // factor of the scores; includes the factor log2(e)
@@ -121,24 +121,28 @@ struct AttentionBlock {
   // ALiBi slope times log2(e): slope * (key position - query position) is added to a score.
   double slope;
 
-  // The soft cap times log2(e); 0: no cap. Only the kernel soft_cap() applies it. The other kernels
-  // need it for the derivative, and expect scores to which soft_cap() has been applied.
+  // The soft cap times log2(e); 0: no cap. Only the kernel soft_cap() applies it. If there is a
+  // cap, the caller must call soft_cap() before attention_probabilities() and before
+  // attention_gradients(), which needs the cap for the derivative.
   double soft_cap;
 
-  // Dropout: bit j % 32 of kept[j / 32 * stride + i] says whether the probability of key j and lane
-  // i is kept. Null: no dropout.
+  // Dropout, [ceil(keys / 32), stride]: bit j % 32 of kept[j / 32 * stride + i] says whether the
+  // probability of key j and lane i is kept. Null: no dropout.
   const uint32_t* kept;
   double kept_scale;  // factor of kept probabilities, 1 / (1 - dropout probability)
 };
 
 // The running softmax of each lane over the blocks of keys so far: the maximum of the scores in
-// units of log2, and the sum of 2^(score - maximum). A maximum may be a little smaller than the
-// largest score. When a kernel raises a maximum, it rescales the sum and the outputs of the lane.
+// units of log2, and the sum of 2^(score - maximum), without dropout. A maximum may be smaller than
+// the largest score, by at most 8. When a kernel raises a maximum, it rescales the sum and the
+// outputs of the lane. The caller adds the products of a block to the outputs.
 struct AttentionSums {
-  void* maxima;   // [lanes] Real; initially -infinity, or an attention sink times log2(e)
-  void* sums;     // [lanes] Real; initially 0, or 1 with an attention sink
-  void* outputs;  // [output_rows, stride] Real: products of the values with 2^(score - maximum)
-  int64_t output_rows;  // value_size
+  void* maxima;  // [lanes] Real; initially -infinity, or an attention sink times log2(e)
+  void* sums;    // [lanes] Real; initially 0, or 1 with an attention sink
+  // [output_rows, stride] Real; initially 0: products of the values with dropout(2^(score -
+  // maximum)).
+  void* outputs;
+  int64_t output_rows;  // value_size, the channels of a value
 };
 
 // Probabilities and gradients of the scores of a block, in bf16, for the three matrix products that
@@ -226,31 +230,34 @@ struct VectorKernels {
   // row[i] = cap * tanh(row[i] / cap)
   void (*cap_row)(void* row, ElementType type, int64_t count, double cap);
   // Overwrites logits by the gradient of the cross-entropy: row[i] = exp(row[i] - maximum) / sum -
-  // (i == label ? 1 : 0). The label may be outside [0, count). If cap is not 0, the row holds
-  // capped logits, and the result is multiplied by the derivative of the cap, 1 - (logit / cap)^2.
+  // (i == label ? 1 : 0), with the maximum and sum of `statistics`. `row` may be a part of the row
+  // of the statistics; so the label may be outside [0, count). If cap is not 0, `row` holds capped
+  // logits, and the result is multiplied by the derivative of the cap, 1 - (logit / cap)^2.
   void (*cross_entropy_gradient)(void* row, ElementType type, int64_t count,
                                  const SoftmaxStatistics& statistics, int64_t label, double cap);
 
-  // scores <- soft_cap * tanh(scale * scores / soft_cap), with the block's scale and soft_cap. The
-  // caller must then set the block's scale to 1.
+  // scores <- soft_cap * tanh(scale * scores / soft_cap), with the block's scale and soft_cap,
+  // which must not be 0. The caller must then set the block's scale to 1.
   void (*soft_cap)(const AttentionBlock& block);
   // A block of the forward pass. Let s = scale * score + ALiBi term, or -infinity where a lane does
-  // not see the key. Updates `sums` with s, and rescales its outputs if needed. Then scores <- p,
-  // with p = 2^(s - maximum), after dropout. If `pairs` is not null, p is written to `pairs` in
-  // bf16 instead, in the format of AttentionBf16Operands::gradient_pairs; this requires float32.
+  // not see the key. Updates `sums` with s, and rescales its outputs if needed. Then scores <-
+  // dropout(p), with p = 2^(s - maximum). If `pairs` is not null, dropout(p) is written to `pairs`
+  // in bf16 instead, in the format of AttentionBf16Operands::gradient_pairs; this requires a block
+  // of type float32.
   void (*attention_probabilities)(const AttentionBlock& block, const AttentionSums& sums,
                                   uint32_t* pairs);
   // A block of the backward pass. Let P = 2^(s - logsumexp), with s as for
-  // attention_probabilities().
-  //   gradients   [keys, stride] Real: on entry, the gradients of P after dropout. On return, the
+  // attention_probabilities(), computed again from block.scores.
+  //   gradients   [keys, stride] Real: on entry, the gradients of dropout(P). On return, the
   //               gradients of the scaled scores before soft_cap(), in natural units (without the
   //               factor log2(e)): P * (dropout(gradient) - delta), times the derivative of
   //               soft_cap()
-  //   logsumexps  [lanes] Real: of each query, in units of log2
-  //   deltas      [lanes] Real: inner product of each query's output with its gradient
-  //   halves      null: P after dropout is written to block.scores. Not null: it is written to
-  //               halves->probabilities, and the gradients to the other two arrays, instead of
-  //               block.scores and `gradients`; this requires float32
+  //   logsumexps  [lanes] Real: of each query, in units of log2; must be +infinity (not -infinity)
+  //               for a query that sees no key
+  //   deltas      [lanes] Real: inner product of each query's output with the output's gradient
+  //   halves      null: dropout(P) is written to block.scores. Not null: dropout(P) is written to
+  //               halves->probabilities instead, and the gradients on return to the other two
+  //               arrays instead of `gradients`; this requires a block of type float32
   void (*attention_gradients)(const AttentionBlock& block, void* gradients, const void* logsumexps,
                               const void* deltas, const AttentionBf16Operands* halves);
   // Computes AttentionBlock::kept for 64 keys: bits [2, stride]. Lane i takes the 64 words of group
@@ -262,18 +269,19 @@ struct VectorKernels {
   double (*inner_product)(const void* a, ElementType a_type, const void* b, ElementType b_type,
                           int64_t count);
 
-  // Transposes from [rows, columns]: to[column][row] = from[row][column], for elements of 4 or 8
-  // bytes.
+  // Transposes `from` [rows, columns] into `to` [columns, rows]: to[column][row] =
+  // from[row][column], for elements of 4 or 8 bytes.
   void (*transpose32)(const uint32_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                       uint32_t* to, int64_t to_stride);
   void (*transpose64)(const uint64_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                       uint64_t* to, int64_t to_stride);
-  // Interleaves pairs of rows of from [rows, columns] (bf16): to[p][column] = from[2 p][column] |
-  // from[2 p + 1][column] << 16. rows must be even.
+  // Interleaves pairs of rows of `from` [rows, columns], in bf16: to[p][column] = from[2 p][column]
+  // | from[2 p + 1][column] << 16, for p in [0, rows / 2). `rows` must be even.
   void (*interleave_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                            uint32_t* to, int64_t to_stride);
-  // Interleaves pairs of rows and transposes the result: to[column][p] = from[2 p][column] |
-  // from[2 p + 1][column] << 16. An odd number of rows is padded with a row of zeros.
+  // Interleaves pairs of rows of `from` [rows, columns], in bf16, and transposes the result:
+  // to[column][p] = from[2 p][column] | from[2 p + 1][column] << 16. An odd number of rows is
+  // padded with a row of zeros.
   void (*transpose_pairs)(const uint16_t* from, int64_t from_stride, int64_t rows, int64_t columns,
                           uint32_t* to, int64_t to_stride);
   // to[row][column] = from[row][column] * factor + bias[column], rounded to bf16. from, to: [rows,
@@ -282,7 +290,8 @@ struct VectorKernels {
                       const uint16_t* bias, float factor, uint16_t* to, int64_t to_stride);
 
   // Converts nf4 codes to their levels, for i in [0, bytes): to[2 i] = levels[high four bits of
-  // codes[i]], to[2 i + 1] = levels[low four bits of codes[i]]. levels: [16], of nf4_levels().
+  // codes[i]], to[2 i + 1] = levels[low four bits of codes[i]]. levels: [16], the result of
+  // nf4_levels() (ops/packed_weight.h).
   void (*levels_of_nf4)(const uint8_t* codes, int64_t bytes, const float* levels, float* to);
   // to[i] = codes[i]
   void (*levels_of_int8)(const int8_t* codes, int64_t count, float* to);

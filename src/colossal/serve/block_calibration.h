@@ -31,8 +31,9 @@ class BlockInputs {
            const at::Tensor& rows);
 
   // Returns the statistics of the input of the linear layer whose weight is named `parameter`
-  // (nn::Parameter::name); null if it has received no rows. expert: for a stack of experts, the
-  // expert whose input it is; nullopt for other layers.
+  // (nn::Parameter::name); null if the layer has received no rows. The pointer is valid as long as
+  // this object. expert: for a stack of experts, the expert whose input it is; nullopt for other
+  // layers.
   const ops::InputStatistics* find(const std::string& parameter,
                                    std::optional<int64_t> expert = {}) const;
 

@@ -31,8 +31,9 @@ class BlockInputs {
            const at::Tensor& rows);
 
   // Returns the statistics of the input of the linear layer whose weight is named `parameter`
-  // (nn::Parameter::name); null if it has received no rows. expert: for a stack of experts, the
-  // expert whose input it is; nullopt for other layers.
+  // (nn::Parameter::name); null if the layer has received no rows. The pointer is valid as long as
+  // this object. expert: for a stack of experts, the expert whose input it is; nullopt for other
+  // layers.
   const ops::InputStatistics* find(const std::string& parameter,
                                    std::optional<int64_t> expert = {}) const;
 
@@ -54,10 +55,12 @@ struct BlockParameter {
 // All parameters of a block. Key: the name within the block, e.g. "mlp_up.weight".
 using BlockParameters = std::map<std::string, BlockParameter>;
 
-// Scales the weights in `block` for AWQ (ops/awq.h), in place. For each element of `places`,
-// multiplies each input column of the weights of `products` by the factor that awq_factors()
-// returns, and divides the output features of `producer` by the same factors. The block's output
-// therefore stays the same, apart from rounding. Experts that received no rows are not scaled.
+// Scales the weights in `block` for AWQ (ops/awq.h), in place. An element of `places` names linear
+// layers that read the same input (ScaledInputs::products) and the layer that produces this input
+// (ScaledInputs::producer). awq_factors() returns one factor for each feature of the input. Each
+// column of the weights of the products is multiplied by its feature's factor, and the producer's
+// output of this feature is divided by the factor. The block's output therefore stays the same,
+// apart from rounding. Experts that received no rows are not scaled.
 //
 // inputs: statistics of the block's linear layers; throws InternalError if a layer of `places`,
 // other than experts, has none. how: returns how a weight will be quantized. norm_unit_offset:

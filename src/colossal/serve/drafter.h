@@ -46,9 +46,11 @@ class Drafter {
   // Whether read() needs the model's final hidden states (Sequence::states) of each step.
   virtual bool wants_states() const { return false; }
   // Called after each step if wants_states(), with the sequences of the step that have not ended.
-  // Their Sequence::states are set and the step's new tokens are already in Sequence::tokens.
+  // The step's new tokens are already in Sequence::tokens. Sequence::states is set, except for
+  // requests without drafts (beam search, embeddings), for which it is undefined.
   virtual void read(const std::vector<Sequence*>& /*sequences*/) {}
-  // Called when page `from` of the model's keys and values is to be copied to page `to`.
+  // Called when the engine copies page `from` of the model's KV cache to page `to`. A drafter with
+  // a KV cache of its own must copy the same page of its cache at once; other drafters do nothing.
   virtual void copy_page(int64_t /*from*/, int64_t /*to*/) {}
 };
 
@@ -100,9 +102,11 @@ class NeuralDrafter : public Drafter {
   // Returns logits [sequences, vocabulary], on the CPU, for the token that follows each sequence's
   // tokens and draft tokens.
   virtual at::Tensor next_logits(const std::vector<Sequence*>& sequences) = 0;
-  // Adds a chunk of a sequence to a pass: tokens[i] is at position begin + i. alone:
-  // whether attention is computed for each of the tokens separately, as in decoding, and not for
-  // all of them as one block of queries (nn::PagedChunk::alone).
+  // Adds a chunk of a sequence to a pass. tokens[i] is the token that the draft model reads at
+  // position begin + i; see HeadDrafter, which reads the sequence's token begin + i + 1 there.
+  // alone: true: attention is computed for each of the tokens separately, as in decoding; false:
+  // for all of them as one block of queries (nn::PagedChunk::alone). Chunks of one token and chunks
+  // with `alone` must be added before the other chunks.
   static void add(Pass& pass, const Sequence& sequence, int64_t begin,
                   std::span<const int32_t> tokens, bool alone);
   // Runs the draft model's blocks and returns its final hidden states [1, tokens, hidden]. Sets

@@ -40,10 +40,12 @@ struct Speculation {
 
 struct EngineOptions {
   int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
-  // Bytes of a rank's KV cache, i.e. of all its pages. 0: enough for max_num_seqs sequences of the
-  // greatest length, but at most a quarter of the host's free memory, even if the cache is on a
-  // GPU. On the CPU, the ranks of a host share this quarter. If max_model_len is given, the cache
-  // nevertheless has room for at least one sequence of that length.
+  // Bytes of a rank's KV cache, i.e. of all its pages. If max_model_len is given, the cache must
+  // have room for one sequence of that length; else ConfigError. 0: enough for max_num_seqs
+  // sequences of the greatest length, but at most a quarter of the host's free memory, even if the
+  // cache is on a GPU. On the CPU, this quarter is divided by the number of ranks, as if all ranks
+  // were on this host. If max_model_len is given, the limit of a quarter is exceeded where one
+  // sequence of that length needs more.
   int64_t cache_bytes = 0;
   // Most requests that run at once. A request with beam search counts as BeamSearchOptions::width
   // requests.
@@ -136,9 +138,10 @@ class Engine {
   void cancel(RequestId request);
   // Thread-safe. Waits until every submitted request has ended.
   void drain();
-  // Restarts the engine after on_lost was called: submit() accepts requests again. model: the
-  // model, loaded again on `ranks`; ranks: as for the constructor. Waits for on_lost to return, so
-  // it must not be called from on_lost.
+  // Restarts the engine after a rank was lost: submit() accepts requests again. Call it only after
+  // on_lost was called, and not from on_lost, because resume() waits for on_lost to return. model:
+  // the model, loaded again on `ranks`. ranks: as for the constructor. The previous model and ranks
+  // may be destroyed before resume(): the engine stops using them before it calls on_lost.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
   // Returns the statistics as of the end of the last step. Thread-safe.
   EngineStatistics statistics() const;

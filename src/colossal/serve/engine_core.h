@@ -48,8 +48,11 @@ class EngineCore {
   EngineCore(const EngineCore&) = delete;
   EngineCore& operator=(const EngineCore&) = delete;
 
-  // Adds a request as a waiting sequence. sequence: the caller must have set Sequence::id, request
-  // and tokens (to the prompt); add() sets Sequence::salt and, for beam search, Sequence::group.
+  // Adds a request as a waiting sequence. The caller must have set these fields of Sequence: id;
+  // request, which must be valid (Engine::submit() checks it, add() does not); tokens, to the
+  // prompt; prompt_logprobs, to one nullopt for each token of the prompt if
+  // Request::prompt_logprobs >= 0; submitted, if Usage::queue_seconds is read. add() sets
+  // Sequence::salt and, for beam search, Sequence::group.
   void add(std::unique_ptr<Sequence> sequence);
   // Ends a request with `cancelled`; does nothing if no request has this id.
   void cancel(uint64_t id);
@@ -57,8 +60,9 @@ class EngineCore {
   void end_all(FinishReason reason, const std::string& error);
   // Whether there are no requests and no passes in flight.
   bool idle() const { return scheduler_.empty() && passes_in_flight_.empty(); }
-  // Starts one forward pass. Then waits for results of passes in flight, oldest first, and handles
-  // them (samples tokens, calls callbacks), until another pass could start. With pipeline
+  // Starts one forward pass; if there is nothing to compute, an empty pass (ForwardPass::start()).
+  // Then waits for results of passes in flight, oldest first, and handles them (samples tokens,
+  // calls callbacks), until another pass could start or no pass is in flight. With pipeline
   // parallelism, up to ForwardPass::max_passes_in_flight() - 1 passes remain in flight when step()
   // returns.
   //

@@ -34,12 +34,14 @@ struct Evaluation {
 // has one token of context. The last row may be shorter; it is computed in a forward pass of its
 // own.
 //
-// Calls `progress`, unless empty, with the result so far: after every forward pass or, with
-// pipeline parallelism, after every 4 * pp passes and after the last pass.
+// All ranks get the same result. After each round of passes, the ranks add up their losses, and
+// each rank calls `progress`, unless empty, with the result so far. A round is one forward pass of
+// each replica. With pipeline parallelism, a round is 4 * pp passes (the last round may have
+// fewer), because the pipeline fills and drains once per round.
 //
 // Law with several ranks: the bytes of the layers; for each forward pass, the bytes of
-// send_activation() (stages.h) at each border between stages; one all-reduce of 8 bytes over all
-// ranks wherever `progress` is called, even if it is empty.
+// send_activation() (stages.h) at each border between stages; for each round, one all-reduce of 8
+// bytes over all ranks.
 //
 // Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
 // below 1; Error if the loss is not finite.

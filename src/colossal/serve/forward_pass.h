@@ -49,8 +49,8 @@ class ForwardPass {
   int64_t max_passes_in_flight() const;
   // Runs this rank's stages of a pass. All ranks that hold the model must call start() with the
   // same plan. Returns when this rank's stages are computed, without waiting for later stages on
-  // other ranks. adapted: the rows of the pass that use an adapter of their request, as in
-  // nn::StepContext.
+  // other ranks. adapted: the same ranges as plan.adapted, with this rank's loaded adapters in
+  // place of their numbers; start() itself does not read plan.adapted.
   //
   // For an empty plan, only calls around_stage() with a `run` that does nothing. With expert
   // parallelism, an empty plan runs a pass without tokens instead, because this rank's experts may

@@ -19,12 +19,13 @@ namespace colossal::serve {
 
 struct HeartbeatOptions {
   std::chrono::milliseconds interval{1000};  // time between heartbeats
-  // A rank that does not answer a heartbeat within this time counts as lost; 0: no heartbeats.
+  // A rank that does not answer a heartbeat within this time counts as lost. 0: no heartbeats; then
+  // neither Heartbeat nor HeartbeatResponder may be constructed.
   std::chrono::milliseconds timeout{10'000};
 
   // Returns how long the other ranks wait for the next heartbeat before they consider the first
-  // rank hung. The first rank waits up to `timeout` for all answers to a heartbeat, then waits
-  // `interval`, and then sends the next heartbeat. The second `interval` is a margin.
+  // rank hung. From one heartbeat to the next, at most timeout + interval passes: the first rank
+  // waits up to `timeout` for all answers, and then `interval`. One more `interval` is a margin.
   std::chrono::milliseconds patience() const { return timeout + 2 * interval; }
 };
 
@@ -35,7 +36,9 @@ struct HeartbeatOptions {
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);
-  ~Heartbeat();  // sends a last heartbeat, which ends HeartbeatResponder on the other ranks
+  // Sends a last heartbeat, which ends HeartbeatResponder on the other ranks, and waits for the
+  // answers, at most `timeout`. If the world is already aborted, sends nothing.
+  ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 

@@ -37,11 +37,12 @@ struct GeneratedToken {
 
 // Why a request ended.
 enum class FinishReason {
-  // The text ended: an end token, a finished constraint, on_token returned false, in beam search a
-  // text that ends_beam accepted, or an embedding that is complete.
+  // The text ended: an end token was generated, the constraint is finished, or on_token returned
+  // false. In beam search: the best text has an end token, or the constraint or ends_beam ended it.
+  // With pooling: the embedding is complete.
   stop,
-  // The text has max_new_tokens tokens, or as many as EngineOptions::max_model_len and the model
-  // allow.
+  // The text (in beam search, the best text) has max_new_tokens tokens, or as many as
+  // EngineOptions::max_model_len and the model allow.
   length,
   cancelled,  // by Engine::cancel() or ~Engine()
   failed      // an error; on_finish receives the message
@@ -104,9 +105,9 @@ struct BeamSearchOptions {
 
 // A complete text found by beam search.
 struct BeamText {
-  std::vector<GeneratedToken> tokens{};  // without the end token
-  double score = 0;                      // see BeamSearchOptions::length_penalty
-  FinishReason reason = FinishReason::stop;
+  std::vector<GeneratedToken> tokens{};      // without the end token
+  double score = 0;                          // see BeamSearchOptions::length_penalty
+  FinishReason reason = FinishReason::stop;  // `stop` or `length`
 };
 
 struct Request {

@@ -56,7 +56,8 @@ class Scheduler {
     int64_t count = 0;   // number of tokens, draft tokens included
     int64_t drafts = 0;  // number of draft tokens
 
-    // Whether it computes a single token, apart from draft tokens, as in the decode phase.
+    // Whether the step computes exactly one token of the sequence besides draft tokens: in the
+    // decode phase, or if a chunk in the prefill phase has one token.
     bool generates() const { return count - drafts == 1; }
   };
 

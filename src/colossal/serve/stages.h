@@ -36,8 +36,9 @@ class Stages {
 
 // Send and receive an activation of any dtype and at most 3 dims; the receiver need not know dtype
 // and shape. to, from: rank numbers within `group`. send_activation() is asynchronous; x must not
-// be changed until the returned work is done. receive_activation() returns a tensor on
-// group.device(). Law: the activation and 32 bytes, which describe its dtype and shape.
+// be changed until the returned work is done. receive_activation() waits for the activation and
+// returns it as a tensor on group.device(). Law: the activation and 32 bytes, which describe its
+// dtype and shape.
 comm::Work send_activation(const at::Tensor& x, int to, const comm::Group& group);
 at::Tensor receive_activation(int from, const comm::Group& group);
 

@@ -21,9 +21,10 @@ class StopStrings {
   explicit StopStrings(std::vector<std::string> strings, bool include = false);
 
   // Adds a piece of text and returns the part of the text that can be shown now and was not
-  // returned before. If a stop string is found, this is the text up to the stop string that begins
-  // first. If not, it is all text except a suffix that may be the beginning of a stop string; the
-  // suffix is held back. Returns an empty string if an earlier call has found a stop string.
+  // returned before. If no stop string is found, this part ends before the longest suffix that may
+  // be the beginning of a stop string; the suffix is held back. If stop strings are found, the part
+  // ends with the stop string that begins first (include) or before it (not include), and the text
+  // after it is dropped. If an earlier call has found a stop string, returns an empty string.
   std::string push(std::string_view text);
   bool found() const { return found_; }  // whether a stop string was found
   // Call at the end of the text: returns the text held back; empty if a stop string was found.

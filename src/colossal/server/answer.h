@@ -72,8 +72,9 @@ class Answer {
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
-  // Returns "length" if the engine ended with FinishReason::length; else "tool_calls" if the answer
-  // has calls and the request does not name the tool to call; else "stop". Call after finish().
+  // Returns "length" if the engine ended with FinishReason::length and no stop string was found;
+  // else "tool_calls" if the answer has calls and the request does not name the tool to call; else
+  // "stop". Call after finish().
   const char* finish_reason() const;
   // Returns the engine's token counts and times. Call after finish().
   const serve::Usage& usage() const { return usage_; }

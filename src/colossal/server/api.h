@@ -59,7 +59,7 @@ class Api {
   void authorize(const HttpRequest& request) const;
   // Throws ApiError 503 before begin_serving(), while draining and while paused.
   void require_ready() const;
-  // Logs each name of an unknown request field once.
+  // Logs each name of an unknown request field once, and at most 100 names.
   void log_unknown_fields(const std::vector<std::string>& fields);
 
   // Each function with a Reply handles one route.

@@ -31,11 +31,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
   Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
              Metrics& metrics, std::shared_ptr<Reply> reply);
 
-  // Submits all prompts to the engine, which calls back on the engine's thread. Call once. Throws
+  // Submits all prompts to the engine, which calls back on the engine's thread. Call once, on the
+  // server's thread, before the handler of the request returns (Reply::on_abandoned()). Throws
   // ApiError 429 if the queue is full, 503 if the engine has lost a rank, 400 if the engine rejects
   // a prompt. If it throws, all prompts are cancelled.
   void start();
-  // Cancels all prompts. Called when the client has disconnected.
+  // Cancels all prompts. start() sets this as the action of Reply::on_abandoned().
   void abandon();
 
  private:

@@ -33,7 +33,7 @@ class CompletionJson {
   Json first_event(int64_t index) const;
   // Returns the event for what was added to an answer. finish_reason: null until the answer ends.
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
-  // Returns the event with the token counts, the last event of a stream.
+  // Returns the event with the token counts: the last event of a stream before "[DONE]".
   Json usage_event(const TokenCounts& counts) const;
 
   // Returns the value of "usage".

@@ -12,12 +12,13 @@
 
 namespace colossal::server {
 
-// Limits on what clients send and how long they take.
+// Limits on what clients send and how long they take. A request that exceeds one of the first four
+// limits gets the given HTTP status; the connection is then closed.
 struct HttpLimits {
-  uint32_t header_bytes = 16 * 1024;
-  size_t header_fields = 100;
-  size_t target_bytes = 8 * 1024;  // path and query
-  uint64_t body_bytes = uint64_t{8} << 20;
+  uint32_t header_bytes = 16 * 1024;        // status 431
+  size_t header_fields = 100;               // status 431
+  size_t target_bytes = 8 * 1024;           // path and query; status 414
+  uint64_t body_bytes = uint64_t{8} << 20;  // status 413
   // Limit on the sum of the bodies above 64 KiB that are being read. A request whose body would
   // exceed it gets status 503 with Retry-After.
   uint64_t all_body_bytes = uint64_t{64} << 20;
@@ -25,11 +26,10 @@ struct HttpLimits {
   // Maximum bytes of a stream that wait to be sent to a client. If there are more, the connection
   // is closed.
   size_t max_unsent_bytes = size_t{1} << 20;
-  // A connection is closed after these times: while it reads a header; while it reads a body or
-  // sends bytes; while it waits for the next request.
-  std::chrono::milliseconds header_time{10'000};
-  std::chrono::milliseconds body_time{30'000};
-  std::chrono::milliseconds idle_time{60'000};
+  // A connection is closed if one of the following takes longer.
+  std::chrono::milliseconds header_time{10'000};  // reading a header
+  std::chrono::milliseconds body_time{30'000};    // reading a body; sending the bytes of one write
+  std::chrono::milliseconds idle_time{60'000};    // waiting for the next request
 };
 
 // A request as the handler receives it.
@@ -46,8 +46,8 @@ struct HttpRequest {
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
 // The response to one request. Send it whole with send(), or as a stream of server-sent events with
-// write_event() and end_stream(). Thread-safe, except on_abandoned(). Calls have no effect after
-// the client has disconnected.
+// write_event() and end_stream(). Thread-safe, except on_abandoned(). Calls have no effect once the
+// response is complete or the client has disconnected.
 class Reply {
  public:
   virtual ~Reply() = default;

@@ -18,7 +18,8 @@ namespace colossal::server {
 using Json = nlohmann::ordered_json;
 
 // Parses a request body. Throws ApiError 400 if the body is not a JSON object, is nested deeper
-// than 64 levels, has a key twice in one object, or has too many keys.
+// than 64 levels, has a key twice in one object, has more than 1,100 keys in one object, or has
+// more than 50,000 keys.
 Json parse_body(std::string_view body);
 
 // Parses a string of a request that contains JSON. Returns nullopt if the string is not JSON. Any
@@ -44,7 +45,8 @@ class Fields {
   std::optional<std::string> string(const char* name);
   std::optional<double> number(const char* name, double minimum, double maximum);
   std::optional<int64_t> integer(const char* name, int64_t minimum, int64_t maximum);
-  // Accepts a string or a list of strings.
+  // Lists of more than 100,000 elements are out of range. strings() accepts a string or a list of
+  // strings.
   std::vector<std::string> strings(const char* name);
   std::vector<int32_t> tokens(const char* name);  // a list of token ids
   // For a field of which only one value is supported: throws ApiError 400 unless the field is

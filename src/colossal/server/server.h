@@ -43,10 +43,10 @@ class Server {
 
   // Starts answering requests. Call once. model: must outlive the server.
   void begin(ServedModel& model, std::unique_ptr<serve::Engine> engine);
-  // What wait() reports. lost: engine_lost() was called. stopping: a stop signal was received.
-  // none: neither of these yet.
+  // The state that wait() reports. lost: engine_lost() was called, and resume() not since.
+  // stopping: a stop signal was received; this state stays. none: neither of these.
   enum class Event { none, lost, stopping };
-  // Blocks until the event is not `none` and returns it.
+  // Blocks until the state is not `none` and returns it: `lost` or `stopping`.
   Event wait();
   // Call when a rank of the engine is lost and the engine has ended all requests. Until resume(),
   // new requests get status 503 with Retry-After. Thread-safe.

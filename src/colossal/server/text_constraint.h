@@ -38,9 +38,9 @@ class CompiledRule {
                int64_t vocabulary);
 
   text::grammar::Automaton& automaton() { return automaton_; }
-  // Returns a mask [vocabulary], bool: true for tokens that are forbidden in this state, and for
-  // all special tokens. The caller decides about end tokens. The reference is valid until the next
-  // call.
+  // Returns a mask [vocabulary], bool: true for tokens that are forbidden in this state, and always
+  // true for special tokens and for tokens without bytes. The caller decides about end tokens. The
+  // reference is valid until the next call.
   const at::Tensor& forbidden(text::grammar::Automaton::State state);
 
  private:
@@ -55,6 +55,7 @@ class CompiledRule {
 
 // Applies a rule to one answer: keeps the state that the answer's text has reached in the
 // automaton. Special tokens are forbidden. End tokens are allowed where the text may end.
+// finished() is true once no further text may follow, or if the automaton needs too many states.
 class TextConstraint : public serve::LogitsConstraint {
  public:
   // model: must outlive the constraint. end_tokens: token ids that end the answer.

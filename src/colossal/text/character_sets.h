@@ -18,15 +18,17 @@ std::string white_space_members();
 // Returns all other characters, which \S matches.
 std::string non_white_space_members();
 
-// Returns the characters of a Unicode general category, such as "L" or "Nd", as of Unicode 16.
-// Returns nullopt for any other name, and for four categories: "Cs" (surrogates), and "C", "Cn" and
-// "Mn". These three have lost characters since Unicode 14, which PCRE2 10.42 knows; the result,
-// PCRE2's \p{...} and the characters added since Unicode 14, could not leave them out.
+// Returns the characters of a Unicode general category, such as "L" or "Nd", as of Unicode 16. The
+// result is PCRE2's \p{...}, which has the characters of Unicode 14 (PCRE2 10.42), followed by the
+// characters that the category has gained since. Returns nullopt for "C", "Cn" and "Mn", because
+// these categories have lost characters since Unicode 14: members can be added to \p{...}, but not
+// removed from it. Also returns nullopt for "Cs" (surrogates), and if `category` is no category.
 std::optional<std::string> category_members(std::string_view category);
 
 // Returns the characters that Oniguruma's \w matches: letters, marks, decimal digits, letter
-// numbers, connector punctuation and circled letters. in_class: \w is written inside [...]. Outside
-// of a class, \w also matches the superscript digits and fractions of Latin-1.
+// numbers, connector punctuation and circled letters. in_class: true: the characters for a \w that
+// is written inside [...]; false: for a \w outside of a class, which also matches the superscript
+// digits and fractions of Latin-1.
 std::string word_members(bool in_class);
 
 // Returns the characters that \w of Rust's regex crate matches: word_members(true), U+200C and

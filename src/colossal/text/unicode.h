@@ -25,7 +25,7 @@ struct CategoryRange {
 };
 
 // Returns the characters that were added, or whose category changed, after Unicode 14 and up to
-// Unicode 16, in ascending order.
+// Unicode 16, in ascending order, with their categories in Unicode 16.
 std::span<const CategoryRange> added_since_unicode_14();
 
 // Returns true if the character has the property White_Space. \s of Oniguruma and of Rust's regex
@@ -36,8 +36,9 @@ bool is_white_space(char32_t character);
 // letter numbers, connector punctuation, joiners, circled letters.
 bool is_word_character(char32_t character);
 
-// Return true if the `tokenizers` library treats the character as a mark (category M), or as a
-// nonspacing mark (Mn). The library's tables are older than Unicode 14.
+// Return true if the `tokenizers` library treats the character as a mark (category M:
+// is_combining_mark()) or as a nonspacing mark (category Mn: is_nonspacing_mark()). The library's
+// tables are older than Unicode 14.
 bool is_combining_mark(char32_t character);
 bool is_nonspacing_mark(char32_t character);
 

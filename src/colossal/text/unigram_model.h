@@ -38,7 +38,7 @@ class UnigramModel : public WordModel {
     std::vector<int32_t> ends;              // end positions of the chosen tokens, last token first
   };
 
-  // Replaces `best` if its score is lower than `score`.
+  // Replaces `best` if no way was found yet (kNowhere) or if its score is lower than `score`.
   static void keep_better(BestSegmentation& best, double score, int32_t begin, int32_t token);
   // Computes the best segmentation up to each position of the word.
   void search(std::string_view word, std::vector<BestSegmentation>& best_to) const;

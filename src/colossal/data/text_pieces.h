@@ -42,7 +42,7 @@ class PieceReader {
  public:
   // is_concatenative: Tokenizer::is_concatenative(), i.e. whether a text can be encoded in pieces.
   // `files` and `options` must outlive this object. Throws ConfigError if a file that must be
-  // tokenized as a whole has more than kLargestWholeText bytes.
+  // tokenized as a whole has more than kLargestWholeText bytes on disk.
   PieceReader(std::span<const SourceFile> files, bool is_concatenative,
               const TokenizeOptions& options);
 

@@ -42,9 +42,9 @@ class ParallelContext {
 
   // Returns the group of the ranks that differ from this rank only along these axes, in ascending
   // order of ranks. There are groups along each of pp, dp, sp and tp, along the axes of
-  // data_group(), stage_group() and world_group(), and along the factors of tp, alone or combined,
-  // that the tensor mode uses (wanted_groups() in parallel_context.cpp). Throws InternalError for
-  // other axes.
+  // data_group(), stage_group() and world_group(), and along those factors of tp that the tensor
+  // mode uses, alone or combined with each other and with dp and sp (wanted_groups() in
+  // parallel_context.cpp). Throws InternalError for other axes.
   const comm::Group& along(const AxisNames& names) const;
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
   // The ranks along dp and sp: they hold the same parameters and have different data.

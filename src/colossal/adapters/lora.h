@@ -36,7 +36,7 @@ struct LoraSettings {
 
   // Returns the factor on the adapter's term B A x in a module's output: alpha / rank, or, with
   // rslora, alpha / sqrt(rank) (D. Kalajdzievski, "A Rank Stabilization Scaling Factor for
-  // Fine-Tuning with LoRA", 2023).
+  // Fine-Tuning with LoRA", 2023), with the alpha_of() and the rank_of() the module.
   double scale(const std::string& module) const;
   // Return the rank and the alpha of a module, with the exceptions applied.
   int64_t rank_of(const std::string& module) const;
@@ -65,14 +65,15 @@ struct Product {
 // Patterns of the modules that get an adapter. A pattern is a regular expression that matches a
 // module's whole name, or the end of the name after a dot: "q_proj", "self_attn\..*".
 struct Targets {
-  // modules (adapter.targets): for all layers but stacks of experts. parameters
-  // (adapter.target_parameters): for stacks of experts.
+  // The patterns in `modules` (adapter.targets) choose among all layers except stacks of experts;
+  // those in `parameters` (adapter.target_parameters) choose among the stacks of experts.
   std::vector<std::string> modules, parameters;
 };
 
-// Returns the layers in `products` that match at least one pattern in `targets`. If `targets` has
-// no pattern, returns all linear layers of blocks except experts. Throws ConfigError, which lists
-// the available names, if a pattern matches no layer.
+// Returns the layers in `products` that match at least one pattern in `targets`, in the order of
+// `products`. If `targets` has no pattern, returns all linear layers of blocks except experts.
+// Throws ConfigError if a pattern is not a valid regular expression, or if it matches no layer; the
+// message then lists the available names.
 std::vector<Product> choose_products(const std::vector<Product>& products, const Targets& targets);
 
 // Throws ConfigError if the pattern `target` matches none of the layers `adapted`. key: the

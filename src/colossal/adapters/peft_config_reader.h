@@ -13,14 +13,14 @@ namespace colossal::adapters {
 
 class PeftConfigReader {
  public:
-  // Throws ConfigError if the file is not a JSON object.
+  // Throws IoError if the file cannot be read or is not JSON; ConfigError if it is not an object.
   explicit PeftConfigReader(std::filesystem::path file);
 
   // Returns a string field; empty if the field is absent.
   std::string text(const char* field) const;
   // Throws ConfigError unless the field is absent or equals `value`.
   void require(const char* field, const char* value) const;
-  // Throws ConfigError unless the field is absent, null, false or empty.
+  // Throws ConfigError unless the field is absent, false, an empty list or an empty object.
   void require_nothing(const char* field) const;
   // Returns a number above 0; `absent` if the field is absent. Throws ConfigError for other values,
   // and for fractions if Number is an integer type.
@@ -32,7 +32,7 @@ class PeftConfigReader {
     if (!fits || !(found > 0)) refuse(field, "must be a number above 0");
     return found.get<Number>();
   }
-  // Returns whether the field is true; false if the field is absent.
+  // Returns whether the field is true; false if the field is absent or has any other value.
   bool flag(const char* field) const { return get(field) == true; }
   // Returns whether the field is present and false.
   bool is_false(const char* field) const { return get(field) == false; }

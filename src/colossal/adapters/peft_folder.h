@@ -39,8 +39,8 @@ struct AdaptedModel {
   bool scores = false;      // whether the model has a score head (sequence classification)
   bool has_prefix = false;  // true: the adapter is a prefix; false: LoRA
 };
-// Reads these fields. Returns nullopt if the folder has no adapter_config.json. Throws ConfigError
-// if the file is invalid.
+// Reads these fields. Returns nullopt if the folder has no adapter_config.json. Throws what the
+// constructor of PeftConfigReader throws; ConfigError if one of the fields is not a string.
 std::optional<AdaptedModel> adapted_model(const std::filesystem::path& folder);
 
 // The contents of an adapter folder, without the weights.
@@ -54,7 +54,8 @@ struct PeftFolder {
 // adapter_model.safetensors. Tensors that are copies of base weights (copied_module()) are ignored.
 // Throws ConfigError if a file is missing, if the kind of adapter is not supported (the message
 // names the field), if another tensor belongs neither to an adapter nor to modules_to_save, or if
-// the field use_dora is true without tensors of DoRA magnitudes, or false with them.
+// the field use_dora is true without tensors of DoRA magnitudes, or false with them. Throws IoError
+// if a file cannot be read, is not JSON or is not a safetensors file.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
 // Returns the layers in `products` that have an adapter in the folder. folder: for messages. read:

@@ -45,9 +45,10 @@ std::string module_of(const std::string& weight);
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
                            int64_t start_rank = 0);
 
-// Returns the module of a tensor in a PEFT file that is a fully trained parameter
-// (modules_to_save): the name without PEFT's prefix "base_model.model." and without the last dot
-// and what follows it. Returns nullopt if the name does not have the prefix.
+// Returns the module of a tensor in a PEFT file, if the tensor is a fully trained parameter: its
+// name without PEFT's prefix "base_model.model." and without the last dot and what follows that
+// dot. Returns nullopt if the name does not have the prefix. Does not check whether the tensor is
+// such a parameter: the caller compares the result with modules_to_save.
 std::optional<std::string> trained_module(const std::string& tensor);
 
 // Returns the module whose base weight a tensor in a PEFT file is a copy of. PEFT saves such copies

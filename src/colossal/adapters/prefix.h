@@ -46,10 +46,10 @@ nlohmann::json peft_config(const PrefixSettings& settings, const PrefixedModel& 
 
 // The contents of adapter_config.json of a prefix.
 struct PrefixFolder {
-  PrefixSettings settings;
-  PrefixedModel model;  // sizes of the model to which the prefix belongs
+  PrefixSettings settings;  // begins_with_zeros is false: the file does not have it
+  PrefixedModel model;      // sizes of the model to which the prefix belongs
 };
-// Reads these fields. Throws ConfigError, which names the field, if a value is missing or not
+// Reads these contents. Throws ConfigError, which names the field, if a value is missing or not
 // supported.
 PrefixFolder read_prefix_config(const PeftConfigReader& config);
 

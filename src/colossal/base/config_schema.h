@@ -47,16 +47,17 @@ class ConfigSchema {
     bool per_rank = false;  // KeyOptions::per_rank
   };
 
-  // Declares a key. key: section and name, "train.steps". target: receives the value. help: the
-  // help text. Throws InternalError if the key is declared twice, or if the default breaks
-  // `options`.
+  // Declares a key. key: section and name with one dot between them, "train.steps". target:
+  // receives the value. help: the help text. Throws InternalError if `key` does not have one dot,
+  // if the key is declared twice, or if the default breaks `options`.
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
   // Accepts any key in this section. The value of a key that was not added is stored in the object
-  // *target, without checks. If `places` is not null, *places maps the key, without the section, to
-  // the beginning of an error message about its value: "run.toml:3: model.n_layer = 0". help()
-  // lists the section with the text `help`.
+  // *target, without checks. If *target is not an object, it becomes an empty object. If `places`
+  // is not null, *places maps each key that was set, without the section, to the beginning of an
+  // error message about its value: "run.toml:3: model.n_layer = 0", or "--model.n_layer=0" for a
+  // flag. help() lists the section with the text `help`.
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 
@@ -73,8 +74,8 @@ class ConfigSchema {
   struct KeyHelp {
     std::string key;            // "train.steps"
     std::string default_value;  // as TOML; "" if the default is nullopt
-    // If the type of the key is std::optional, KeyOptions::unset, which says what nullopt means
-    // ("the model's positions"), whether or not nullopt is the default; else "".
+    // KeyOptions::unset if the type of the key is std::optional, else "". It says what nullopt
+    // means ("the model's positions"). It is set even if the default is not nullopt.
     std::string computed_default;
     std::string values;     // "a whole number of steps from 1"
     bool per_rank = false;  // KeyOptions::per_rank
@@ -91,7 +92,8 @@ class ConfigSchema {
   // Returns the help of all keys as text, at most 100 columns wide.
   std::string help() const;
   // Returns the current values as nested objects: {"train": {"steps": 100}}. A value is null if the
-  // program is to choose it.
+  // program is to choose it. The object of an open section has all keys of its target, and the
+  // declared keys.
   nlohmann::json to_json() const;
   // Returns the current values as a list, by section, in the order of declaration. The keys that
   // were set in an open section follow the section's declared keys.

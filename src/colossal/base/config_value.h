@@ -83,7 +83,8 @@ struct ConfigType;
 
 // Returns the TOML value in the text of a flag, or the text itself if it is not a TOML value.
 nlohmann::json toml_or_text(std::string_view text);
-// Splits "a, b" at commas, and removes spaces around the items.
+// Splits "a, b" at commas, and removes spaces and tabs around the items. Returns no items if the
+// text has nothing else.
 std::vector<std::string> split_list(std::string_view text);
 // Throws BadValue, because `word` is not in `choices`. The message lists the choices and the
 // nearest.

@@ -20,8 +20,9 @@ const char* name_of(InstructionSet instruction_set);
 // Returns whether this CPU multiplies bf16 numbers in hardware, by AVX-512 BF16 or AMX. Without
 // such instructions, computing in bf16 is slower than in fp32.
 bool has_bf16_instructions();
-bool has_amx_bf16();     // whether this CPU has AMX with bf16 tiles
-bool has_amx_int8();     // whether it has AMX with int8 tiles
-bool has_avx512_bf16();  // whether it has AVX-512 BF16, and InstructionSet::avx512
+bool has_amx_bf16();  // whether this CPU has AMX with bf16 tiles
+bool has_amx_int8();  // whether this CPU has AMX with int8 tiles
+// Returns whether this CPU has AVX-512 BF16, and widest_instruction_set() is avx512.
+bool has_avx512_bf16();
 
 }  // namespace colossal

@@ -12,6 +12,7 @@ class FileDescriptor {
   FileDescriptor() = default;                   // owns none
   explicit FileDescriptor(int fd) : fd_(fd) {}  // takes ownership of fd; -1: owns none
   FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  // Swaps the descriptors: `other` then owns the earlier descriptor of this object.
   FileDescriptor& operator=(FileDescriptor&& other) noexcept {
     std::swap(fd_, other.fd_);
     return *this;
@@ -22,6 +23,7 @@ class FileDescriptor {
   // Returns the descriptor without closing it; the caller then owns it.
   int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }  // whether this owns a descriptor
+  // Closes the descriptor; does nothing if this owns none.
   void close() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));
   }

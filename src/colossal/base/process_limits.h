@@ -11,12 +11,13 @@ namespace colossal::machine {
 // is below `files`. what: what needs the files ("4 ranks"), for the message.
 void require_open_files(int64_t files, const std::string& what);
 
-// Starts, and ends again, train_threads + others threads or, if `beside` is not empty,
-// 2 * train_threads + others: as many as this process will need at once. Throws ConfigError if not
-// all of them start. train_threads: the value of train.threads. others: number of threads for
-// other purposes. beside: text for the message, which names work that runs beside the training with
-// `train_threads` threads of its own, and the setting that turns this work off; empty: there is no
-// such work.
+// Starts as many threads as this process will need at once, and ends them before it returns. Throws
+// ConfigError if the system does not let it start all. The number of threads is train_threads +
+// others; if `beside` is not empty, it is 2 * train_threads + others.
+//   train_threads  the value of train.threads
+//   others         number of threads for other purposes
+//   beside         work that runs beside the training with another `train_threads` threads, and
+//                  the setting that turns it off, as text for the message; empty: no such work
 void require_threads(int train_threads, int others, const std::string& beside = "");
 
 }  // namespace colossal::machine

@@ -47,8 +47,9 @@ class ProgressLine {
   // in units of work per second, from which the function may derive other rates.
   using Extra = std::function<std::string(double per_second)>;
 
-  // Shows new progress, if it is time. done: all work done so far, including that of an earlier
-  // run. Cheap enough to call in each step: most calls write nothing.
+  // Shows new progress, if it is time. Cheap enough to call in each step: most calls write nothing.
+  // done: all work done so far, including that of an earlier run. extra: kept until the next
+  // update(), and called for each line that is written, also by finish(); empty: appends nothing.
   void update(int64_t done, Extra extra = {});
   // Writes the last state, unless the last plain line shows it already, and ends the line.
   void finish();

@@ -78,8 +78,9 @@ inline constexpr int64_t kRandomGroupBlocks = 16;  // blocks in a group
   return (__builtin_bit_cast(double, uint64_t{0x3FF} << 52 | bits) - 1.0) + 0x1p-53;
 }
 
-// Returns the key of a stream of random numbers. stream: name of the stream, such as the name of a
-// layer. Streams with different seeds, steps or names are independent.
+// Returns the key of a stream of random numbers. step: the training step, or another counter such
+// as an epoch. stream: name of the stream, such as the name of a layer. Streams with different
+// seeds, steps or names are independent.
 RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream);
 
 // Returns a key for each index within a stream with key `key`, such as for each head of an

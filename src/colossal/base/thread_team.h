@@ -28,7 +28,8 @@ class ThreadTeam {
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls part(i) for each i in [0, size()), each on a separate thread; part(0) runs on the calling
-  // thread. Returns when all calls have ended. Rethrows the first exception of the calls.
+  // thread. Returns when all calls have ended. Rethrows the first exception of the calls. `part`
+  // must not call run() of the same team.
   void run(const std::function<void(int)>& part);
 
  private:

@@ -3,10 +3,10 @@
 
 namespace colossal {
 
-// Yields the CPU to another thread. Returns false if the yield took 0.5 ms or longer, about a slice
-// of the scheduler: other threads then want this CPU. The caller should then sleep instead of
-// yielding again: when a thread wakes from sleep, the scheduler runs it before those other threads;
-// when it yields, after them.
+// Yields the CPU to another thread. Returns false if the yield took 0.5 ms or longer: another
+// thread then had this CPU for a whole time slice, which Linux makes 0.7 ms to 3 ms long. The
+// caller should then sleep instead of yielding again: when a thread wakes from sleep, the scheduler
+// runs it before the threads that want this CPU; when it yields, after them.
 bool yield_briefly();
 
 // Tells the CPU that this thread spins, so that the other hardware thread of the core runs faster.

@@ -65,7 +65,8 @@ class TokenDataset {
   const Corpus& corpus() const { return corpus_; }
 
   // Returns a batch whose row r is sample samples[r] and has Batch::sample_ids[r] = sample_ids[r].
-  // If `samples` is empty, the tensors have zero rows.
+  // If `samples` is empty, the tensors have zero rows. Throws InternalError if the two lists have
+  // different lengths, or if a sample is not in [0, num_samples()).
   Batch read(std::span<const int64_t> samples, std::span<const int64_t> sample_ids) const;
 
   // The two parts of read(), for a batch with rows from several datasets. make_batch() returns a

@@ -17,7 +17,8 @@
 namespace colossal::data {
 
 // A thread pool that starts functions in the order of submission. The destructor drops functions
-// that have not started, and waits for functions that run. Thread-safe.
+// that have not started, whose futures then throw std::future_error, and waits for functions that
+// run. Thread-safe.
 template <typename Result>
 class TaskQueue {
  public:
@@ -71,9 +72,10 @@ class TaskQueue {
 // num_threads: at least 1.
 //
 // At most 4 tasks per thread are in flight, i.e. wait, run, or have a result that is not consumed
-// yet. Memory is therefore bounded even if consume() is slow. An exception of consume() is rethrown
-// at once; an exception of produce(), when its result would be consumed; an exception of next(),
-// when all results of earlier tasks are consumed.
+// yet. Memory is therefore bounded even if consume() is slow. An exception of consume() ends the
+// work at once; an exception of produce(), when its result would be consumed; an exception of
+// next(), when all results of earlier tasks are consumed. Calls of produce() that run then are
+// awaited before the exception is rethrown.
 template <typename Task, typename Result>
 void parallel_in_order(const std::function<std::optional<Task>()>& next, int num_threads,
                        const std::function<Result(const Task&)>& produce,

@@ -56,11 +56,11 @@ std::vector<Range> training_micro_batches(const BatchShape& shape, int64_t step)
 // / shape.global_batch, rounded up.
 int64_t num_evaluation_steps(const BatchShape& shape, int64_t num_samples);
 
-// Returns the samples that the replica shape.replica reads in evaluation step `step` (from 0): one
-// range per micro-batch. num_samples: number of samples of the evaluation. In the last step, the
-// shares of replicas may have different sizes. All replicas nevertheless get the same number of
-// ranges, so that they run the same number of forward passes; the last ranges of a replica may be
-// empty.
+// Returns the samples that the replica shape.replica reads in evaluation step `step`: one range per
+// micro-batch. step: from 0, below num_evaluation_steps(). num_samples: number of samples of the
+// evaluation. In the last step, the shares of replicas may have different sizes. All replicas
+// nevertheless get the same number of ranges, so that they run the same number of forward passes;
+// the last ranges of a replica may be empty.
 std::vector<Range> evaluation_micro_batches(const BatchShape& shape, int64_t num_samples,
                                             int64_t step);
 

@@ -42,7 +42,7 @@ class PieceReader {
  public:
   // is_concatenative: Tokenizer::is_concatenative(), i.e. whether a text can be encoded in pieces.
   // `files` and `options` must outlive this object. Throws ConfigError if a file that must be
-  // tokenized as a whole has more than kLargestWholeText bytes.
+  // tokenized as a whole has more than kLargestWholeText bytes on disk.
   PieceReader(std::span<const SourceFile> files, bool is_concatenative,
               const TokenizeOptions& options);
 
@@ -88,7 +88,8 @@ class PieceText {
   std::string_view text() const { return text_; }
 
   // For jsonl files: calls on_line(line, number) for each line of the piece, in order. line:
-  // without the line feed. number(): returns the number of the line in the file, from 1.
+  // without the line feed. number(): returns the number of the line in the file, from 1. It counts
+  // the line feeds before the line, so call it only for messages.
   template <typename OnLine>  // void(std::string_view line, const auto& number)
   void for_each_line(const OnLine& on_line) const {
     for (size_t begin = first_line(); begin < lines_end_;) {

@@ -73,10 +73,10 @@ class Layout {
   const AxisSet& sharded_axes() const { return sharded_axes_; }
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // without axes with one rank
-  // Ranks that differ only along replicated and partial axes hold the same elements, or terms of
-  // them: each such rank has a copy. But ranks that differ only along the axes `summed` have one
-  // copy together. num_copies() returns the number of copies of an element, copy_index() the index
-  // of the copy that `rank` has, from 0. With summed = reduction_axes(..), these are
+  // Along replicated axes, each rank has a copy of the same elements; along partial axes, each
+  // rank's term counts as a copy. But ranks that differ only along the axes `summed` share one
+  // copy. num_copies() returns the number of copies of each element; copy_index() returns the
+  // index, from 0, of the copy that `rank` has. With summed = reduction_axes(..), the results are
   // nn::Placement::num_replicas and nn::Placement::replica.
   int copy_index(int rank, const AxisSet& summed = {}) const;
   int num_copies(const AxisSet& summed = {}) const;

@@ -16,7 +16,7 @@ struct RedistributionStep {
   // state of the tensor changes along `axes`.
   enum class Kind {
     // Local steps.
-    slice,   // each rank keeps a part of its elements
+    slice,   // each rank keeps those of its elements that it holds in `result`
     spread,  // to partial: each rank's term has the elements that the rank holds and zeros
              // elsewhere; of ranks with the same elements, only the first one's term has them
     // Steps with one collective, in the group of the ranks that differ only along `axes`.
@@ -26,7 +26,7 @@ struct RedistributionStep {
     all_reduce,      // from partial to replicated
   };
   Kind kind = Kind::slice;
-  AxisSet axes;   // empty for slice; `result` then tells which elements a rank keeps
+  AxisSet axes;   // empty for slice
   Layout result;  // layout after the step
   // [ranks]: number of elements that each rank sends, by the law of the collective (docs/laws.md);
   // zeros for local steps.

@@ -26,7 +26,8 @@ struct TensorSlice {
   int64_t num_columns = 0;
 
   // If each slice along dim 0 of the parameter is a file tensor of its own: the names of these file
-  // tensors, in the order of the slices. Empty: one file tensor has all elements of the parameter.
+  // tensors, in the order of the slices; num_rows and num_columns are then 0. Empty: one file
+  // tensor has all elements of the parameter.
   std::vector<std::string> stacked{};
 
   // Returns whether the parameter is exactly one file tensor.

@@ -41,8 +41,10 @@ class ParallelContext {
   int coordinate(Axis axis) const { return coordinate({axis_name(axis)}); }
 
   // Returns the group of the ranks that differ from this rank only along these axes, in ascending
-  // order of ranks. Throws InternalError for axes that have no group with this strategy; see
-  // wanted_groups() in parallel_context.cpp.
+  // order of ranks. There are groups along each of pp, dp, sp and tp, along the axes of
+  // data_group(), stage_group() and world_group(), and along those factors of tp that the tensor
+  // mode uses, alone or combined with each other and with dp and sp (wanted_groups() in
+  // parallel_context.cpp). Throws InternalError for other axes.
   const comm::Group& along(const AxisNames& names) const;
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
   // The ranks along dp and sp: they hold the same parameters and have different data.
@@ -75,11 +77,11 @@ class ParallelContext {
   // ranks and this rank is one of them; else this rank alone. If the head is tied to the embedding,
   // both ranks hold the table.
   const comm::Group& tied_table_group() const { return tied_table_group_; }
-  // Returns the group of two ranks that carries activations from `stage` to the next stage
-  // (forward), or gradients from the next stage to `stage` (backward). The group carries no other
-  // messages. Throws InternalError if the two stages are on one rank, or if this rank holds
-  // neither.
+  // forward: activations go from a stage to the next stage. backward: gradients return.
   enum class Way { forward, backward };
+  // Returns the group of the two ranks that hold `stage` and the next stage in this rank's
+  // pipeline. Each way has a group of its own, which carries no other messages. Throws
+  // InternalError if the two stages are on one rank, or if this rank holds neither.
   const comm::Group& stage_channel(int stage, Way way) const;
   // For the tensor modes 2d, 2.5d and 3d: this rank and the rank whose last two coordinates along
   // tp are this rank's in exchanged order. The two ranks exchange blocks to transpose a matrix.

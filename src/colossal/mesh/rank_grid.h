@@ -25,7 +25,8 @@ using AxisSet = std::vector<int>;
 class RankGrid {
  public:
   // axes: from the outermost to the innermost; ranks r and r + 1 are neighbours along the last
-  // axis. The number of ranks is the product of the sizes.
+  // axis. The number of ranks is the product of the sizes. Throws InternalError if a size is below
+  // 1.
   explicit RankGrid(std::vector<GridAxis> axes);
   // Makes the grid of a job with the axes pp, strategy.data_axes() and strategy.tensor_axes(), in
   // this order.
@@ -43,16 +44,17 @@ class RankGrid {
 
   // Returns the coordinate of `rank` along an axis, from 0.
   int coordinate(int rank, int axis) const { return rank / strides_[axis] % size(axis); }
-  // Returns the combined coordinate of `rank` along `axes`: its index among the ranks_along() these
-  // axes.
+  // Returns the combined coordinate of `rank` along `axes`: its index in ranks_along(rank, axes).
   int coordinate(int rank, const AxisSet& axes) const;
   // Returns the difference between the ranks of neighbours along an axis.
   int stride(int axis) const { return strides_[axis]; }
   // Returns `rank` and the ranks that differ from it only along `axes`, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
   // Returns a name for `axes`, which the ledger uses: the names of those axes that have more than
-  // one rank, joined by "+" ("dp+sp"). If all factors of a split axis are included, its name
-  // replaces theirs ("tp"). If all axes have one rank, returns the name of the first.
+  // one rank, joined by "+" ("dp+sp"). If `axes` has all factors of a split axis that have more
+  // than one rank, the name of the split axis replaces theirs ("tp"). If all `axes` have one rank,
+  // returns the name of the first or, by the same rule, of the axis that was split; "" if `axes` is
+  // empty.
   std::string joined_name(const AxisSet& axes) const;
 
   // Returns a grid of the same ranks in which the axis named `axis` is replaced by `factors`,

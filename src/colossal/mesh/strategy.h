@@ -71,16 +71,17 @@ struct Strategy {
   // expert_copy_rows (parallel/expert/expert_copies.h).
   int64_t expert_copies = 0;
   int64_t expert_copy_rows = 1;
-  // Number of rows (routed tokens) of each expert in an earlier run, [blocks][experts]. Used to
-  // place experts on ranks, and in dry runs. Empty: unknown.
+  // Number of rows (routed tokens) of each expert in an earlier run, [blocks][experts]; a block
+  // without experts has an empty element. Used to place experts on ranks, and in dry runs. Empty:
+  // unknown.
   std::vector<std::vector<int64_t>> expert_rows;
 
   int pp_chunks = 1;  // number of stages on each rank of the pipeline
   // Coordinate along pp of the rank that holds each stage. Empty, which needs pp_chunks = 1: stage
   // s is on coordinate s.
   std::vector<int> stage_ranks;
-  // The pipeline schedule, in which order ranks run their stages: the name of a built-in schedule,
-  // or the path of a schedule file (parallel/pipeline/schedule_file.h).
+  // The pipeline schedule, i.e. the order in which ranks run their stages: the name of a built-in
+  // schedule, or the path of a schedule file (parallel/pipeline/schedule_file.h).
   std::string pp_schedule = "1f1b";
   // Number of the model's blocks in each stage, in model order; empty: the only stage has all
   // blocks. The first stage also has the embedding, the last stage also the head.
@@ -109,9 +110,8 @@ struct Strategy {
 
   SequenceMode sequence_mode = SequenceMode::ring;
 
-  // Largest number of rows of a parameter that is a part of a vocabulary table: a rank's shard of
-  // the table is split into several parameters, so that no more of it needs to be on the device at
-  // once. 0: the shard is one parameter.
+  // A rank's shard of a vocabulary table is split into parameters of at most this many rows, so
+  // that no more rows need to be on the device at once. 0: the shard is one parameter.
   int64_t table_rows = 0;
 
   int size(Axis axis) const;  // number of ranks along the axis
@@ -153,15 +153,15 @@ struct Strategy {
   // Returns the axes into which experts regroup the dp * sp * tp ranks of a stage, outermost first:
   // "expert_dp", along which ranks hold the same elements of experts; "ep"; and "expert_tp". With a
   // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard", and ZeRO
-  // shards the state of experts along "expert_dp.shard". A zero_group
-  // counts positions in dp x sp, of which each has tp ranks; each expert_ranks() of its
-  // zero_group * tp ranks hold all experts once. So the size of "expert_dp.shard" is
-  // zero_group * tp / expert_ranks(), at least 1.
+  // shards the state of experts along "expert_dp.shard", which has zero_group * tp / expert_ranks()
+  // ranks, but at least 1. Origin of this size: zero_group counts positions in dp x sp, each with
+  // tp ranks, so a group has zero_group * tp ranks; expert_ranks() of them hold all experts once.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 
-// Checks that the sizes and modes fit each other and a job of `ranks` ranks. Returns `strategy`,
-// with dp computed from the other sizes if dp_given is false. Throws LayoutError.
+// Checks that pp, dp, sp, tp, tensor_mode, tp_depth, ep, expert_tp, zero and zero_group fit each
+// other and a job of `ranks` ranks; throws LayoutError if they do not. Does not check other fields.
+// Returns `strategy`; if dp_given is false, with dp = ranks / (pp * sp * tp).
 Strategy resolve_strategy(Strategy strategy, bool dp_given, int ranks);
 
 }  // namespace colossal

@@ -19,14 +19,16 @@ struct Piece {
   // The weights that the model's products use; update() sets them to the new master weights, in the
   // type of `working`. Undefined: the model uses the master weights.
   at::Tensor working;
-  at::Tensor gradient;            // summed over ranks, not yet multiplied by gradient_scale
-  std::vector<at::Tensor> state;  // one tensor for each of state_names(); update() overwrites them
+  at::Tensor gradient;  // fp64, fp32 or bf16; summed over ranks, not multiplied by gradient_scale
+  // One tensor for each of state_names(), all of one type: fp64, fp32 or bf16. Zeros before the
+  // first update; update() overwrites them.
+  std::vector<at::Tensor> state;
 };
 
 // Numbers that one call of update() applies to all elements of a piece.
 struct UpdateScalars {
   double learning_rate = 0;
-  double weight_decay = 0;
+  double weight_decay = 0;  // update() subtracts learning_rate * weight_decay * the weight
   // Factor of the gradient. It turns the sum over tokens into the mean, and clips the gradient.
   double gradient_scale = 1;
   // Number of this update of the elements, counted from 1. AdamW's bias corrections use it.

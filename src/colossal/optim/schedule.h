@@ -11,7 +11,7 @@ namespace colossal::optim {
 struct ScheduleConfig {
   std::string name = "cosine";  // "cosine", "linear" or "constant": the rate after warm-up
   int64_t warmup_steps = 0;
-  // The final rate of "cosine" and "linear", as a fraction of the peak rate.
+  // The final rate of "cosine" and "linear", as a fraction of the peak rate, from 0 to 1.
   double minimum_ratio = 0;
 };
 
@@ -30,8 +30,8 @@ class Schedule {
   //   rate = peak * (minimum_ratio + (1 - minimum_ratio) * shape),
   // where shape is (1 + cos(pi * progress)) / 2 for "cosine" and 1 - progress for "linear".
   // "constant" returns peak. So the first step after warm-up has the peak rate, and the minimum
-  // would be reached in step total_steps + 1, as in Hugging Face transformers. During warm-up,
-  // transformers differs: its rate is peak * (step - 1) / warmup_steps.
+  // would be reached in step total_steps + 1, as in Hugging Face transformers. The rate during
+  // warm-up is not that of transformers, which is peak * (step - 1) / warmup_steps.
   double learning_rate(int64_t step) const;
 
  private:

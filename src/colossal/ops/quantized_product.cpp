@@ -108,37 +108,48 @@ void multiply_few(const at::Tensor& y, const at::Tensor& x, const QuantizedWeigh
   });
 }
 
-// Rows rounded to int8: element = code * scale of its row.
-struct Int8Rows {
-  at::Tensor codes;   // int8 [rows, padded in]
-  at::Tensor scales;  // fp32 [rows]
-  at::Tensor sums;    // int32 [rows, groups]: the sums of the codes over each group of the weight
-};
+// Rows rounded to int8: element = code * scale of its row. One tensor holds all three arrays: a
+// step of generation rounds a row for each product, and allocating memory takes longer than
+// rounding.
+class Int8Rows {
+ public:
+  // x: [rows, in], contiguous.
+  Int8Rows(const at::Tensor& x, const kernels::QuantizedWeight& weight)
+      : rows_(x.size(0)),
+        depth_(weight.blocks * kernels::kCodeBlock),
+        memory_(at::empty({rows_ * (depth_ + 4 * (1 + weight.groups))}, at::kChar)) {
+    const bool bfloat16 = x.scalar_type() == at::kBFloat16;
+    const at::Tensor given = bfloat16 ? x : x.to(at::kFloat);
+    auto* const codes = memory_.mutable_data_ptr<int8_t>();
+    scales_ = reinterpret_cast<float*>(codes + rows_ * depth_);
+    sums_ = reinterpret_cast<int32_t*>(scales_ + rows_);
+    const kernels::Int8Rounding rounding{.inputs = x.size(1),
+                                         .x = given.const_data_ptr(),
+                                         .x_is_bfloat16 = bfloat16,
+                                         .depth = depth_,
+                                         .group_size = weight.group_blocks * kernels::kCodeBlock,
+                                         .codes = codes,
+                                         .scales = scales_,
+                                         .sums = sums_};
+    const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, depth_));
+    parallel_for(0, rows_, least, [&](int64_t begin, int64_t end) {
+      kernels::quantized_kernels().to_int8(rounding, begin, end);
+    });
+  }
 
-// x: [rows, in], contiguous.
-Int8Rows to_int8(const at::Tensor& x, const kernels::QuantizedWeight& weight) {
-  const bool bfloat16 = x.scalar_type() == at::kBFloat16;
-  const at::Tensor given = bfloat16 ? x : x.to(at::kFloat);
-  const int64_t depth = weight.blocks * kernels::kCodeBlock;
-  Int8Rows rows{.codes = at::empty({x.size(0), depth}, at::kChar),
-                .scales = at::empty({x.size(0)}, at::kFloat),
-                .sums = at::empty({x.size(0), weight.groups}, at::kInt)};
-  const kernels::Int8Rounding rounding{
-      .inputs = x.size(1),
-      .x = given.const_data_ptr(),
-      .x_is_bfloat16 = bfloat16,
-      .depth = depth,
-      .group_size = weight.group_blocks * kernels::kCodeBlock,
-      .codes = rows.codes.mutable_data_ptr<int8_t>(),
-      .scales = rows.scales.mutable_data_ptr<float>(),
-      .sums = rows.sums.mutable_data_ptr<int32_t>(),
-  };
-  const int64_t least = std::max<int64_t>(1, kNumbersOfThread / std::max<int64_t>(1, depth));
-  parallel_for(0, x.size(0), least, [&](int64_t begin, int64_t end) {
-    kernels::quantized_kernels().to_int8(rounding, begin, end);
-  });
-  return rows;
-}
+  int64_t rows() const { return rows_; }
+  int64_t depth() const { return depth_; }                                  // codes per row
+  const int8_t* codes() const { return memory_.const_data_ptr<int8_t>(); }  // [rows, depth]
+  const float* scales() const { return scales_; }                           // [rows]
+  // [rows, groups]: the sums of the codes over each group of the weight
+  const int32_t* sums() const { return sums_; }
+
+ private:
+  int64_t rows_, depth_;
+  at::Tensor memory_;
+  float* scales_;
+  int32_t* sums_;
+};
 
 // Returns the kernels for tiles if a product of `rows` int8 rows uses them; otherwise null.
 const kernels::Int8TileKernels* tiles_for(int64_t rows, const kernels::QuantizedWeight& weight) {
@@ -148,14 +159,13 @@ const kernels::Int8TileKernels* tiles_for(int64_t rows, const kernels::Quantized
   return fits && rows >= kLeastRows ? kernels::int8_tile_kernels() : nullptr;
 }
 
-at::Tensor packed_for_tiles(const kernels::Int8TileKernels& tiles, const at::Tensor& codes) {
-  const int64_t rows = codes.size(0), depth = codes.size(1);
-  at::Tensor packed = at::empty({kernels::packed_int8_bytes(rows, depth)}, at::kChar);
+at::Tensor packed_for_tiles(const kernels::Int8TileKernels& tiles, const Int8Rows& rows) {
+  at::Tensor packed = at::empty({kernels::packed_int8_bytes(rows.rows(), rows.depth())}, at::kChar);
   auto* to = packed.mutable_data_ptr<int8_t>();
   constexpr int64_t kBlocksOfThread = 4;
-  const int64_t blocks = (rows + kernels::kInt8Rows - 1) / kernels::kInt8Rows;
+  const int64_t blocks = (rows.rows() + kernels::kInt8Rows - 1) / kernels::kInt8Rows;
   parallel_for(0, blocks, kBlocksOfThread, [&](int64_t begin, int64_t end) {
-    tiles.pack(codes.const_data_ptr<int8_t>(), rows, depth, begin, end, to);
+    tiles.pack(rows.codes(), rows.rows(), rows.depth(), begin, end, to);
   });
   return packed;
 }
@@ -163,14 +173,14 @@ at::Tensor packed_for_tiles(const kernels::Int8TileKernels& tiles, const at::Ten
 void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeights& given) {
   // All weights have the same Quantization and inputs, so rounded rows are those for each of them.
   const kernels::QuantizedWeight first = kernel_weight(*given.weights.front());
-  const Int8Rows rows = to_int8(x, first);
+  const Int8Rows rows(x, first);
   const std::vector<at::Tensor> biases = biases_in(given, at::kFloat);
   const auto product_with = [&](size_t i, int64_t column) {
     return kernels::Int8Product{
         .rows = x.size(0),
-        .x = rows.codes.const_data_ptr<int8_t>(),
-        .row_scales = rows.scales.const_data_ptr<float>(),
-        .sums = rows.sums.const_data_ptr<int32_t>(),
+        .x = rows.codes(),
+        .row_scales = rows.scales(),
+        .sums = rows.sums(),
         .weight = kernel_weight(*given.weights[i]),
         .bias = biases.empty() ? nullptr : biases[i].const_data_ptr<float>(),
         .y = column_of(y, column),
@@ -178,7 +188,7 @@ void multiply_int8(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
         .y_stride = y.stride(0)};
   };
   if (const kernels::Int8TileKernels* const tiles = tiles_for(x.size(0), first)) {
-    const at::Tensor packed = packed_for_tiles(*tiles, rows.codes);
+    const at::Tensor packed = packed_for_tiles(*tiles, rows);
     const auto* codes = packed.const_data_ptr<int8_t>();
     for_outputs(given, kernels::kInt8Outputs,
                 [&](size_t i, int64_t begin, int64_t end, int64_t column) {

@@ -170,7 +170,7 @@ int run_with_options(const Arguments& arguments) {
 }
 
 int act(const Arguments& arguments) {
-  outlive_lost_readers();
+  ignore_sigpipe();
   if (arguments[0] == "launch") {
     return run_local_ranks({.program = "/proc/self/exe",
                             .arguments = {arguments.begin() + 2, arguments.end()},

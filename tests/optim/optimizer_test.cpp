@@ -24,7 +24,6 @@ struct Reference {
 TEST(AdamW, FollowsThePaper) {
   const OptimizerConfig config{.learning_rate = 0.01, .weight_decay = 0.1};
   const auto optimizer = make_optimizer(config);
-  EXPECT_TRUE(optimizer->elementwise());
   EXPECT_THAT(optimizer->state_names(), testing::ElementsAre("exp_avg", "exp_avg_sq"));
   Piece piece;
   piece.master = at::linspace(-1, 1, 37, at::kDouble);

@@ -28,7 +28,7 @@ struct GenerateArguments {
   std::string adapter;
   std::optional<std::string> prompt;
   bool chat = false;
-  GenerateFile file;  // its request is used with --prompt and --chat too
+  GenerateFileArguments file;  // its request is used with --prompt and --chat too
   std::optional<int> ranks;
   QuantizeArguments quantize;
   SpeculationArguments speculation;
@@ -268,7 +268,7 @@ void add_generate(CLI::App& app, int& exit_code) {
   command->add_flag("--chat", arguments->chat,
                     "Hold a conversation in the terminal, with the model's chat template. /reset "
                     "starts a new one, /exit ends, Ctrl-C stops an answer");
-  GenerateFile& file = arguments->file;
+  GenerateFileArguments& file = arguments->file;
   command->add_option("--input", file.input,
                       "A JSONL file of prompts to continue in batches; each line is {\"prompt\": "
                       "\"...\"} or {\"messages\": [...]}");

@@ -64,7 +64,8 @@ nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {
 // A line of the input and its completion so far.
 class Completion {
  public:
-  Completion(const text::Tokenizer& tokenizer, const GenerateFile& what, const std::string& line)
+  Completion(const text::Tokenizer& tokenizer, const GenerateFileArguments& what,
+             const std::string& line)
       : tokenizer_(tokenizer),
         what_(what),
         line_(nlohmann::ordered_json::parse(line)),
@@ -112,7 +113,7 @@ class Completion {
   }
 
   const text::Tokenizer& tokenizer_;
-  const GenerateFile& what_;
+  const GenerateFileArguments& what_;
   nlohmann::ordered_json line_;
   text::StreamingDecoder decoder_;
   serve::StopStrings stop_;
@@ -178,7 +179,7 @@ int64_t count_prompts(const std::string& input) {
 }
 
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
-                   const GenerateFile& what) {
+                   const GenerateFileArguments& what) {
   const auto lines = std::make_shared<OrderedLines>(what.output, count_prompts(what.input));
   // The engine accepts max_num_seqs more, but counts requests that have ended until its step is
   // over.

@@ -10,7 +10,7 @@
 namespace colossal::cli {
 
 // The arguments of generate_file().
-struct GenerateFile {
+struct GenerateFileArguments {
   std::string input, output;  // paths of jsonl files
   // Options of all requests; its prompt and callbacks are not used. The answer to prompt i (from 0)
   // is drawn with the seed request.sampling.seed + i.
@@ -25,7 +25,7 @@ struct GenerateFile {
 // Shows progress on stderr. Throws ConfigError naming file and line for an invalid prompt, Error if
 // a request fails, IoError if a file cannot be read or written.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
-                   const GenerateFile& what);
+                   const GenerateFileArguments& what);
 
 // Returns the number of prompts in the file. Throws ConfigError naming file and line for an invalid
 // line, IoError if the file cannot be read.

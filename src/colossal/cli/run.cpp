@@ -33,7 +33,7 @@ void add_run(CLI::App& app, int& exit_code) {
     if (options->num_ranks < 1) {
       throw ConfigError(fmt::format("-n {}: must be at least 1 rank", options->num_ranks));
     }
-    cluster::outlive_lost_readers();
+    cluster::ignore_sigpipe();
     exit_code = cluster::run(*options);
   });
 }

@@ -166,7 +166,7 @@ int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
 }  // namespace
 
 int run_training(const RunArguments& arguments, const ReadRun& read) {
-  cluster::outlive_lost_readers();
+  cluster::ignore_sigpipe();
   memory::install_allocators();  // before other threads start
   if (const auto launch = cluster::read_launch_environment()) {
     return train_launched_and_report(arguments, read, *launch);

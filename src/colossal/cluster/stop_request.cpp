@@ -10,7 +10,7 @@ constexpr std::chrono::seconds kOneRequest(1);
 
 }  // namespace
 
-void outlive_lost_readers() {
+void ignore_sigpipe() {
   std::signal(SIGPIPE, SIG_IGN);
 }
 

@@ -16,7 +16,7 @@ namespace colossal::cluster {
 
 // Makes this process ignore SIGPIPE. When the reader of its output pipe is gone, the process then
 // goes on and the output is lost.
-void outlive_lost_readers();
+void ignore_sigpipe();
 
 inline constexpr std::array kStopSignals{SIGINT, SIGTERM, SIGUSR1};
 

@@ -59,7 +59,7 @@ std::vector<Samples> samples_of(const VirtualTokenQueries& queries, int64_t coun
   return samples;
 }
 
-AttentionRule add_anonymous_rule(const AttentionRule& rule, const Range& samples) {
+AttentionRule rule_of_samples(const AttentionRule& rule, const Range& samples) {
   AttentionRule part = rule;
   part.prefix_lengths.clear();  // queries see all virtual tokens without a prefix
   if (!rule.sample_ids.empty()) {
@@ -98,7 +98,7 @@ void attend_virtual_tokens(const VirtualTokenQueries& queries, const VirtualToke
                            const AttentionRule& rule, const AttentionResult& result) {
   if (queries.query.numel() == 0) return;
   for (const Samples& samples : samples_of(queries, tokens.count(), rule)) {
-    attend(part_of(queries.query, tokens, samples), add_anonymous_rule(rule, samples.range),
+    attend(part_of(queries.query, tokens, samples), rule_of_samples(rule, samples.range),
            /*accumulate=*/true, result_of(result, samples.range));
   }
 }
@@ -117,7 +117,7 @@ VirtualTokens attend_virtual_tokens_backward(const VirtualTokenQueries& queries,
     const AttentionPart part = part_of(queries.query, tokens, samples);
     const at::Tensor of_keys = at::empty(part.key.sizes(), sums),
                      of_values = at::empty(part.value.sizes(), sums);
-    attend_backward(part, add_anonymous_rule(rule, samples.range), /*accumulate=*/true,
+    attend_backward(part, rule_of_samples(rule, samples.range), /*accumulate=*/true,
                     result_of(result, samples.range), output_gradient.narrow(0, begin, end - begin),
                     {query_gradient.narrow(0, begin, end - begin), of_keys, of_values});
     gradients.keys.add_(of_keys.sum(0));

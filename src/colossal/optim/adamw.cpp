@@ -13,7 +13,6 @@ class AdamW : public Optimizer {
 
   const char* name() const override { return "adamw"; }
   std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
-  bool elementwise() const override { return true; }
 
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
     ops::adamw(piece.master, piece.working, piece.state[0], piece.state[1], piece.gradient,

@@ -44,9 +44,6 @@ class Optimizer {
   // Returns the names of the state tensors, such as "exp_avg". Checkpoints use these names. Each
   // state tensor has one number per element of the piece.
   virtual std::vector<std::string> state_names() const = 0;
-  // Returns whether the update of an element depends only on that element's weight, gradient and
-  // state. If so, any slice of a parameter may be updated separately.
-  virtual bool elementwise() const = 0;
   // Makes one update: overwrites piece.master, piece.working and piece.state.
   virtual void update(const Piece& piece, const UpdateScalars& scalars) const = 0;
 };

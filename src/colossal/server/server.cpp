@@ -23,7 +23,7 @@ Server::Server(const ServerOptions& options)
             [this](HttpRequest request, std::shared_ptr<Reply> reply) {
               api_.handle(std::move(request), std::move(reply));
             }) {
-  cluster::outlive_lost_readers();
+  cluster::ignore_sigpipe();
   http_.watch(signals_.fd(), [this] { take_signals(); });
   thread_ = std::thread([this] { http_.run(); });
 }

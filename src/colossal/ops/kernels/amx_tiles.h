@@ -10,8 +10,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-constexpr int64_t kTile = 16;                // rows of a tile, and columns of 32 bits
-constexpr int64_t kNumbers = kTile * kTile;  // numbers of 32 bits in a tile
+constexpr int64_t kTile = 16;                    // rows of a tile, and columns of 32 bits
+constexpr int64_t kTileNumbers = kTile * kTile;  // numbers of 32 bits in a tile
 
 // The operand of the instructions that load and store the configuration of the tiles.
 struct alignas(64) TileShapes {
@@ -24,23 +24,23 @@ struct alignas(64) TileShapes {
 // The constructor requires that tiles_are_allowed() (tile_product.h) returns true, and sets the
 // tiles to zero. The destructor restores the configuration that other code on this thread may have
 // loaded before, but not the contents of its tiles.
-class Tiles {
+class TileConfiguration {
  public:
-  Tiles() {
+  TileConfiguration() {
     _tile_storeconfig(&before_);
     TileShapes shapes;
     for (int tile = 0; tile < 8; ++tile) shapes.row_bytes[tile] = 64, shapes.rows[tile] = kTile;
     _tile_loadconfig(&shapes);
   }
-  ~Tiles() {
+  ~TileConfiguration() {
     if (before_.palette == 0) {
       _tile_release();
     } else {
       _tile_loadconfig(&before_);
     }
   }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
+  TileConfiguration(const TileConfiguration&) = delete;
+  TileConfiguration& operator=(const TileConfiguration&) = delete;
 
  private:
   TileShapes before_;

@@ -34,7 +34,7 @@ struct alignas(64) Panel {
 // Of kPanelRows rows with kInt8Outputs outputs. integers: for each block of 16 rows, the sums over
 // a group of inputs in two tiles [output, row]. numbers: [row, output], summed over groups.
 struct alignas(64) Sums {
-  int32_t integers[kPanelRows / kTile][2][kNumbers];
+  int32_t integers[kPanelRows / kTile][2][kTileNumbers];
   float numbers[kPanelRows][kInt8Outputs];
 };
 
@@ -71,7 +71,7 @@ constexpr int64_t kAhead = kInt8Outputs * kInt8Depth;
 template <int kBlocks>
 [[gnu::always_inline]] inline void multiply_tiles(const Codes& codes, const int8_t* packed,
                                                   int64_t packed_step, int64_t tiles, bool add,
-                                                  int32_t (*sums)[2][kNumbers]) {
+                                                  int32_t (*sums)[2][kTileNumbers]) {
   if (add) {
     _tile_loadd(0, sums[0][0], 64);
     _tile_loadd(1, sums[0][1], 64);
@@ -188,7 +188,7 @@ void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_
 
 void amx_multiply_int8(const Int8Product& product, const int8_t* packed, int64_t begin,
                        int64_t end) {
-  const Tiles tiles;
+  const TileConfiguration tiles;
   const QuantizedWeight& weight = product.weight;
   const int64_t depth = weight.blocks * kCodeBlock, group_size = weight.group_blocks * kCodeBlock;
   const int64_t block_bytes = packed_int8_bytes(kTile, depth);

@@ -16,7 +16,7 @@ constexpr int64_t kDepth = 2 * kTile;  // bf16 numbers in a row of a tile
 
 // Two by two tiles of sums.
 struct alignas(64) Sums {
-  float tiles[4][kNumbers];  // tiles 0 and 1 are above tiles 2 and 3
+  float tiles[4][kTileNumbers];  // tiles 0 and 1 are above tiles 2 and 3
 };
 
 // Computes two by two tiles of a product. Each pointer is to the first of `depth` tiles, over which
@@ -33,9 +33,9 @@ struct alignas(64) Sums {
   _tile_zero(3);
   for (int64_t i = 0; i < depth; ++i) {
     _tile_loadd(4, a_0 + i * a_step, a_row_bytes);
-    _tile_loadd(6, b_0 + i * kNumbers, 64);
+    _tile_loadd(6, b_0 + i * kTileNumbers, 64);
     _tile_loadd(5, a_1 + i * a_step, a_row_bytes);
-    _tile_loadd(7, b_1 + i * kNumbers, 64);
+    _tile_loadd(7, b_1 + i * kTileNumbers, 64);
     _tile_dpbf16ps(0, 4, 6);
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
@@ -84,8 +84,8 @@ void pack_pairs_of(const uint16_t* from, int64_t stride, int64_t k, uint32_t* fi
   for (int64_t depth = 0; depth < k; depth += kDepth) {
     __m512i left[16], right[16];
     interleave(from + depth * stride, stride, k - depth, left, right);
-    store_tile(left, first + depth / kDepth * kNumbers);
-    store_tile(right, second + depth / kDepth * kNumbers);
+    store_tile(left, first + depth / kDepth * kTileNumbers);
+    store_tile(right, second + depth / kDepth * kTileNumbers);
   }
 }
 
@@ -96,7 +96,7 @@ void pack_rows(const uint16_t* from, int64_t stride, int64_t rows, int64_t depth
     __m512i tile[16];
     load_tile(from + i * kDepth, 2 * stride, rows, tile);
     transpose_tile(tile);
-    store_tile(tile, to + i * kNumbers);
+    store_tile(tile, to + i * kTileNumbers);
   }
 }
 
@@ -130,8 +130,8 @@ void store_transposed(const Sums& sums, int64_t rows, uint16_t* to, int64_t stri
 // Computes the transposed product b a^T. The rows of b have the layout of a left operand already,
 // so only a, which has fewer rows, is packed.
 void tile_product_by_rows(const TileProduct& p) {
-  const Tiles tiles;
-  const int64_t depth = p.k / kDepth, tile_row = depth * kNumbers;
+  const TileConfiguration tiles;
+  const int64_t depth = p.k / kDepth, tile_row = depth * kTileNumbers;
   Sums sums;
   for (int64_t begin = 0; begin < p.m; begin += kTileRows) {
     const int64_t count = std::min(p.m - begin, kTileRows);
@@ -154,8 +154,8 @@ void tile_product_by_rows(const TileProduct& p) {
 }
 
 void tile_product_by_columns(const TileProduct& p) {
-  const Tiles tiles;
-  const int64_t depth = p.k / kDepth, tile_row = depth * kNumbers;
+  const TileConfiguration tiles;
+  const int64_t depth = p.k / kDepth, tile_row = depth * kTileNumbers;
   // Tiles are loaded whole, and memory after the last row of a may not be read. So the rows after
   // the last whole block of a are copied and padded with zeros.
   const int64_t whole = p.m / kTileSide * kTileSide;
@@ -187,8 +187,8 @@ void tile_product_by_columns(const TileProduct& p) {
 }
 
 void tile_product_outer(const TileProduct& p) {
-  const Tiles tiles;
-  const int64_t depth = padded_to_tiles(p.k) / kDepth, tile_row = depth * kNumbers;
+  const TileConfiguration tiles;
+  const int64_t depth = padded_to_tiles(p.k) / kDepth, tile_row = depth * kTileNumbers;
   uint32_t* const left = p.packed;
   uint32_t* const right = left + p.m / kTile * tile_row;
   for (int64_t row = 0; row < p.m; row += kTileSide) {
@@ -198,8 +198,8 @@ void tile_product_outer(const TileProduct& p) {
       interleave(p.a + i * kDepth * p.a_stride + row, p.a_stride, p.k - i * kDepth, first, second);
       transpose_tile(first);
       transpose_tile(second);
-      store_tile(first, to + i * kNumbers);
-      store_tile(second, to + tile_row + i * kNumbers);
+      store_tile(first, to + i * kTileNumbers);
+      store_tile(second, to + tile_row + i * kTileNumbers);
     }
   }
   for (int64_t column = 0; column < p.n; column += kTileSide) {
@@ -211,7 +211,8 @@ void tile_product_outer(const TileProduct& p) {
     const auto* const a = reinterpret_cast<const uint16_t*>(left + row / kTile * tile_row);
     for (int64_t column = 0; column < p.n; column += kTileSide) {
       const uint32_t* const pairs = right + column / kTile * tile_row;
-      multiply_tiles(a, a + 2 * tile_row, 64, 2 * kNumbers, pairs, pairs + tile_row, depth, sums);
+      multiply_tiles(a, a + 2 * tile_row, 64, 2 * kTileNumbers, pairs, pairs + tile_row, depth,
+                     sums);
       store_sums(sums, kTileSide, p.to + row * p.to_stride + column, p.to_stride, p.add);
     }
   }

@@ -90,7 +90,7 @@ at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weigh
   });
   if (found == adapter_.products.end()) return weight;
   if (is_looked_up(*found)) return merged_table(found->module, weight);
-  const bool in_out = stored_in_out_ && found->is_of_blocks();
+  const bool in_out = is_stored_in_out(*found);
   at::Tensor sum = changed(found->module, in_out ? weight.t() : weight);
   if (adapter_.settings.dora) sum = sum * factors_of(found->module, sum).unsqueeze(1);
   sum = sum.to(weight.scalar_type());
@@ -144,7 +144,10 @@ at::Tensor AdapterMerge::merged_experts(const std::string& name, const at::Tenso
 }
 
 at::Tensor AdapterMerge::factors(const std::string& module, const at::Tensor& weight) const {
-  return factors_of(module, changed(module, stored_in_out_ ? weight.t() : weight));
+  const auto found = std::ranges::find(adapter_.products, module,
+                                       [](const auto& product) { return product.module; });
+  COLOSSAL_CHECK(found != adapter_.products.end(), "no adapter of {}", module);
+  return factors_of(module, changed(module, is_stored_in_out(*found) ? weight.t() : weight));
 }
 
 at::Tensor AdapterMerge::factors_of(const std::string& module, const at::Tensor& changed) const {

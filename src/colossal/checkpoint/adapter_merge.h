@@ -41,6 +41,10 @@ class AdapterMerge {
   at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
  private:
+  // Returns whether files store the weight of this layer as [in, out].
+  bool is_stored_in_out(const adapters::Product& product) const {
+    return stored_in_out_ && product.is_of_blocks();
+  }
   // Returns an embedding table, [vocabulary, features], with the adapter merged.
   at::Tensor merged_table(const std::string& module, const at::Tensor& table) const;
   // Returns an expert's weight, or the stacked weights of all experts, with the adapter merged.

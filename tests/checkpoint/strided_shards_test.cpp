@@ -19,7 +19,7 @@ TEST(Buffers, BringStridedShardsTogether) {
   std::mutex mutex;
   test::run_ranks(3, [&](comm::World& world) {
     const comm::Group group = world.group("all", {0, 1, 2});
-    std::vector<StridedShard> pieces;
+    std::vector<ShardRange> pieces;
     for (int64_t begin = 0; begin < kNumel; begin += 3) {
       if (begin / 3 % 2 != world.rank()) continue;
       const int64_t end = std::min(kNumel, begin + 3);

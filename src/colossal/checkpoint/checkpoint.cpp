@@ -142,7 +142,7 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
         failure = std::current_exception();
       }
     };
-    std::vector<StridedShard> pieces;
+    std::vector<ShardRange> pieces;
     chunks.for_each_checkpoint_shard(parameter, [&](const memory::OwnedShard& piece) {
       if (strided[i]) {
         pieces.push_back({piece.elements, Kinds::values(piece, chunks)});

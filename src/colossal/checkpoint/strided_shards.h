@@ -14,9 +14,10 @@
 
 namespace colossal::checkpoint {
 
-// A contiguous range of elements of a flattened parameter that a rank holds. An element has several
-// kinds of values: its weight, perhaps its master, and its optimizer states.
-struct StridedShard {
+// One of the contiguous ranges of elements of a flattened parameter that make up a rank's shard,
+// with the values of its elements. An element has several kinds of values: its weight, perhaps its
+// master, and its optimizer states.
+struct ShardRange {
   Range elements;
   std::vector<at::Tensor> values;  // a flat tensor [elements.size()] for each kind
 };
@@ -29,11 +30,11 @@ inline constexpr int64_t kBufferElements = kBufferBytes / 8;
 // Divides a parameter of `numel` elements into buffers of at most `buffer_elements` contiguous
 // elements, and sends each buffer to one rank; the ranks of the group take turns. pieces: the
 // ranges that this rank holds, with values on the group's device; each element must be in exactly
-// one range of one rank. types: dtype of each kind of value, in the order of StridedShard::values.
+// one range of one rank. types: dtype of each kind of value, in the order of ShardRange::values.
 // take: called on the rank that receives a buffer. `begin` is the index of the buffer's first
 // element; the vector has the values of each kind, flat and on the CPU. `take` must not throw.
 // Collective.
-void exchange_shards(const std::vector<StridedShard>& pieces, int64_t numel,
+void exchange_shards(const std::vector<ShardRange>& pieces, int64_t numel,
                      const std::vector<at::ScalarType>& types, const comm::Group& group,
                      const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,
                      int64_t buffer_elements = kBufferElements);

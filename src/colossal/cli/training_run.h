@@ -25,10 +25,10 @@ struct TrainingRun {
   MakeTask make_task;  // makes what a rank trains: pretraining or a tuning method
   // See TrainingHooks::fit_memory.
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;
-  // Describes work that runs at the same time as the optimizer's updates, such as sampling, for
-  // messages: a phrase that names the work and the setting that turns it off. Returns "" if there
-  // is no such work. Such work needs as many threads as the updates, and communication groups of
-  // its own.
+  // Returns a phrase for error messages that names work which the job runs at the same time as the
+  // optimizer's updates, such as sampling, and the setting that turns it off; "" if there is no
+  // such work. If there is, the run is refused unless the machine allows twice the sockets and the
+  // threads of a run without such work.
   std::function<std::string(const Job&)> concurrent_work = [](const Job&) { return ""; };
 };
 

@@ -28,8 +28,9 @@ struct LayerMapping {
   // of columns of the weight in the files; 0: all belong to the Decoder's layer.
   Range columns{};
   int64_t num_columns = 0;
-  // If not 0: the files have `stacked` layers (experts), which form the Decoder's layer along its
-  // first dim; "{}" in `theirs` stands for the index of a layer. 0: the files have a single layer.
+  // Number of layers in the files, one for each expert, that the Decoder holds as one layer. Their
+  // weights [out, in] are stacked along a new first dim; "{}" in `theirs` stands for the index of a
+  // layer. 0: the files have a single layer.
   int64_t stacked = 0;
 };
 

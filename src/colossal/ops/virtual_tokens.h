@@ -20,8 +20,9 @@ std::vector<Range> behind_virtual_tokens(const std::vector<Range>& positions, in
 struct VirtualTokenQueries {
   at::Tensor query;              // [batch, heads, queries, head_size]
   std::vector<Range> positions;  // of the queries in their sequences, without virtual tokens
-  // [batch, sequence] int64: the document number of each token of the whole sequence. Undefined:
-  // each sequence is one document.
+  // [batch, sequence] int64: the document number of each token of the whole sequence. The virtual
+  // tokens come directly before each document, so documents determine the distance from a query to
+  // the virtual tokens, for window and ALiBi. Undefined: each sequence is one document.
   at::Tensor documents{};
 };
 
@@ -43,8 +44,8 @@ VirtualTokens attend_virtual_tokens_backward(const VirtualTokenQueries& queries,
                                              const at::Tensor& query_gradient);
 
 // Computes attention() for options that have virtual tokens; parameters and result are those of
-// attention(). Differentiable. Throws InternalError if the attention is not causal, has prefixes or
-// query_documents, or has more queries than keys.
+// attention(). Differentiable. Throws InternalError if the attention is not causal, has
+// prefix_lengths or query_documents, or has more queries than keys.
 at::Tensor attention_with_virtual_tokens(const at::Tensor& query, const at::Tensor& key,
                                          const at::Tensor& value, const AttentionOptions& options);
 

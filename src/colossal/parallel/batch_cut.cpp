@@ -6,18 +6,18 @@
 
 namespace colossal::parallel {
 
-Range BatchCut::within(int64_t batch, size_t first) const {
+Range BatchCut::within(int64_t batch, size_t levels) const {
   Range range{0, batch};
-  for (size_t level = 0; level < first; ++level) {
+  for (size_t level = 0; level < levels; ++level) {
     const Range part = Partition(range.size(), levels_[level].parts).range(levels_[level].part);
     range = {range.begin + part.begin, range.begin + part.end};
   }
   return range;
 }
 
-std::vector<int64_t> BatchCut::counts(int64_t batch, size_t first) const {
-  std::vector<int64_t> counts{within(batch, first).size()};
-  for (size_t level = first; level < levels_.size(); ++level) {
+std::vector<int64_t> BatchCut::counts(int64_t batch, size_t levels) const {
+  std::vector<int64_t> counts{within(batch, levels).size()};
+  for (size_t level = levels; level < levels_.size(); ++level) {
     std::vector<int64_t> finer;
     for (const int64_t count : counts) {
       const std::vector<int64_t> parts = Partition(count, levels_[level].parts).counts();

@@ -23,12 +23,12 @@ class BatchCut {
 
   // Returns the range of this rank's sequences among the `batch` sequences of the micro-batch.
   Range here(int64_t batch) const { return within(batch, levels_.size()); }
-  // Returns the number of sequences of each part, in order, into which all levels from `first` on
-  // divide the range within(batch, first).
-  std::vector<int64_t> counts(int64_t batch, size_t first) const;
-  // Returns the part in which this rank's sequences are when only the levels 0 to first - 1 divide
-  // the `batch` sequences of the micro-batch. first = 0: the whole micro-batch.
-  Range within(int64_t batch, size_t first) const;
+  // Returns the range that contains this rank's sequences if only the first `levels` levels divide
+  // the `batch` sequences of the micro-batch. levels = 0: the whole micro-batch.
+  Range within(int64_t batch, size_t levels) const;
+  // The levels after the first `levels` ones divide the range within(batch, levels) into parts.
+  // Returns the number of sequences of each part, in order.
+  std::vector<int64_t> counts(int64_t batch, size_t levels) const;
 
   // Returns a copy of `context` for this rank's sequences only. adapted_rows and states are not
   // restricted.

@@ -10,10 +10,11 @@
 
 namespace colossal::text {
 
-// The word model "Unigram". A character without a token is unknown. A run of unknown characters is
-// encoded as a whole: as one token if the vocabulary has a token with the run's text; else as the
-// tokens of its bytes if the model has byte fallback and each byte has a token; else as one unknown
-// token.
+// The word model "Unigram": the division of a word into tokens with the highest sum of scores. A
+// character that has no token of its own may also stand alone, as unknown, with a score below those
+// of all tokens. Consecutive unknown characters of the best division are encoded as a whole: as one
+// token if the vocabulary has a token with their text; else as the tokens of their bytes if the
+// model has byte fallback and each byte has a token; else as one unknown token.
 class UnigramModel : public WordModel {
  public:
   // definition.model must be a UnigramDefinition.

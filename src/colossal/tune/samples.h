@@ -67,8 +67,9 @@ struct Samples {
 };
 
 // Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, in
-// order. A text with its completion ends with an end-of-text token, which is appended if it is
-// missing; texts that a chat template rendered are left as they are. A completion begins at the
+// order. Each row ends with an end-of-text token, which is appended if it is missing. Exceptions,
+// which are left as they are: prompts without a completion (SampleKind::prompt), and texts that a
+// chat template rendered. A completion begins at the
 // first token at which the tokens of the whole text differ from the tokens of the prompt alone.
 //
 // An invalid line is counted in Samples::skipped if options.invalid is `skip`; else throws

@@ -30,7 +30,8 @@ struct BitsOf<double> {
 };
 
 // Which operations a block of scores needs besides scaling. plain: none. masked: masking by limits
-// and documents. general: masking, window, ALiBi and soft cap, each as the fields of the block say.
+// and documents. general: masking, window and ALiBi, each as the fields of the block say; a soft
+// cap was applied before, by soft_cap().
 enum class BlockKind { plain, masked, general };
 
 // The lanes [lane, lane + Native<Real>::kLanes) of a block: one vector for each key. Real is the
@@ -139,6 +140,8 @@ inline void soft_cap_as(const AttentionBlock& block) {
   }
 }
 
+// Replaces each stored score s by soft_cap * tanh(scale * s / soft_cap). For the functions that
+// read these scores afterwards, the caller sets block.scale to that of capped scores.
 inline void soft_cap(const AttentionBlock& block) {
   (block.type == ElementType::float64 ? soft_cap_as<double> : soft_cap_as<float>)(block);
 }

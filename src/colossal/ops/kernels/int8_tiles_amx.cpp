@@ -38,6 +38,14 @@ struct alignas(64) Sums {
   float numbers[kPanelRows][kInt8Outputs];
 };
 
+// Loads up to 64 codes; those from `count` on are not read, and become zeros. count may be
+// negative.
+[[gnu::always_inline]] inline __m512i load_codes(const int8_t* from, int64_t count) {
+  if (count >= kInt8Depth) return _mm512_loadu_si512(from);
+  const __mmask64 some = count <= 0 ? 0 : (__mmask64{1} << count) - 1;
+  return _mm512_maskz_loadu_epi8(some, from);
+}
+
 // Copies the codes [k, k + count) of outputs [begin, end) of the weight into tiles. Outputs and
 // codes that are missing become zeros. Returns the number of tiles along the inputs.
 int64_t copy_panel(const QuantizedWeight& weight, int64_t begin, int64_t end, int64_t k,
@@ -48,10 +56,9 @@ int64_t copy_panel(const QuantizedWeight& weight, int64_t begin, int64_t end, in
     const auto* from =
         static_cast<const int8_t*>(weight.codes) + (begin + o) * weight.row_bytes + k;
     for (int64_t tile = 0; tile < tiles; ++tile, to += kTileBytes) {
-      const int64_t left = begin + o < end ? count - tile * kInt8Depth : 0;
-      const __mmask64 some = left >= kInt8Depth ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
       prefetch(from + tile * kInt8Depth + kBytesAhead);
-      _mm512_store_si512(to, _mm512_maskz_loadu_epi8(some, from + tile * kInt8Depth));
+      const int64_t left = begin + o < end ? count - tile * kInt8Depth : 0;
+      _mm512_store_si512(to, load_codes(from + tile * kInt8Depth, left));
     }
   }
   return tiles;
@@ -106,6 +113,57 @@ template <int kBlocks>
   if constexpr (kBlocks == 2) {
     _tile_stored(2, sums[1][0], 64);
     _tile_stored(3, sums[1][1], 64);
+  }
+}
+
+// Blocks of 16 rows that pack() wrote.
+struct PackedRows {
+  const int8_t* first;  // the first block
+  int64_t blocks;
+  int64_t block_bytes;
+
+  // Sums the products with `tiles` tiles of codes, whose first is that of input k.
+  void multiply(const Codes& codes, int64_t k, int64_t tiles, bool add, Sums& sums) const {
+    const int8_t* const at = first + k / kInt8Depth * kTileBytes;
+    int64_t block = 0;
+    for (; block + 2 <= blocks; block += 2) {
+      multiply_tiles<2>(codes, at + block * block_bytes, block_bytes, tiles, add,
+                        sums.integers + block);
+    }
+    if (block < blocks) {
+      multiply_tiles<1>(codes, at + block * block_bytes, block_bytes, tiles, add,
+                        sums.integers + block);
+    }
+  }
+};
+
+struct Inputs {
+  int64_t begin, end;
+};
+
+// Computes sums.integers for the inputs of a group and the outputs [begin, end).
+void sum_group(const QuantizedWeight& weight, const PackedRows& rows, const Inputs& inputs,
+               int64_t begin, int64_t end, Panel& panel, Sums& sums) {
+  const int64_t size = inputs.end - inputs.begin;
+  // If codes are used once or twice, copying them would take longer than multiplying.
+  if (rows.blocks <= 2 && end - begin == kInt8Outputs && size % kInt8Depth == 0) {
+    const auto* const codes = static_cast<const int8_t*>(weight.codes) + begin * weight.row_bytes;
+    const int8_t* const of_group = codes + inputs.begin;
+    const Codes in_place{
+        .tiles = {of_group, of_group + kTile * weight.row_bytes},
+        .row_bytes = weight.row_bytes,
+        .step = kInt8Depth,
+        .ahead = codes + kInt8Outputs * weight.row_bytes + inputs.begin * kInt8Outputs};
+    return rows.multiply(in_place, inputs.begin, size / kInt8Depth, /*add=*/false, sums);
+  }
+  const Codes copied{.tiles = {panel.tiles[0][0], panel.tiles[1][0]},
+                     .row_bytes = kInt8Depth,
+                     .step = kTileBytes,
+                     .ahead = nullptr};
+  for (int64_t k = inputs.begin; k < inputs.end; k += kPanelDepth) {
+    const int64_t tiles =
+        copy_panel(weight, begin, end, k, std::min(kPanelDepth, inputs.end - k), panel);
+    rows.multiply(copied, k, tiles, k > inputs.begin, sums);
   }
 }
 
@@ -171,14 +229,10 @@ void amx_pack_int8_rows(const int8_t* codes, int64_t rows, int64_t depth, int64_
   for (int64_t block = begin; block < end; ++block) {
     const int64_t count = std::min(kTile, rows - block * kTile);
     for (int64_t tile = 0; tile < tiles; ++tile) {
-      const int64_t left = std::min(kInt8Depth, depth - tile * kInt8Depth);
-      const __mmask64 some = left == kInt8Depth ? ~__mmask64{0} : (__mmask64{1} << left) - 1;
+      const int8_t* const from = codes + block * kTile * depth + tile * kInt8Depth;
       __m512i lines[kTile];
       for (int64_t row = 0; row < kTile; ++row) {
-        lines[row] = row < count
-                         ? _mm512_maskz_loadu_epi8(
-                               some, codes + (block * kTile + row) * depth + tile * kInt8Depth)
-                         : _mm512_setzero_si512();
+        lines[row] = load_codes(from + row * depth, row < count ? depth - tile * kInt8Depth : 0);
       }
       transpose_tile(lines);
       store_tile(lines, reinterpret_cast<uint32_t*>(packed + (block * tiles + tile) * kTileBytes));
@@ -198,46 +252,15 @@ void amx_multiply_int8(const Int8Product& product, const int8_t* packed, int64_t
   Sums sums;
   for (int64_t first = 0; first < product.rows; first += most_rows) {
     const int64_t rows = std::min(most_rows, product.rows - first);
-    const int64_t blocks = (rows + kTile - 1) / kTile;
-    const int8_t* const of_rows = packed + first / kTile * block_bytes;
+    const PackedRows packed_rows{.first = packed + first / kTile * block_bytes,
+                                 .blocks = (rows + kTile - 1) / kTile,
+                                 .block_bytes = block_bytes};
     for (int64_t output = begin; output < end; output += kInt8Outputs) {
       const int64_t last_output = std::min(end, output + kInt8Outputs);
-      std::fill_n(sums.numbers[0], blocks * kTile * kInt8Outputs, 0.0F);
+      std::fill_n(sums.numbers[0], packed_rows.blocks * kTile * kInt8Outputs, 0.0F);
       for (int64_t group = 0; group < weight.groups; ++group) {
         const int64_t from = group * group_size, last = std::min(depth, from + group_size);
-        const auto multiply = [&](const Codes& codes, int64_t k, int64_t count) {
-          const int8_t* const at = of_rows + k / kInt8Depth * kTileBytes;
-          int64_t block = 0;
-          for (; block + 2 <= blocks; block += 2) {
-            multiply_tiles<2>(codes, at + block * block_bytes, block_bytes, count, k > from,
-                              sums.integers + block);
-          }
-          if (block < blocks) {
-            multiply_tiles<1>(codes, at + block * block_bytes, block_bytes, count, k > from,
-                              sums.integers + block);
-          }
-        };
-        // If codes are used once or twice, copying them would take longer than multiplying.
-        if (blocks <= 2 && last_output - output == kInt8Outputs &&
-            (last - from) % kInt8Depth == 0) {
-          const auto* const codes =
-              static_cast<const int8_t*>(weight.codes) + output * weight.row_bytes + from;
-          multiply({.tiles = {codes, codes + kTile * weight.row_bytes},
-                    .row_bytes = weight.row_bytes,
-                    .step = kInt8Depth,
-                    .ahead = codes + kInt8Outputs * weight.row_bytes - from + from * kInt8Outputs},
-                   from, (last - from) / kInt8Depth);
-        } else {
-          for (int64_t k = from; k < last; k += kPanelDepth) {
-            const int64_t count =
-                copy_panel(weight, output, last_output, k, std::min(kPanelDepth, last - k), panel);
-            multiply({.tiles = {panel.tiles[0][0], panel.tiles[1][0]},
-                      .row_bytes = kInt8Depth,
-                      .step = kTileBytes,
-                      .ahead = nullptr},
-                     k, count);
-          }
-        }
+        sum_group(weight, packed_rows, {from, last}, output, last_output, panel, sums);
         add_group(sums, rows, scales_of(weight, group, output, last_output));
       }
       store_rows(product, sums, first, rows, output, last_output);

@@ -1,8 +1,5 @@
 #include <gmock/gmock.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +12,7 @@
 
 #include "colossal/data/corpus.h"
 #include "tests/data/text_folder.h"
+#include "tests/support/seccomp_filter.h"
 
 namespace colossal::data {
 namespace {
@@ -36,21 +34,6 @@ int run_in_process(const Function& function,
   int status = 0;
   ::waitpid(child, &status, 0);
   return status;
-}
-
-// Makes the kernel kill this process when it next enters the system call.
-void die_at(int system_call) {
-  sock_filter instructions[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(system_call), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{std::size(instructions), instructions};
-  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-      ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
-    ::_exit(9);
-  }
 }
 
 class KilledTokenization : public ::testing::Test {
@@ -121,7 +104,8 @@ TEST_F(KilledTokenization, LeavesNoHalfCache) {
 TEST_F(KilledTokenization, LeavesNoHalfCacheAtTheEnd) {
   for (const int system_call : {SYS_fsync, SYS_rename}) {
     const int status = run_in_process([&] {
-      die_at(system_call);
+      // The kernel kills this process when it next enters the system call.
+      if (!test::filter_system_call(system_call, SECCOMP_RET_KILL_PROCESS)) ::_exit(9);
       open(options_);
     });
     ASSERT_TRUE(WIFSIGNALED(status));

@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +13,7 @@
 
 #include "colossal/io/transfer_memory.h"
 #include "tests/io/files.h"
+#include "tests/support/seccomp_filter.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::io {
@@ -339,23 +337,13 @@ TEST_P(SwapFileTest, WorksInMemoryThroughThePageCache) {
   EXPECT_TRUE(equal(source.span(), destination.span()));
 }
 
-// Makes io_uring_setup() fail in the calling thread, as containers do.
-bool forbid_io_uring() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter{std::size(program), program};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
 TEST(SwapFileWithoutUringTest, FallsBackToThreadsAndSaysSo) {
   const colossal::test::TemporaryDirectory folder;
   std::jthread([&] {
-    if (!forbid_io_uring()) GTEST_SKIP() << "no seccomp filters here";
+    // As in containers.
+    if (!colossal::test::filter_system_call(SYS_io_uring_setup, SECCOMP_RET_ERRNO | EPERM)) {
+      GTEST_SKIP() << "no seccomp filters here";
+    }
     SwapFile file(folder.path(), kMiB);
     EXPECT_THAT(file.method(),
                 AllOf(::testing::StartsWith("threads, "),

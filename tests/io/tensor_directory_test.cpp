@@ -104,11 +104,11 @@ TEST_F(TensorDirectoryTest, LinksThatLeaveAreRefusedUnlessAllowed) {
   write_index(sound_map());
   std::filesystem::rename(folder_ / kShard2, outside / "blob");
   std::filesystem::create_symlink(outside / "blob", folder_ / kShard2);
-  EXPECT_THAT(refusal(), HasSubstr("link that leaves its folder"));
+  EXPECT_THAT(refusal(), HasSubstr("leaves its folder"));
   EXPECT_EQ(refusal(OutsideLinks::follow), "nothing was thrown");
 
   std::filesystem::create_symlink(outside / "blob", folder_ / "model.safetensors");
-  EXPECT_THAT(refusal(), HasSubstr("link that leaves its folder"));
+  EXPECT_THAT(refusal(), HasSubstr("leaves its folder"));
 }
 
 TEST_F(TensorDirectoryTest, IndexAndShardsMustNameTheSameTensors) {

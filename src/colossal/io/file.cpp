@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -36,16 +37,43 @@ int open_directory(const std::filesystem::path& path) {
   return descriptor;
 }
 
-int open_beneath(int directory, const char* name, int flags) {
+// Opens `name` part by part and follows no link at all. Returns -1 and sets errno to EXDEV if
+// `name` leaves the directory, or to ELOOP if one of its parts is a link.
+int open_without_links(int directory, const std::filesystem::path& name, int flags) {
+  FileDescriptor folder;
+  const auto at = [&] { return folder ? folder.get() : directory; };
+  for (auto part = name.begin(); part != name.end(); ++part) {
+    if (*part == ".." || *part == "/") {
+      errno = EXDEV;
+      return -1;
+    }
+    struct stat status {};
+    if (::fstatat(at(), part->c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISLNK(status.st_mode)) {
+      errno = ELOOP;
+      return -1;
+    }
+    const bool is_last = std::next(part) == name.end();
+    const int how = is_last ? flags : O_PATH | O_DIRECTORY | O_CLOEXEC;
+    const int opened =
+        uninterrupted([&] { return ::openat(at(), part->c_str(), how | O_NOFOLLOW); });
+    if (is_last || opened < 0) return opened;
+    folder = FileDescriptor(opened);
+  }
+  errno = ENOENT;  // an empty name
+  return -1;
+}
+
+int open_beneath(int directory, const std::string& name, int flags) {
   open_how how{};
   how.flags = static_cast<uint64_t>(flags);
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
-  const auto opened = uninterrupted(
-      [&] { return static_cast<int>(::syscall(SYS_openat2, directory, name, &how, sizeof how)); });
-  // Linux before 5.6 and some containers have no openat2(). There, the name's last part must not be
-  // a link, whether or not it leaves the folder.
+  const auto opened = uninterrupted([&] {
+    return static_cast<int>(::syscall(SYS_openat2, directory, name.c_str(), &how, sizeof how));
+  });
+  // Linux before 5.6 and some containers have no openat2().
   if (opened < 0 && (errno == ENOSYS || errno == EPERM)) {
-    return uninterrupted([&] { return ::openat(directory, name, flags | O_NOFOLLOW); });
+    return open_without_links(directory, name, flags);
   }
   return opened;
 }
@@ -108,12 +136,12 @@ File File::open_inside(const std::filesystem::path& directory, const std::string
   const auto path = directory / name;
   if (links == OutsideLinks::follow) return open_for_reading(path);
   const FileDescriptor folder(open_directory(directory));
-  const int descriptor = open_beneath(folder.get(), name.c_str(), kReadFlags);
+  const int descriptor = open_beneath(folder.get(), name, kReadFlags);
   if (descriptor < 0 && (errno == EXDEV || errno == ELOOP)) {
-    throw IoError(
-        fmt::format("{}: is a link that leaves its folder, which is refused: copy the file into "
-                    "the folder",
-                    path.string()));
+    throw IoError(fmt::format("{}: {}, which is refused: copy the file into the folder",
+                              path.string(),
+                              errno == EXDEV ? "leaves its folder by a link or \"..\""
+                                             : "has a link in its name that cannot be checked"));
   }
   if (descriptor < 0) raise_io_error(path, "open", errno);
   return File(descriptor, path);

@@ -24,13 +24,15 @@ class File {
  public:
   static File open_for_reading(const std::filesystem::path& path);
   // Opens the file `name` in `directory` for reading. With OutsideLinks::refuse, throws IoError if
-  // a link leads out of the directory; the kernel checks this while it opens the file. Kernels
-  // before 5.6 refuse all links.
+  // a link or ".." leads out of the directory; the kernel checks this while it opens the file.
+  // Without openat2() (kernels before 5.6, some containers), instead throws IoError if any part of
+  // `name` is a link, wherever that leads, or "..".
   static File open_inside(const std::filesystem::path& directory, const std::string& name,
                           OutsideLinks links);
+  // The next three functions open the file for reading and writing, and keep existing contents.
   static File open_for_writing(const std::filesystem::path& path);  // the file must exist
   static File create(const std::filesystem::path& path);            // the file must not exist
-  // Opens the file for reading and writing, or creates it. Keeps existing contents.
+  // Creates the file if it does not exist.
   static File open_or_create(const std::filesystem::path& path);
   // Creates a file without a name on the file system of `directory`, for reading and writing. The
   // file disappears when it is closed, even if the process is killed.

@@ -80,6 +80,14 @@ class Stop(StoppingTest):
             self.assertEqual(code, STOPPED, run.text)
             self.assertEqual(self.newest_step("run"), 0)
 
+    def test_set_up_of_tuning_ends_at_once(self):
+        lines = self.directory / "lines.jsonl"
+        lines.write_text('{"prompt": "Two and two? ", "completion": "Four."}\n' * 32)
+        run = self.start("1 rank", [*self.flags_for("set-up", "run"), f"--data.train={lines}"], command=("tune", "sft"))
+        self.wait_for_phase(run, "set-up", "run")
+        run.stop("Ctrl-C")
+        self.assertEqual(run.wait(), STOPPED, run.text)
+
     def test_tokenization_ends_at_once_and_leaves_nothing(self):
         run, code = self.stop_in("1 rank", "tokenization", "SIGTERM")
         self.assertEqual(code, STOPPED, run.text)

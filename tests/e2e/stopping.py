@@ -109,7 +109,7 @@ class Run:
         ranks = 0
         for path in self.processes():
             try:
-                if b"train" not in (path / "cmdline").read_bytes().split(b"\0")[:2]:
+                if not {b"train", b"tune"} & set((path / "cmdline").read_bytes().split(b"\0")[:2]):
                     continue
                 if marks.get(self.launcher, b"\0RANK=") not in b"\0" + (path / "environ").read_bytes():
                     continue
@@ -171,9 +171,9 @@ class StoppingTest(EndToEndTest):
             tokenizer.save(str(path))
         return path
 
-    def start(self, launcher, flags, **kwargs):
+    def start(self, launcher, flags, command=("train",), **kwargs):
         ranks = {"1 rank": ["--ranks=1"], "2 ranks": ["--ranks=2"]}.get(launcher, [])
-        run = Run(launcher, [str(COLOSSAL), "train", str(self.toml), *ranks, *map(str, flags)], **kwargs)
+        run = Run(launcher, [str(COLOSSAL), *command, str(self.toml), *ranks, *map(str, flags)], **kwargs)
         self.addCleanup(self.end, run)
         return run
 

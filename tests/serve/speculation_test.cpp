@@ -518,6 +518,18 @@ TEST_F(SpeculationTest, DrawsHaveTheModelsDistribution) {
   }
 }
 
+TEST_F(SpeculationTest, TheLengthIsReducedToTheRoomOfThePages) {
+  EngineOptions options{.max_num_seqs = 1, .speculation = by_model(tiny_, 3), .type = at::kDouble};
+  const auto resolved = [&] {
+    return Engine(*tiny_.model, tiny_.specification.facts, options).options();
+  };
+  const EngineOptions whole = resolved();
+  EXPECT_EQ(whole.max_model_len, tiny_.specification.facts.positions);
+  options.cache_bytes = whole.cache_bytes / 2;
+  EXPECT_LT(resolved().max_model_len, whole.max_model_len);
+  EXPECT_GT(resolved().max_model_len, whole.max_model_len / 4);
+}
+
 TEST_F(SpeculationTest, WhatDoesNotFitIsRefused) {
   auto specification = models::resolve_model({.preset = "gpt2-tiny",
                                               .overrides = {{"n_layer", 1},

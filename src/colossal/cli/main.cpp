@@ -144,8 +144,9 @@ int run_and_report(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command != "train" && command != "run" && command != "serve")
+  if (command != "train" && command != "tune" && command != "run" && command != "serve") {
     colossal::cli::unblock_signals();
+  }
   const int exit_code = colossal::cli::run_and_report(argc, argv);
   std::cout.flush();
   std::fflush(nullptr);

@@ -72,7 +72,7 @@ void resolve_pages(EngineOptions& options, const models::ModelFacts& facts,
   options.max_model_len = longest;
 }
 
-void check_speculation(EngineOptions& options, const models::ModelFacts& facts) {
+void resolve_speculation(EngineOptions& options, const models::ModelFacts& facts) {
   const Speculation& speculation = options.speculation;
   if (speculation.kind == Speculation::Kind::none) return;
   require_positive("num-drafts", speculation.drafts);
@@ -109,8 +109,8 @@ EngineOptions resolved(EngineOptions options, const models::ModelFacts& facts,
     throw ConfigError(fmt::format("--page-size={}: must be a multiple of {}", options.page_size,
                                   ops::kernels::kPagePositions));
   }
-  check_speculation(options, facts);
   const bool length_is_given = options.max_model_len != 0;
+  resolve_speculation(options, facts);
   resolve_length(options, facts);
   resolve_pages(options, facts, ranks, length_is_given);
   return options;

@@ -34,28 +34,30 @@ struct Speculation {
   int64_t drafts = 4;  // most draft tokens per step and request
   // The draft model or draft head, which must outlive the engine; null for `none` and `lookup`.
   models::LanguageModel* model = nullptr;
-  models::ModelFacts facts{};        // of the draft model
-  at::ScalarType type = at::kFloat;  // dtype of the draft model's activations
+  models::ModelFacts facts{};        // of `model`; not used if `model` is null
+  at::ScalarType type = at::kFloat;  // dtype of the activations of `model`
 };
 
 struct EngineOptions {
   int64_t page_size = 16;  // tokens per page, a multiple of ops::kernels::kPagePositions
-  // Bytes of a rank's KV cache, i.e. of all its pages. If max_model_len is given, the cache must
-  // have room for one sequence of that length; else ConfigError. 0: enough for max_num_seqs
-  // sequences of the greatest length, but at most a quarter of the host's free memory, even if the
-  // cache is on a GPU. On the CPU, this quarter is divided by the number of ranks, as if all ranks
-  // were on this host. If max_model_len is given, the limit of a quarter is exceeded where one
-  // sequence of that length needs more.
+  // Bytes of a rank's KV cache, i.e. of all its pages. 0: enough for max_num_seqs sequences of the
+  // greatest length, but at most a quarter of the host's free memory, even if the cache is on a
+  // GPU. On the CPU, this quarter is divided by the number of ranks, as if all ranks were on this
+  // host.
+  // If max_model_len (below) is not 0, the cache must have room for one sequence of the greatest
+  // length: smaller cache_bytes are a ConfigError; with cache_bytes = 0, the cache becomes larger
+  // than the quarter if necessary.
   int64_t cache_bytes = 0;
   // Most requests that run at once. A request with beam search counts as BeamSearchOptions::width
   // requests.
   int64_t max_num_seqs = 64;
   int64_t max_batch_tokens = 512;  // most tokens per step
-  // Most tokens of a sequence, prompt included. 0: the model's number of positions, reduced if the
-  // draft model has fewer positions or if the pages have no room for as many tokens.
+  // Most tokens of a sequence, prompt included. 0: the model's number of positions (with a draft
+  // model or draft head, the smaller of the two numbers), reduced if the pages have no room for as
+  // many tokens.
   int64_t max_model_len = 0;
-  // Most requests that wait. submit() throws QueueFull while max_num_seqs + max_queue requests have
-  // not ended.
+  // How many requests may wait: submit() throws QueueFull while max_num_seqs + max_queue requests
+  // have not ended.
   int64_t max_queue = 256;
   bool prefix_cache = true;  // requests whose prompts begin with the same tokens share pages
   // Makes the logits of a request bitwise independent of the other requests of a step and of how
@@ -115,13 +117,14 @@ struct EngineStatistics {
 // The engine and its thread, which runs the steps (EngineCore, engine_core.h).
 class Engine {
  public:
-  // Starts the thread that runs steps. facts: of the model. The model and the draft model must
-  // outlive the engine, and nothing else may use them while the engine exists. Throws ConfigError
-  // for invalid options.
+  // Starts the thread that runs steps. facts: of the model. ranks: the ranks that hold the model;
+  // null: this rank holds the whole model. If not null, this rank must be the first of them
+  // (leads() in step_messages.h), and the other ranks must call follow() (forward_pass.h). Throws
+  // ConfigError for invalid options.
   //
-  // ranks: the ranks that hold the model; null: this rank holds the whole model. If not null, this
-  // rank must be the first of them (leads() in step_messages.h), the other ranks must call follow()
-  // (forward_pass.h), and `ranks` must outlive the engine.
+  // The draft model must outlive the engine. So must the model and `ranks`, unless a rank is lost:
+  // they are not used any more when on_lost is called, and resume() replaces them. Nothing else may
+  // use the model and the draft model while the engine uses them.
   Engine(models::LanguageModel& model, const models::ModelFacts& facts,
          const EngineOptions& options = {}, const ParallelContext* ranks = nullptr);
   // Ends all requests with `cancelled`.
@@ -139,9 +142,9 @@ class Engine {
   // Thread-safe. Waits until every submitted request has ended.
   void drain();
   // Restarts the engine after a rank was lost: submit() accepts requests again. Call it only after
-  // on_lost was called, and not from on_lost, because resume() waits for on_lost to return. model:
-  // the model, loaded again on `ranks`. ranks: as for the constructor. The previous model and ranks
-  // may be destroyed before resume(): the engine stops using them before it calls on_lost.
+  // on_lost was called, and not from on_lost, because resume() waits for on_lost to return. ranks:
+  // the new ranks, with the meaning that they have for the constructor. model: the model, loaded
+  // again on these ranks. The engine goes on with the same draft model.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
   // Returns the statistics as of the end of the last step. Thread-safe.
   EngineStatistics statistics() const;

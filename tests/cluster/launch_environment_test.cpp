@@ -196,6 +196,8 @@ TEST(LaunchEnvironment, names_the_variable_and_value_that_cannot_be) {
       {with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
        {"Open MPI started 2 ranks on 2 hosts", "set MASTER_ADDR", "MASTER_PORT"}},
       {with(kMpich, {{"PMI_SIZE", "x"}}), {"PMI_SIZE", "'x'"}},
+      {with(kMpich, {{"PMI_SIZE", "4"}}), {"4 ranks on 2 hosts", "MASTER_ADDR", "MASTER_PORT"}},
+      {with(kMpich, {{"PMI_SIZE", "4"}, {"MASTER_ADDR", "127.0.0.1"}}), {"MASTER_PORT"}},
       {{{"RANK", "0"},
         {"WORLD_SIZE", "1"},
         {"COLOSSAL_JOB", "a"},

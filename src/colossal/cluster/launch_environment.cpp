@@ -167,7 +167,10 @@ LaunchEnvironment read_mpich(const EnvironmentValues& values) {
   values.read_rank("MPI_LOCALRANKID", "MPI_LOCALNRANKS", &launch.local_rank, &launch.local_size);
   launch.num_hosts = hosts_of(launch);
   // Hydra does not name the job. All ranks on a host are children of its proxy.
-  choose_meeting_point(values, fmt::format("mpiexec/{}", getppid()), "", launch);
+  const bool meet_elsewhere = launch.num_hosts > 1 && values.has("MASTER_ADDR");
+  const std::string job =
+      meet_elsewhere ? values.required_text("MASTER_PORT") : std::to_string(getppid());
+  choose_meeting_point(values, "mpiexec/" + job, "", launch);
   return launch;
 }
 

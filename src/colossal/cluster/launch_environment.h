@@ -12,8 +12,10 @@
 //
 // With the first set, the ranks meet at MASTER_ADDR and MASTER_PORT. With the other sets, these two
 // variables may be missing. Without MASTER_ADDR, the ranks of a job on one host meet on loopback,
-// those of an srun on several hosts on the first host of Slurm's list; mpirun and mpiexec on
-// several hosts need MASTER_ADDR. Without MASTER_PORT, the port is derived from the job's id.
+// those of an srun on several hosts on the first host of Slurm's list; mpirun on several hosts
+// needs MASTER_ADDR, and mpiexec on several hosts, which gives no job id, MASTER_ADDR and
+// MASTER_PORT. Otherwise, without MASTER_PORT, the port is derived from the job's id or, under
+// mpiexec on one host, from the process id of the ranks' parent.
 #pragma once
 
 #include <functional>
@@ -65,7 +67,8 @@ std::optional<int> openmp_threads(const EnvironmentReader& environment = process
 // Sends the last message of a failing rank to our launcher. Call it at most once. The launchers
 // print the message once on every host, after the rank's name, or without a name if all ranks fail
 // alike (JobOutcome::all_failed_alike()). A message longer than kMaxErrorBytes is cut. Returns
-// false if our launcher did not start this process; the caller must then print the message.
+// whether the message was sent. If not, because our launcher did not start this process or the pipe
+// is broken, the caller must print the message.
 bool send_error(const LaunchEnvironment& environment, std::string_view message);
 
 }  // namespace colossal::cluster

@@ -56,7 +56,7 @@ SHORT = [
     "{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 10 }} {{ 2 ** -1 }} {{ 1 + 2.5 }} {{ -2 ** 2 }} {{ 10 / 5 }} {{ 3 * 'ab' }} {{ [1] * 2 + [3] }}",
     "{{ 'abcdef'[1:4] }} {{ 'abcdef'[::-1] }} {{ 'abcdef'[-2:] }} {{ [1, 2, 3, 4][::2] }} {{ [1, 2, 3][-1] }} {{ 'é日x'[1] }} {{ [1, 2, 3][5] }}|{{ (1, 2, 3)[:2] }}",
     "{{ 'a,b,,c'.split(',') }} {{ ' a  b c '.split() }} {{ 'a b c'.split(' ', 1) }} {{ 'a b c'.rsplit(' ', 1) }} {{ 'xxaxx'.strip('x') }} {{ 'abc'.replace('b', 'BB') }} {{ 'aaa'.replace('', '-') }}",
-    "{{ 'hello wORLD, it\\'s'.title() }} {{ 'hELLO'.capitalize() }} {{ 'ß'.upper() }} {{ 'a\\nb\\r\\nc'.splitlines() }} {{ 'abc'.find('c') }} {{ '12'.isdigit() }} {{ 'abcabc'.count('bc') }} {{ 'abc'.startswith(('x', 'a')) }}",
+    "{{ 'hello wORLD, it\\'s'.title() }} {{ 'hELLO'.capitalize() }} {{ 'ß'.upper() }} {{ 'a\\nb\\r\\nc'.splitlines() }} {{ 'abc'.find('c') }} {{ '12'.isdigit() }} {{ 'abcabc'.count('bc') }} {{ 'abc'.startswith(('x', 'a')) }} {{ 'ǅ'.isupper() }}{{ 'ǅ'.islower() }}{{ 'AB1'.isupper() }}{{ 'ab'.islower() }}{{ 'aB'.islower() }}",
     "{% macro f(a, b='B', c=a) %}[{{ a }}{{ b }}{{ c }}{{ varargs }}{{ kwargs }}{% if caller %}{{ caller() }}{% endif %}]{% endmacro %}{{ f(1) }}{{ f(1, 2, 3, 4) }}{{ f(c=1, a=2, z=3) }}{% call f(9) %}in{{ 1 }}{% endcall %}",
     "{% macro g(n) %}{{ n }}{% if n %}{{ g(n - 1) }}{% endif %}{% endmacro %}{{ g(3) }}{% macro h() %}{{ late }}{% endmacro %}{% set late = 'L' %}{{ h() }}",
     "{% set ns = namespace(a=1, b=[]) %}{% for i in range(3) %}{% set ns.a = ns.a + i %}{% set x = i %}{% endfor %}{{ ns.a }}{{ x is defined }}{% set a, b = 1, 2 %}{{ a }}{{ b }}",

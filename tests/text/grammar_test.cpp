@@ -348,6 +348,9 @@ TEST(GrammarSchema, RefusesWhatItWouldNotKeep) {
            {R"({"type": "object", "anyOf": [{"type": "null"}]})", "anyOf"},
            {R"({"type": "array", "prefixItems": [{}, {}], "maxItems": 1})", "prefixItems"},
            {R"({"type": "array", "prefixItems": [{}], "minItems": 2})", "prefixItems"},
+           {R"({"type": ["string"], "unknown": 1})", "\"unknown\""},
+           {R"({"type": ["object", "null"], "minLength": 1})", "\"minLength\""},
+           {R"({"type": ["string", 1]})", "not a name"},
            {"[]", "not an object"}}) {
     try {
       of_schema(schema.c_str());

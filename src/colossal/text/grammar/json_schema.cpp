@@ -1,6 +1,7 @@
 #include "colossal/text/grammar/json_schema.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -34,6 +35,14 @@ const std::set<std::string_view> kDescriptions{"title",
                                                "contentType",
                                                "nullable",
                                                "additionalProperties"};
+
+// The keywords that restrict the values of a type; other types have none.
+std::set<std::string_view> keywords_of(std::string_view type) {
+  if (type == "object") return {"properties", "required"};
+  if (type == "array") return {"items", "prefixItems", "minItems", "maxItems"};
+  if (type == "string") return {"minLength", "maxLength", "pattern"};
+  return {};
+}
 
 void append(Sequence& sequence, const Sequence& more) {
   sequence.insert(sequence.end(), more.begin(), more.end());
@@ -217,7 +226,11 @@ class SchemaReader {
   static void check_keywords(const Json& schema, const std::set<std::string_view>& known) {
     for (const auto& [keyword, value] : schema.items()) {
       if (!known.contains(keyword) && !kDescriptions.contains(keyword)) {
-        refuse(fmt::format("\"{}\", which is not supported", keyword));
+        const bool is_misplaced = std::ranges::any_of(
+            std::array{"object", "array", "string"},
+            [&](const char* type) { return keywords_of(type).contains(keyword); });
+        refuse(fmt::format("\"{}\", which {}", keyword,
+                           is_misplaced ? "does not apply there" : "is not supported"));
       }
     }
   }
@@ -235,19 +248,28 @@ class SchemaReader {
       if (schema.contains(name)) return read_alternatives(schema, name);
     }
     if (!schema.contains("type")) {
-      if (schema.contains("properties")) return read_object(schema);
-      check_keywords(schema, {});
-      return rules_.any_value();
+      const bool is_object = schema.contains("properties");
+      check_keywords(schema, keywords_of(is_object ? "object" : ""));
+      return is_object ? read_object(schema) : rules_.any_value();
     }
-    const Json& type = schema["type"];
-    if (type.is_string()) return read_type(schema, type.get<std::string>());
-    if (!type.is_array() || type.empty()) refuse("a \"type\" that is neither a name nor a list");
+    return read_types(schema);
+  }
+
+  // A keyword must apply to one of the types.
+  Symbol read_types(const Json& schema) {
+    const Json& given = schema["type"];
+    const Json types = given.is_string() ? Json::array({given}) : given;
+    if (!types.is_array() || types.empty()) refuse("a \"type\" that is neither a name nor a list");
+    std::set<std::string_view> known{"type"};
+    for (const Json& type : types) {
+      if (!type.is_string()) refuse("a \"type\" that is not a name");
+      known.merge(keywords_of(type.get_ref<const std::string&>()));
+    }
+    check_keywords(schema, known);
+    if (types.size() == 1) return read_type(schema, types[0].get<std::string>());
     std::vector<Sequence> alternatives;
-    for (const Json& one : type) {
-      if (!one.is_string()) refuse("a \"type\" that is not a name");
-      Json single = schema;
-      single["type"] = one;
-      alternatives.push_back({read_type(single, one.get<std::string>(), /*among_others=*/true)});
+    for (const Json& type : types) {
+      alternatives.push_back({read_type(schema, type.get<std::string>())});
     }
     return grammar_.add_anonymous_rule(std::move(alternatives));
   }
@@ -327,22 +349,10 @@ class SchemaReader {
     return schema[name].get<int64_t>();
   }
 
-  // among_others: other types are allowed as well, so that their keywords may be present.
-  Symbol read_type(const Json& schema, const std::string& type, bool among_others = false) {
-    const auto check = [&](std::set<std::string_view> known) {
-      known.insert("type");
-      if (!among_others) check_keywords(schema, known);
-    };
-    if (type == "object") return read_object(schema, among_others);
-    if (type == "array") return read_list(schema, among_others);
-    if (type == "string") {
-      check({"minLength", "maxLength", "pattern"});
-      return read_string(schema);
-    }
-    if (among_others)
-      check_keywords(schema, {"type", "properties", "required", "items", "minItems", "maxItems",
-                              "minLength", "maxLength", "pattern"});
-    check({});
+  Symbol read_type(const Json& schema, const std::string& type) {
+    if (type == "object") return read_object(schema);
+    if (type == "array") return read_list(schema);
+    if (type == "string") return read_string(schema);
     if (type == "integer") return rules_.integer();
     if (type == "number") return rules_.number();
     if (type == "null") return grammar_.add_anonymous_rule({Grammar::literal("null")});
@@ -369,10 +379,7 @@ class SchemaReader {
     return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
-  Symbol read_list(const Json& schema, bool among_others) {
-    if (!among_others) {
-      check_keywords(schema, {"type", "items", "prefixItems", "minItems", "maxItems"});
-    }
+  Symbol read_list(const Json& schema) {
     if (schema.contains("prefixItems")) return read_fixed_list(schema);
     const int64_t minimum = count_of(schema, "minItems", 0);
     const int64_t maximum = count_of(schema, "maxItems", -1);
@@ -401,8 +408,7 @@ class SchemaReader {
     return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
-  Symbol read_object(const Json& schema, bool among_others = false) {
-    if (!among_others) check_keywords(schema, {"type", "properties", "required"});
+  Symbol read_object(const Json& schema) {
     if (!schema.contains("properties")) {
       const Json more = schema.value("additionalProperties", Json(true));
       return more.is_object() ? rules_.object_of(read_part(more)) : rules_.any_object();

@@ -312,7 +312,9 @@ bool has_case(std::string_view text, bool upper) {
   for_each_character(text, [&](char32_t character) {
     if (!is_cased(character)) return;
     any = true;
-    all = all && (category(character) == UTF8PROC_CATEGORY_LU) == upper;
+    const auto kind = category(character);
+    // Letters in title case are neither.
+    all = all && kind != UTF8PROC_CATEGORY_LT && (kind == UTF8PROC_CATEGORY_LU) == upper;
   });
   return any && all;
 }

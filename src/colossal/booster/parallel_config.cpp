@@ -175,10 +175,12 @@ void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel) {
       "micro-batch if routing gives one rank more rows than the others. Each rank then computes "
       "its own rows for these experts. Copies take additional memory on each rank. 0: no copies.",
       {.unit = "experts", .minimum = 0, .maximum = kMostCopies});
-  schema.add("parallel.expert_copy_rows", &parallel.expert_copy_rows,
-             "An expert is copied only if the copy takes at least this many rows from the busiest "
-             "rank. docs/experts.md says from how many rows a copy pays off.",
-             {.unit = "rows", .minimum = 1, .maximum = kMostRows});
+  schema.add(
+      "parallel.expert_copy_rows", &parallel.expert_copy_rows,
+      "The cost of a copy, in rows: n experts are copied only if this takes more than n times "
+      "this many rows from the busiest rank. docs/experts.md says from how many rows a copy "
+      "pays off.",
+      {.unit = "rows", .minimum = 1, .maximum = kMostRows});
 }
 
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel) {

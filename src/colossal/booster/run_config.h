@@ -36,18 +36,27 @@ struct DataConfig {
   bool separate_documents = false;         // true: attention does not cross documents of a sequence
   int64_t seed = 0;                        // of the order of samples
   std::string cache;                       // folder for tokenized files; empty: none
+  // What to do with invalid input, such as a jsonl line without a document: stop with an error, or
+  // leave it out.
   data::InvalidFiles invalid = data::InvalidFiles::error;
 };
 
-// Fields without a comment are those of Strategy with the same names.
 struct ParallelConfig {
+  // The sizes of the axes. ep: number of ranks among which the experts of a layer are divided.
+  // expert_tp: number of ranks that share an expert. ep and expert_tp add no ranks.
   std::optional<int64_t> dp;  // unset: ranks / (pp x sp x tp)
   int64_t pp = 1, sp = 1, tp = 1, ep = 1, expert_tp = 1;
+  // expert_copies: maximum number of experts of a layer that are copied to all ranks of ep to
+  // balance their work; 0: none. expert_copy_rows: the cost of a copy, in rows
+  // (Strategy::expert_copy_rows).
   int64_t expert_copies = 0, expert_copy_rows = 64;
-  std::string tp_mode = "1d";       // "1d", "2d", "2.5d" or "3d"
-  std::optional<int64_t> tp_depth;  // unset: for 2.5d, the smallest that fits tp
-  std::optional<bool> tp_sequence;  // unset: true if tp_mode is 1d
-  std::string sp_mode = "ring";     // "ring" or "ulysses"
+  std::string tp_mode = "1d";  // "1d", "2d", "2.5d" or "3d"
+  // For 2.5d, where tp = q x q x tp_depth: number of q x q squares. Unset: the smallest that fits.
+  std::optional<int64_t> tp_depth;
+  // Whether the ranks of tp divide the tokens among them between linear layers
+  // (Strategy::tp_sequence). true is possible for 1d only. Unset: true for 1d, else false.
+  std::optional<bool> tp_sequence;
+  std::string sp_mode = "ring";  // "ring" or "ulysses"
   // ZeRO stage; unset: in training 1 if dp x sp > 1, else 0; in an evaluation 0.
   std::optional<int64_t> zero;
   // "all", or the number of ranks in a shard group (Strategy::zero_group).
@@ -55,8 +64,8 @@ struct ParallelConfig {
   // For ZeRO stages 2 and 3. "sharded": gradients are reduced after each micro-batch; "full": once
   // per step.
   std::string accumulate = "sharded";
-  std::optional<std::string> pp_schedule;         // unset: 1f1b
-  std::optional<int64_t> pp_chunks;               // unset: the default of the schedule
+  std::optional<std::string> pp_schedule;  // unset: 1f1b
+  std::optional<int64_t> pp_chunks;  // stages of each rank; unset: the default of the schedule
   std::optional<std::vector<int64_t>> pp_layers;  // blocks of each stage; unset: balanced by cost
   std::string backend = "auto";                   // "auto", "shm", "gloo" or "nccl"
   std::chrono::milliseconds timeout{300'000};     // how long a rank waits for other ranks
@@ -65,11 +74,18 @@ struct ParallelConfig {
 struct MemoryConfig {
   // "none", "selective", "full", "auto", or the number of layers to recompute whole.
   std::variant<int64_t, std::string> recompute = "none";
+  // "none" (all on the device), "host", "nvme", "auto", or the fraction in each tier.
   memory::Offload offload_parameters = "none", offload_gradients = "none",
                   offload_optimizer = "none", offload_activations = "none";
-  int64_t table_rows = 0;                              // see Strategy::table_rows
-  std::string nvme_path;                               // folder of the tier NVMe; empty: none
-  std::optional<ByteSize> device_budget, host_budget;  // unset: see Job::device_budget
+  // Maximum number of rows of one parameter of a vocabulary table (Strategy::table_rows); 0: no
+  // maximum.
+  int64_t table_rows = 0;
+  std::string nvme_path;  // folder of the tier NVMe; empty: none
+  // Maximum bytes of a rank's tensors on the device, and of its tensors that are offloaded to the
+  // host. Unset: no limit of its own. If the job trains on the CPU and at least one of the two is
+  // unset, the sum of both kinds of bytes must also fit into the rank's share of this host's memory
+  // (Job::memory_budget).
+  std::optional<ByteSize> device_budget, host_budget;
 };
 
 struct ExpertConfig {
@@ -78,24 +94,33 @@ struct ExpertConfig {
   std::optional<double> balance_loss;       // unset: that of the model
   std::optional<std::string> balance_over;  // unset: that of the model, else "micro_batch"
   double z_loss = 0;                        // factor of the router z-loss; 0: off
-  double bias_rate = 0;        // change of the routers' correction biases by a step; 0: none
-  double capacity_factor = 0;  // capacity of an expert, as a multiple of the mean; 0: no limit
-  std::string observed;        // path of a routing.json; empty: none
+  double bias_rate = 0;  // change of the routers' correction biases by a step; 0: none
+  // Maximum number of tokens of a sequence that an expert accepts in training, as a multiple of the
+  // number with perfect balance; 0: no maximum.
+  double capacity_factor = 0;
+  // Path of the routing.json of an earlier run: the rows of each expert, by which experts are
+  // assigned to ranks. Empty: experts are assigned in order.
+  std::string observed;
 };
 
 struct AdapterConfig {
   std::string kind = "none";  // "none", "lora" or "prefix"
-  // `virtual_tokens` is for a prefix only. `initial`, `base` and `resume_from` are for both kinds.
-  // All other fields are for LoRA only.
+  // `virtual_tokens` is for a prefix only. `initial`, `base` and `resume_from` are for LoRA and
+  // prefixes. All other fields below are for LoRA only.
   int64_t virtual_tokens = 20;
   int64_t rank = 16;
   double alpha = 32;  // the adapter's output is scaled by alpha / rank
   double dropout = 0.05;
-  std::vector<std::string> targets, target_parameters;  // empty: see adapters::choose_products()
-  bool rslora = false;                                  // true: scaled by alpha / sqrt(rank)
+  // Regular expressions for the names of the modules that get an adapter. targets: of all layers
+  // but stacks of experts; target_parameters: of stacks of experts. Both empty: all linear layers
+  // of blocks except experts.
+  std::vector<std::string> targets, target_parameters;
+  bool rslora = false;               // true: scaled by alpha / sqrt(rank)
   std::string initial = "gaussian";  // "gaussian"; for LoRA also "pissa", for a prefix also "zeros"
-  bool dora = false;
-  std::vector<std::string> rank_pattern, alpha_pattern;  // each entry: "MODULES=NUMBER"
+  bool dora = false;                 // true: DoRA, which also trains the magnitude of each output
+  // Exceptions to `rank` and `alpha`: entries "MODULES=NUMBER", where MODULES is a regular
+  // expression as in `targets`. The first entry that matches a module applies to it.
+  std::vector<std::string> rank_pattern, alpha_pattern;
   std::vector<std::string> modules_to_save;  // modules that are trained themselves, as in peft
   std::string base = "as_is";  // frozen weights: "as_is", or quantized to "int8" or "nf4"
   std::string resume_from;     // folder of the adapter to start with; empty: a new adapter
@@ -104,7 +129,8 @@ struct AdapterConfig {
 struct TrainConfig {
   int64_t steps = 1000;       // updates in all, also those before the run resumed
   int64_t global_batch = 16;  // sequences per step, over all replicas
-  // Sequences per forward pass of a replica; unset: default_micro_batch().
+  // Sequences per forward pass of a replica; unset: default_micro_batch() (pipeline_config.h),
+  // which without pp is the replica's whole share of global_batch.
   std::optional<int64_t> micro_batch;
   double gradient_clip = 1.0;     // maximum norm of the gradients; 0: no clipping
   int64_t seed = 0;               // of initial weights and dropout
@@ -116,14 +142,18 @@ struct TrainConfig {
 };
 
 struct CheckpointConfig {
-  std::string directory;        // empty: no checkpoints are saved
-  int64_t every = 0;            // steps between checkpoints; 0: only at the end
-  int64_t keep = 2;             // number of checkpoints to keep; older checkpoints are removed
-  std::string resume = "auto";  // "auto": resume if there is a checkpoint; "never"; "must"
+  std::string directory;  // empty: no checkpoints are saved
+  int64_t every = 0;      // steps between checkpoints; 0: only at the end
+  int64_t keep = 2;       // number of checkpoints to keep; older checkpoints are removed
+  // "auto": resume if there is a checkpoint; "never": start a new run; "must": resume, and fail if
+  // there is no checkpoint.
+  std::string resume = "auto";
 };
 
 struct LogConfig {
-  std::string directory;         // of metrics.jsonl, report.html and profiles; empty: none written
+  // Folder of metrics.jsonl, report.html, profiles and all other files about the run. Empty: no
+  // such files are written.
+  std::string directory;
   std::optional<int64_t> every;  // steps between progress lines; unset: by time, see ProgressLine
   bool tensorboard = false;      // whether to write TensorBoard events
   bool report = true;            // whether to write report.html

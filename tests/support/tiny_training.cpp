@@ -43,7 +43,7 @@ EngineConfig engine_config(const TinyTraining& training) {
   config.recompute = training.recompute;
   config.tiers = training.tiers;
   config.metrics = training.metrics;
-  if (training.model.router.experts > 0) config.expert_layers = training.model.layers;
+  if (training.model.router.experts > 0) config.num_blocks = training.model.layers;
   config.experts = training.model.router.experts;
   config.routers_drop = training.model.router.capacity_factor > 0;
   config.router_bias_rate = training.router_bias_rate;

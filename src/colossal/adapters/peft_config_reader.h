@@ -38,9 +38,9 @@ class PeftConfigReader {
   bool is_false(const char* field) const { return get(field) == false; }
   // Returns a list of strings; empty if the field is absent.
   std::vector<std::string> strings(const char* field) const;
-  // Returns the fields of an object, whose values are numbers above 0, as pairs of name and number,
-  // in the order of the file; empty if the field is absent. Used for rank_pattern and
-  // alpha_pattern.
+  // For a field whose value is an object of numbers, such as rank_pattern and alpha_pattern.
+  // Returns the object's members as pairs of name and number, in the order of the file; empty if
+  // the field is absent. Throws ConfigError unless each number is one that positive() accepts.
   template <typename Number>
   std::vector<std::pair<std::string, Number>> pattern(const char* field) const {
     const Json found = get(field);

@@ -24,7 +24,7 @@ nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Pr
 
 // The model to which an adapter belongs.
 struct BaseModel {
-  std::string folder;
+  std::string folder;          // path or name; written as base_model_name_or_path
   bool stored_in_out = false;  // whether weights are stored as [in, out]
   bool scores = false;         // whether the model has a score head (sequence classification)
 };
@@ -33,34 +33,40 @@ struct BaseModel {
 nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Product>& products,
                            const std::vector<Product>& adapted, const BaseModel& base);
 
-// The fields of adapter_config.json that tell which base model to load and how.
+// What adapter_config.json says about the base model to load, and the kind of adapter.
 struct AdaptedModel {
   std::string folder;       // folder or name of the base model; empty if not given
   bool scores = false;      // whether the model has a score head (sequence classification)
-  bool has_prefix = false;  // true: the adapter is a prefix; false: LoRA
+  bool has_prefix = false;  // true: the adapter is a prefix; false: LoRA or an unsupported kind
 };
-// Reads these fields. Returns nullopt if the folder has no adapter_config.json. Throws what the
-// constructor of PeftConfigReader throws; ConfigError if one of the fields is not a string.
+// Reads an AdaptedModel from the adapter folder `folder`, from the fields base_model_name_or_path,
+// task_type and peft_type. Returns nullopt if the folder has no adapter_config.json. Throws IoError
+// if the file cannot be read or is not JSON, and ConfigError if it is not a JSON object or one of
+// the three fields is not a string.
 std::optional<AdaptedModel> adapted_model(const std::filesystem::path& folder);
 
 // The contents of an adapter folder, without the weights.
 struct PeftFolder {
-  LoraSettings settings;             // dropout is 0, pissa is false
-  std::vector<std::string> modules;  // modules that have an adapter, sorted, without duplicates
+  LoraSettings settings;  // as in the file, but dropout is always 0 and pissa always false
+  // Names of the layers that have an adapter, as the model's files name them
+  // ("model.layers.3.self_attn.q_proj"; Product::module); sorted, without duplicates.
+  std::vector<std::string> modules;
   std::optional<PrefixFolder> prefix = std::nullopt;  // if set, the other fields are unused
 };
 
 // Reads adapter_config.json and, unless the adapter is a prefix, the names of the tensors in
-// adapter_model.safetensors. Tensors that are copies of base weights (copied_module()) are ignored.
-// Throws ConfigError if a file is missing, if the kind of adapter is not supported (the message
-// names the field), if another tensor belongs neither to an adapter nor to modules_to_save, or if
-// the field use_dora is true without tensors of DoRA magnitudes, or false with them. Throws IoError
-// if a file cannot be read, is not JSON or is not a safetensors file.
+// adapter_model.safetensors. Tensors that are copies of base weights are ignored (copied_module()
+// in peft_names.h). Throws ConfigError if one of the two files is missing (also for a prefix), if a
+// field is invalid or asks for a kind of adapter that is not supported (the message names the
+// field), if any other tensor belongs neither to an adapter nor to modules_to_save, or if the field
+// use_dora is true without tensors of DoRA magnitudes, or false with them. Throws IoError if a file
+// cannot be read, is not JSON or is not a safetensors file.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
-// Returns the layers in `products` that have an adapter in the folder. folder: for messages. read:
-// the result of read_peft_folder(folder). products: all layers of the model that can have an
-// adapter. Throws ConfigError if a module with an adapter is not a layer of the model.
+// Returns the layers in `products` that have a LoRA adapter in the folder; none if the adapter is a
+// prefix. folder: used only in error messages. read: the result of read_peft_folder(folder).
+// products: all layers of the model that can have an adapter. Throws ConfigError if one of
+// read.modules is not the module of any of `products`.
 std::vector<Product> adapted_products(const std::filesystem::path& folder, const PeftFolder& read,
                                       const std::vector<Product>& products);
 

@@ -23,14 +23,16 @@ struct AdapterParameter {
 // adapter.
 std::optional<AdapterParameter> find_adapter_parameter(const std::string& parameter);
 
+// of_adapter: the parameters that the adapter's files store, including the model's own parameters
+// that are trained (modules_to_save). of_model: all others.
 struct SplitParameters {
   nn::ParameterList of_model, of_adapter;
 };
-// Separates the parameters with nn::Parameter::of_adapter from all others.
+// Splits a model's parameters by nn::Parameter::of_adapter.
 SplitParameters split_parameters(const nn::ParameterList& parameters);
 
-// Returns where PEFT files store a fully trained parameter of the model (modules_to_save). slice:
-// where the model's files store the parameter.
+// Returns where PEFT files store a parameter of the model that is trained itself, besides the
+// adapter (modules_to_save). slice: where the model's files store the parameter.
 TensorSlice slice_of_trained(TensorSlice slice);
 
 // Returns the module of a weight in the model's files: "lm_head" for "lm_head.weight". Throws
@@ -40,19 +42,21 @@ std::string module_of(const std::string& weight);
 // Returns where PEFT files store a parameter of a low-rank adapter.
 //   weight      where the model's files store the weight of the adapted layer. Layers with parts of
 //               one fused weight share lora_A, and have different rows of lora_B.
-//   start_rank  with PiSSA, the rank of the initial A and B; files store these after the trained A
-//               and B, in one tensor. Else 0.
+//   start_rank  with PiSSA, the rank of A and B; 0: without PiSSA. "lora_A_start" is the initial A,
+//               "lora_B_start" the negative of the initial B. In files, one tensor [2 * start_rank,
+//               in] has the rows of "lora_A", then those of "lora_A_start"; another tensor [out, 2
+//               * start_rank] has the columns of "lora_B", then those of "lora_B_start"
 TensorSlice slice_in_files(const AdapterParameter& parameter, const TensorSlice& weight,
                            int64_t start_rank = 0);
 
-// Returns the module of a tensor in a PEFT file, if the tensor is a fully trained parameter: its
-// name without PEFT's prefix "base_model.model." and without the last dot and what follows that
-// dot. Returns nullopt if the name does not have the prefix. Does not check whether the tensor is
-// such a parameter: the caller compares the result with modules_to_save.
+// Removes PEFT's prefix "base_model.model." from the name of a tensor in a PEFT file, and the last
+// dot with what follows it: "base_model.model.lm_head.weight" becomes "lm_head". Returns nullopt if
+// the name does not have the prefix. The tensor is a trained parameter of the model only if
+// modules_to_save names the result; the caller checks this.
 std::optional<std::string> trained_module(const std::string& tensor);
 
-// Returns the module whose base weight a tensor in a PEFT file is a copy of. PEFT saves such copies
-// with adapters of embeddings and heads. Returns nullopt if the tensor is not such a copy.
+// Returns the module of a tensor in a PEFT file that is a copy of the module's base weight; nullopt
+// for all other tensors. PEFT saves such copies with adapters of embeddings and heads.
 std::optional<std::string> copied_module(const std::string& tensor);
 
 // Returns the module of a tensor in a PEFT file that belongs to a low-rank adapter; nullopt for all

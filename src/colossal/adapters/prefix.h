@@ -25,9 +25,10 @@ struct PrefixSettings {
 // Returns the options for nn::Builder::adapt().
 nn::AdapterOptions adapter_options(const PrefixSettings& settings);
 
-// The sizes of a model's attention, which its prefixes must have.
+// The sizes of a model's attention, which its prefixes must have. Each block has one attention
+// layer.
 struct PrefixedModel {
-  int64_t layers = 0;     // number of attention layers
+  int64_t layers = 0;     // number of attention layers, which is the number of blocks
   int64_t kv_heads = 0;   // of a layer, over all ranks
   int64_t head_size = 0;  // features of a key head, and of a value head
 
@@ -55,16 +56,17 @@ PrefixFolder read_prefix_config(const PeftConfigReader& config);
 
 // A parameter of a prefix in the model: the keys or the values of one attention layer.
 struct PrefixParameter {
-  int64_t layer = 0;       // index of the block
+  int64_t layer = 0;       // index of the attention layer, and of its block, from 0
   bool of_values = false;  // true: values; false: keys
 };
 // Parses the full name of a parameter, such as "blocks.3.attention.virtual_keys.weight". Returns
 // nullopt if it is not a parameter of a prefix.
 std::optional<PrefixParameter> find_prefix_parameter(const std::string& parameter);
 
-// Returns where PEFT files store a prefix parameter. All parameters are in one tensor with a row
-// for each virtual token. A row has, in this order, the token's keys in layer 0, its values in
-// layer 0, its keys in layer 1, and so on.
+// Returns where PEFT files store a prefix parameter. All parameters are in one tensor [virtual
+// tokens, 2 * layers * features()]. A row has, in this order, the token's keys in layer 0, its
+// values in layer 0, its keys in layer 1, and so on. The result selects, in all rows, the
+// features() columns of this parameter.
 TensorSlice slice_in_files(const PrefixParameter& parameter, const PrefixedModel& model);
 
 }  // namespace colossal::adapters

@@ -1,5 +1,4 @@
-// Reads the build id of this library or program, by which ranks compare that they run the same
-// code.
+// Reads the build id of this library or program, by which ranks check that they run the same code.
 #pragma once
 
 #include <string>

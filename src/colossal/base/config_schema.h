@@ -14,7 +14,7 @@
 //
 // The default of a key is the value of its target when add() is called. read_file(), set() and
 // set_flag() write values to the targets, which must outlive the schema. config_value.h lists the
-// types that a key can have.
+// types that a key can have, and has KeyOptions.
 //
 // Wrong user input throws ConfigError. The message has the place where the value was given (file
 // and line, or flag), what was found, and what would be valid. For an unknown key it has the
@@ -42,7 +42,7 @@ class ConfigSchema {
   // The current value of a key.
   struct Value {
     std::string key;        // with its section: "train.steps"
-    std::string text;       // as TOML; KeyOptions::unset if the program is to choose the value
+    std::string text;       // as TOML; KeyOptions::unset (a text) if the value is nullopt
     ConfigSource source;    // where the value comes from
     bool per_rank = false;  // KeyOptions::per_rank
   };
@@ -53,16 +53,18 @@ class ConfigSchema {
   template <class T>
   void add(std::string key, T* target, std::string help, KeyOptions options = {});
 
-  // Accepts any key in this section. The value of a key that was not added is stored in the object
-  // *target, without checks. If *target is not an object, it becomes an empty object. If `places`
-  // is not null, *places maps each key that was set, without the section, to the beginning of an
-  // error message about its value: "run.toml:3: model.n_layer = 0", or "--model.n_layer=0" for a
-  // flag. help() lists the section with the text `help`.
+  // Accepts any key in this section. If the key was not added, its value is stored in *target,
+  // without checks: the value of "model.n_layer" becomes the member "n_layer" of the object
+  // *target. If *target is not an object, it becomes an empty object. If `places` is not null,
+  // *places maps each such key that was set, "n_layer", to the beginning of an error message about
+  // its value: "run.toml:3: model.n_layer = 0", or "--model.n_layer=0" for a flag. help() lists the
+  // section with the text `help`.
   void open_section(std::string section, nlohmann::json* target, std::string help,
                     std::map<std::string, std::string>* places = nullptr);
 
   // Reads a TOML file. If two files set the same key, the file read later wins. A flag overrides
-  // every file, whether the flag was set before or after the file was read.
+  // every file, whether the flag was set before or after the file was read. Throws ConfigError,
+  // also if the file cannot be read.
   void read_file(const std::filesystem::path& path);
   // Sets a key as a flag does. text: what follows the = of a flag: a number, a word without quotes,
   // a list as "a,b" or as TOML, and so on. If a key is set several times, the last call wins.
@@ -91,9 +93,8 @@ class ConfigSchema {
 
   // Returns the help of all keys as text, at most 100 columns wide.
   std::string help() const;
-  // Returns the current values as nested objects: {"train": {"steps": 100}}. A value is null if the
-  // program is to choose it. The object of an open section has all keys of its target, and the
-  // declared keys.
+  // Returns the current values as nested objects: {"train": {"steps": 100}}. nullopt becomes
+  // null. The object of an open section has all keys of its target, and the declared keys.
   nlohmann::json to_json() const;
   // Returns the current values as a list, by section, in the order of declaration. The keys that
   // were set in an open section follow the section's declared keys.
@@ -125,7 +126,8 @@ class ConfigSchema {
   bool has_section(const std::string& name) const;
   std::string nearest_key(const std::string& name) const;
 
-  // place: "run.toml:12"; empty for a flag. Both functions throw ConfigError for a wrong value.
+  // place: "run.toml:12"; empty for a flag. assign() throws ConfigError for a wrong value;
+  // assign_open() accepts any value.
   void assign(Key& key, const nlohmann::json& value, ConfigSource source, const std::string& place);
   void assign_open(const std::string& key, const nlohmann::json& value, ConfigSource source,
                    const std::string& place);

@@ -8,9 +8,11 @@
 //   an enumeration              its names, returned by a function config_names(E) in its namespace
 //   std::vector<T>              a list
 //   std::map<std::string, T>    an inline table
-//   std::optional<T>            nullopt: the program chooses the value; shown as KeyOptions::unset
-//   std::variant<T, ...>        the first alternative that accepts the value; a std::string that
-//                               accepts any text must be the last
+//   std::optional<T>            as for T, or the text KeyOptions::unset for nullopt: the program
+//                               chooses the value
+//   std::variant<T, ...>        as for the first alternative whose type fits. Any text fits a
+//                               std::string or an enumeration. If the value breaks a rule of this
+//                               alternative, such as a limit, the later ones are not tried
 #pragma once
 
 #include <fmt/format.h>
@@ -35,11 +37,12 @@ namespace colossal {
 // Options of a key, given to ConfigSchema::add().
 struct KeyOptions {
   std::string unit = {};  // unit of a number, such as "steps"; shown in help
-  // Limits, both included, of a number or of each number in a list. In seconds for durations, in
-  // bytes for sizes.
+  // Limits, both included, of a number or of each number in a list; nullopt: no limit. In seconds
+  // for durations, in bytes for sizes.
   std::optional<double> minimum = {};
   std::optional<double> maximum = {};
-  std::vector<std::string> choices = {};  // the allowed words of a text; empty: any text
+  // The allowed words of a text, or of each text in a list; empty: any text.
+  std::vector<std::string> choices = {};
   // For a key of type std::optional: the text by which files and flags give nullopt, and as which
   // nullopt is shown. A word, or a description of the value that the program chooses, "the model's
   // positions".
@@ -55,7 +58,7 @@ struct TypeDescription {
   // "list" if values are lists of such words.
   std::string name;
   std::string example;               // a valid value as TOML
-  std::vector<std::string> choices;  // the allowed words
+  std::vector<std::string> choices;  // the allowed words; empty: no list of words
   std::string limits;                // "from 1"; "" if there are none
   std::string unset = {};            // KeyOptions::unset for std::optional, else ""
 
@@ -78,13 +81,19 @@ class BadValue : public ConfigError {
   using ConfigError::ConfigError;
 };
 
+// Each specialisation has four functions:
+// describe: describes the type, for help and error messages.
+// parse:    converts the text of a flag to JSON: to the value that read() would get from a file.
+// read:     converts JSON to a value of the type. Throws WrongType or BadValue.
+// show:     converts a value of the type to JSON. Inverse of read(). null for nullopt; ConfigSchema
+//           then shows KeyOptions::unset instead of null.
 template <class T>
 struct ConfigType;
 
 // Returns the TOML value in the text of a flag, or the text itself if it is not a TOML value.
 nlohmann::json toml_or_text(std::string_view text);
-// Splits "a, b" at commas, and removes spaces and tabs around the items. Returns no items if the
-// text has nothing else.
+// Splits "a, b" at commas, and removes spaces and tabs around the items. Items may be empty: "a,,b"
+// gives three. Returns no items if the text is empty or has only spaces and tabs.
 std::vector<std::string> split_list(std::string_view text);
 // Throws BadValue, because `word` is not in `choices`. The message lists the choices and the
 // nearest.
@@ -99,11 +108,6 @@ struct PlainConfigType {
   static nlohmann::json show(const T& value) { return value; }
 };
 
-// Each specialisation has four functions:
-// describe: describes the type, for help and error messages.
-// parse:    converts the text of a flag to JSON: to the value that read() would get from a file.
-// read:     converts JSON to a value of the type. Throws WrongType or BadValue.
-// show:     converts a value of the type to JSON. Inverse of read().
 template <>
 struct ConfigType<bool> : PlainConfigType<bool> {
   static TypeDescription describe(const KeyOptions& options);

@@ -1,5 +1,5 @@
-// The exceptions of Colossal, and the macro COLOSSAL_CHECK. A command that ends with an exception
-// has the exit code given here:
+// The common exceptions of Colossal, and the macro COLOSSAL_CHECK. A command that ends with an
+// exception has the exit code given here:
 //
 //   ConfigError     2   The user's settings or input files are wrong. The message has the key or
 //                       file, the value found, and what would work.
@@ -18,6 +18,8 @@
 
 namespace colossal {
 
+// The base class of the exceptions above. Any other failure throws an Error itself, or a class that
+// another header derives from Error, such as NonFiniteError (booster/engine.h); exit code 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -1,13 +1,14 @@
 // inverse_normal_cdf(): the inverse of the cumulative distribution function of the standard normal
-// distribution, which turns a uniform random number into a normal one. The result has the same bits
-// on every CPU and for any vector width; its relative error is a few 1e-16. Computed only with IEEE
-// add, multiply, divide and square root (no library call, no fused multiply-add). Sources that
-// include this header must be compiled with -ffp-contract=off.
+// distribution, which turns a uniform random number p in (0, 1) into a normal one, x. In all
+// comments below, x is the result for p. It has the same bits on every CPU and for any vector
+// width; its relative error is a few 1e-16. Computed only with IEEE add, multiply, divide and
+// square root (no library call, no fused multiply-add). Sources that include this header must be
+// compiled with -ffp-contract=off.
 //
 // Method: M. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied
 // Statistics 37 (1988), procedure PPND16. It has three rational approximations: for p near 1/2,
-// near the tails, and far in the tails. p: the argument, in (0, 1); x: the result. The kernel in
-// ops/kernels/random.h calls inverse_normal_central() and inverse_normal_tail() itself.
+// near the tails, and far in the tails. The kernel in ops/kernels/random.h calls
+// inverse_normal_central() and inverse_normal_tail() itself.
 #pragma once
 
 #include "colossal/base/exact_log.h"
@@ -17,7 +18,7 @@ namespace colossal {
 // The largest |p - 1/2| for which inverse_normal_central() holds.
 inline constexpr double kInverseNormalCentral = 0.425;
 
-// Returns x. q: p - 1/2, with |q| <= 0.425.
+// Returns x for p = q + 1/2. q: in [-0.425, 0.425].
 [[gnu::always_inline]] inline double inverse_normal_central(double q) {
   const double r = 0.180625 - q * q;
   double numerator = 2.5090809287301226727e+3;
@@ -39,7 +40,8 @@ inline constexpr double kInverseNormalCentral = 0.425;
   return q * numerator / denominator;
 }
 
-// Returns |x|. root: sqrt(-log(min(p, 1 - p))), at most 5, which holds if min(p, 1 - p) >= 1.4e-11.
+// Returns |x|. root: sqrt(-log(t)) with t = min(p, 1 - p) < 0.075. `root` must be at most 5, which
+// holds if t >= 1.4e-11.
 [[gnu::always_inline]] inline double inverse_normal_near_tail(double root) {
   const double r = root - 1.6;
   double numerator = 7.74545014278341407640e-4;

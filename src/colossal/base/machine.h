@@ -1,4 +1,6 @@
 // Reads the memory use of this process, and the cores, memory and names of the machine, on Linux.
+// No function throws. A number or name that the system does not tell is 0 or "", unless the
+// function's comment says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,8 @@ int64_t available_memory_bytes();
 std::string host_name();
 // Returns the CPU's name, "AMD EPYC 9554 64-Core Processor"; "unknown" if the system does not tell.
 std::string cpu_model_name();
-// Returns the mean number of runnable processes of the machine in the last minute.
+// Returns the machine's load average over about the last minute: the mean number of threads that
+// run, wait for a core, or wait for a disk.
 double load_average();
 
 }  // namespace colossal::machine

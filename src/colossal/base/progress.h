@@ -21,7 +21,7 @@ struct ProgressOutput {
   std::function<void(std::string_view)> write;
   std::function<std::chrono::steady_clock::time_point()> now;
   bool terminal = false;       // whether `write` writes to a terminal
-  std::function<int()> width;  // returns the number of columns of the terminal
+  std::function<int()> width;  // returns the terminal's columns; called only if `terminal`
 };
 
 // Returns an output that writes to stderr, with the steady clock.

@@ -83,8 +83,8 @@ inline constexpr int64_t kRandomGroupBlocks = 16;  // blocks in a group
 // seeds, steps or names are independent.
 RandomKey random_key(uint64_t seed, uint64_t step, std::string_view stream);
 
-// Returns a key for each index within a stream with key `key`, such as for each head of an
-// attention layer. The streams of these keys are independent of each other and of that of `key`.
+// Returns the key of substream number `index` of the stream with key `key`, for example of one head
+// of an attention layer. The substreams are independent of each other and of the stream of `key`.
 RandomKey random_subkey(RandomKey key, uint64_t index);
 
 // Returns the row of a stream at the coordinates (major, minor), for example (sample, position).

@@ -6,7 +6,7 @@
 
 namespace colossal {
 
-// The indices from `begin` on, before `end`.
+// The indices from `begin` on, before `end`. Empty if begin >= end; size() is then 0 or negative.
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;

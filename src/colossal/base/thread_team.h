@@ -1,5 +1,6 @@
-// ThreadTeam: a fixed set of threads that compute the parts of one short task after another in
-// parallel. Used by ops/parallel_for.h for the kernels of generation, which take microseconds.
+// ThreadTeam: a fixed set of threads for short tasks. Tasks run one after another; the threads
+// compute the parts of a task in parallel. Used by ops/parallel_for.h for the kernels of
+// generation, which take microseconds.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@ namespace colossal {
 // may call run().
 class ThreadTeam {
  public:
-  // threads: number of threads, including the caller of run(). If the system refuses to start so
-  // many, the team is smaller, and a warning is logged.
+  // threads: number of threads, including the caller of run(); 1 or less: only the caller. If the
+  // system refuses to start so many, the team is smaller, and a warning is logged.
   explicit ThreadTeam(int threads);
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;

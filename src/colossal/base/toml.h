@@ -13,9 +13,11 @@ namespace colossal {
 
 // A key and its value in a file.
 struct TomlEntry {
-  std::string key;       // with the section: "train.steps" for steps = 100 below [train]
-  nlohmann::json value;  // an inline table {...} below a section is one value, a JSON object
-  int line = 0;          // line of the key, from 1
+  std::string key;  // with the section: "train.steps" for steps = 100 below [train]
+  // An inline table {...} below a section is one value, a JSON object. An inline table outside of
+  // sections is itself a section: train = {steps = 100} gives "train.steps".
+  nlohmann::json value;
+  int line = 0;  // line of the key, from 1
 };
 
 // Returns the entries of a file in their order. An empty section [train] is the entry "train" with
@@ -28,8 +30,8 @@ std::vector<TomlEntry> read_toml_file(const std::filesystem::path& path);
 // is not a TOML value, or has a date, a time or a line break.
 std::optional<nlohmann::json> parse_toml_value(std::string_view text);
 
-// Returns a value as TOML, the inverse of parse_toml_value(). TOML has no null; a null is written
-// as the word unset.
+// Returns a value as TOML, the inverse of parse_toml_value(). TOML has no null: a null is written
+// as the word unset, which parse_toml_value() does not accept.
 std::string to_toml(const nlohmann::json& value);
 
 }  // namespace colossal

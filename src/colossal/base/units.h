@@ -21,7 +21,7 @@ std::string format_bytes(int64_t bytes);                            // "17 B", "
 std::string format_count(int64_t count);                            // "1,234,567"
 std::string format_duration(std::chrono::duration<double> length);  // "250ms", "4.2s", "1m23s"
 // Returns a rate in `unit` per second: as a whole number from 100 on, "9,340 tokens/s"; below 100
-// with three digits, "4.96 steps/s".
+// with one or two decimals, "49.6 steps/s", "4.96 steps/s".
 std::string format_rate(double per_second, std::string_view unit);
 
 // Return text without rounding: parse_duration() and parse_bytes() convert it back to the value.

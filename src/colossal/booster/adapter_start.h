@@ -19,9 +19,14 @@ namespace colossal {
 // the adapter's rank, W [out, in] the module's weight, and scale = LoraSettings::scale() the factor
 // by which the layer multiplies B A. With the r largest singular values S of W and their singular
 // vectors U and V, A = sqrt(S / scale) V^T and B = U sqrt(S / scale). Thus scale * B A is the best
-// approximation of W among matrices of rank r. The frozen weight becomes W - scale * B A. Modules
-// are those of the model's files, in which one module may hold several adapted products, such as
-// queries, keys and values.
+// approximation of W among matrices of rank r. The frozen weight becomes W - scale * B A.
+//
+// Modules are those of the model's files. One module of a file may be several products in this
+// program, such as queries, keys and values; each of them has some of the rows of W and B.
+//
+// Order of calls: of_weights() in a new run or of_checkpoint() in a resumed run; then
+// checkpoint::read_model() with weight_residual(); then load(). A resumed run then reads its
+// checkpoint, which replaces what load() stored.
 class AdapterStart {
  public:
   // Computes A and B, of dtype `type`, from the weights in the model's folder. Each rank decomposes
@@ -30,19 +35,20 @@ class AdapterStart {
   // must have an adapter, and must outlive the result.
   static AdapterStart of_weights(const models::ModelSpecification& specification,
                                  at::ScalarType type, const ParallelContext& context);
-  // Reads the initial A and B from a checkpoint of the run, when the run resumes. The checkpoint
-  // stores the trained and the initial A of a module in one tensor [2 r, in], and the trained B and
-  // minus the initial B in one tensor [out, 2 r]. Throws ConfigError if a tensor is missing or has
-  // another shape. `specification` must have an adapter, and must outlive the result.
+  // Reads the initial A and B from a checkpoint of the run, when the run resumes. Each rank reads
+  // all of them; not collective. The checkpoint stores the trained and the initial A of a module in
+  // one tensor [2 r, in], and the trained B and minus the initial B in one tensor [out, 2 r].
+  // Throws ConfigError if a tensor is missing or has another shape. `specification` must have an
+  // adapter, and must outlive the result.
   static AdapterStart of_checkpoint(const models::ModelSpecification& specification,
                                     const std::filesystem::path& checkpoint);
 
-  // Returns the argument `changed` of checkpoint::read_weights() that replaces each adapted weight
-  // W by W - scale * B A while it is read. This object must outlive the result.
+  // Returns the argument `changed` of checkpoint::read_model(), which then replaces each adapted
+  // weight W by W - scale * B A while it reads the weight. This object must outlive the result.
   checkpoint::ChangedWeights weight_residual() const;
   // Stores the initial A and B in the trained parameters of the adapters. Also stores A and minus B
-  // in the frozen parameters that keep the initial values for checkpoints. Only for a new adapter:
-  // a resumed run reads these parameters from its checkpoint.
+  // in the frozen parameters that keep the initial values for checkpoints. chunks: the model's
+  // parameters.
   void load(memory::ChunkEngine& chunks) const;
 
  private:

@@ -1,6 +1,6 @@
 // Compares, when a job starts, the settings and input files that must be the same on all ranks.
-// Without the comparison, ranks with different settings would train with different settings
-// without a warning, or would fail with an error about tensor sizes that does not name the setting.
+// Without the comparison, ranks would train with different settings without a warning, or would
+// fail with an error about tensor sizes that does not name the setting.
 #pragma once
 
 #include <string>
@@ -12,10 +12,11 @@ namespace colossal {
 
 // Returns the settings of this rank that comm::connect() compares with those of the other ranks:
 //   - the build id;
-//   - the value of every key of run.toml, except keys that may differ between ranks
-//     (KeyOptions::per_rank: paths, properties of the host, output of rank 0). Compared resolved,
-//     not as given: data.sequence_length, train.micro_batch, and parallel.dp, zero, tp_depth and
-//     tp_sequence;
+//   - the value of every configuration key, given or default, except keys that may differ between
+//     ranks (KeyOptions::per_rank: paths, properties of the host, output of rank 0). If the user
+//     has left data.sequence_length, train.micro_batch, parallel.dp, parallel.zero,
+//     parallel.tp_depth or parallel.tp_sequence to the program, the value is the one that the
+//     program has chosen. For all other keys it is the value in Job::config, such as "auto";
 //   - the fields of the model's config.json;
 //   - the number and total size of the weight files;
 //   - a hash of the numbers in the file experts.observed, if there is one.

@@ -16,11 +16,15 @@ int64_t sequence_of(const data::Batch& batch);
 
 // Returns this rank's part of a micro-batch, copied to the context's device: every sample, with the
 // positions of its sequence that this rank of sp computes. `inputs`, `labels`, and the fields that
-// have a sequence_dim are sharded; the other fields are whole. `documents` and `positions` are left
-// out: context_of() puts them into the StepContext.
+// have a sequence_dim are sharded; the other fields are copied as they are. `documents` and
+// `positions` are left out: context_of() puts them into the StepContext.
 data::Batch local_batch(const data::Batch& batch, const ParallelContext& context);
 
-// Key in Batch::fields of the tensor that becomes StepContext::states.
+// Key in Batch::fields of the hidden states of the target model, for a draft model of speculative
+// decoding. Unlike the other fields, this field has only this rank's part of the hidden states,
+// even in a whole micro-batch: the part that activations between blocks have on this rank. It is on
+// the context's device and has no sequence_dim. context_of() stores the tensor as
+// StepContext::states, which is undefined if the micro-batch lacks this field.
 inline constexpr const char* kStatesField = "states";
 
 // Makes the StepContext for a forward pass over local_batch(batch, context). batch: the whole

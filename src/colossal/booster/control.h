@@ -10,43 +10,54 @@
 
 namespace colossal {
 
-// Indices of the last entries of ControlMessage::routers: sums over the routers of all
-// mixture-of-experts layers and over the micro-batches of a step.
+// The last kRouterSums entries of ControlMessage::routers, in this order: sums over the routers of
+// all mixture-of-experts layers and over the micro-batches of a step. router_sum() returns one.
 enum RouterSum : size_t {
-  kDropped,  // assignments of tokens to experts that were dropped for lack of capacity
-  // Copies of experts that were made (Strategy::expert_copies). Each rank of an expert group counts
-  // all copies of its group, so Engine divides the sum over ranks by the dp * sp * tp ranks of a
-  // stage.
+  // Assignments of tokens to experts that were dropped for lack of capacity. Each is counted by one
+  // rank: the rank that routes the token.
+  kDropped,
+  // Number of experts that were copied (Strategy::expert_copies). The dp * sp * tp ranks of a stage
+  // are divided into sets of ep * expert_tp ranks. The ranks of a set together hold all experts of
+  // the stage's layers. They copy the same experts, and each of them counts all experts that the
+  // set copies. Engine divides the sum over all ranks by dp * sp * tp. The quotient is the number
+  // of copied experts in all layers of the model, as a mean over the sets.
   kCopies,
-  kRouterTerm,  // sum of LossSum::router_term
-  kRouterSums   // number of the entries above
+  // Sum of LossSum::router_term, the losses that balance experts. Only ranks of the last stage have
+  // terms. The terms of different ranks, those of tp included, add up to the whole losses, so
+  // Engine does not divide their sum by a number of ranks.
+  kRouterTerm,
+  kRouterSums  // number of the entries above
 };
 
-// Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A vector with a
-// shape such as [metrics, 2] has the elements of this array in row-major order.
+// Loss, counts, norm and flags of one rank in a step, or their sums over ranks. A shape in the
+// comment of a vector, such as [metrics, 2], means that the vector has the elements of an array of
+// this shape, in row-major order.
 struct ControlMessage {
   // Several ranks report the same labels and inputs, so the sum over all ranks has them several
-  // times. The tp ranks of a tensor-parallel group all report the same loss_sum and token_count;
-  // Engine divides these two sums by tp. All pp * sp * tp ranks of a replica report the same
-  // input_count; Engine divides this sum by pp * sp * tp.
+  // times, and Engine divides it. The tp ranks of a tensor-parallel group all report the same
+  // loss_sum and token_count; Engine divides these two sums by tp. All pp * sp * tp ranks of a
+  // replica report the same input_count; Engine divides this sum by pp * sp * tp.
   double loss_sum = 0;        // sum of the losses of all labels that are not ignored
   double token_count = 0;     // number of labels that are not ignored
   double input_count = 0;     // number of input tokens, without padding
   double squared_norm = 0;    // squared norm of the gradients; each element is counted by one rank
   double non_finite = 0;      // number of ranks with a loss or gradient that is not finite
   double stop_requested = 0;  // number of ranks that received a request to stop
-  // For each parameter of the engine, in the order of ChunkEngine::parameters(): the number of
-  // ranks that have a gradient for the parameter.
+  // For each parameter of the whole model, in the order of ChunkEngine::parameters(), which is the
+  // same on all ranks: the number of ranks that have computed a gradient for the parameter.
   std::vector<double> used;
-  // [metrics, 2], in the order of EngineConfig::metrics: the sum of a metric's values, and their
-  // number.
+  // [metrics, 2], for all metrics in EngineConfig::metrics, in their order: the sum of a metric's
+  // values, and their number.
   std::vector<double> metrics;
-  // [maximum metrics, ranks of the group], for the metrics for which is_maximum() is true. A rank
-  // writes its maxima into its own column and leaves 0 in the others, so that the sum over ranks
-  // has the maxima of all ranks.
+  // [maximum metrics, ranks of reduce_control()'s group], only for the metrics whose name ends in
+  // "/max" (is_maximum()), in their order in EngineConfig::metrics. A rank writes its maxima into
+  // its own column and leaves 0 in the others, so that the sum over ranks has the maxima of all
+  // ranks.
   std::vector<double> maxima;
-  // Only for a model with experts, else empty: the number of rows (routed tokens) sent to each
-  // expert, [blocks, experts], followed by the kRouterSums entries of RouterSum.
+  // Only for a model with experts, else empty: the number of rows sent to each expert, [blocks,
+  // experts], followed by the kRouterSums entries of RouterSum. A row is a token for one of its
+  // experts; dropped assignments are no rows. Each row is counted by one rank: the rank that routes
+  // the token.
   std::vector<double> routers;
 };
 

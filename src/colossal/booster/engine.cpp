@@ -71,7 +71,7 @@ ControlMessage Engine::empty_message() const {
   message.maxima.resize(std::ranges::count_if(config_.metrics, is_maximum) *
                         context_.world_group().size());
   if (config_.experts > 0) {
-    message.routers.resize(config_.expert_layers * config_.experts + kRouterSums);
+    message.routers.resize(config_.num_blocks * config_.experts + kRouterSums);
   }
   return message;
 }
@@ -93,7 +93,7 @@ std::map<std::string, double> Engine::means_of_metrics(const ControlMessage& all
 RowsOfExperts Engine::rows_of_experts(const ControlMessage& all) const {
   RowsOfExperts rows;
   auto counts = all.routers.begin();
-  for (int64_t layer = 0; layer < config_.expert_layers; ++layer, counts += config_.experts) {
+  for (int64_t layer = 0; layer < config_.num_blocks; ++layer, counts += config_.experts) {
     std::vector<int64_t>& of_layer = rows.emplace_back(counts, counts + config_.experts);
     if (std::ranges::count(of_layer, 0) == config_.experts) of_layer.clear();
   }
@@ -106,7 +106,7 @@ void Engine::add_router_metrics(const ControlMessage& all,
                                 std::map<std::string, double>& metrics) const {
   double load = 0, all_rows = 0;
   const double* counts = all.routers.data();
-  for (int64_t layer = 0; layer < config_.expert_layers; ++layer, counts += config_.experts) {
+  for (int64_t layer = 0; layer < config_.num_blocks; ++layer, counts += config_.experts) {
     const double rows = std::accumulate(counts, counts + config_.experts, 0.0);
     if (rows == 0) continue;  // a layer without experts
     all_rows += rows;
@@ -221,12 +221,12 @@ StepResult Engine::run_update(const UpdateRequest& request) {
 void Engine::move_router_biases(const std::vector<double>& counts) {
   const int64_t experts = config_.experts;
   const auto bias_of = [&](const nn::Parameter& parameter) -> std::optional<int64_t> {
-    for (int64_t layer = 0; layer < config_.expert_layers; ++layer) {
+    for (int64_t layer = 0; layer < config_.num_blocks; ++layer) {
       if (parameter.name == fmt::format("blocks.{}.router.correction_bias", layer)) return layer;
     }
     return std::nullopt;
   };
-  const at::Tensor biases = at::zeros({config_.expert_layers, experts}, at::kDouble);
+  const at::Tensor biases = at::zeros({config_.num_blocks, experts}, at::kDouble);
   std::vector<std::pair<int64_t, nn::ParameterHandle>> here;
   for (const nn::ParameterHandle& parameter : chunks_.parameters()) {
     const auto layer = bias_of(*parameter);
@@ -239,7 +239,7 @@ void Engine::move_router_biases(const std::vector<double>& counts) {
   const at::Tensor whole = biases.to(context_.device());
   comm::all_reduce(whole.view(-1), context_.world_group(), comm::Reason::control);
   const at::Tensor rows = at::tensor(counts, at::kDouble)
-                              .narrow(0, 0, config_.expert_layers * experts)
+                              .narrow(0, 0, config_.num_blocks * experts)
                               .view({-1, experts});
   const at::Tensor moves =
       (rows.mean(1, /*keepdim=*/true) - rows).sign() * config_.router_bias_rate;

@@ -35,50 +35,68 @@ struct EngineConfig {
   double gradient_clip = 1.0;  // gradients are scaled down to this global norm; 0: no clipping
   uint64_t seed = 0;           // for initial weights and dropout
   Precision precision;
-  // The next four fields are those of memory::ChunkOptions, which explains them.
-  bool uses_parameter_handles = true;  // Booster sets false for a user's own torch module
-  bool reduce_once_per_step = false;   // only for ZeRO stages 2 and 3
+  // The next four fields are those of memory::ChunkOptions.
+  // Whether the model reads its weights through parameter handles. Booster sets false for a user's
+  // own torch module. update() then returns only after the all-gathers of updated weights (ZeRO
+  // stages 1 and 2) have ended, and a weight that is sharded (ZeRO stage 3) or offloaded is fetched
+  // when an operator of the forward pass receives it.
+  bool uses_parameter_handles = true;
+  // For ZeRO stages 2 and 3. false: gradients are reduced after each micro-batch. true: they are
+  // reduced once, after the step's last micro-batch, with less traffic and more memory.
+  bool reduce_once_per_step = false;
+  // Limits the size of chunks: about this many bytes of weights on a rank, before ZeRO divides
+  // them. ChunkOptions has the exact limit.
   int64_t chunk_bytes = memory::ChunkOptions{}.chunk_bytes;
+  // For weights that are sharded (ZeRO stage 3) or offloaded: limits the bytes of fetched weights
+  // on the device, and thus how far ahead of their use weights are fetched. ChunkOptions lists the
+  // exceptions.
   int64_t window_bytes = memory::ChunkOptions{}.window_bytes;
   memory::Recompute recompute;  // which activations are recomputed
   memory::Tiers tiers;          // what is offloaded to host memory and NVMe
   // For weights that are sharded (ZeRO stage 3) or offloaded: the order in which the passes of a
-  // micro-batch use the weights, for each stage, from record_order(). Empty: the first micro-batch
-  // of each stage gathers all weights and records the order.
+  // micro-batch use the weights, for each stage, from record_order() (order_recording.h). Weights
+  // are fetched in this order, ahead of their use. Empty: until the first backward pass of a stage
+  // has ended, each pass of the stage fetches all these weights when it begins, and keeps them
+  // until it ends. The ranks with the stage then compare the orders in which they have used the
+  // weights. If one order contains all others, later passes follow it. Otherwise they go on as
+  // before.
   memory::OrderOfStages order;
-  // Names of the metrics that the loss may return (LossSum::metrics). A name that is_maximum() is
-  // reported as a maximum, all others as means.
+  // Names of the metrics that the loss may return (LossSum::metrics). A name for which
+  // is_maximum() (control.h) is true is reported as a maximum, all others as means.
   std::vector<std::string> metrics;
   // Costs of the pipeline's stages, for schedules that depend on costs. Empty: all stages cost the
   // same.
   parallel::pipeline::Costs stage_costs;
-  // The next four fields are for mixture-of-experts models. expert_layers: number of all blocks of
-  // the model, also of blocks without experts. experts: number of routed experts of a block that
-  // has experts; 0: router statistics are not collected.
-  int64_t expert_layers = 0;
+  // The next four fields are for mixture-of-experts models. num_blocks: number of all blocks of
+  // the model, also of blocks without experts; 0 for a model without experts. experts: number of
+  // routed experts of a block that has experts; 0: router statistics are not collected.
+  int64_t num_blocks = 0;
   int64_t experts = 0;
   // Whether experts have a capacity. If true, the metric "router_dropped" reports the fraction of
   // the assignments of tokens to experts that were dropped.
   bool routers_drop = false;
   // Amount by which a step changes the correction bias of each expert. The bias rises for experts
-  // that had fewer rows than the mean of their layer, and falls for experts that had more (L. Wang
-  // et al. 2024, "Auxiliary-Loss-Free Load Balancing"). 0: biases do not change.
+  // that had fewer rows (routed tokens) than the mean of their layer, and falls for experts that
+  // had more (L. Wang et al. 2024, "Auxiliary-Loss-Free Load Balancing"). 0: biases do not change.
   double router_bias_rate = 0;
 };
 
 struct StepResult {
-  int64_t step = 0;          // number of this step, from 1; skipped steps count, too
-  double loss = 0;           // mean over the labels of the global batch, before the update
-  double grad_norm = 0;      // norm of the gradient of `loss`, before clipping
+  int64_t step = 0;  // number of this step, from 1; skipped steps count, too
+  double loss = 0;   // mean over the labels of the global batch, before the update
+  // Norm of the gradient of `loss` plus the router losses (router_loss.h), before clipping. `loss`
+  // itself does not contain the router losses.
+  double grad_norm = 0;
   double learning_rate = 0;  // learning rate of this update
   int64_t tokens = 0;        // input tokens of the global batch, without padding
   // true: all labels were ignored, so no weight was updated; `loss` and `grad_norm` are 0.
   bool skipped = false;
   bool stop_requested = false;  // whether any rank received a request to stop
-  // Metrics of the loss and of the routers by name: means over the step, or maxima if is_maximum().
-  // A metric without values is absent.
+  // Metrics of the loss and of the routers by name: means over the step, or maxima if is_maximum()
+  // (control.h) is true for the name. A metric without values is absent.
   std::map<std::string, double> metrics = {};
-  // Rows (routed tokens) of each expert in this step; empty for a model without experts.
+  // Rows (routed tokens) of each expert in this step; empty for a model without experts, and
+  // if `skipped`.
   RowsOfExperts expert_rows = {};
 };
 
@@ -86,7 +104,8 @@ struct StepResult {
 // and optimizer state are those before the step.
 class NonFiniteError : public Error {
  public:
-  // what: "the loss", or "the gradient of " and the name of a parameter.
+  // what: "the loss", "the gradient of " and the name of a parameter, or "a sum of gradients" if
+  // each gradient is finite.
   NonFiniteError(int64_t step, const std::string& what);
   int64_t step;  // number of the failed step, from 1
 };
@@ -113,11 +132,12 @@ class Engine {
   // forward_backward() computes and reduces the gradients of the next step; update() then clips
   // them and updates the weights; step() does both. Collective over all ranks.
   // micro_batches: this replica's micro-batches of the global batch, in order; at least one, and
-  // the same number in all replicas. Each is whole, not the result of local_batch(). Micro-batches
-  // may differ in their number of sequences and in the length of their sequences.
-  // update() and step() throw NonFiniteError. All three functions throw IoError if a memory tier
-  // fails, and CommError if a rank is lost. The messages of all these errors begin with the step's
-  // number.
+  // the same number in all replicas, each with at least one sequence. All ranks of a replica pass
+  // the same whole micro-batches; the engine takes this rank's part of their sequences
+  // (local_batch(), batch_context.h). Micro-batches may differ in their number of sequences and in
+  // the length of their sequences. update() and step() throw NonFiniteError. All three functions
+  // throw IoError if a memory tier fails, and CommError if a rank is lost. The messages of all
+  // these errors begin with the step's number.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
@@ -145,7 +165,8 @@ class Engine {
   // Makes training steps append a TimedAction to `times` for each computation, and for each wait
   // for a message, of this rank. null ends the recording. `times` must live until then.
   void record_actions(std::vector<TimedAction>* times) { executor_.record(times); }
-  // Makes training steps call `call` after each action of the pipeline schedule on this rank.
+  // Makes training steps call `call` after each action of the pipeline schedule on this rank, with
+  // the action. An empty function ends this.
   void after_each_action(PipelineExecutor::AfterAction call) {
     executor_.after_each_action(std::move(call));
   }

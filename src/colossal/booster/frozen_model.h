@@ -30,15 +30,15 @@ class FrozenModel {
   // gradients and no optimizer state. They are sharded if the job has ZeRO stage 3, and offloaded
   // as the job says.
   // job: the run's job, or the result of job_of_folder(). context: the run's context, which must
-  // outlive this. head: run() calls this function for each micro-batch on the ranks of the last
-  // stage. It computes and stores what the caller needs from the last block's output, and returns
-  // an empty LossSum. Collective.
+  // outlive this. head: run() calls this function on the ranks of the last stage. It computes and
+  // stores what the caller needs from the last block's output, and returns an empty LossSum.
+  // Collective.
   FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head);
   ~FrozenModel();
 
-  // Runs the forward pass of each micro-batch of this rank's replica, in order, and calls `head`
-  // for each micro-batch that has at least one sequence. All ranks must pass the same number of
-  // micro-batches. Collective.
+  // Runs the forward passes of the micro-batches of this rank's replica, in order, and calls `head`
+  // for each. All ranks must pass the same number of micro-batches. A replica may have
+  // micro-batches without sequences; `head` is not called for them. Collective.
   void run(const std::vector<data::Batch>& micro_batches);
 
  private:

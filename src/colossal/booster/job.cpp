@@ -230,7 +230,7 @@ EngineConfig engine_config(const Job& job) {
           .stage_costs = job.strategy.pp > 1
                              ? stage_costs(job.strategy, job.model.facts, job.sequence_length)
                              : parallel::pipeline::Costs{},
-          .expert_layers = job.model.facts.experts > 0 ? job.model.facts.layers : 0,
+          .num_blocks = job.model.facts.experts > 0 ? job.model.facts.layers : 0,
           .experts = job.model.facts.experts,
           .routers_drop = job.config.experts.capacity_factor > 0,
           .router_bias_rate = job.config.experts.bias_rate};

@@ -46,11 +46,13 @@ struct Job {
   std::vector<memory::MemoryKind> undecided_tiers;
   std::string tiers_reason;
   // Limits in bytes for the tensors of a rank; 0: no limit.
-  //   device_budget  of the peak on the device: memory.device_budget; unset: memory_budget
-  //   host_budget    of the peak of what is stored on the host: memory.host_budget; unset: 0
-  //   memory_budget  of the peak of device and host together: a rank's equal share of
-  //                  Machine::memory_bytes, less the memory of the process itself; 0 if
-  //                  Machine::memory_bytes is 0, or if the user has set both other limits
+  //   device_budget  limits the peak on the device: memory.device_budget; unset: memory_budget
+  //   host_budget    limits the peak of what is stored on the host: memory.host_budget; unset: 0
+  //   memory_budget  limits the peak of device and host together. Set only if the device is a CPU,
+  //                  because then both are this host's memory. It is an equal share of
+  //                  Machine::memory_bytes for each rank of this host, less the memory of the
+  //                  process itself. 0 if Machine::memory_bytes is 0 (always with GPUs), or if the
+  //                  user has set both other limits
   int64_t device_budget = 0, host_budget = 0, memory_budget = 0;
   int threads = 1;                    // threads per rank
   std::set<std::string> given_keys;   // full names of the keys that the user has set
@@ -59,18 +61,21 @@ struct Job {
 
 // The ranks and hosts of a job.
 struct Machine {
-  int ranks = 1;                   // number of ranks in the job
-  int local_ranks = 1;             // number of ranks on this host
-  int cores = 1;                   // number of cores of this host
-  int max_threads = INT_MAX;       // most threads of a rank, if train.threads is not set
-  int64_t memory_bytes = 0;        // this host's memory for the processes of its ranks; 0: no limit
+  int ranks = 1;              // number of ranks in the job
+  int local_ranks = 1;        // number of ranks on this host
+  int cores = 1;              // number of cores of this host
+  int max_threads = INT_MAX;  // most threads of a rank, if train.threads is not set
+  // This host's memory for all processes of its ranks; 0: no limit. It is 0 with GPUs, and for
+  // `colossal plan`, whose job may run on another host.
+  int64_t memory_bytes = 0;
   bool bf16_instructions = false;  // whether the device that computes, CPU or GPU, has them
 };
 
 // Makes a job from a configuration. given_keys: full names of the keys that the user has set, such
-// as "parallel.tp"; empty if unknown. Throws ConfigError if settings contradict each other, the
-// model or the machine. The message names them; if the layout is the cause, also the nearest
-// layouts that work.
+// as "parallel.tp"; empty if unknown. Some settings that cannot take effect are refused, or warned
+// about, only if their keys are in given_keys; otherwise they are silently left without effect.
+// Throws ConfigError if settings contradict each other, the model or the machine. The message names
+// them; if the layout is the cause, also the nearest layouts that work.
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
 

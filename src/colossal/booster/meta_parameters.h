@@ -8,8 +8,9 @@
 
 namespace colossal {
 
-// Sets Parameter::tensor of each parameter to a meta tensor of its stored_shape(), in the dtype
-// stored_type(compute). compute: dtype in which the model computes.
+// Sets Parameter::tensor of each parameter to a meta tensor with the shape
+// Parameter::stored_shape() and the dtype Parameter::stored_type(compute). compute: dtype in which
+// the model computes.
 void make_meta_tensors(const nn::ParameterList& parameters, at::ScalarType compute);
 
 }  // namespace colossal

@@ -22,8 +22,9 @@ class MetricsLog {
   ~MetricsLog();
 
   // Writes the metrics of a step; the line is handed to the operating system before this returns.
-  // If writing fails, for example because the disk is full, the line is lost, and a warning is
-  // logged for the first lost line only. write() then throws nothing, so that the run continues.
+  // If writing fails, for example because the disk is full, the metrics of this step are lost, and
+  // a warning is logged the first time only. write() then throws nothing, so that the run
+  // continues.
   void write(const report::StepMetrics& metrics);
 
  private:

@@ -16,10 +16,11 @@ namespace colossal {
 class ModelView {
  public:
   // Constructs the layers of job.model. job: the job of the model in training. weights: the weights
-  // of that model. They must stay on the device at all times: no ZeRO stage 3, no offloading. They
-  // must not change while this exists, because layers may cache values derived from weights.
-  // groups: a context with the run's strategy whose groups nothing else uses, because two threads
-  // must not use the same group. `groups` and `weights` must outlive this.
+  // of that model. They must stay on the device at all times, without ZeRO stage 3 and offloading;
+  // else InternalError. Destroy this before the next update of the weights, because its layers may
+  // cache values derived from the weights. groups: a context with the run's strategy whose groups
+  // nothing else uses, because two threads must not use the same group. `groups` and `weights` must
+  // outlive this.
   ModelView(const Job& job, const ParallelContext& groups, const memory::ChunkEngine& weights);
   ~ModelView();
 

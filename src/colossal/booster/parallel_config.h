@@ -11,24 +11,27 @@
 namespace colossal {
 
 // Returns the strategy for a job of `ranks` ranks, without the fields that depend on the model:
-// resolve_heads() and resolve_pipeline() set those. Throws LayoutError if the sizes do not fit each
-// other or `ranks`.
+// resolve_heads() below and resolve_pipeline() in pipeline_config.h set those. If config.dp is
+// unset, dp is what the other sizes leave of `ranks`; if config.zero is unset, zero is 1 if dp * sp
+// is above 1, else 0. Throws LayoutError if the sizes do not fit each other or `ranks`.
 Strategy resolve_parallel(const ParallelConfig& config, int ranks);
 
-// Checks that the model has enough attention heads, and sets strategy.key_value_replicas. Heads are
-// divided among the ranks of tp; in 2d, 2.5d and 3d, among the columns of the grid of these ranks.
-// With Ulysses, the heads of a rank of tp are then divided among the ranks of sp; with ring
-// attention, each rank of sp has all heads of its rank of tp. A head is never divided, so each rank
-// or column needs at least one head. Throws LayoutError if there are too few heads.
+// Checks that the model has enough query heads, and sets strategy.key_value_replicas. Query heads
+// are divided among n = strategy.head_ranks() ranks: in 1d those of tp; in 2d and 2.5d those along
+// tp.column; in 3d those along tp.l. With Ulysses, the heads of each of these n ranks are then
+// divided among the ranks of sp; with ring attention, all ranks of sp have the same heads. A query
+// head is never divided. Throws LayoutError if a rank would have no query head. There may be fewer
+// K/V heads than n; several of the n ranks then hold the same K/V heads.
 void resolve_heads(const models::ModelFacts& facts, Strategy& strategy);
 
-// Checks strategy.ep, expert_tp and expert_copies. Throws LayoutError if a rank of ep x expert_tp
-// would have neither an expert nor a part of an expert, or if there are expert copies but ep is 1.
+// Checks strategy.ep, expert_tp and expert_copies. Throws LayoutError if ep or expert_tp is above 1
+// and the model has no experts, if it has fewer experts than ep, if its experts have fewer inner
+// features than expert_tp, or if expert_copies is above 0 but ep is 1.
 void require_experts(const Strategy& strategy, const models::ModelFacts& facts);
 
 // The following functions add keys of [parallel] to `schema`, with their help. Values are written
-// to `parallel`, which must outlive `schema`. These keys mean the same in training and for a model
-// that is not trained.
+// to `parallel`, which must outlive `schema`. The keys of expert copies are for training only; all
+// others mean the same in training and for a model that is not trained.
 
 // Adds sp and sp_mode.
 void describe_sequence_ranks(ConfigSchema& schema, ParallelConfig& parallel);

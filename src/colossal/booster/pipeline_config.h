@@ -20,6 +20,8 @@ namespace colossal {
 void resolve_pipeline(const ParallelConfig& config, const models::ModelFacts& facts,
                       int64_t sequence_length, int64_t micro_batches, Strategy& strategy);
 
+// Before stage_costs() and training_schedule(), call resolve_pipeline() on `strategy`.
+
 // Returns the costs of each stage in floating-point operations per token, estimated from the
 // model's sizes for sequences of `sequence_length` tokens. The result has no costs of messages.
 parallel::pipeline::Costs stage_costs(const Strategy& strategy, const models::ModelFacts& facts,
@@ -32,7 +34,8 @@ parallel::pipeline::Schedule training_schedule(const Strategy& strategy,
                                                const parallel::pipeline::Costs& stage_costs,
                                                int64_t micro_batches);
 
-// Returns the default of train.micro_batch, in sequences. share: sequences of a replica in a step.
+// Returns the default of train.micro_batch, in sequences. Reads only strategy.pp, so it may be
+// called before resolve_pipeline(). share: sequences of a replica in a step, at least 1.
 // With pp = 1 the default is `share`. With pp > 1 it is share / n, where n is the largest divisor
 // of `share` that is at most 4 * pp; the step then has n micro-batches.
 int64_t default_micro_batch(int64_t share, const Strategy& strategy);

@@ -25,13 +25,14 @@ namespace colossal {
 
 class PipelineExecutor {
  public:
-  // The fields correspond to those of EngineConfig.
+  // Taken from EngineConfig.
   struct Options {
     // Whether the model reads weights through parameter handles. false, for a user's own torch
     // module: a sharded or offloaded weight is fetched when an operator receives it.
     bool uses_handles = true;
+    // Costs of the stages, for schedules that depend on costs. Empty: all stages cost the same.
     parallel::pipeline::Costs stage_costs;
-    std::vector<std::string> metrics;
+    std::vector<std::string> metrics;  // names of all metrics that the loss may return
   };
   // chunks: the weights of the model. activations: decides which saved activations are kept,
   // offloaded or recomputed. All arguments except `options` must outlive this.
@@ -44,17 +45,20 @@ class PipelineExecutor {
     int64_t steps_done = 0;
     uint64_t seed = 0;
   };
-  // Runs the forward and backward passes of a step over the whole micro-batches of this rank's
-  // replica. Accumulates the gradients of upstream * (sum of the losses of all micro-batches) in
-  // the chunks. On ranks of the last stage, adds losses, counts and metrics to `control`; on every
-  // rank, adds the row counts of its routers. The number of micro-batches must be at least 1, and
-  // the same on all ranks. Collective.
+  // Runs the forward and backward passes of a step over the micro-batches of this rank's replica.
+  // All ranks of the replica pass the same, whole micro-batches; each takes the positions that it
+  // holds. Accumulates the gradients of upstream * (sum of the losses of all micro-batches) in the
+  // chunks. On ranks of the last stage, adds this rank's losses, counts and metrics to `control`;
+  // on every rank of a model with experts, adds the counts of this rank's routers
+  // (ControlMessage::routers). The caller sums `control` over ranks (control.h). The number of
+  // micro-batches must be at least 1, and the same on all ranks. Collective.
   void train(std::span<const data::Batch> micro_batches, const Step& step, double upstream,
              ControlMessage& control);
   // Runs forward passes of `model`, without gradients. model: the model of the constructor, or
-  // other stages over the same weights, for example with another head. On ranks of the last stage,
-  // adds losses, counts and metrics to `control`. A micro-batch may have no sequences; the number
-  // of micro-batches must be the same on all ranks. Collective.
+  // other stages over the same weights, for example with another head. As in train(), all ranks of
+  // the replica pass the same, whole micro-batches; here, some may have no sequences. The number of
+  // micro-batches must be the same on all ranks. On ranks of the last stage, adds losses, counts
+  // and metrics to `control`; leaves ControlMessage::routers unchanged. Collective.
   void evaluate(const StagedModel& model, std::span<const data::Batch> micro_batches,
                 const Step& step, ControlMessage& control);
 
@@ -64,7 +68,8 @@ class PipelineExecutor {
   // Makes train() append a TimedAction to `times` for each computation and each wait for a message.
   // null ends the recording.
   void record(std::vector<TimedAction>* times) { times_ = times; }
-  // Makes train() call `call` after each action of its schedule, sends and receives included.
+  // Makes train() call `call` after each action of its schedule, sends and receives included. An
+  // empty function ends this.
   using AfterAction = std::function<void(const parallel::pipeline::Action&)>;
   void after_each_action(AfterAction call) { after_action_ = std::move(call); }
 

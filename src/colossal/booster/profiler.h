@@ -16,14 +16,17 @@ namespace colossal {
 inline constexpr int64_t kStepsBeforeProfile = 2;
 
 // Records calls of operators, of their gradients, and of layers on all threads of the process, from
-// construction to stop(). A process may have only one instance at a time. stop() writes into
-// `directory`, which must exist:
+// construction to stop(). Times are those of the calls on the CPU: on a GPU, an operator may return
+// before the GPU has done its work. The timeline shows all threads. The tables count only the
+// thread that constructed the object; on a GPU, autograd runs operators' gradients on another
+// thread. A process may have only one instance at a time. stop() writes into `directory`, which
+// must exist:
 //   trace-rank-N.json   timeline of rank N, for ui.perfetto.dev or chrome://tracing
-//   profile.txt         the tables, written by rank 0
+//   profile.txt         the tables of rank 0 only
 class Profiler {
  public:
   Profiler(std::filesystem::path directory, int rank);
-  ~Profiler();
+  ~Profiler();  // ends the recording, without files, unless stop() was called
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
 

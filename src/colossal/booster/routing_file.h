@@ -20,7 +20,8 @@ void write_routing(const std::filesystem::path& path, const RowsOfExperts& rows,
 
 // Reads "rows" from the file. facts: the model that the numbers must fit. Throws ConfigError if the
 // file has no "rows", an invalid number, or other numbers of blocks or experts than the model; the
-// message names the file and what is wrong. Throws IoError if the file cannot be read.
+// message names the file and what is wrong. Throws IoError if the file cannot be read or is not
+// JSON.
 RowsOfExperts read_routing(const std::filesystem::path& path, const models::ModelFacts& facts);
 
 }  // namespace colossal

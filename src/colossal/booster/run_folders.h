@@ -16,24 +16,31 @@ namespace colossal {
 
 class RunFolders {
  public:
-  // Creates and locks checkpoint.directory and log.directory on rank 0; the destructor releases the
-  // locks. Checks on each rank that the rank can write its files: checkpoints, profiles, and a new
-  // data.cache. Logs a warning if checkpoint.directory is empty. Throws on all ranks: ConfigError
-  // if another run uses a folder, or if the constructor of checkpoint::RunFolder throws it; IoError
-  // if a folder cannot be written or all its checkpoints are damaged. Collective over all ranks.
+  // Creates and locks the folders checkpoint.directory and log.directory on rank 0, each unless its
+  // key is ""; the destructor releases the locks. Checks that each rank can write its files there:
+  // checkpoints, and profiles if the run makes any. If the folder data.cache does not exist yet,
+  // checks that each rank can write it, too (an existing one may be read-only). Logs a warning if
+  // the key checkpoint.directory is "". Collective over all ranks.
+  //
+  // Throws on all ranks: ConfigError if another run uses a folder, if checkpoint.directory has
+  // checkpoints and checkpoint.resume is "never", if it has none and checkpoint.resume is "must",
+  // or if it has checkpoints of several runs; IoError if a folder cannot be written, or if all
+  // checkpoints in checkpoint.directory are damaged.
   RunFolders(const Job& job, const ParallelContext& context);
 
-  // Returns the folder checkpoint.directory; null if that key is empty.
+  // Returns the folder checkpoint.directory; null if that key is "".
   checkpoint::RunFolder* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
-  // Returns the checkpoint that the run resumes from; nullopt if the run starts anew.
+  // Returns the checkpoint that the run resumes from, the same on all ranks; nullopt if the run
+  // starts anew.
   std::optional<std::filesystem::path> start() const;
 
  private:
-  // Creates and locks `folder`, unless it is empty or locked already. setting: the key that names
-  // the folder, for messages.
+  // Creates and locks the folder `folder`. Does nothing if `folder` is "", or if this object has
+  // locked the folder already, for another key. setting: the key that names the folder, for
+  // messages.
   void lock(const char* setting, const std::string& folder);
 
-  std::vector<std::filesystem::path> locked_;           // the locked folders; empty but on rank 0
+  std::vector<std::filesystem::path> locked_;           // the locked folders; rank 0 only
   std::vector<std::unique_ptr<io::FolderLock>> locks_;  // the lock of each folder in locked_
   std::optional<checkpoint::RunFolder> checkpoints_;
 };

@@ -1,6 +1,6 @@
 // Measures the steps of a training run, and writes what a user sees of them: the progress line,
-// metrics.jsonl, TensorBoard events, report.html, routing.json and profiles. The training loop
-// (trainer.cpp) calls RunMonitor around each step.
+// metrics.jsonl, TensorBoard events, report.html, routing.json (how many rows each expert got) and
+// profiles. The training loop (trainer.cpp) calls RunMonitor around each step.
 #pragma once
 
 #include <chrono>
@@ -41,8 +41,8 @@ class RunMonitor {
   // Measures the rate of matrix products, and logs a description of the run. steps_done: updates
   // before this process.
   void start(int64_t steps_done);
-  // Starts the step's clock. Begins the profile (log.profile) after the first kStepsBeforeProfile
-  // steps of this process, and ends it log.profile steps later.
+  // Starts the step's clock. Begins the profile after the first kStepsBeforeProfile (profiler.h)
+  // steps of this process, and ends it log.profile steps later; if log.profile is 0, there is none.
   void begin_step();
   // Shows the step's result, and writes report.html at intervals. The step's line in metrics.jsonl
   // is written by the next call of end_step(), prepare_checkpoint() or finish(), when the figures
@@ -52,8 +52,9 @@ class RunMonitor {
   // of a later step than the metrics.
   void prepare_checkpoint();
   // Writes the last metrics, routing.json, the profile if it has not ended, and report.html. Throws
-  // IoError on rank 0 if report.html cannot be written. All other files that cannot be written, in
-  // any function, only cause a warning.
+  // IoError on rank 0 if report.html cannot be written. Other files that finish() cannot write, and
+  // all files that begin_step(), end_step() and prepare_checkpoint() cannot write, only cause a
+  // warning.
   void finish();
 
  private:

@@ -27,10 +27,12 @@ std::string describe_precision(const Precision& precision);
 std::string describe_run(const Job& job, const ParallelContext& context, const Engine& engine,
                          double gemm_flops);
 
-// Writes report.html into log.directory, with charts of the metrics in metrics.jsonl of that
-// folder. gemm_flops: measured rate of matrix products of all ranks together, in FLOP/s.
-// step_memory: StepMemory::second_step(). expert_rows: rows routed to each expert, summed over
-// steps; empty for models without experts. Not collective: rank 0 calls this. Throws IoError.
+// Writes report.html into the folder log.directory of the job, which must be set, with charts of
+// the metrics in metrics.jsonl of that folder. gemm_flops: measured rate of matrix products of all
+// ranks together, in FLOP/s. step_memory: this rank's memory over the time of the second step, one
+// series for each kind of tensor (StepMemory::second_step()); may be empty. expert_rows: rows
+// routed to each expert, summed over steps; empty for models without experts. Not collective: rank
+// 0 calls this. Throws IoError.
 void write_report(const Job& job, const ParallelContext& context, double gemm_flops,
                   const std::vector<report::ChartSeries>& step_memory,
                   const RowsOfExperts& expert_rows);

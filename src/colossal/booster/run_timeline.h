@@ -29,14 +29,17 @@ struct RankTimes {
 // the whole backward pass counts as input_gradient, and weight_gradient is 0.
 parallel::pipeline::Costs measured_costs(std::span<const RankTimes> ranks, int num_stages);
 
-// Returns the number of blocks that each stage should have so that the slowest stage takes least.
-// measured: the durations of the stages. stage_blocks: the number of blocks of each stage when they
-// were measured. The duration of a block is estimated as the mean over the stages between the first
-// and the last; if there are none, from the first stage. Returns {} if the slowest stage would not
-// become at least 3 % faster.
+// Returns the number of blocks that each stage should have so that the slowest stage takes the
+// least time. measured: the durations of the stages. stage_blocks: the number of blocks of each
+// stage in that measurement. The duration of a block is estimated as a stage's duration
+// (StageCosts::total()) divided by its number of blocks: the mean over the stages between the first
+// and the last; if there are none, the value of the first stage. What the first and the last stage
+// take beyond their blocks is the time of the embedding and of the head, which stay in these
+// stages. Returns {} if the slowest stage would not become at least 3 % faster.
 std::vector<int> better_stage_blocks(const parallel::pipeline::Costs& measured,
                                      const std::vector<int64_t>& stage_blocks);
 
+// What make_timeline() returns.
 struct RunTimelineResult {
   std::vector<report::TraceEvent> events;  // of both timelines
   parallel::pipeline::Costs costs;         // measured_costs(), in seconds
@@ -53,7 +56,9 @@ struct RunTimelineResult {
 // Makes the events of the measured and of the simulated timeline. ranks: result of
 // RunTimeline::finish(). schedule: the schedule of the recorded steps. Times are converted to the
 // clock of rank 0 and counted from the first computation. Each rank has a row "measured" and a row
-// "simulated". A simulated step begins when the first rank began the measured step.
+// "simulated". A simulated step begins when the measured step began, i.e. at the begin of the
+// step's first computation on any rank. If no computation was recorded, the result has no
+// events, and `steps` is 0.
 RunTimelineResult make_timeline(std::vector<RankTimes> ranks,
                                 const parallel::pipeline::Schedule& schedule);
 

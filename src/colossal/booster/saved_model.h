@@ -1,5 +1,5 @@
-// The files of a Hugging Face folder besides the weights. Finds the tokenizer that a run reads from
-// the folder model.path, and makes the files that the run's checkpoints have besides their weights.
+// The files of a Hugging Face folder besides the weights. Finds the tokenizer of a run, and makes
+// the files that the run's checkpoints have besides their weights.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -21,22 +21,35 @@ std::string resolve_tokenizer(const RunConfig& config);
 // text.
 std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer);
 
-// What a run's checkpoints have besides tensors and training state. The fields correspond to those
-// of checkpoint::Description.
+// Describes a run's checkpoints, except their tensors and training state. The fields correspond to
+// those of checkpoint::Description.
 struct SavedModel {
   nlohmann::json config;  // contents of config.json or adapter_config.json
   // The fields of the model or the adapter that must be the same when a run resumes.
   nlohmann::json shaping_fields;
   text::TokenizerFiles files;              // name and content of the other files in the folder
-  checkpoint::WeightFiles weight_files{};  // names of the files with weights
+  checkpoint::WeightFiles weight_files{};  // which weights are saved, and the names of their files
 };
 
-// Returns the files of a run's checkpoints. If the model comes from the folder model.path and the
-// run uses the folder's tokenizer, the checkpoints have the folder's token ids (every "*_token_id"
-// of config.json), generation_config.json and tokenizer files. Otherwise the token ids and
-// tokenizer files are those of the run's tokenizer. For a run that trains an adapter, the files are
-// those of a peft folder, which does not contain the model. Throws IoError if a file cannot be
-// read.
+// Returns the files of a run's checkpoints. tokenizer: the run's tokenizer.
+//
+// A folder's token ids are every "*_token_id" of its config.json; ids that the run sets in its
+// section [model] replace them. The tokenizer fits a folder if both have the same tokenizer.json.
+// It fits a folder without tokenizer.json if the folder's "eos_token_id" is, or lists, the
+// tokenizer's end-of-text token. The files are:
+// - If the run trains an adapter: the files of a peft folder, and the tokenizer files of the base
+//   model's folder.
+// - Otherwise, if the model comes from the folder model.path and the tokenizer fits this folder:
+//   the folder's generation_config.json and tokenizer files, and a config.json with the folder's
+//   token ids.
+// - Otherwise: the tokenizer's files, and a config.json without the folder's token ids.
+// In the first two cases, files of the tokenizer that the model's folder lacks are added.
+//
+// In the last two cases, the other fields of config.json are those of job.model, except "dtype",
+// which is the run's compute type. If config.json then has no "eos_token_id", the tokenizer's
+// end-of-text token becomes "bos_token_id" and "eos_token_id". If it has no "pad_token_id", this
+// becomes null or, for a reward model, the end-of-text token.
+// Throws IoError if a file cannot be read.
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
 
 }  // namespace colossal

@@ -24,28 +24,31 @@ namespace colossal {
 // step, divided by the sum of all counts. The mean does not depend on how the global batch is
 // divided among micro-batches and ranks.
 struct LossSum {
-  at::Tensor sum;     // scalar with an autograd graph
+  // Scalar, in training with an autograd graph. Undefined only in evaluations: if the micro-batch
+  // has no sequences, or if the loss function stores its results elsewhere (FrozenModel's `head`).
+  at::Tensor sum;
   int64_t count = 0;  // number of labels that are not ignored
   // Number of ranks of sp that compute this loss from the same sequences; 1 if each rank computes
-  // the loss of its own positions. Engine divides `sum` and `count` by this number. The ranks of
-  // tp, which always compute the same loss, are not counted.
+  // the loss of its own positions. Engine divides LossSum::sum and LossSum::count by this number,
+  // but not the metrics, whose means do not depend on it. The ranks of tp, which always compute the
+  // same loss, are not counted.
   int copies = 1;
   // A metric of the micro-batch. A step reports the mean: the sum of all `sum`, divided by the sum
-  // of all `count`. If is_maximum() is true for the metric's name, a step reports the largest
-  // `sum`.
+  // of all `count`. If is_maximum() (control.h) is true for the metric's name, a step reports the
+  // largest `sum`.
   struct Metric {
     at::Tensor sum;    // scalar: sum of the metric's values, or their maximum
     double count = 0;  // number of values; 0: there are none
   };
   std::map<std::string, Metric> metrics = {};  // by name; the names are in EngineConfig::metrics
-  // This rank's term of the losses that balance experts (router_loss.h), without an autograd graph.
-  // stages_of() sets it, and adds the gradient of the term to that of `sum`. It does not add the
-  // value to `sum`, because a step reports the value separately, as the metric "auxiliary_loss".
-  // Undefined: no losses balance experts.
+  // This rank's term of the router losses (router_loss.h), without an autograd graph. stages_of()
+  // sets it, and adds the gradient of the term to that of `sum`. It does not add the value to
+  // `sum`, because a step reports the value separately, as the metric "auxiliary_loss". Undefined
+  // in evaluations, and if there are no router losses.
   at::Tensor router_term = {};
 };
 // A function that runs a whole model on a micro-batch and returns the loss. The batch is the result
-// of local_batch().
+// of local_batch() (batch_context.h).
 using LossFunction = std::function<LossSum(const data::Batch&, const nn::StepContext&)>;
 
 // What a stage passes on to the next stage: any number of tensors of any shapes. Gradients flow
@@ -64,7 +67,7 @@ struct StagedModel {
                             const nn::StepContext& context)>
       run;
   // Returns tensors with the dtypes and shapes of the StageState that `stage` returns, so that the
-  // rank of the next stage knows what to receive; best on device meta. batch: the whole
+  // rank of the next stage knows what to receive. They should be on device meta. batch: the whole
   // micro-batch, before local_batch(). Required if there are several stages.
   std::function<StageState(int stage, const data::Batch& batch)> state_like;
 };
@@ -86,8 +89,9 @@ LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
                              const data::Batch& batch, const nn::StepContext& context);
 
 // Cuts a language model into the stages of `strategy`. The first stage also has the embedding, the
-// last stage the head and the loss. Stages pass on the residual stream. router_loss: the losses
-// that balance experts; stages then also pass on the records of routers. null: there are none.
+// last stage the head and the loss. Stages pass on the residual stream. router_loss: computes the
+// router losses (router_loss.h); null: there are none. If there are router losses, stages also pass
+// on the records of their routers, since the last stage computes these losses for all layers.
 // `model` must outlive the result. The result has no state_like: call pipelined() in state_shapes.h
 // instead if there may be several stages.
 StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,

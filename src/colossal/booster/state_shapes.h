@@ -21,7 +21,7 @@ struct ModelSource {
   parallel::Sharding sharding;  // how tensor parallelism shards the layers
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder&)> make;  // builds the model
   at::ScalarType compute = at::kFloat;  // dtype in which the model computes
-  nn::RouterLosses router_losses = {};  // the losses that balance experts; default: none
+  nn::RouterLosses router_losses = {};  // see router_loss.h; default: none
 };
 
 class StateShapes {
@@ -31,8 +31,8 @@ class StateShapes {
   ~StateShapes();
 
   // Returns tensors on device meta with the dtypes and shapes that `stage` passes on to the next
-  // stage for `batch`. batch: the whole micro-batch, before local_batch(). Remembers the result for
-  // each shape of batch.inputs.
+  // stage for `batch`. batch: the whole micro-batch, before local_batch(). Remembers the results:
+  // another call with the same stage and shape of batch.inputs does not run the stage again.
   StageState after(int stage, const data::Batch& batch);
 
  private:
@@ -45,9 +45,10 @@ class StateShapes {
 };
 
 // Returns the stages of `model` with `loss`, as stages_of() in staged_model.h does, and with the
-// losses source.router_losses. If there are several stages, also sets StagedModel::state_like,
-// which runs a second instance of the model on device meta, made from `source`. `model` and
-// `context` must outlive the result.
+// losses source.router_losses. If there are several stages, also sets StagedModel::state_like, the
+// function from which the rank of the next stage learns what it will receive. It is
+// StateShapes::after() of a second instance of the model, made from `source`. `model` and `context`
+// must outlive the result.
 StagedModel pipelined(models::LanguageModel& model, const ModelSource& source,
                       const ParallelContext& context, HeadLoss loss = cross_entropy_of_all);
 

@@ -26,8 +26,8 @@ class StepMemory {
   // Call these around each training step of the process.
   void begin_step();
   void end_step();
-  // Returns the bytes by kind of tensor at the moment of the last step when their sum was largest;
-  // nullopt if nothing is tracked.
+  // Returns the bytes by kind of tensor at the moment when their sum was largest in the step that
+  // ended last; nullopt before the first end_step(), or if nothing is tracked.
   const std::optional<memory::BytesByKind>& peak() const { return peak_; }
   // Returns one series for each kind of tensor, for a stacked chart: x in milliseconds since the
   // begin of the second step, y in bytes. Kinds without bytes are left out. Empty until the second

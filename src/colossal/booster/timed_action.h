@@ -14,8 +14,9 @@ struct TimedAction {
   parallel::pipeline::Action action;
   bool waits = false;
   int64_t step = 0;  // number of the training step, from 1
-  // Values of steady_seconds() on the rank's host, in seconds. With a GPU, the times when the work
-  // was issued, not when it ran.
+  // Values of steady_seconds() (clock_alignment.h) on the rank's host, in seconds. With a GPU, a
+  // computation begins and ends when the host begins and ends to issue its work; the GPU may run
+  // the work later. A wait ends when the message has been transferred, also with a GPU.
   double begin = 0;
   double end = 0;
 

@@ -13,11 +13,11 @@
 
 namespace colossal {
 
-// Functions that train() calls on each rank.
+// Functions that train() calls: fit_memory on rank 0 only, the others on each rank.
 struct TrainingHooks {
-  // during_set_up is called repeatedly while the task is made, in particular while corpora are
-  // tokenized. set_up_done is called once, when everything is ready for the first step. An
-  // exception from either function ends the run.
+  // during_set_up is called repeatedly while the run's TrainingTask is made, in particular while
+  // corpora are tokenized. set_up_done is called once, when everything is ready for the first step.
+  // An exception from either function ends the run.
   std::function<void()> during_set_up = [] {};
   std::function<void()> set_up_done = [] {};
   // Returns whether the run should end. Called once in each training step, just before the control
@@ -27,21 +27,23 @@ struct TrainingHooks {
   std::function<bool()> stop_requested = [] { return false; };
   // Returns the job with memory.recompute = "auto" and memory.offload_* = "auto" decided so that
   // the job fits its memory budgets: plan::fit_memory(). Called only on rank 0, before anything is
-  // allocated. Throws ConfigError if the job cannot fit. Empty: no budget is checked, and neither
-  // memory.recompute nor memory.offload_* may be "auto".
+  // allocated; all ranks use what rank 0 decides. Throws ConfigError if the job cannot fit. Empty:
+  // no budget is checked, and neither memory.recompute nor memory.offload_* may be "auto".
   std::function<Job(const Job&)> fit_memory = {};
 };
 
 struct TrainingSummary {
-  int64_t steps = 0;                      // updates so far, also those before the run resumed
-  double loss = 0;                        // StepResult::loss of the last step
-  std::optional<double> validation_loss;  // mean loss of the last evaluation; nullopt: none was run
-  bool stopped = false;                   // whether a request to stop ended the run early
-  bool saved = true;                      // false if the last checkpoint could not be saved
+  int64_t steps = 0;  // updates so far, also those before the run resumed
+  double loss = 0;    // StepResult::loss of the last step; 0 if train() made no step
+  // Mean loss of the last evaluation; nullopt: none was run, or the last was abandoned.
+  std::optional<double> validation_loss;
+  bool stopped = false;  // whether a request to stop ended the run early
+  bool saved = true;     // false if the last checkpoint could not be saved
 };
 
-// A MakeTask: makes the task of predicting the next token of the texts in data.train
-// (TrainingData).
+// A MakeTask (training_task.h): makes the task of predicting the next token of the texts in
+// data.train (TrainingData). preparing: called repeatedly meanwhile; it may throw to end the run.
+// train() passes TrainingHooks::during_set_up. Collective over all ranks.
 std::unique_ptr<TrainingTask> make_language_modeling(const Job& job, const ParallelContext& context,
                                                      const std::function<void()>& preparing);
 

@@ -41,13 +41,14 @@ data::Corpus open_corpus(const std::vector<std::string>& files, const text::Toke
 // difference. Returns "" if they are equal, or if `saved` lacks the fields to compare.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
-// The task of predicting the next token of a text.
+// The task of predicting the next token of a text. TrainingTask documents the overridden functions.
 class TrainingData final : public TrainingTask {
  public:
-  // Opens the corpora data.train and data.validation, and tokenizes them if needed; meanwhile calls
-  // `tokenizing` repeatedly. Throws ConfigError on all ranks if a rank's tokenizer or corpora
-  // differ from those of rank 0. Also throws what `tokenizing`, open_tokenizer() and
-  // data::Corpus::open() throw. Collective over all ranks. `job` and `context` must outlive this.
+  // Opens the corpora data.train and data.validation, and tokenizes them if needed. While it
+  // tokenizes, it repeatedly calls `tokenizing`, which must not be empty, on the calling thread.
+  // Throws ConfigError on all ranks if a rank's tokenizer or corpora differ from those of rank 0.
+  // Also throws what `tokenizing`, open_tokenizer() and data::Corpus::open() throw. Collective over
+  // all ranks. `job` and `context` must outlive this.
   TrainingData(const Job& job, const ParallelContext& context,
                const std::function<void()>& tokenizing);
 

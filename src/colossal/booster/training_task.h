@@ -28,7 +28,8 @@ class TrainingTask {
   virtual bool has_validation() const = 0;
 
   // Returns a loader of this replica's micro-batches, for the training steps from number
-  // steps_done + 1 to the last. Each next() returns the micro-batches of one step.
+  // steps_done + 1 to the last. Each next() returns the micro-batches of one step; none if
+  // complete() makes them.
   virtual data::BatchLoader training_loader(int64_t steps_done) const = 0;
   // Called only if has_validation() is true. validation_loader() returns a loader of this replica's
   // micro-batches for one evaluation. num_validation_steps() returns how often the training loop
@@ -38,22 +39,25 @@ class TrainingTask {
 
   // Returns everything on which the run's samples depend, to be stored in a checkpoint.
   virtual nlohmann::json state() const = 0;
-  // Compares `state`, the state() in the checkpoint from which the run resumes, with state(). Logs
-  // a warning on rank 0 for each difference. A difference is not an error, because a run may resume
+  // Compares `state`, the state() in the checkpoint from which the run resumes, with state(). May
+  // throw ConfigError if the checkpoint is of another tuning method. Logs a warning on rank 0 for
+  // each other difference that matters; such a difference is not an error, because a run may resume
   // with new data.
   virtual void check_resumed(const nlohmann::json& state) const = 0;
   // Restores the task from the state() in a checkpoint. Called on all ranks of a resumed run, after
   // check_resumed() and before begin().
   virtual void restore(const nlohmann::json&) {}
 
-  // Returns the loss of the trained model.
+  // Returns the function that computes the loss of a micro-batch from the output of the model's
+  // last block.
   virtual HeadLoss loss() const { return cross_entropy_of_all; }
-  // Returns a loss for record_order(), which uses the head's weights in the order of loss(), but
-  // needs only the inputs and labels of a batch. Empty: the cross-entropy, and after it the value
-  // head if the model has one.
+  // Returns the function that replaces loss() in a dry run before the training, which finds the
+  // order in which a step uses the weights (record_order(), order_recording.h). The function must
+  // use the head's weights in the same order as loss(). The batch of the dry run has only inputs
+  // and labels. Empty: the cross-entropy, and after it the value head if the model has one.
   virtual HeadLoss loss_to_record() const { return {}; }
-  // metrics() returns the names of all metrics that loss() may return. shown_metrics() returns the
-  // names of the metrics of a step that the progress line shows.
+  // metrics() returns the names of all metrics that the function of loss() may return.
+  // shown_metrics() returns the names of the metrics of a step that the progress line shows.
   virtual std::vector<std::string> metrics() const { return {}; }
   virtual std::vector<std::string> shown_metrics() const { return {}; }
 
@@ -63,15 +67,19 @@ class TrainingTask {
   // Work in another thread that reads the weights while the forward and backward passes of a step
   // run. The training loop waits for the end of the work before it updates the weights.
   struct ConcurrentWork {
-    std::string name = {};  // prefix NAME of the metric NAME/seconds, the duration of the work
+    // NAME in the metrics NAME/seconds, the duration of the work, and NAME/overlapped_seconds, how
+    // much of it passed before the training loop had to wait.
+    std::string name = {};
     // The duration in seconds; becomes ready when the work ends. Invalid: there is no work.
     std::future<double> seconds = {};
   };
   // Called when a training step begins. Collective over all ranks.
   virtual ConcurrentWork begin_step(Engine&) { return {}; }
-  // Called with the micro-batches of a training or evaluation step before the engine receives them.
-  // Adds Batch::fields that need a forward pass of a model, such as the log-probabilities of a
-  // reference model. Collective over all ranks.
+  // Called with the micro-batches of a training or evaluation step before the engine receives them;
+  // in a training step, after begin_step(). Adds what needs a forward pass of a model:
+  // Batch::fields, such as the log-probabilities of a reference model, or sampled completions. A
+  // task that samples all completions gets an empty list and makes the micro-batches here.
+  // Collective over all ranks.
   virtual void complete(std::vector<data::Batch>&, Engine&) {}
 };
 

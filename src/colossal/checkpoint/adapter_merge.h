@@ -22,22 +22,25 @@ namespace colossal::checkpoint {
 class AdapterMerge {
  public:
   // Opens the file of the adapter specification.adapter, which must be set and have a folder.
-  // Throws ConfigError if the adapter is a prefix, lacks a tensor, or adapts a table that embedding
-  // and head share.
+  // Throws ConfigError if the adapter is a prefix, if it adapts a table that embedding and head
+  // share, or if the file lacks A, B or, with DoRA, the magnitudes of an adapted module. Tensors of
+  // experts are not checked here.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
   // Returns a tensor of the model's files with the adapter merged, in the dtype of `weight`.
-  // Computes in fp64 and rounds once. Returns replacement(name), rounded, if the adapter replaces
-  // the tensor. Returns `weight` itself if the adapter does not change the tensor. Throws
-  // ConfigError if shapes do not fit. name, weight: the tensor's name and values in the files.
+  // Computes in fp64 and rounds once. If the adapter has a tensor that replaces the whole tensor
+  // (modules_to_save of PEFT), returns the adapter's tensor, rounded. Returns `weight` itself if
+  // the adapter does not change the tensor. Throws ConfigError if shapes do not fit, or if the
+  // adapter lacks a tensor of experts. name, weight: the tensor's name and values in the model's
+  // files.
   at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
   // Returns, in fp64, the tensor by which the adapter replaces the tensor `name` of the model's
   // files (modules_to_save of PEFT). Undefined if the adapter does not replace it.
   at::Tensor replacement(const std::string& name) const;
   // Returns the factors by which DoRA multiplies the outputs of a module: fp64 [out]. They are
   // magnitude / norm, with the norm of each row of W + scale * B A. weight: the module's weight as
-  // stored in files. Throws ConfigError if the adapter lacks A, B or the magnitudes of the
-  // module, or if their shapes do not fit.
+  // stored in files. Throws InternalError if the adapter does not adapt the module. Throws
+  // ConfigError if the adapter is not a DoRA adapter, or if shapes do not fit.
   at::Tensor factors(const std::string& module, const at::Tensor& weight) const;
 
  private:
@@ -55,9 +58,9 @@ class AdapterMerge {
   at::Tensor factors_of(const std::string& module, const at::Tensor& changed) const;
   // Returns a tensor of the adapter's file in fp64. tensor: its name in the file.
   at::Tensor read(const std::string& tensor) const;
-  // Where the A and B are for a tensor of the model's files that belongs to experts. The tensor is
-  // the weight of one expert's linear layer, or stacks the weights of all experts for this layer,
-  // [experts, in, out].
+  // For a tensor of the model's files that belongs to experts: where the adapter's file has its A
+  // and B. The tensor is the weight of one expert's linear layer, or the weights of all experts for
+  // this layer, [experts, in, out].
   struct ExpertWeight {
     const adapters::Product* product =
         nullptr;                    // the entry of adapter_ for this layer of all experts

@@ -13,7 +13,9 @@ namespace colossal::checkpoint {
 // Runs `work` on each rank of the group, and returns the results of all ranks, in rank order. If
 // `work` throws on a rank, all ranks throw when all have run `work`: ConfigError if all failed
 // ranks threw ConfigError, otherwise IoError. The message gives each reason and the ranks with this
-// reason. But if `work` throws CommError, the rank rethrows it at once. Collective.
+// reason; a ConfigError with a single reason names no ranks. But if `work` throws CommError, the
+// rank rethrows it at once; the other ranks, which wait for this rank, throw CommError, too, at the
+// latest at the timeout of the group. Collective.
 std::vector<std::string> all_or_none(const comm::Group& group,
                                      const std::function<std::string()>& work);
 

@@ -41,17 +41,20 @@ struct Description {
   // these fields is missing or has another value. It does not compare fields whose names end with
   // "dropout" or "_pdrop".
   nlohmann::json model_fields;
-  WeightFiles weight_files{};
-  SliceOf slice_in_files;                                  // where files store a parameter
+  WeightFiles weight_files{};  // which weights the checkpoint has, and the names of their files
+  // Returns, for a parameter's name, the tensor (and the part of it) that stores the parameter in
+  // the files of weights.
+  SliceOf slice_in_files;
   std::vector<std::pair<std::string, std::string>> files;  // name and content of other files
   nlohmann::json state;  // contents of state.json, to which Save adds run, optimizer, update counts
 };
 
 // A save of a checkpoint that runs in the background while the ranks train. Before the next update,
 // the caller must call wait_until_read(). The save copies no tensors, because forward and backward
-// passes do not change weights and optimizer states. When this rank's tensors are written, training
-// goes on while files are synced to disk and the folder gets its final name. At the end, the save
-// removes old checkpoints (RunFolder::add_saved()). The background thread communicates over
+// passes do not change weights and optimizer states. wait_until_read() returns when the save has
+// read this rank's tensors and written them to the files. Updates may then go on while the save
+// syncs the files to disk and gives the folder its final name. At the end, the save removes old
+// checkpoints (RunFolder::add_saved()). The background thread communicates over
 // context.background_group() only.
 //
 // All ranks must start and finish the same saves, one after another. `folder`, `chunks` and
@@ -68,7 +71,8 @@ class Save {
   // Waits until the save has read this rank's tensors or has failed. The tensors may change
   // afterwards.
   void wait_until_read();
-  // Whether the save has ended, so that finish() returns at once.
+  // Returns whether the save has ended, with or without success, so that finish() does not wait.
+  // Not to be called after finish().
   bool done() const;
   // Waits for the end of the save and returns the path of the checkpoint. Call it at most once. If
   // a rank failed, all ranks throw the same IoError or ConfigError; the new checkpoint is then
@@ -96,14 +100,16 @@ class Save {
 std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
                            const ParallelContext& context, const Description& description);
 
-// Returns the contents of state.json of a checkpoint. Throws IoError.
+// Returns the contents of state.json of a checkpoint. Throws IoError if it cannot be read.
 nlohmann::json read_state(const std::filesystem::path& checkpoint);
 
 // Loads weights, masters, optimizer states and update counts of a checkpoint into `chunks`; each
-// rank reads only its shards. If description.weight_files.only_adapter is true, parameters that are
-// not the adapter's keep their values. Returns the contents of state.json. Does not communicate.
-// Throws ConfigError if the checkpoint is of another model or another optimizer, and IoError if a
-// weight is not finite or a file cannot be read.
+// rank reads only its shards. Of `description`, uses only model_fields, weight_files and
+// slice_in_files. If description.weight_files.only_adapter is true, parameters that are not the
+// adapter's keep their values. Returns the contents of state.json. Does not communicate:
+// loading packed weights would be collective, but a checkpoint has none, as only the base model of
+// an adapter may be packed. Throws ConfigError if the checkpoint is of another model or another
+// optimizer, and IoError if a weight is not finite or a file cannot be read.
 nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine& chunks,
                     const Description& description);
 

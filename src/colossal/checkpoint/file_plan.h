@@ -13,6 +13,8 @@
 
 namespace colossal::checkpoint {
 
+// Files of a checkpoint, relative to its folder. kOptimizerFile has the masters and optimizer
+// states. kStateFile has the other training state; a FilePlan does not contain it.
 inline constexpr const char* kOptimizerFile = "training_state/optimizer.safetensors";
 inline constexpr const char* kStateFile = "training_state/state.json";
 
@@ -31,7 +33,10 @@ struct WeightFiles {
 class FilePlan {
  public:
   // Plans the files of the parameters of `chunks`: weights in the working dtype; masters and
-  // optimizer states in the master dtype. slice_of: where files store a parameter's weights.
+  // optimizer states in the master dtype. Parameters that are not trained have no masters and
+  // states. There are no masters if the working dtype is the master dtype. slice_of: a function
+  // that returns, for a parameter's name, which tensors in files have the parameter's weights, and
+  // at which elements (TensorSlice). Masters and states are tensors of the parameter's own shape.
   FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
 
   struct PlannedFile {
@@ -45,15 +50,17 @@ class FilePlan {
     const std::string* file;  // its name; owned by the FilePlan
     int64_t offset;           // in bytes, from the beginning of the file
   };
-  // Returns the position of element `begin` of a flattened tensor. tensor: its name in the file.
-  // Throws InternalError if no file has the tensor.
+  // Returns the position of element `begin` of the flattened tensor that files store with the name
+  // `tensor`: a name from slice_of, master_name() or state_name(). Throws InternalError if no file
+  // has this tensor.
   Position find(const std::string& tensor, int64_t begin) const;
 
-  // Returns the contents of NAME.safetensors.index.json.
+  // Returns the contents of NAME.safetensors.index.json. Do not write it with only_adapter: there
+  // is then no such file.
   std::string index_json() const;
 
-  // Return the names of a parameter's tensors in kOptimizerFile. state: one of
-  // Optimizer::state_names().
+  // Return the names of a parameter's tensors in kOptimizerFile. parameter: its name in the model.
+  // state: one of Optimizer::state_names().
   static std::string master_name(const std::string& parameter) { return "master." + parameter; }
   static std::string state_name(const std::string& state, const std::string& parameter) {
     return state + "." + parameter;

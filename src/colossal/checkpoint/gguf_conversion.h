@@ -12,16 +12,19 @@ namespace colossal::checkpoint {
 // GGUF file `file`. Matrices get the type `type`, with these exceptions:
 //   - weights of routers get f32;
 //   - if `type` is q4_k, the head (or the embedding table that serves as head) gets q6_k;
-//   - a matrix whose rows are not a whole number of blocks gets f16.
+//   - a matrix gets f16 if its row length is not a multiple of its type's block size.
 // Vectors get f32. Throws ConfigError if the family or the model cannot be converted, the weights
-// are quantized, or `file` exists. Throws IoError if a file is invalid or cannot be written.
+// are quantized, a value is not finite in its new type, or `file` exists. Throws IoError if a file
+// is invalid or cannot be written.
 void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path& file,
                 io::GgufType type);
 
 // Converts a GGUF file to the folder `folder`. All tensors get the type `type`: f16, bf16 or f32.
-// nullopt: the type of the file's matrices, or f32 if they are quantized. Throws ConfigError if
-// the family, the model or the tokenizer cannot be converted, `type` is quantized, or `folder`
-// exists. Throws IoError if a file is invalid or cannot be written.
+// nullopt: f32 if a matrix is quantized or there is no matrix; otherwise the type of the matrix
+// whose data come last in the file, even if other matrices have another type. Throws ConfigError if
+// the family, the model or the tokenizer cannot be converted, `type` is quantized, a value is not
+// finite in its new type, or `folder` exists. Throws IoError if a file is invalid or cannot be
+// written.
 void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& folder,
                 std::optional<io::GgufType> type);
 

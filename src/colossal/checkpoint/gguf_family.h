@@ -48,6 +48,7 @@ const GgufFamily& find_gguf_family(const io::GgufReader& file);
 struct GgufName {
   std::string name;
   // For a tensor of one expert: the expert's index along the first dimension of the GGUF tensor.
+  // nullopt: the GGUF tensor is the whole tensor.
   std::optional<int64_t> expert{};
 };
 // Returns the GGUF name of a tensor, such as "blk.3.attn_q.weight" for
@@ -75,8 +76,8 @@ GgufFields model_fields(const GgufFamily& family, const models::DecoderConfig& c
 // frequencies are divided. Empty unless the model scales the frequencies as Llama 3 does.
 std::vector<float> frequency_divisors(const models::DecoderConfig& config);
 
-// Returns the contents of config.json for the model of a GGUF file. Throws IoError if a field is
-// missing, and ConfigError if a value is not supported.
+// Returns the contents of config.json, without "dtype", for the model of a GGUF file. Throws
+// IoError if a field is missing, and ConfigError if a value is not supported.
 nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& family);
 
 }  // namespace colossal::checkpoint

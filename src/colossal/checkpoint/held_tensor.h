@@ -12,12 +12,14 @@ namespace colossal::checkpoint {
 
 class HeldTensor : public StoredTensor {
  public:
-  // of: the tensor to which the values belong; this tensor has the same name() and file(). values:
-  // the flattened values of a tensor of shape `shape`.
+  // of: the tensor to which the values belong, e.g. as its scales; the HeldTensor gets its name()
+  // and file(). shape: of the HeldTensor. values: its flattened values.
   HeldTensor(const StoredTensor& of, std::vector<int64_t> shape, std::vector<float> values)
       : StoredTensor(of.name(), of.file(), std::move(shape), at::kFloat),
         values_(std::move(values)) {}
 
+  // Fills `destination` with the values from element `first` on, as float. The caller ensures that
+  // there are as many values as fit into `destination`.
   void read(int64_t first, std::span<std::byte> destination) const override {
     std::memcpy(destination.data(), values_.data() + first, destination.size());
   }

@@ -7,7 +7,8 @@
 
 namespace colossal::checkpoint {
 
-// Throws ConfigError if there is something at `path`.
+// Throws ConfigError if there is something at `path`. Commands call this before their work, since
+// write_whole() does not check it.
 void require_new(const std::filesystem::path& path);
 
 // Calls write(temporary), which must create a file or folder at `temporary`, a hidden path in the

@@ -1,4 +1,5 @@
-// Published formats of folders with quantized weights, as they are written. packed_integers.h and
+// Encodes quantized weights for folders in published formats: says which tensors a folder stores
+// for a weight, and computes their values. The caller writes the files. packed_integers.h and
 // stored_tensor.h read them.
 #pragma once
 
@@ -61,10 +62,11 @@ class PackedFormat {
 // E4M3 as "float-quantized". transformers and vLLM read it.
 std::unique_ptr<PackedFormat> compressed_tensors_format();
 // GPTQ's format, for models whose products are transformers' Conv1D. Loaders of this format
-// (optimum with GPT-QModel for transformers) replace Conv1D just as torch.nn.Linear. The format
-// holds integers only. All weights of a folder must have the same number of bits and the same group
-// size, and their numbers of inputs and outputs must be multiples of 32. checkpoint_format in
-// config.json is "gptq" without zero points, and "gptq_v2" with zero points.
+// (optimum with GPT-QModel for transformers) put quantized layers in place of Conv1D, too, not only
+// in place of torch.nn.Linear. The format holds integers only. All weights of a folder must have
+// the same number of bits and the same group size, and their numbers of inputs and outputs must be
+// multiples of 32. checkpoint_format in config.json is "gptq" without zero points, and "gptq_v2"
+// with zero points.
 std::unique_ptr<PackedFormat> gptq_format();
 
 }  // namespace colossal::checkpoint

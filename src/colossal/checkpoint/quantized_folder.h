@@ -16,17 +16,18 @@
 
 namespace colossal::checkpoint {
 
-// Writes the weight files of a folder, and their index. The caller passes all rows of each
-// quantized tensor to write(), in any order, and then calls finish(). Not thread-safe. Functions
-// throw IoError if a file cannot be read or written, and InternalError if the caller breaks these
-// rules.
+// Writes the weight files of a folder, and their index if one is needed. The caller passes each row
+// of each quantized tensor to write() once, in any order, and then calls finish(). Without
+// finish(), the folder is incomplete. Not thread-safe. Functions throw IoError if a file cannot be
+// read or written, and InternalError if the caller breaks these rules.
 class QuantizedFolder {
  public:
   // Creates `folder` with one weight file of its final size for each file of `source`, and an index
-  // if one is needed. `source` and `format` must outlive this object. quantized: the tensors to be
-  // quantized, whose numbers of inputs are multiples of their group sizes; all others are copied
-  // from `source` unless change() changes them. Throws ConfigError if the format cannot hold these
-  // weights.
+  // unless model.safetensors is the only weight file. `source` and `format` must outlive this
+  // object. quantized: the name, sizes and quantization of each tensor to be quantized. If the
+  // quantization has groups (group above 0), the tensor's number of inputs must be a multiple of
+  // the group size. All other tensors are copied from `source` unless change() changes them. Throws
+  // ConfigError if the format cannot hold these weights.
   QuantizedFolder(const WeightFolder& source, std::filesystem::path folder,
                   const PackedFormat& format, QuantizedTensors quantized);
   ~QuantizedFolder();
@@ -38,7 +39,8 @@ class QuantizedFolder {
              const ops::QuantizedMatrix& matrix);
   // Replaces rows of a tensor that is not quantized. values: the new rows, in any floating-point
   // dtype; they are rounded to the tensor's dtype. rows: which rows of the tensor they are, in
-  // order; empty: all rows. The tensor stays in memory until finish().
+  // order; empty: all rows. Rows that no call replaces keep their values in `source`. The tensor
+  // stays in memory until finish().
   void change(const std::string& tensor, const std::vector<Range>& rows, const at::Tensor& values);
   // Writes the changed tensors, copies all tensors that were neither quantized nor changed from
   // `source`, and waits until everything is on disk.

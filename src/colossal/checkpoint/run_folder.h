@@ -3,8 +3,9 @@
 //
 // A run has a random id, drawn at its first start and stored in training_state/state.json of each
 // of its checkpoints. A folder must have checkpoints of one run only. The newest `keep` checkpoints
-// are kept and older ones are removed. Only intact checkpoints of this run are counted and removed:
-// those that were not damaged when the run started, and whose files have the sizes in the manifest.
+// (those of the highest steps) are kept and older ones are removed. Only intact checkpoints of this
+// run are counted and removed: those that RunFolder's constructor did not find damaged, and whose
+// files still have the sizes in the manifest.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ namespace colossal::checkpoint {
 
 class RunFolder {
  public:
-  // Finds the newest intact checkpoint in `directory`. Before, rank 0 removes what killed processes
-  // have left in the folder (io::remove_stale_temporaries()). It compares the checksums of the
+  // Finds the newest intact checkpoint in `directory`. First, rank 0 removes what killed processes
+  // have left in the folder (io::remove_stale_temporaries()). Then it compares the checksums of the
   // checkpoints, from the newest on, until one is intact. Of the older checkpoints, it compares
   // only the sizes of files. It logs a warning for each damaged checkpoint. keep: number of
   // checkpoints to keep, at least 1. resume: the setting checkpoint.resume. "auto" resumes from the
@@ -39,12 +40,14 @@ class RunFolder {
   // Returns the path of the checkpoint from which the run resumes; nullopt if the run is new.
   const std::optional<std::filesystem::path>& start() const { return start_; }
 
-  // Called on rank 0 before a checkpoint is saved at the path `checkpoint`. If this path is a
-  // folder that is not empty and not known to be an intact checkpoint of this run, renames it
-  // (io::set_aside()) and logs a warning, because it may be the only copy of its contents.
+  // Called on rank 0 before a checkpoint is saved at the path `checkpoint`. If there is already a
+  // folder at this path, and it is not empty, renames it (io::set_aside()) and logs a warning,
+  // because it may be the only copy of its contents. Leaves it in place only if it is start() or
+  // was passed to add_saved(), and is still an intact checkpoint of this run: the save then
+  // replaces it.
   void set_aside_existing(const std::filesystem::path& checkpoint);
-  // Called on rank 0 after a checkpoint was saved at the path `checkpoint`. Removes all checkpoints
-  // except the newest `keep`. Logs a warning if it cannot remove one.
+  // Called on rank 0 after a checkpoint was saved at the path `checkpoint`. Removes the intact
+  // checkpoints of this run except the newest `keep`. Logs a warning if it cannot remove one.
   void add_saved(const std::filesystem::path& checkpoint);
 
  private:
@@ -57,8 +60,9 @@ class RunFolder {
   int64_t keep_;
   std::string run_;
   std::optional<std::filesystem::path> start_;
-  // Names of checkpoints, on rank 0. intact_: the checkpoint from which the run resumes, and those
-  // that this process has saved. damaged_: those that look() found damaged.
+  // Names of checkpoints, on rank 0. intact_: those whose contents are known to be intact: the
+  // checkpoint from which the run resumes, and those that this process has saved. damaged_: those
+  // that look() found damaged, and that were not saved again.
   std::set<std::string> intact_, damaged_;
 };
 

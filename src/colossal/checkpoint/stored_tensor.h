@@ -7,8 +7,10 @@
 //                               = stored number * scale of its block of 128 x 128 numbers.
 //                               config.json may give another block size. Decoded to bf16
 //                               (DeepSeek-V3)
-//   NAME with NAME_scale        F8_E4M3 or I8 [out, in], with a scale per tensor, row, group of a
-//                               row, or block. Decoded to fp32 (compressed-tensors)
+//   NAME with NAME_scale        F8_E4M3 or I8 [out, in]: value = stored number * its scale. Scales
+//                               are F64, F32, BF16 or F16, one per tensor ([] or [1]), row ([out]
+//                               or [out, 1]), group of a row ([out, groups]), or block, as above.
+//                               Decoded to fp32 (compressed-tensors)
 //   NAME_blocks, NAME_scales    U8 [.., out, in / 32, 16] and U8 [.., out, in / 32]: MXFP4 (Open
 //                               Compute Project, "OCP Microscaling Formats", 2023). A byte has two
 //                               E2M1 numbers, the first in the low bits. 32 numbers share a scale:
@@ -65,15 +67,19 @@ class StoredTensor {
   const std::vector<int64_t>& shape() const { return shape_; }  // after decoding
   at::ScalarType type() const { return type_; }                 // dtype after decoding
 
-  // Fills `destination` with decoded elements of the flattened tensor, from element `first` on.
-  // Throws IoError. Not thread-safe.
+  // Fills `destination` with decoded elements of the flattened tensor, from element `first` on, in
+  // dtype type(). The tensor must have enough elements from `first` on to fill `destination`.
+  // Throws IoError if the file cannot be read. Not thread-safe.
   virtual void read(int64_t first, std::span<std::byte> destination) const = 0;
 
-  // Returns the quantization of a matrix that linear layers can use without decoding; nullopt for
-  // all other tensors.
+  // Returns how this tensor is quantized, if it is a matrix of int8, int4 or fp8 numbers that
+  // linear layers can use without decoding. Returns nullopt for all other tensors, such as MXFP4 or
+  // plain values. No function returns the codes: they follow from value = (code - zero point) *
+  // scale, with the values of read(), scales() and zeros().
   virtual std::optional<ops::Quantization> quantization() const { return std::nullopt; }
   // Returns the scales of a matrix with a quantization(): an fp32 tensor of the shape of this
-  // tensor, with groups in place of inputs. Call it only if quantization() is not nullopt.
+  // tensor, with groups in place of inputs (one group if ops::Quantization::group is 0). Call it
+  // only if quantization() is not nullopt.
   virtual std::unique_ptr<StoredTensor> scales() const { return nullptr; }
   // Returns the zero points, in a tensor like that of scales(); null if
   // ops::Quantization::zero_point is false. Call it only if quantization() is not nullopt.
@@ -98,12 +104,14 @@ std::unique_ptr<StoredTensor> stored_tensor(const io::SafetensorsReader& file,
 
 // Returns the tensor `name` of a folder, which may be stored as plain values or in one of the
 // formats above; null if there is none. `folder` must outlive the result. Throws ConfigError if the
-// tensor or its scales have a dtype or shape that is not listed above.
+// tensor or its scales have a dtype or shape that is not listed above, and IoError if a file cannot
+// be read or scales are not finite.
 std::unique_ptr<StoredTensor> find_stored_tensor(const WeightFolder& folder,
                                                  const std::string& name);
 
 // Returns the names of all tensors of the folder that store the tensor `name`: `name` itself if it
-// is plain, otherwise the tensors of its format. Empty if the folder does not have it.
+// is plain, otherwise the tensors of its format. These may include a scale for the layer's inputs,
+// which find_stored_tensor() does not use. Empty if the folder does not have the tensor.
 std::vector<std::string> names_of_stored(const WeightFolder& folder, const std::string& name);
 
 }  // namespace colossal::checkpoint

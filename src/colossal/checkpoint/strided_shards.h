@@ -28,12 +28,12 @@ inline constexpr int64_t kBufferBytes = int64_t{64} << 20;
 inline constexpr int64_t kBufferElements = kBufferBytes / 8;
 
 // Divides a parameter of `numel` elements into buffers of at most `buffer_elements` contiguous
-// elements, and sends each buffer to one rank; the ranks of the group take turns. pieces: the
-// ranges that this rank holds, with values on the group's device; each element must be in exactly
-// one range of one rank. types: dtype of each kind of value, in the order of ShardRange::values.
-// take: called on the rank that receives a buffer. `begin` is the index of the buffer's first
-// element; the vector has the values of each kind, flat and on the CPU. `take` must not throw.
-// Collective.
+// elements, and sends each buffer to one rank. Buffers go to the ranks of the group round-robin.
+// pieces: the ranges that this rank holds, with values on the group's device; each element must be
+// in exactly one range of one rank. types: dtype of each kind of value, in the order of
+// ShardRange::values. take: called on a rank once for each buffer that it receives. `begin` is the
+// index of the buffer's first element; the vector has the values of each kind, flat and on the CPU.
+// `take` must not throw. Collective.
 void exchange_shards(const std::vector<ShardRange>& pieces, int64_t numel,
                      const std::vector<at::ScalarType>& types, const comm::Group& group,
                      const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,

@@ -1,9 +1,13 @@
-// Reads weights from Hugging Face folders and checkpoints into a model's parameters. Each rank
-// reads only the elements that it stores. Quantized weights are decoded (stored_tensor.h).
+// Reads weights from Hugging Face folders and checkpoints into a model's parameters. Of a
+// parameter, each rank reads at most its shard (below); only read_weight() reads a whole weight.
+// Quantized weights are decoded (stored_tensor.h).
 //
-// `slice` below says where files store a parameter (layout/tensor_slice.h): the tensor's name, and
-// which rows or columns of the tensor belong to the parameter. "This rank's shard" of a parameter
-// is its tensor-parallel shard (Parameter::for_each_run()), of shape Parameter::local_shape().
+// `slice` below says where files store a parameter (layout/tensor_slice.h): in a whole tensor, in
+// some rows or columns of a tensor, or in several tensors that are stacked (such as one for each
+// expert). "This rank's shard" of a parameter is its tensor-parallel shard
+// (Parameter::for_each_run()), of shape Parameter::local_shape(), also called its local shape. "The
+// dtype of the StoredTensor" is the tensor's dtype in the file or, if the tensor is quantized, the
+// dtype to which it is decoded: bf16 or fp32, by format.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,14 +33,15 @@ using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
 // Says what to do with the tensor `name` of a folder, which belongs to no parameter. An empty
 // string: ignore it. Another string, the name of a second tensor: ignore it if the two are equal;
-// otherwise read_weights() throws ConfigError. nullopt: the tensor is unknown.
+// otherwise read_weights() throws ConfigError. nullopt: the tensor is unknown, and read_weights()
+// throws ConfigError.
 using SpareTensor = std::function<std::optional<std::string>(const std::string& name)>;
 
 // This rank's shard of a parameter, as read from a folder.
 struct LocalWeights {
   at::Tensor numbers;  // decoded values, of the local shape, in the dtype of the StoredTensor
   // How the folder quantizes the parameter. nullopt if it does not, if linear layers cannot use the
-  // quantized form without decoding, or if UnchunkedParameters::as_stored is false.
+  // quantized form without decoding, or if the caller does not ask for this form (as_stored below).
   std::optional<ops::Quantization> stored{};
   // If `stored` is set: scales and zero points, in the shape of `numbers` with groups in place of
   // inputs. `zeros` is undefined if zero points are not stored.
@@ -84,20 +89,22 @@ at::Tensor read_parameter(const WeightFolder& folder, const nn::Parameter& param
 
 // Returns how a folder quantizes the weight of a linear layer, or the stacked weights of several.
 // Returns nullopt if the parameter is no such weight, if it is not quantized, or if linear layers
-// cannot use its quantized form without decoding.
+// cannot use its quantized form without decoding. Throws ConfigError if a tensor is missing.
 std::optional<ops::Quantization> stored_quantization(const WeightFolder& folder,
                                                      const nn::Parameter& parameter,
                                                      const TensorSlice& slice);
 
 // Reads weights from a folder. `parameters`, some of the parameters of `chunks`, are stored in
-// `chunks`; the parameters of `apart` are passed to apart.take(). spare: says which tensors belong
-// to no parameter. changed: applied to `parameters`, but not to those of `apart`. Tries the names
-// of tensors that find_weight() tries.
+// `chunks`; the parameters of `apart` are passed to apart.take(). spare: says what to do with
+// tensors that belong to no parameter of `chunks` and `apart`. changed: applied to `parameters`,
+// but not to those of `apart`. For each tensor, tries the names that find_weight() tries. If one of
+// `parameters` is packed (Parameter::packed), collective over the ranks of tp or, for a packed
+// stack of experts, of ep and expert_tp (ChunkEngine::store_packed()); otherwise not collective.
 //
 // Throws ConfigError with the tensor's name if a tensor is missing, has another shape, or belongs
-// to no parameter of `chunks` and `apart` and is not spare. (A bias of zeros in a folder of
-// quantized weights is always spare.) Throws IoError with the tensor's name if a value is not
-// finite.
+// to no parameter of `chunks` and `apart` and `spare` does not say to ignore it. (A bias of zeros
+// in a folder of quantized weights is always ignored.) Throws IoError with the tensor's name if a
+// value is not finite.
 void read_weights(
     const std::filesystem::path& folder, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,
@@ -105,9 +112,9 @@ void read_weights(
     const UnchunkedParameters& apart = {}, const ChangedWeights& changed = {});
 
 // Reads the weights of `parameters` from one safetensors file of plain values into `chunks`. spare:
-// returns whether a tensor of the file may belong to no parameter. Throws ConfigError if a tensor
-// is missing, has another shape, or belongs to no parameter and is not spare. Throws IoError if a
-// value is not finite.
+// returns whether a tensor that belongs to none of `parameters` may be in the file; such a tensor
+// is ignored. Throws ConfigError if a tensor is missing, has another shape, or belongs to none of
+// `parameters` and is not spare. Throws IoError if a value is not finite.
 void read_weights_of_file(
     const std::filesystem::path& file, const nn::ParameterList& parameters,
     memory::ChunkEngine& chunks, const SliceOf& slice_of,

@@ -13,13 +13,15 @@
 
 namespace colossal::checkpoint {
 
-// Checks that all ranks can write parts of one file in the folder, as Save (checkpoint.h) does. The
-// folder must be on a file system that all hosts share. Removes what it has written.
+// Checks that all ranks can write parts of one file in the folder, as Save (checkpoint.h) does.
+// Also fails if `folder` is not the same folder on all hosts, as on a network file system. Creates
+// the folder if it is missing; removes the file afterwards.
 void check_shared_writable(const std::string& setting, const std::filesystem::path& folder,
                            const comm::Group& group);
 
-// Checks that each rank for which `concerned` is true can write a file in the folder. Hosts need
-// not share the folder. Creates the folder if it is missing.
+// Checks that each rank for which `concerned` is true can write a file in the folder; the other
+// ranks check nothing. Hosts need not share the folder. Creates the folder if it is missing, and
+// leaves no file in it.
 void check_writable(const std::string& setting, const std::filesystem::path& folder, bool concerned,
                     const comm::Group& group);
 

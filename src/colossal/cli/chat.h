@@ -8,11 +8,12 @@
 namespace colossal::cli {
 
 // Reads one message per line from stdin and streams the answers to stdout, until /exit or the end
-// of input. /reset clears the conversation; Ctrl-C stops the current answer.
-// If an answer fails, for example because the conversation is too long, writes the reason to stdout
-// and goes on. interrupts: a queue of SIGINT, created before other threads start. request: options
-// of each answer, such as sampling and the maximum of new tokens; its prompt, end_tokens, on_token
-// and on_finish are not used. Throws ConfigError if the model has no chat template.
+// of input. /reset clears the conversation. Ctrl-C stops the current answer; between answers, it
+// prints how to end the conversation. If an answer fails, for example because the conversation is
+// too long, writes the reason to stdout and goes on. interrupts: a queue of SIGINT, created before
+// other threads start. request: options of each answer, such as sampling and the maximum of new
+// tokens; its prompt, end_tokens, on_token and on_finish are not used. Throws ConfigError if the
+// model has no chat template.
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,
           const serve::Request& request);
 

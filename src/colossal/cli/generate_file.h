@@ -15,15 +15,16 @@ struct GenerateFileArguments {
   // Options of all requests; its prompt and callbacks are not used. The answer to prompt i (from 0)
   // is drawn with the seed request.sampling.seed + i.
   serve::Request request;
-  std::vector<std::string> stop;  // texts that end an answer
+  std::vector<std::string> stop;  // texts that end an answer; not part of it
 };
 
 // Completes each line {"prompt": "..."} or {"messages": [...]} of the input; skips blank lines.
 // Writes the lines to the output in the order of the input. Each output line is the input line with
 // the fields "completion", "completion_tokens", "finish_reason" and, if what.request.logprobs is at
-// least 0, "logprobs" added. In beam search, "beams" is added, too: all texts with their scores.
+// least 0, "logprobs" added. In beam search, "completion" is the best text, and "beams" is added,
+// too: all texts with their scores.
 // Shows progress on stderr. Throws ConfigError naming file and line for an invalid prompt, Error if
-// a request fails, IoError if a file cannot be read or written.
+// a request fails or a line cannot be written, IoError if a file cannot be opened or closed.
 void generate_file(serve::Engine& engine, const server::ServedModel& model,
                    const GenerateFileArguments& what);
 

@@ -27,9 +27,12 @@ namespace colossal::cli {
 struct InferenceConfig {
   std::string compute = "auto";                 // precision.compute
   memory::Offload offload_parameters = "none";  // memory.offload_parameters
-  int64_t table_rows = 0;                       // memory.table_rows
-  std::string nvme_path;                        // memory.nvme_path
-  std::optional<int64_t> threads;               // train.threads; nullopt: all cores
+  // memory.table_rows: a vocabulary table with more rows is cut into several parameters of at most
+  // this many rows. 0: it is not cut.
+  int64_t table_rows = 0;
+  std::string nvme_path;  // memory.nvme_path
+  // train.threads; nullopt: the available cores, divided by the number of ranks on this host.
+  std::optional<int64_t> threads;
 };
 
 // Configuration keys for a model that is partitioned over ranks.
@@ -42,10 +45,10 @@ struct QuantizeArguments {
   // auto: weights stay as the folder stores them. none: weights that the folder stores quantized
   // are dequantized. int8, int4, fp8 or int8-dynamic: weights are quantized while they are read.
   std::string type = "auto";
-  std::optional<int64_t> group;  // nullopt: not given
+  std::optional<int64_t> group;  // input features that share a scale, 0: all; nullopt: not given
 };
 
-// How the weights of linear layers are stored on the device.
+// How the weights of linear layers are held in memory.
 struct WeightBits {
   // How weights are quantized while they are read; nullopt: they are not.
   std::optional<ops::Quantization> quantization;
@@ -56,9 +59,12 @@ struct WeightBits {
 
 // The values of --speculate, --draft and --num-drafts.
 struct SpeculationArguments {
-  std::string kind = "none";  // none, lookup or eagle
-  std::string draft;          // folder of the draft model or draft head; empty: none
-  int64_t drafts = 4;         // draft tokens per step
+  // What proposes draft tokens. lookup: earlier occurrences of the last tokens. eagle: the draft
+  // head in the folder `draft`. none: the draft model in the folder `draft`; if `draft` is empty,
+  // there is no speculative decoding.
+  std::string kind = "none";
+  std::string draft;   // a folder; must not be empty with eagle, must be empty with lookup
+  int64_t drafts = 4;  // draft tokens per step
 };
 
 // An opened draft model or draft head, and the engine's options for speculative decoding. Must
@@ -68,15 +74,15 @@ struct OpenedSpeculation {
   serve::Speculation speculation;
 };
 
-// Adds the option --kv-type, the type of cached keys and values: auto or int8. The option sets
-// `int8` to true for int8, to false for auto.
+// Adds the option --kv-type, the type of cached keys and values: auto (the type in which the model
+// computes) or int8. The option sets `int8` to true for int8, to false for auto.
 void add_key_value_type(CLI::App& command, bool& int8);
 
 // Adds --speculate, --draft and --num-drafts.
 void add_speculation(CLI::App& command, SpeculationArguments& arguments);
 
-// Reads the draft model or draft head in the folder of --draft, if given. bits: as for the model
-// itself. Throws ConfigError, IoError.
+// Reads the draft model or draft head in the folder of --draft, if given. bits: how its weights are
+// stored; commands pass the value that they pass to open_model(). Throws ConfigError, IoError.
 OpenedSpeculation open_speculation(const SpeculationArguments& arguments,
                                    const InferenceConfig& config, at::Device device,
                                    const WeightBits& bits);
@@ -127,8 +133,8 @@ void prepare(const InferenceConfig& config);
 // Like prepare(config), for one of several ranks: the ranks of a host share its cores.
 void prepare(const InferenceConfig& config, const InferenceRanks& ranks);
 
-// Adds the option --ranks. what: the beginning of its help text, a sentence without the final
-// period.
+// Adds the option --ranks; without it, `ranks` is left unchanged. what: the beginning of its help
+// text, a sentence without the final period.
 void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
                       const std::string& what =
                           "Hold the model on this many ranks of this machine; must equal "
@@ -153,9 +159,13 @@ void add_adapter_option(CLI::App& command, std::string& adapter);
 at::ScalarType resolve_compute_type(const models::ModelSpecification& specification,
                                     const InferenceConfig& config);
 
-// Reads the model's weights. progress: called with the number of tensors read so far and of all
-// tensors. Logs the size of the weights if they are quantized, and their tiers if some are stored
-// off the device. Throws what the constructor of serve::InferenceModel throws.
+// Reads the weights of a model that computes on `device`. progress: called with the number of
+// tensors read so far and of all tensors; empty: not called. Throws what the constructor of
+// serve::InferenceModel throws.
+//
+// Logs the size of the weights if they are quantized in memory. If bits.as_stored is true but the
+// weights are dequantized, because the kernels do not support the folder's format, logs the size
+// and this reason. Logs the tiers of the weights if some are stored off the device.
 std::unique_ptr<serve::InferenceModel> open_model(
     const models::ModelSpecification& specification, const InferenceConfig& config,
     at::Device device, const WeightBits& bits = {},

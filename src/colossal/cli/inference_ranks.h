@@ -1,7 +1,8 @@
 // The ranks over which `generate`, `serve` and `evaluate` partition a model. The first rank is the
 // process that the user started; it has the terminal or the server. With --ranks, the first rank
 // starts the other ranks as child processes, which run the same command line. A launcher (srun,
-// mpirun, torchrun, colossal run) starts all ranks itself.
+// mpirun, torchrun, colossal run) starts all ranks itself. A child process finds the environment
+// variables of a rank of `colossal run`. So it has a launcher, too: the first rank.
 #pragma once
 
 #include <chrono>
@@ -32,22 +33,28 @@ class InferenceRanks {
   int local_size() const { return launch_ ? launch_->local_size : num_ranks_; }
   // Returns true on rank 0.
   bool is_first() const { return !launch_ || launch_->rendezvous.rank == 0; }
-  // Returns true if the other ranks can be restarted: they are child processes of this process.
+  // Returns whether the other ranks are child processes of this process, so that connect() can
+  // start them again.
   bool can_restart_ranks() const { return !launch_ && num_ranks_ > 1; }
 
-  // Starts the other ranks (unless a launcher did) and connects all ranks. settings: must be equal
-  // on all ranks. May be called again after disconnect(), if can_restart_ranks(). The result is
-  // valid until disconnect(). Throws ConfigError, CommError.
+  // Connects all ranks. Starts the other ranks before, unless a launcher started them. backend:
+  // "auto", "shm", "gloo" or "nccl". timeout: time limit for the other ranks to connect, and of
+  // each later call of a collective. settings: must be equal on all ranks. May be called again
+  // after disconnect(), if can_restart_ranks(). The result is valid until disconnect(). Throws
+  // ConfigError if `backend` is unknown or not possible for these ranks, or if settings differ;
+  // CommError if the ranks do not connect within `timeout`; ConfigError or IoError if a child rank
+  // cannot be started.
   comm::World& connect(const std::string& backend, std::chrono::milliseconds timeout,
                        const comm::Settings& settings);
-  // Ends the child ranks and destroys the world, which must no longer be in use.
+  // Kills the child ranks that still run, and destroys the world, which must no longer be in use.
   void disconnect();
 
   // Calls run() and returns exit code 0. If run() throws:
   // - If a child rank has failed and the error is not a ConfigError: throws CommError with the
   //   error of the child rank.
   // - Otherwise aborts the world, so that the other ranks end, too. If the launcher takes error
-  //   reports (colossal run), sends it the error and returns an exit code; else rethrows the error.
+  //   reports (colossal run, or the first rank), sends it the error and returns the exit code for
+  //   this process, which is not 0; else rethrows the error.
   int guarded(const std::function<void()>& run);
   // Waits up to half a second for a child rank to fail, and returns its error; nullopt if none
   // fails.

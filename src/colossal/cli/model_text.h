@@ -14,15 +14,15 @@
 namespace colossal::cli {
 
 // Returns the number of tokens of a sequence: `given` (--sequence-length) or, if nullopt, the
-// smaller of `most` and the model's number of positions. Throws ConfigError if `given` exceeds the
-// number of positions.
+// default of the command: the smaller of `most` and the model's number of positions. `most` does
+// not limit `given`. Throws ConfigError if `given` exceeds the number of positions.
 int64_t resolve_sequence_length(std::optional<int64_t> given, int64_t most,
                                 const models::ModelFacts& facts);
 
 // Opens and tokenizes the files of --data. patterns: paths or patterns of paths. tokenizer:
 // "bytes", the path of a tokenizer.json, or a folder with a tokenizer.json. config: how files
-// become text. threads: nullopt: one per core. Throws ConfigError if the tokenizer has more tokens
-// than the model's vocabulary.
+// become text. threads: number of threads; nullopt: one per core. Throws ConfigError if the
+// tokenizer has more tokens than the model's vocabulary.
 data::Corpus open_model_text(const std::vector<std::string>& patterns, const std::string& tokenizer,
                              const models::ModelFacts& facts, const DataConfig& config,
                              std::optional<int64_t> threads);

@@ -39,7 +39,7 @@ void prepare_quantize_folder(const QuantizeFolderArguments& arguments);
 
 // Quantizes the model in the folder `model` and writes it to the folder `destination`. files: names
 // and contents of further files to write besides config.json and the weights. Call
-// prepare_quantize_folder() first. Throws ConfigError, IoError.
+// prepare_quantize_folder() first. arguments.type must not be empty. Throws ConfigError, IoError.
 void quantize_folder(const QuantizeFolderArguments& arguments, const std::string& model,
                      const std::filesystem::path& destination,
                      const std::vector<std::pair<std::string, std::string>>& files);

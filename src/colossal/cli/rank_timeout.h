@@ -15,8 +15,9 @@ namespace colossal::cli {
 void add_rank_timeout(CLI::App& command, std::optional<std::string>& timeout);
 
 // Returns the heartbeat options for a value of --rank-timeout. given: a duration such as "10s",
-// "0s" for no heartbeats; nullopt: the default. parallel_timeout: timeout of the collectives
-// between the ranks.
+// "0s" for no heartbeats; nullopt: 10 s, or half of parallel_timeout if that is less.
+// parallel_timeout: timeout of the collectives between the ranks. Heartbeats are sent every second,
+// or every quarter of parallel_timeout if that is less.
 // Throws ConfigError if the value is not a duration, is less than two heartbeat intervals (but not
 // 0), or is not less than `parallel_timeout`. With a longer value, a collective would give up
 // first.

@@ -35,13 +35,15 @@ struct GivenConfig {
   std::set<std::string> keys;  // keys that the file or a flag sets
 };
 
-// Reads the file and applies the flags, for `train` and `plan`. Throws ConfigError naming an
-// invalid key or value, or an unreadable file.
+// Reads the file and applies the flags, for `train` and `plan`. (The file of `tune` has more keys;
+// `tune` reads it itself.) Throws ConfigError naming an invalid key or value, or an unreadable
+// file.
 GivenConfig read_config(const RunArguments& arguments);
 
-// Whether the memory of this host limits what its ranks may use, if no memory budget is configured.
-// is_limit applies to ranks that compute on the CPU; on GPUs, there is no limit. not_a_limit: for a
-// plan of a job that may run on another machine.
+// Whether the memory of this host limits what its ranks may use (Machine::memory_bytes).
+//   is_limit     yes for ranks on the CPU, unless memory.device_budget and memory.host_budget are
+//                both set; no for ranks on GPUs
+//   not_a_limit  no: for the plan of a job that may run on another machine
 enum class HostMemory { is_limit, not_a_limit };
 
 // Returns the job for `ranks` ranks, of which `local_ranks` are on this host. Throws ConfigError if

@@ -1,4 +1,5 @@
-// A temporary folder that is removed when the process ends, even if the process is killed.
+// A temporary folder that is removed by its destructor or, if the process is killed before, by a
+// guard process.
 #pragma once
 
 #include <filesystem>
@@ -7,9 +8,9 @@
 
 namespace colossal::cli {
 
-// The constructor creates a folder in $TMPDIR; the destructor removes the folder with its contents.
-// A guard process waits until this process ends, and removes the folder if the destructor did not
-// run.
+// The constructor creates a folder in $TMPDIR (/tmp if that is not set); the destructor removes the
+// folder with its contents. A guard process waits until this process ends, and removes the folder
+// if the destructor did not run.
 class TemporaryFolder {
  public:
   // Throws IoError if the folder or the guard process cannot be created.

@@ -83,11 +83,12 @@ class ControlChannel {
   // `failed` for the host.
   std::vector<HostMessage> receive();
 
-  // Sends a message to the launchers of all other hosts.
+  // Sends a message to the launchers of all other hosts, without waiting. A lost connection is no
+  // error here: receive() reports it.
   void send(const HostMessage& message);
 
-  // Tells the other launchers that all ranks of this host have ended. They do not report the loss
-  // of the connection to this host afterwards.
+  // Tells the launchers to which this one has a connection that all ranks of this host have ended.
+  // They then do not report a loss of the connection.
   void send_done();
   // Whether this launcher may end. The first host's launcher, which forwards messages, may only end
   // when all other hosts are done or lost; the others may always end.

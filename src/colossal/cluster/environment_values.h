@@ -11,7 +11,7 @@ namespace colossal::cluster {
 
 class EnvironmentValues {
  public:
-  // `reader` must outlive this object.
+  // reader: returns the value of a variable, null if it is not set; must outlive this object.
   explicit EnvironmentValues(const EnvironmentReader& reader) : reader_(reader) {}
 
   // Whether the variable is set and not empty.
@@ -29,8 +29,9 @@ class EnvironmentValues {
   // Like number(), but returns `otherwise` if the variable is not set or empty.
   int number_or(const char* name, int low, int high, int otherwise) const;
 
-  // Reads the variable `rank_name` into *rank and the variable `size_name` into *size. Throws
-  // ConfigError unless 0 <= *rank < *size.
+  // Reads the variable `rank_name` into *rank and the variable `size_name` into *size, which must
+  // not be null. Throws ConfigError if one of the variables is not set or not an integer, or unless
+  // 0 <= *rank < *size.
   void read_rank(const char* rank_name, const char* size_name, int* rank, int* size) const;
 
  private:

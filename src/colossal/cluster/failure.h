@@ -27,9 +27,9 @@ struct Failure {
 std::string signal_name(int signal);
 
 // The failures of a job so far, on all hosts. The cause is the first sudden failure. If there is
-// none, the cause is the first failure whose exit code is not 3, because a rank of a program of
-// ours (local_launcher.h) exits with 3 if another rank died or did not connect. If all exit codes
-// are 3, the cause is the first failure.
+// none, the cause is the first failure whose exit code is not 3, because a rank of one of
+// Colossal's programs (local_launcher.h) exits with 3 if another rank died or did not connect. If
+// all exit codes are 3, the cause is the first failure.
 class JobOutcome {
  public:
   // num_local_ranks: number of ranks on this host.
@@ -38,8 +38,9 @@ class JobOutcome {
   void add_local(Failure failure);   // of a rank of this host
   void add_remote(Failure failure);  // reported by the launcher of another host
 
-  // Call when a rank has exited with kStoppedExitCode (stop_request.h). From then on, failures with
-  // exit code 3 that are not sudden do not count for failed(): they follow from the rank's end.
+  // Call when a rank has exited with kStoppedExitCode (stop_request.h): it has stopped on request,
+  // which is no failure. From then on, failures with exit code 3 that are not sudden do not count
+  // for failed(), also those added before: they follow from the rank's end.
   void note_stopped() { stopped_ = true; }
   bool stopped() const { return stopped_; }
 
@@ -52,9 +53,10 @@ class JobOutcome {
   // than 3 and are not sudden. All ranks then have the same problem, such as a wrong configuration.
   bool all_failed_alike() const;
 
-  // Returns the message to show to the user: cause().describe(). But if all_failed_alike(), the
-  // message does not name a rank: it is the first Failure::text that is not empty, or, if all are
-  // empty, "all 4 ranks exited with code 1". Call it only if failed().
+  // Returns the message to show to the user: cause().describe(). But if all_failed_alike(), it is
+  // the first Failure::text that is not empty, without a rank's name. If all texts are empty, it is
+  // cause().describe() for a single failure, else "all 4 ranks exited with code 1" ("all 4 ranks of
+  // this host ..." if other hosts have failures, too). Call it only if failed().
   std::string message() const;
 
   // Whether no failure is sudden and all have exit code 3. True if there are no failures.

@@ -1,8 +1,12 @@
 // Converts the messages between launchers (control_channel.h) to lines of JSON and back.
 //
-// A launcher that connects to the first host sends a Hello. The first host answers with a refusal,
-// or with a JobStart when all launchers have connected. Launchers then send HostMessages, and a
-// done line when all ranks of their host have ended.
+// Below, "the first launcher" is that of the first host. Each other launcher connects to it and
+// sends a Hello. The first launcher answers with a refusal or, when all launchers have connected,
+// with a JobStart, which says where the store is, at which the ranks meet (comm/store.h). While the
+// job runs, launchers send each other HostMessages: a rank has failed, a host is lost, or all ranks
+// must stop or be killed. The first launcher forwards the HostMessages of the others. When all
+// ranks of its own host have ended, a launcher sends a done line: the first launcher to all others,
+// each other launcher to the first launcher, which does not forward it.
 #pragma once
 
 #include <optional>
@@ -14,7 +18,7 @@
 namespace colossal::cluster {
 
 // The first message of a launcher that joins. `hosts` and `ranks_per_host` must equal those of the
-// first host's launcher.
+// first launcher.
 struct Hello {
   int index = 0;  // of the launcher's host in `hosts`
   std::vector<std::string> hosts;

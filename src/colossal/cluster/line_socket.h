@@ -24,7 +24,7 @@ class LineSocket {
   // arrived. Does not wait. Closes the socket if the peer has closed the connection, is lost, or
   // sends a line longer than 64 KiB; lines that arrived before are still returned.
   std::optional<std::string> next_line();
-  // Returns why the socket was closed; empty if it is open.
+  // Returns why the socket was closed; empty if it is open or was closed from the beginning.
   const std::string& why_closed() const { return why_closed_; }
 
   // Sends `line` and an end of line. Does not wait, because lines are few and short enough for the

@@ -41,12 +41,12 @@ class RankProcess {
   // Checks, without waiting, whether the rank has ended, and returns the answer. If it has ended,
   // kills the processes that it left behind.
   bool check_ended();
-  // Returns the last answer of check_ended(). The functions below up to killed_by_us() depend on
-  // it.
+  // Returns the last answer of check_ended(). As long as it is false, the functions below up to
+  // killed_by_us() return nullopt or false.
   bool ended() const { return ended_; }
 
-  // Returns how the rank failed; nullopt if the rank still runs, exited with 0, stopped(), or
-  // ended_by_us().
+  // Returns how the rank failed; nullopt if the rank still runs, exited with 0 or kStoppedExitCode,
+  // or was ended by a signal from send_signal().
   std::optional<Failure> failure() const;
   bool stopped() const;       // whether the rank exited with kStoppedExitCode
   bool ended_by_us() const;   // whether a signal from send_signal() ended the rank

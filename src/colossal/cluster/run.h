@@ -24,8 +24,10 @@ struct RunOptions {
   Grace grace = {};  // time for the other ranks to end after a rank has failed
 };
 
-// Starts this host's ranks of the job, supervises them, and returns the job's exit code
-// (Supervisor::run()). Returns kStoppedExitCode if asked to stop before any rank has started.
+// Starts this host's ranks of the job, supervises them, and returns the job's exit code: 0 if all
+// ranks of this host exited with 0 and no other host reported a failure; for the other codes see
+// Supervisor::run(). Returns kStoppedExitCode if this process gets a stop signal (stop_request.h)
+// before any rank has started.
 //
 // With several hosts, waits until the launchers of all hosts have connected. If a rank fails on one
 // host, the launcher of every host reports it. The store of the rendezvous (comm/store.h) listens
@@ -38,9 +40,9 @@ struct RunOptions {
 // has other threads.
 int run(const RunOptions& options);
 
-// Returns the index of the host whose address is an address of this machine. hosts: names for
-// errors. addresses: numeric address of each host. Throws ConfigError if there is no such host or
-// more than one.
+// Returns the index of the host whose address is an address of this machine. hosts: the names of
+// the hosts, used only in error messages. addresses: numeric address of each host. Throws
+// ConfigError if there is no such host or more than one.
 int find_own_index(const std::vector<std::string>& hosts,
                    const std::vector<std::string>& addresses);
 

@@ -11,10 +11,11 @@
 namespace colossal::cluster {
 
 // While a SignalQueue exists, the signals in `signals` are queued in it instead of being delivered.
-// Signals that the process ignored before stay ignored; only SIGCHLD, which reports the end of
-// children, is queued even then. Create the SignalQueue before other threads start: they inherit
-// the blocked signals, and a thread that does not block a signal would receive it. Destroy it on
-// the constructing thread.
+// Signals that the process ignored before stay ignored. SIGCHLD, which reports the end of children,
+// is queued even then: its action is set to the default, and stays so after the destructor. Create
+// the SignalQueue before other threads start: they inherit the blocked signals, and a thread that
+// does not block a signal would receive it. Destroy it on the constructing thread; signals that are
+// still queued are then delivered to the process.
 class SignalQueue {
  public:
   explicit SignalQueue(std::span<const int> signals);

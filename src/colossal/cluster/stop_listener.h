@@ -20,15 +20,16 @@ class StoppedInSetUp : public Error {
   StoppedInSetUp() : Error("asked to stop before the first step") {}
 };
 
-// While a StopListener exists, a thread of it receives the stop signals of this process, logs an
-// answer to stderr, and acts:
+// While a StopListener exists, a thread of it receives the stop signals of this process (SIGINT,
+// SIGTERM and SIGUSR1). At the first stop signal, it logs an answer to stderr and acts:
 //   - Before end_set_up(), no work can be lost: requested() becomes true, and the process exits
 //     with kStoppedExitCode half a second later. Code that checks requested() can clean up until
 //     then. Destroying the StopListener in this time prevents the exit.
 //   - After end_set_up(), requested() becomes true, and the run should end when it is ready.
-//   - If a later signal insists (StopRequests), the process exits with 128 + signal at once.
-// On SIGHUP, which means that the terminal is gone, it logs a message and the process goes on.
-// Signals that this process already ignored, as under nohup, stay ignored.
+// It ignores later stop signals, except that a SIGINT or SIGTERM a second or more after the first
+// SIGINT or SIGTERM ends the process at once, with exit code 128 + signal. On SIGHUP, which means
+// that the terminal is gone, it only logs a message. Signals that this process already ignored, as
+// under nohup, stay ignored.
 //
 // Create the StopListener before other threads start, because they inherit its blocked signals.
 // Destroy it on the constructing thread.

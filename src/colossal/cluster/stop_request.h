@@ -3,7 +3,8 @@
 // its time limit). SIGHUP is no stop request, so a run outlives the terminal in which it was
 // started.
 //
-// StopListener (stop_listener.h) receives them in ranks, Supervisor (supervisor.h) in launchers.
+// Ranks receive stop requests with StopListener (stop_listener.h), launchers with Supervisor
+// (supervisor.h).
 #pragma once
 
 #include <array>

@@ -28,32 +28,38 @@ inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP,
 // Waits for the ranks of this host and reacts to these events:
 //   - A rank fails, on this or another host: reports the rank on stderr, gives the other ranks
 //     the Grace time to end by themselves, then sends SIGTERM, then SIGKILL.
-//   - The first stop signal (stop_request.h): passes it on to the ranks of this host, as SIGTERM if
-//     the program is not ours, and asks the other launchers to send SIGTERM to their ranks. Ranks
-//     may finish their step and save without a time limit.
-//   - A stop signal that insists: sends SIGKILL to the ranks of all hosts.
-//   - A rank exits with kStoppedExitCode although no stop was requested: asks all other ranks, on
-//     all hosts, to stop.
+//   - The first stop signal, i.e. SIGINT, SIGTERM or SIGUSR1 (stop_request.h), if no rank has
+//     failed: passes it on to the ranks of this host, and asks the other launchers to send SIGTERM
+//     to their ranks. Ranks that do not run a program of ours get SIGTERM in place of any stop
+//     signal (`program_is_ours`, below). Ranks may finish their step and save without a time limit.
+//   - A stop signal that insists, i.e. SIGINT or SIGTERM a second or more after the first SIGINT or
+//     SIGTERM: sends SIGKILL to the ranks of all hosts. Other further stop signals are ignored.
+//   - A rank exits with 75 (kStoppedExitCode) although no stop was requested: asks all other ranks,
+//     on all hosts, to stop.
 //   - SIGHUP: logs it and goes on.
 //   - SIGTSTP (Ctrl-Z): suspends the ranks of this host and the launcher, and resumes the ranks
 //     when the launcher is resumed.
 class Supervisor {
  public:
   // ranks: of this host, already started. channel: to the launchers of the other hosts. signals: a
-  // queue of kSupervisedSignals, which must outlive this object. program_is_ours: see LaunchOptions
-  // (local_launcher.h).
+  // queue of kSupervisedSignals, which must outlive this object. program_is_ours: whether the ranks
+  // run a program of ours, which saves its state and exits with kStoppedExitCode after a stop
+  // signal (see local_launcher.h); false: any other program.
   Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
              const Grace& grace, bool program_is_ours);
 
-  // Waits until all ranks of this host have ended, and on the first host until all other hosts are
-  // done. Returns the exit code of the job, by the first of these lines that applies:
+  // Waits until all ranks of this host have ended. On the first host, then also waits until all
+  // other hosts are done or lost, unless this launcher has sent SIGKILL to its ranks. Returns the
+  // exit code of the job, by the first of these lines that applies:
   //   - If the job failed, Failure::exit_code of the cause (failure.h): the exit code of the rank;
   //     3 if a signal from elsewhere ended the rank or a host was lost; 2 if a program did not
   //     start on another host.
-  //   - 128 + signal, if the launcher killed ranks because a stop signal insisted.
+  //   - 128 + signal, if the launcher killed ranks because a stop signal insisted. Here and below,
+  //     `signal` is the last stop signal that this launcher itself received and did not ignore,
+  //     even if its ranks got SIGTERM instead. It is SIGTERM if this launcher received none.
   //   - 75 (kStoppedExitCode), if a rank exited with 75, or if the launcher's stop signal ended
   //     ranks of a program of ours that had no StopListener yet.
-  //   - 128 + signal, if the stop signal ended ranks of another program.
+  //   - 128 + signal, if the stop signal ended ranks of a program that is not ours.
   //   - 0, if all ranks of this host exited with 0 and no other host reported a failure.
   int run();
 
@@ -83,8 +89,8 @@ class Supervisor {
   // Logs the message of the cause (outcome_.message()), or message_of_silent_rank() if there is
   // one.
   void log_cause();
-  // Returns a message about the only rank of this host that still runs, if all other ranks exited
-  // with 3: they gave up waiting for another rank. Otherwise nullopt.
+  // Returns a message about the only rank of this host that still runs, if all failed ranks exited
+  // with 3, i.e. gave up waiting for another rank. Otherwise nullopt.
   std::optional<std::string> message_of_silent_rank() const;
   // Logs the messages of the failures other than the cause, and the ranks that had to be killed.
   void log_other_ranks() const;
@@ -111,7 +117,7 @@ class Supervisor {
   bool program_is_ours_;
   StopRequests stop_requests_;
   bool stop_sent_ = false;     // whether a stop signal was sent to the ranks of this host
-  int stop_signal_ = SIGTERM;  // the last stop signal whose meaning was not `repeated`
+  int stop_signal_ = SIGTERM;  // the last received stop signal whose meaning was not `repeated`
 };
 
 }  // namespace colossal::cluster

@@ -64,8 +64,9 @@ class Backend {
   const Membership& membership() const { return membership_; }
 
   // The functions from all_reduce() to shared_memory() are called one at a time, on any thread:
-  // each group has a WorkQueue. They return when results may be read and all tensors reused, and
-  // throw CallFailure if they cannot be completed. Groups of one rank have no backend.
+  // each group has a WorkQueue. They return when results may be read and all tensors reused. On a
+  // GPU, they block until the GPU has done the work. They throw CallFailure if they cannot be
+  // completed. Groups of one rank have no backend.
   //
   // Tensors are contiguous. Counts are numbers of elements, one per rank, in rank order. root, to,
   // from: ranks within the group. call: describes the call; peers compare it with their own call.
@@ -91,8 +92,9 @@ class Backend {
   virtual void receive(const Call& call, const at::Tensor& tensor, int from) = 0;
   // Returns when all ranks have called it.
   virtual void barrier(const Call& call) = 0;
-  // Returns `call.bytes` bytes for this rank, in memory that all ranks of the group can read. Null
-  // if the ranks share no memory, which is the default. Collective.
+  // Returns memory of `call.bytes` bytes, in which shared_empty() (group.h) puts a tensor of this
+  // rank. The other ranks can read this memory, so later collectives of the group need not copy the
+  // tensor for them. Returns null if the ranks share no memory, which is the default. Collective.
   virtual c10::DataPtr shared_memory(const Call& call);
 
   // The device of the tensors that calls take.
@@ -112,7 +114,8 @@ class Backend {
   // Makes all later calls of this rank in this group fail, and informs the peers soon. Called after
   // a call has failed. why: the reason that later errors give; NCCL gives its own.
   virtual void close(const std::string& why) = 0;
-  // Like close(), but running calls fail, too. World::abort() calls it, from any thread.
+  // Like close(), but running calls fail, too. World::abort() calls it, from any thread. The
+  // default is for backends whose close() also makes running calls fail.
   virtual void abort(const std::string& why) { close(why); }
 
  protected:

@@ -32,9 +32,10 @@ struct Call {
   Operation operation = Operation::barrier;
   Reason reason = Reason::control;
   at::ScalarType type = at::ScalarType::Byte;  // of the tensor that is sent
-  int32_t root = -1;                           // of a broadcast; otherwise -1
-  // Size of the tensor: of `full`, for reduce_scatter and all_gather; one rank's memory, for
-  // shared_empty. 0 for all_to_all and rotate, where the ranks' sizes may differ, and for barrier.
+  int32_t root = -1;  // of a broadcast: the rank that sends, within the group; otherwise -1
+  // Size of the tensor. For reduce_scatter and all_gather: of the tensor of all ranks' parts. For
+  // shared_empty: of one rank's memory. 0 for all_to_all and rotate, where the ranks' sizes may
+  // differ, and for barrier.
   int64_t bytes = 0;
 
   bool operator==(const Call&) const = default;
@@ -45,8 +46,8 @@ struct Membership {
   std::string axis;        // the group's name in the ledger and in errors, such as "dp"
   std::vector<int> ranks;  // the members' global ranks; a member's index is its rank in the group
   int rank = 0;            // this rank, within the group
-  // If this group consists of the members of a larger group on one host: the members' ranks within
-  // the larger group, by which errors name them. Otherwise empty.
+  // If this group consists of those members of a larger group that are on one host: their ranks
+  // within the larger group, by which errors name them. Otherwise empty.
   std::vector<int> places = {};
 
   int size() const { return static_cast<int>(ranks.size()); }
@@ -63,9 +64,11 @@ class CallFailure : public std::runtime_error {
 // Texts for errors; each example is a whole result.
 std::string describe(const Call& call);        // all_reduce of 12.0 MiB (gradient)
 std::string describe_fully(const Call& call);  // all_reduce of 12.0 MiB of Float (gradient)
-// Names a rank of the group: "rank 3", or "rank 3 (global 7)" if its global rank differs.
+// Names the rank `rank` of the group: "rank 3", or "rank 3 (global 7)" if its global rank differs.
+// If membership.places is not empty, the first number is places[rank].
 std::string name_rank(const Membership& membership, int rank);
-// Names this rank: rank 2 of 4 on axis "dp", followed by the global rank if it differs.
+// Names this rank: rank 2 of 4 on axis "dp", followed by (global 7) if its global rank differs. If
+// membership.places is not empty: name_rank() of this rank, followed by: on axis "dp".
 std::string describe_caller(const Membership& membership);
 
 // Returns the failure "does not match: rank 1 called <call> while rank 0 called <other_call>".

@@ -32,10 +32,11 @@ class CallListener {
  public:
   virtual ~CallListener() = default;
   // Called on the issuing thread for each call in a group of two or more ranks, before the call
-  // runs. Not called for barriers and shared_empty().
+  // runs. Not called for barriers and for shared_empty() (group.h).
   virtual void issued(const IssuedCall& call) = 0;
-  // Called by shared_empty() for new shared memory of `bytes` bytes, which no allocator of LibTorch
-  // counts. Returns `memory`, which the listener may wrap in order to learn of its release.
+  // Called by shared_empty() (group.h) for new shared memory of `bytes` bytes, which no allocator
+  // of LibTorch counts. Returns the DataPtr that the tensor gets: `memory`, or a DataPtr that wraps
+  // `memory`, so that the listener learns of its release.
   virtual c10::DataPtr made(c10::DataPtr memory, int64_t bytes) {
     static_cast<void>(bytes);
     return memory;

@@ -24,10 +24,10 @@ class Transfer {
 using TransferPointer = std::unique_ptr<Transfer>;
 
 // Starts messages without waiting for them. A send is complete when its memory may be reused, a
-// receive when its memory is filled. Sends and receives between two ranks with the same kind and
-// size match in the order in which they were posted. to, from: ranks within the group. The
-// functions may throw CallFailure, for example if the group has ended. The returned Transfer must
-// not outlive the Transport.
+// receive when its memory is filled. Between two ranks, the sends and receives of one kind and size
+// match in the order in which they were posted. to, from: ranks within the group. The functions may
+// throw CallFailure, for example if the group has ended. The returned Transfer must not outlive the
+// Transport.
 class Transport {
  public:
   enum class Kind {
@@ -41,10 +41,12 @@ class Transport {
 };
 
 // The messages of one call, on one rank. Before its data, a rank sends each peer of the call a
-// header with the Call and the number of data bytes that follow. The data does not wait for the
-// headers, so they cost no extra round trip. The caller calls check_headers() before it uses
-// received data; the error names the rank that made a different call. The ledger counts neither
-// headers (32 bytes each) nor the transport's framing.
+// header with the Call and the number of data bytes that follow. The rank starts its data without
+// waiting for the headers to arrive, so headers cost no extra round trip. The caller calls
+// check_headers() before it uses received data; the error names the rank that made a different
+// call. At the end, the caller calls finish(); destroying an Exchange cancels its headers and sends
+// that are not complete. The ledger counts neither headers (32 bytes each) nor the transport's
+// framing. peer, to, from: ranks within the group.
 class Exchange {
  public:
   // membership: of this rank in the group that makes the call. deadline: of all waits. `transport`
@@ -58,8 +60,9 @@ class Exchange {
   void send_header(int peer, int64_t bytes);
   // Starts receiving the header of `peer`, which must announce `bytes` bytes of data.
   void expect(int peer, int64_t bytes);
-  // Waits for all headers passed to expect() since the last check_headers(), and compares them.
-  // Throws CallFailure if a peer's call or number of bytes differs.
+  // Waits for the headers that expect() has begun to receive since the last check_headers(). Checks
+  // that each has this rank's Call and the number of bytes passed to expect(). Throws CallFailure
+  // if a header differs, if a peer is lost, or if the deadline passes.
   void check_headers();
 
   // Starts sending data, in messages of at most 64 MiB, or in none if `bytes` is 0. `memory` must
@@ -68,7 +71,8 @@ class Exchange {
   // Starts receiving data into `memory`, in messages of at most 64 MiB. Returns the messages, for
   // wait(); empty if `bytes` is 0.
   std::vector<TransferPointer> receive(void* memory, int64_t bytes, int from);
-  // Waits until all `transfers` are complete, then clears the vector.
+  // Waits until all `transfers`, results of receive(), are complete, then clears the vector. Throws
+  // CallFailure if a peer is lost or the deadline passes; so do the next two functions.
   void wait(std::vector<TransferPointer>& transfers);
   void wait_for_sends();  // of data
   void finish();          // waits for the sends of data and headers
@@ -85,7 +89,7 @@ class Exchange {
   struct PeerHeader {
     Header header;
     int64_t expected_bytes = 0;  // of a received header
-    TransferPointer transfer;    // null: no such header, or it was checked
+    TransferPointer transfer;    // null: no header to or from the peer, or it was checked
   };
 
   Transport& transport_;

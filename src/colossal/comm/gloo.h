@@ -1,6 +1,6 @@
 // Makes the world (world.h) of a rank whose groups communicate over TCP. connect() uses it for
-// backend "gloo", shm_world() for groups over several hosts, and nccl_world() for groups in host
-// memory.
+// backend "gloo", shm_world() for groups over several hosts, and nccl_world() for groups that send
+// tensors from host memory.
 #pragma once
 
 #include <chrono>

@@ -14,16 +14,21 @@ namespace colossal::comm {
 
 class GlooBackend final : public PointToPointBackend {
  public:
-  // gloo: a ProcessGroupGloo of the group's ranks, which only this object uses.
+  // gloo: a ProcessGroupGloo of the group's ranks, which only this object uses. timeout: the time
+  // limit of each call.
   GlooBackend(Membership membership, std::shared_ptr<Ledger> ledger,
               std::chrono::milliseconds timeout, c10::intrusive_ptr<c10d::Backend> gloo);
 
+  // Both make running and later calls of this rank in this group fail, and send `why` to the peers.
+  // The errors of these calls contain `why` and say that an earlier failure closed the group
+  // (close) or that the call was aborted (abort). After the first call of one of these two
+  // functions, later calls of both do nothing.
   void close(const std::string& why) override;
   void abort(const std::string& why) override;
 
-  // Returns the failure to report after Gloo has thrown an exception with the message `error` in a
-  // wait for `peer`. missing: what the peer did not do, such as " did not send"; used if the
-  // deadline has passed.
+  // Returns the failure to report after Gloo has thrown an exception with the message `error`, at
+  // the start of a message with `peer` or in a wait for it. missing: what the peer did not do, such
+  // as " did not send"; used if the deadline has passed.
   CallFailure explain(int peer, const std::string& error, const char* missing,
                       const Deadline& deadline) const;
 
@@ -39,9 +44,10 @@ class GlooBackend final : public PointToPointBackend {
   // `post` throws. missing: as for explain().
   template <typename Post>
   TransferPointer start(int peer, const char* missing, const Post& post);
-  // Starts receiving the farewells of all peers.
+  // Starts receiving the farewells of all peers: the messages with which they give their reasons
+  // before they close their connections (Farewell).
   void expect_farewells();
-  // Sends `why` to all peers. Does not throw.
+  // Sends `why` to all peers as this rank's farewell. Does not throw.
   void say_farewell(const std::string& why);
   // Returns the farewell of `peer`, whose connection is closed; empty if it sent none.
   std::string farewell_of(int peer) const;

@@ -12,7 +12,10 @@
 // their order is the same on all ranks.
 //
 // Blocking calls return when the tensors may be read and reused. The *_async forms return at once;
-// until Work::wait() returns, the caller must not read results or modify any tensor of the call.
+// until Work::wait() returns, the caller must not read results or modify any tensor of the call. On
+// NCCL, each call with a tensor, also an asynchronous one, first waits until the GPU has done the
+// calling thread's earlier work (its current stream). A blocking call or Work::wait() returns when
+// the GPU has carried out the call.
 //
 // A call throws CommError if a peer is lost, the group's timeout passes, or the ranks' calls do not
 // match (which NCCL does not check). The error names rank, axis, call and reason. After such an
@@ -24,8 +27,9 @@
 // own type. So all ranks get the same bits, and repeated runs do, too. NCCL's own collectives
 // choose order and precision themselves. can_sum() (sum.h) lists the types that can be summed.
 //
-// In a group of one rank, collectives send and book nothing. "Law" below is the number of bytes
-// that a call books in the ledger's column `law` on this rank (ledger.h).
+// Calls with an argument `reason` book the bytes that this rank sends; the ledger counts them under
+// this reason (ledger.h). In a group of one rank, collectives send and book nothing. "Law" below is
+// the number of bytes that a call books in the ledger's column `law` on this rank.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -68,9 +72,15 @@ class Group {
   int size() const;
   const std::string& axis() const;        // the group's name in the ledger and in errors
   const std::vector<int>& ranks() const;  // the members' global ranks, by rank within the group
-  const char* backend() const;  // "single", "local", "shm", "gloo", "shm+gloo", "nccl", "dry"
-  at::Device device() const;    // where tensors of this group's calls must be
-  Ledger& ledger() const;       // books this rank's traffic in the group
+  // Returns "single" (the world has one rank, or Group() made the group), "local" (the ranks are
+  // threads of one process), "shm" (shared memory), "gloo", "shm+gloo" (shared memory on each host,
+  // Gloo between hosts), "nccl" or "dry" (a dry run). In a larger world, a group of one rank has
+  // one of the other names, too.
+  const char* backend() const;
+  // Returns where tensors of this group's calls must be. In a group of one rank they may be
+  // anywhere; it returns the CPU.
+  at::Device device() const;
+  Ledger& ledger() const;  // books this rank's traffic in the group
 
   Impl& impl() const { return *impl_; }
 
@@ -78,15 +88,16 @@ class Group {
   std::shared_ptr<Impl> impl_;
 };
 
-// tensor <- sum of all ranks' tensors. Law: that of a reduce_scatter() and an all_gather() of parts
-// that are as even as possible.
+// tensor <- sum of all ranks' tensors. Law: let the tensor be divided into one part per rank, as
+// evenly as possible. The law is the bytes of all other ranks' parts, plus (group size - 1) times
+// the bytes of this rank's part.
 void all_reduce(const at::Tensor& tensor, const Group& group, Reason reason);
 Work all_reduce_async(const at::Tensor& tensor, const Group& group, Reason reason);
 
-// part [counts[rank]] <- sum, over all ranks, of this rank's part of `full` [sum of counts]. `part`
-// may be the view of this rank's part in `full`. `part` may also have another type than `full`; for
-// example, an fp32 `part` of bf16 tensors gets the unrounded sum. Law: bytes of all other ranks'
-// parts.
+// part [counts[rank]] <- this rank's part of the sum of all ranks' `full` [sum of counts]. `part`
+// may be the view of this rank's part in `full`; nothing else of `full` is changed. `part` may also
+// have another type than `full`; for example, an fp32 `part` of bf16 tensors gets the unrounded
+// sum. Law: bytes of all other ranks' parts.
 void reduce_scatter(const at::Tensor& full, const at::Tensor& part, std::span<const int64_t> counts,
                     const Group& group, Reason reason);
 Work reduce_scatter_async(const at::Tensor& full, const at::Tensor& part,
@@ -152,11 +163,12 @@ at::Tensor shared_empty(int64_t elements, const at::TensorOptions& options, cons
 
 // Returns the `bytes` of all ranks, in rank order. Sizes may differ between ranks. Collective. For
 // manifests, error messages and other small data that is not in tensors. A dry run assumes that all
-// ranks give this rank's `bytes`.
+// ranks give this rank's `bytes`. Law: that of an all_gather() of one int64 of each rank, the size,
+// and of an all_gather() of the bytes.
 std::vector<std::string> gather_bytes(const std::string& bytes, const Group& group, Reason reason);
 
-// Like gather_bytes(), but returns each distinct value once. Needs less memory than gather_bytes()
-// if many ranks give equal values.
+// Like gather_bytes(), with the same law, but returns each distinct value once. Needs less memory
+// than gather_bytes() if many ranks give equal values.
 std::set<std::string> gather_distinct_bytes(const std::string& bytes, const Group& group,
                                             Reason reason);
 

@@ -23,15 +23,15 @@ struct Group::Impl : std::enable_shared_from_this<Group::Impl> {
   WorkQueue queue;  // runs the calls; destroyed first, because queued calls use the backend
 };
 
-// Returns the membership of the rank world.rank() in the group of the global ranks `ranks`. Throws
-// InternalError if `ranks` does not contain this rank, contains a rank twice, or contains a rank
-// outside the world.
+// Returns the membership of the rank world.rank() in the group of the global ranks `ranks`. axis:
+// the group's name, which the result gets (Membership::axis). Throws InternalError if `ranks` does
+// not contain this rank, contains a rank twice, or contains a rank outside the world.
 Membership membership_of(const World& world, const std::string& axis,
                          const std::vector<int>& ranks);
 
-// Makes a Group from its parts. backend: the result of Group::backend(), a string literal. ledger:
-// books the group's calls. make_backend: connects this rank to the group's other ranks; called, at
-// once, only if the group has two ranks or more.
+// Makes a Group from its parts. backend: the name that Group::backend() of the result returns, a
+// string literal. ledger: books the group's calls. make_backend: connects this rank to the group's
+// other ranks. make_group() calls it if the group has two ranks or more.
 Group make_group(const char* backend, std::shared_ptr<Ledger> ledger, const Membership& membership,
                  const std::function<std::shared_ptr<Backend>()>& make_backend);
 

@@ -14,8 +14,8 @@
 //   barrier         The ranks of each host meet, then the first ranks of all hosts, then the ranks
 //                   of each host again.
 // All other calls send messages directly between ranks. Hosts may have different numbers of ranks,
-// in any order. Example: with three ranks on one host and one rank on another, the single rank is
-// the agent of all three on its host.
+// and the ranks of a host need not be consecutive. Example: with three ranks on one host and one
+// rank on another, the single rank is the agent of all three on its host.
 //
 // Sums are made in rank order within each host, then over hosts in the order of their first ranks.
 // bf16 and fp16 are summed in fp32 and rounded once at the end, so hosts send their sums in fp32.
@@ -81,15 +81,16 @@ class HierarchicalBackend final : public PointToPointBackend {
   int num_rows() const;
 
   // Both return *within_, which must not be null. within_first() is for the calls before the
-  // messages between hosts. within_last() is for the calls after those messages, and gives them a
-  // longer timeout (set_grace()).
+  // messages between hosts, and sets their grace (Backend::set_grace()) to 0. within_last() is for
+  // the calls after those messages, and sets their grace to 2 * grace_.
   PointToPointBackend& within_first();
   PointToPointBackend& within_last();
   // Returns the Exchange for the messages of `call` between hosts.
   Exchange begin_between(const Call& call);
-  // Begins to exchange headers between ranks and their agents on other hosts. sum_bytes: bytes per
-  // element that the call's reduce_scatter sends, 0 if the call has no reduce_scatter.
-  // gather_bytes: bytes per element that its all_gather sends, 0 if the call has no all_gather.
+  // Begins to exchange headers, which say what call the sender makes (exchange.h), between ranks
+  // and their agents on other hosts. sum_bytes: bytes per element that the call's reduce_scatter
+  // sends, 0 if the call has no reduce_scatter. gather_bytes: bytes per element that the call's
+  // all_gather sends, 0 if the call has no all_gather.
   void announce(Exchange& exchange, Counts counts, int64_t sum_bytes, int64_t gather_bytes);
 
   // Runs an all_gather of the parts of `full`.
@@ -99,8 +100,9 @@ class HierarchicalBackend final : public PointToPointBackend {
   void distribute_within_host(const Call& call, const at::Tensor& full, const Buffers& buffers,
                               int64_t round);
   // Returns, for each rank of this host, the size in elements of the buffer of its client in row
-  // `row`; 0 if the rank has no client in this row. Each count is of one part, so the comparison of
-  // counts within the host finds ranks that disagree on the sizes of parts.
+  // `row`; 0 if the rank has no client in this row. The backend within the host compares the counts
+  // of its ranks. Since each count is the size of a single buffer, not a sum over clients, it
+  // thereby finds ranks that disagree on the sizes of parts.
   std::vector<int64_t> row_counts(const Buffers& buffers, int64_t round, int row) const;
   // Returns a tensor in staged_ in which the buffers of row `row` lie one after the other. For each
   // non-empty buffer, calls copy(index on this host of the agent, address of the buffer in `full`,
@@ -116,8 +118,9 @@ class HierarchicalBackend final : public PointToPointBackend {
   std::shared_ptr<PointToPointBackend> within_;
   std::shared_ptr<PointToPointBackend> between_;
   std::vector<std::vector<int>> clients_;  // clients of each rank of this host, in group order
-  // Time by which waits for other hosts are longer than the timeout: a rank that times out within
-  // its host can then report the cause first.
+  // A collective has up to three phases: within the host, between hosts, within the host again. The
+  // timeout of the second phase is longer than that of the first by grace_, that of the third by
+  // 2 * grace_. So a rank that waits in an earlier phase times out first, and reports the cause.
   std::chrono::milliseconds grace_;
   // Temporary memory. staged_: the buffers of a row. sums_, received_: for two rounds, this host's
   // sums for this rank's clients, and the sums of this rank's part from other hosts.

@@ -27,8 +27,9 @@ std::vector<int64_t> even_counts(int64_t numel, int n);
 std::vector<int64_t> offsets_of(Counts counts);
 
 // Each function returns the bytes that rank `rank` sends in the function of the same name in
-// group.h. n: number of ranks in the group. numel: elements of the tensor. counts: elements of each
-// rank's part. send_counts: elements that `rank` sends to each rank, including itself.
+// group.h. rank, root: indices in the group. n: number of ranks in the group. numel: elements of
+// the tensor. counts: elements of each rank's part. send_counts: elements that `rank` sends to each
+// rank, including itself.
 namespace law {
 
 int64_t all_gather(Counts counts, int rank, int64_t element_bytes);

@@ -26,13 +26,13 @@ enum class Reason {
   control,     // small messages in which ranks agree, e.g. before an update
   data,        // samples that ranks make for each other, e.g. completions
   checkpoint,  // shards rearranged for files, outcomes of writes
-  rendezvous,  // shared_empty(), which books nothing
+  rendezvous,  // no bytes: names the calls of shared_empty() (group.h) in messages and profiles
   metrics,     // figures for metrics and timelines
 };
 // Returns the enumerator's name, such as "gradient", for metrics and reports.
 const char* reason_name(Reason reason);
 
-// What was booked under one key, or on one axis.
+// What was booked under one Ledger::Key, or on one axis.
 struct Traffic {
   int64_t calls = 0;  // does not count receive(), barrier() and shared_empty()
   int64_t law_bytes = 0;
@@ -56,8 +56,8 @@ class Ledger {
 
   // Returns everything that was booked since the start or the last reset().
   std::map<Key, Traffic> entries() const;
-  // Returns the sum over all reasons except checkpoint and rendezvous, by axis. The metric
-  // `bytes_sent` reports it.
+  // Returns the sums of entries() over all reasons except checkpoint, by axis. The metric
+  // `bytes_sent` of a step is the growth of law_bytes in the step.
   std::map<std::string, Traffic> by_axis() const;
   // Forgets all that was booked.
   void reset();

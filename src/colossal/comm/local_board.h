@@ -23,8 +23,9 @@ class LocalBoard {
   // What a rank shows to its peers. They may read it between arrive() and leave().
   struct RankState {
     Call call;
-    std::byte* memory = nullptr;               // start of the tensor that peers read
-    std::vector<int64_t> send_counts = {};     // elements of the tensor's parts; empty: no parts
+    std::byte* memory = nullptr;  // start of the tensor that peers read
+    // Elements of the tensor's parts, one part per rank; empty: the tensor is not divided.
+    std::vector<int64_t> send_counts = {};
     std::vector<int64_t> receive_counts = {};  // elements expected from each rank; all_to_all only
     Ledger* ledger = nullptr;  // of this rank; peers book in it the bytes that they read
   };
@@ -54,7 +55,7 @@ class LocalBoard {
   // Returns what `rank` has shown. Valid between arrive() and leave().
   const RankState& state_of(int rank) const { return states_[rank]; }
   // A barrier between arrive() and leave(). It needs no deadline, because ranks do not wait for
-  // anything else in between. Even an aborted rank waits, so peers may safely read its memory.
+  // anything else in between. Even a rank that is lost waits, so peers may safely read its memory.
   void meet();
   // Ends the collective: the barrier after which peers read no state and memory of this rank.
   void leave() { meet(); }
@@ -72,10 +73,12 @@ class LocalBoard {
   // message's size is not `bytes`.
   void take(void* memory, int64_t bytes, int from, int to, const Deadline& deadline);
 
-  // Marks `rank` as lost for the reason `why`, which is not empty: all its own calls fail, and
-  // calls of other ranks that wait for it.
+  // Marks `rank` as lost for the reason `why`, which is not empty. From then on arrive(),
+  // wait_delivered() and take() throw CallFailure instead of waiting: in `rank` itself, and in a
+  // rank that would wait for `rank`.
   void lose(int rank, const std::string& why);
-  // Makes all waiting and later calls fail, because a call has failed for the reason `why`.
+  // From then on, makes arrive(), wait_delivered() and take() of all ranks throw CallFailure
+  // instead of waiting, because a call has failed for the reason `why`.
   void close(const std::string& why);
 
  private:

@@ -13,9 +13,12 @@ namespace colossal::comm {
 // use MessageBackend itself to test the algorithms without a network.
 class MessageBackend : public PointToPointBackend {
  public:
+  // membership: the group, as this rank sees it. ledger: counts the bytes that this rank sends.
+  // timeout: of each call. board: the same object for all ranks of the group.
   MessageBackend(Membership membership, std::shared_ptr<Ledger> ledger,
                  std::chrono::milliseconds timeout, std::shared_ptr<LocalBoard> board);
 
+  // Makes waiting and later calls of all ranks of the group fail for the reason `why`.
   void close(const std::string& why) override { board_->close(why); }
 
  protected:

@@ -18,10 +18,11 @@ class OpenBackends {
   // and the number of earlier calls with this axis and these ranks. The name is equal on all
   // members and differs from the names of all other groups of the world. Not thread-safe.
   std::string next_name(const Membership& membership);
-  // Registers a backend. If abort() was called before, aborts the backend at once.
+  // Registers a backend. If abort() was called before, aborts the backend at once. May be called
+  // from any thread.
   void add(const std::shared_ptr<Backend>& backend);
   // Calls Backend::abort(why) on all registered backends that still exist, and on all that are
-  // registered later. May be called from any thread.
+  // registered later. why: not empty. May be called from any thread.
   void abort(const std::string& why);
 
  private:

@@ -11,8 +11,9 @@
 
 namespace colossal::comm {
 
-// Like memcpy(), but on x86 with non-temporal stores: the written lines are in no core's cache
-// afterwards.
+// Like memcpy(). On x86, uses non-temporal stores, so that the written lines are in no core's cache
+// afterwards, and ends with a store fence, so that peers see the bytes before anything that is
+// stored later. On other CPUs, it is memcpy().
 void copy_past_caches(std::byte* to, const std::byte* from, int64_t bytes);
 
 // Chooses for each write between ordinary stores (through the caches) and non-temporal stores (past
@@ -32,7 +33,8 @@ class PeerWriter {
   void copy(std::byte* to, const std::byte* from, int64_t bytes);
 
   // Calls one of two functions that write the same `bytes` bytes, the one that is expected to be
-  // faster: through_caches() with ordinary stores, or past_caches() with non-temporal stores.
+  // faster: through_caches() with ordinary stores, or past_caches() with non-temporal stores, which
+  // must end with a store fence as copy_past_caches() does.
   template <typename ThroughCaches, typename PastCaches>
   void write(int64_t bytes, const ThroughCaches& through_caches, const PastCaches& past_caches);
 
@@ -53,8 +55,9 @@ class PeerWriter {
   // writes say little: a rank that lost its core is slow once, and a write to a far peer may be
   // fast after writes past the caches.
   static constexpr int kSlow = 32;
-  // Number of writes past the caches before an ordinary write is tried again. PeerWriter thus
-  // notices after some tens of MiB that a peer has moved nearer.
+  // Number of writes of about one size that go past the caches before an ordinary write is tried
+  // again. When a peer has moved nearer, PeerWriter notices it after at most as many writes: with
+  // 256 KiB each, after 64 MiB.
   static constexpr int kPastCaches = 256;
 
   // Calls `write` and returns its rate in bytes per second.

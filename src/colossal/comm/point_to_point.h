@@ -1,8 +1,8 @@
-// Implements all calls of a group over point-to-point messages. Each part of a tensor is sent once,
-// directly to the rank that needs it; only a broadcast uses a chain of ranks. So each rank sends
-// the bytes of the law (law.h), and the receiver can sum in rank order. Communication libraries
-// lack one of these properties: Gloo's reduce-scatter sends as much as an all-reduce, and rings sum
-// each part in a different order of ranks.
+// Implements all calls of a group over point-to-point messages. Each part of a tensor is sent
+// directly to each rank that needs it; only a broadcast passes it along a chain of ranks. So each
+// rank sends the bytes of the law (law.h), and the receiver can sum in rank order. Communication
+// libraries lack one of these properties: Gloo's reduce-scatter sends as much as an all-reduce, and
+// rings sum each part in a different order of ranks.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 namespace colossal::comm {
 
 // Subclasses implement Transport::post_send() and post_receive() (exchange.h), and override the
-// collectives for which they have a faster way.
+// collectives for which they have a faster way. Backend documents the overridden functions.
 class PointToPointBackend : public Backend, protected Transport {
  public:
   using Backend::Backend;
@@ -32,16 +32,17 @@ class PointToPointBackend : public Backend, protected Transport {
   void barrier(const Call& call) override;
 
   // Called at the beginning of rotate(), broadcast(), send() and receive(), in which a rank
-  // exchanges messages with some ranks only. Throws CallFailure if the group has ended.
+  // exchanges messages with some ranks only. An override may throw CallFailure if an earlier
+  // failure on any rank has made the group unusable.
   virtual void begin_messages() {}
   // Returns this backend as a Transport, for HierarchicalBackend, which combines two backends.
   Transport& transport() { return *this; }
 
  protected:
-  // Waits for the sends of `exchange` and books their bytes.
+  // Waits for the sends of `exchange` and adds their bytes to the ledger.
   void end(const Call& call, Exchange& exchange);
-  // Returns the maximum number of elements of a part that are moved at a time. All ranks get the
-  // same result, because it depends only on `element_bytes` and the number of ranks.
+  // Parts of tensors are sent in buffers. Returns the maximum number of elements of a buffer. It
+  // depends only on `element_bytes` and the number of ranks, so all ranks get the same result.
   int64_t buffer_elements(int64_t element_bytes) const;
 
  private:

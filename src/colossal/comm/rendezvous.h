@@ -10,7 +10,7 @@ struct Rendezvous {
   int rank = 0;                       // this process's global rank
   int size = 1;                       // number of ranks of the job
   std::string address = "127.0.0.1";  // of the store: host name or IP address
-  int port = 0;                       // of the store
+  int port = 0;                       // of the store, 1 to 65535; must be set
   // On rank 0: a bound, listening socket for the store, which takes ownership. -1: rank 0 opens a
   // socket itself.
   int listen_fd = -1;
@@ -19,8 +19,8 @@ struct Rendezvous {
   bool store_is_served = false;
   // Address of the network interface for this rank's connections to other ranks.
   std::string interface_address = "127.0.0.1";
-  // Prefix of the store's keys. Differs between jobs, and between attempts of one job, that may
-  // share a store.
+  // Prefix of the store's keys. Jobs that share a store must have different prefixes; so must
+  // attempts of one job that share a store.
   std::string prefix = "";
 };
 

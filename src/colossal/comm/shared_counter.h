@@ -22,7 +22,8 @@ class SharedCounter {
   }
 
   // Sleeps until another process raises the counter, at most for `length`. Returns at once if the
-  // value differs from `seen`. May return early.
+  // value differs from `seen`, the value() that the caller read before it checked its condition.
+  // May return early.
   void sleep(uint32_t seen, std::chrono::milliseconds length);
 
  private:
@@ -35,13 +36,14 @@ static_assert(std::atomic<uint32_t>::is_always_lock_free);
 
 // Paces one wait for a condition that another rank will make true. The caller checks the condition
 // and calls turn() in a loop. The first turns spin, which reacts at once but occupies a core, the
-// next turns yield the core, and then the caller must sleep.
+// next turns yield the core, and then the caller must sleep (SharedCounter::sleep()).
 class SpinThenSleep {
  public:
   // cores_to_spare: whether each rank of the host has a core. If not, the other rank may need this
   // core, so no turn spins.
   explicit SpinThenSleep(bool cores_to_spare) : spins_(cores_to_spare ? kSpins : 0) {}
-  // Spins or yields once and returns true. Returns false when it is time to sleep.
+  // Spins or yields once and returns true. When it is time to sleep, returns false at once, as do
+  // all later calls.
   bool turn();
 
  private:

@@ -23,7 +23,8 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&&) = delete;
   ~SharedMemory();
 
-  // Returns the address for open() in processes of this host. Invalid after seal().
+  // Returns the address for open() in processes of this host. Valid until seal() or the destructor
+  // of this object is called.
   std::string address() const;
   // Makes this object's address invalid, so that no further process can open the memory by it.
   // Existing mappings stay.

@@ -1,7 +1,9 @@
 // The backend for processes of one host, over shared memory. In all_reduce, reduce_scatter and
 // all_gather, ranks read each other's data in shared memory. A rank first copies its data into a
-// slot (shm_board.h), unless the tensors of all ranks come from shared_empty()
-// (shared_regions.h). All other calls that move data send messages through rings (shm_board.h).
+// slot (shm_board.h), unless the tensors are larger than 256 KiB and those of all ranks come from
+// one call of shared_empty() (shared_regions.h). All other calls that move data send messages
+// through rings (shm_board.h). backend.h, point_to_point.h and exchange.h describe the functions
+// that are marked `override` here.
 #pragma once
 
 #include <deque>
@@ -61,9 +63,10 @@ class ShmBackend final : public PointToPointBackend {
   // Returns the parts of a tensor. counts: elements of each part.
   Parts parts_of(Counts counts, int64_t element_bytes) const;
 
-  // Begins a call on `tensor`. If the tensors of all ranks are in one region and larger than 256
-  // KiB, waits for all ranks and returns the tensors' addresses in this process, by rank. Otherwise
-  // returns an empty vector, and the caller must copy the data through slots.
+  // Begins a call on `tensor`. counts: elements of each rank's part of it. If the tensors of all
+  // ranks are in one region (from one call of shared_empty()) and larger than 256 KiB, waits for
+  // all ranks and returns the tensors' addresses in this process, by rank. Otherwise returns an
+  // empty vector, and the caller must copy the data through slots.
   std::vector<std::byte*> announce(const Call& call, Counts counts, const at::Tensor& tensor,
                                    const Deadline& deadline);
   // Run the collectives on tensors in one region. memory: the result of announce(). type: of the
@@ -76,8 +79,8 @@ class ShmBackend final : public PointToPointBackend {
                          const Deadline& deadline);
 
   // Sums over all ranks the slice of this rank's part that round `round` moves, into `out`. This
-  // rank's term is in its tensor `full` (elements of `type`), the peers' terms are in `slots`.
-  // slice: bytes of a slice.
+  // rank's term is in its tensor `full`, the peers' terms are in `slots`. type: of the terms'
+  // elements; out_type: of the sums' elements. slice: bytes of a slice of terms.
   void sum_slice(const std::byte* full, const Parts& parts, int64_t round, int64_t slice,
                  const ShmBoard::Slots& slots, at::ScalarType type, std::byte* out,
                  at::ScalarType out_type);
@@ -101,12 +104,12 @@ class ShmBackend final : public PointToPointBackend {
   ShmBoard board_;
   std::shared_ptr<SharedRegions> regions_ = std::make_shared<SharedRegions>();
   std::vector<std::deque<std::shared_ptr<Message>>> outgoing_, incoming_;  // queues, by peer
-  // By the rank that reads what is written, because peers may be on near or far cores. This rank's
-  // own entry is for data that all peers read.
+  // One for each rank that reads what this rank writes, because peers may be on near or far cores.
+  // This rank's own entry is for data that all peers read.
   std::vector<PeerWriter> writers_;
   // For all_reduce_shared(), which writes into this rank's own tensor in a region: sum_writer_
-  // writes this rank's sums, copy_writer_ the copies of peers' sums. {2}: an ordinary write counts
-  // as slow sooner than in writers_.
+  // writes this rank's sums, copy_writer_ the copies of peers' sums. {2} is PeerWriter's `slow`: an
+  // ordinary write counts as slow sooner than in writers_, which have the default.
   PeerWriter sum_writer_{2}, copy_writer_{2};
 };
 

@@ -9,6 +9,9 @@
 // Slots are used in rounds of one or two phases, numbered over the life of the group. In round r
 // each rank writes its slot number r % kSlots. A rank that has read the slots of a round raises its
 // counter RankState::taken. A rank writes a slot again only when all peers have read it.
+//
+// A call does without slots if the tensors of all ranks are in one region: shared memory from
+// shared_empty() (group.h), in which peers read the tensors themselves.
 #pragma once
 
 #include <array>
@@ -65,22 +68,26 @@ class ShmBoard {
   void begin_message();
   using Place = SharedRegions::Place;
 
-  // Begins a collective and shows it to the peers. counts: number of elements of each part of the
-  // tensor; empty if the call has no parts. place: position of this rank's tensor in a region,
-  // where peers can read it; {} if the tensor is in no region. Throws CallFailure if the group has
-  // ended.
+  // Begins a collective and shows it to the peers. counts: for each rank, the number of elements of
+  // its part of the tensor; empty if the call has no parts. place: position of this rank's tensor
+  // in a region, where peers can read it; {} if the tensor is in no region. Throws CallFailure if
+  // the group has ended.
   void show(const Call& call, Counts counts, Place place = {});
   // Ends a phase and waits until all peers have ended it. Throws CallFailure if a peer is lost or
   // the deadline passes. The first next_phase() after show() also compares the ranks' calls and
-  // throws CallFailure if they differ.
+  // throws CallFailure if they differ. If this rank's tensor is in no region but a peer's is, that
+  // first next_phase() also ends a second phase, in which that peer fills its slot.
   //
-  // If the tensors of the ranks are not all in one region, all ranks must use slots:
-  //   A rank whose tensor is in a region calls next_phase() first. Then one_region() tells it to
-  //   copy the tensor into its slot and to call next_phase() again.
-  //   A rank whose tensor is in no region fills its slot before its first next_phase(). If a peer's
-  //   tensor is in a region, this next_phase() also ends the second phase and waits for it.
+  // What a rank does between show() and reading its peers' data depends on its `place`:
+  //   - In no region: it fills its slot (own_slot()) and calls next_phase() once.
+  //   - In a region: it calls next_phase(), then one_region(). If the result is true, it may
+  //     read the peers' tensors in place; when it has read them, it calls next_phase() again, so
+  //     that the peers may change them. If the result is false, it fills its slot and calls
+  //     next_phase() again.
+  // After reading slots, a rank calls next_round(). stream() and stream_reduced() fill the slot and
+  // make all calls that follow.
   void next_phase(const Deadline& deadline);
-  // Returns the place that `rank` has shown. Valid after the first phase of a call.
+  // Returns the argument `place` of show() on `rank`. Valid after the first phase of a call.
   Place place_of(int rank) const;
   // Whether the tensors of all ranks are in the same region. Valid after the first phase of a call.
   bool one_region() const;
@@ -104,7 +111,8 @@ class ShmBoard {
   };
 
   // Runs `rounds` rounds of one phase each, numbered from 0 in the arguments of the functions.
-  // rounds: at least 1, the same on all ranks. Call show() before. In each round the rank calls
+  // rounds: at least 1, the same on all ranks. Call show() before; if this rank's tensor is in a
+  // region, also next_phase() and one_region(), which must be false. In each round the rank calls
   // write(round, own slot); when all ranks have written, it calls read(round, slots of all ranks).
   // While it waits for peers to write, the rank already writes later rounds. So communication
   // threads that share their cores with computation seldom wait.
@@ -112,13 +120,14 @@ class ShmBoard {
   void stream(int64_t rounds, const Write& write, const Read& read, const Deadline& deadline);
 
   // Runs `rounds` rounds, numbered from 0 in the arguments of the functions. rounds: at least 1,
-  // the same on all ranks. Call show() before. In each round the rank calls write(round, own slot).
-  // When all ranks have written, it calls reduce(round, slots of all ranks), which may write into
-  // the own slot. When all ranks have reduced, it calls read(round, slots of all ranks).
+  // the same on all ranks. Make the same calls before as for stream(). In each round the rank calls
+  // write(round, own slot). When all ranks have written, it calls reduce(round, slots of all
+  // ranks), which may write into the own slot. When all ranks have reduced, it calls read(round,
+  // slots of all ranks).
   //
   // Rounds overlap: while peers reduce round k, the rank reads round k - 1 and writes round k + 2.
-  // The first phase of the call ends the write() of rounds 0 and 1. Then each round k has one
-  // phase, which ends the reduce() of round k and, for k > 0, the write() of round k + 1.
+  // This function calls next_phase() once, after the write() of rounds 0 and 1. Then each round k
+  // has one phase, which ends the reduce() of round k and, for k > 0, the write() of round k + 1.
   template <typename Write, typename Reduce, typename Read>
   void stream_reduced(int64_t rounds, const Write& write, const Reduce& reduce, const Read& read,
                       const Deadline& deadline);
@@ -135,7 +144,8 @@ class ShmBoard {
   void wait_for_bell(uint32_t seen, int peer, const char* missing, const Deadline& deadline);
 
   // Makes running and later calls of this rank in the group fail, and shows `why` to the peers.
-  // aborted: true if the world was aborted, false if a call failed. May be called from any thread.
+  // aborted: only for the error messages of this rank: true if the world was aborted, false if a
+  // call failed. May be called from any thread.
   void close(const std::string& why, bool aborted);
 
  private:

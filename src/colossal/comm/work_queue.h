@@ -1,7 +1,6 @@
 // Runs the calls of one group one after the other, in the order in which they were issued. Blocking
-// calls run on the calling thread if no other call is queued or running, for low latency.
-// Asynchronous calls, and blocking calls behind them, run on the queue's own thread. The thread is
-// started when first needed.
+// calls run on the calling thread if no other call is queued or running, for low latency. All other
+// calls run on the queue's own thread, which is started when first needed.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +29,7 @@ class WorkQueue {
   using Job = std::function<void()>;
 
   WorkQueue() = default;
-  // Waits until all queued calls have run. Each ends after the group's timeout at the latest.
+  // Waits until all queued calls have run. Each call ends after the group's timeout at the latest.
   ~WorkQueue();
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;

@@ -25,13 +25,15 @@ class World {
 
   virtual int rank() const = 0;  // this rank's global number
   virtual int size() const = 0;  // number of ranks of the job
-  // Returns what Group::backend() returns for a group of all ranks.
+  // Returns how the ranks communicate, as Group::backend() does for a group of all ranks: "single"
+  // (one rank), "local", "shm", "gloo", "shm+gloo" (several hosts), "nccl" or "dry".
   virtual const char* backend() const = 0;
-  // The device on which this rank computes: its own GPU with NCCL, otherwise the CPU.
+  // The device on which this rank computes: its own GPU with NCCL, the argument of single_world(),
+  // otherwise the CPU.
   virtual c10::Device device() const { return c10::kCPU; }
 
   // Makes a group of the global ranks `ranks`, in this order. `ranks` must contain this rank, and
-  // each rank once. axis: the group's name in the ledger and in errors. Collective: all of `ranks`
+  // no rank twice. axis: the group's name in the ledger and in errors. Collective: all of `ranks`
   // call it with the same arguments. Ranks that share several groups must make them in the same
   // order. Not thread-safe. Throws CommError if the ranks cannot connect to each other within the
   // timeout.

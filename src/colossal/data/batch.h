@@ -16,15 +16,16 @@ namespace colossal::data {
 
 // Further values of a batch that a loss needs, e.g. rewards.
 struct BatchField {
-  at::Tensor values;  // [batch, ...], or one value for the whole batch
+  at::Tensor values;  // [batch, ...]; or [] or [1]: one value for the whole batch
   // The dimension of `values` that runs over the positions of a sequence, if there is one. Sequence
   // parallelism shards this dimension in the same way as the tokens.
   std::optional<int64_t> sequence_dim = std::nullopt;
 };
 
-// The samples of one forward pass. A row is a sample.
+// The samples of one forward pass. A row is a sample. Batches that are read from data are on the
+// CPU. local_batch() (booster/batch_context.h) copies a rank's part of a batch to its device.
 struct Batch {
-  // Tokens, [batch, sequence] int64 on the CPU. (For a user's own torch module: any tensor.)
+  // Tokens, [batch, sequence] int64. (For a user's own torch module: any tensor.)
   at::Tensor inputs;
   // [batch, sequence] int64: the token that follows each input; -100: the loss ignores the
   // position.

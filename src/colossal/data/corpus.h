@@ -17,7 +17,7 @@ namespace colossal::data {
 struct CorpusOptions : TokenizeOptions {
   // Folder of token caches (token_cache.h); empty: the tokens are held in memory.
   std::filesystem::path cache;
-  // Most bytes of tokens held in memory; 0: no limit. Has no effect with a cache folder.
+  // Maximum bytes of tokens held in memory; 0: no limit. Has no effect with a cache folder.
   int64_t memory_limit = 0;
 };
 
@@ -42,7 +42,9 @@ class Corpus {
   // Returns a corpus with one file and one document, which holds a copy of the tokens in memory.
   static Corpus from_tokens(std::span<const int32_t> tokens);
 
-  // Counts, as in TokenCounts (tokenize.h).
+  // Tokens include the end-of-text tokens between documents; files do not include skipped files.
+  // With InvalidFiles::skip (TokenizeOptions::invalid), files that are not UTF-8 and jsonl lines
+  // without a document are skipped; otherwise none are.
   int64_t num_tokens() const { return tokens_.counts.tokens; }
   int64_t num_files() const { return tokens_.counts.files; }
   int64_t num_documents() const { return tokens_.counts.documents; }
@@ -53,7 +55,8 @@ class Corpus {
   // Returns a hash of all tokens, end-of-text tokens included, as hexadecimal digits. It was
   // computed when the corpus was tokenized, so calling this costs nothing.
   std::string fingerprint() const;
-  // Returns the configuration key that names the files (TokenizeOptions::setting), for messages.
+  // Returns the configuration key that names the files (TokenizeOptions::setting), for messages;
+  // "tokens" for from_tokens().
   const std::string& setting() const { return setting_; }
 
   // Copies the tokens [begin, begin + out.size()) to `out`. Throws InternalError if the range is

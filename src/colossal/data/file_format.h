@@ -15,7 +15,8 @@ enum class FileFormat {
   jsonl,    // each line is a JSON object, one field of which is a document
 };
 
-// Returns the names of the formats in configuration files.
+// Returns the names of the formats in configuration files. The parameter only selects this function
+// among the functions of this name (config_value.h).
 inline std::vector<std::pair<std::string, FileFormat>> config_names(FileFormat) {
   return {{"auto", FileFormat::by_name}, {"text", FileFormat::text}, {"jsonl", FileFormat::jsonl}};
 }

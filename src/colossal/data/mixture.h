@@ -22,7 +22,7 @@ class Mixture {
   explicit Mixture(TokenDataset source, uint64_t seed) : Mixture({std::move(source)}, {}, seed) {}
   // sources: at least one; they may differ only in their corpora. weights: one per source, all > 0;
   // ignored if there is only one source. seed: of the order of samples (data.seed). Throws
-  // InternalError if there is not one weight per source.
+  // InternalError if there are several sources and not as many weights.
   Mixture(std::vector<TokenDataset> sources, std::vector<double> weights, uint64_t seed);
 
   std::span<const TokenDataset> sources() const { return sources_; }

@@ -15,7 +15,8 @@ namespace colossal::data {
 // How documents are packed. Names and behaviour are those of TRL.
 enum class Packing {
   // Best-fit decreasing: takes the documents from the longest to the shortest, and puts each into
-  // the row with the least room in which it fits. Truncates documents to row_length.
+  // the row with the least room in which it fits, or into a new row if it fits in none. Truncates
+  // documents to row_length.
   bfd,
   bfd_split,  // like bfd, but splits documents that are longer than row_length
   wrapped,    // concatenates the documents, and splits them wherever a row is full
@@ -40,7 +41,7 @@ using PackedRow = std::vector<PackedPart>;  // the parts of a row, from left to 
 // like a document. Rows are in the order in which their first parts were placed.
 //
 // lengths: number of tokens of each document; empty documents are skipped. Takes O(n log n) time
-// for n parts. If all documents have at most row_length tokens, bfd needs at most 11/9 R + 1 rows,
+// for n parts. If all documents have at most row_length tokens, bfd needs at most 11/9 R + 4 rows,
 // where R is the smallest possible number of rows (Johnson, "Near-optimal Bin Packing Algorithms",
 // 1973). Throws InternalError if row_length is below 1.
 std::vector<PackedRow> pack_documents(std::span<const int64_t> lengths, int64_t row_length,

@@ -1,6 +1,7 @@
 // Decides which samples each step reads, and how they are divided over replicas and micro-batches.
-// The samples of a step depend only on the seed and the number of the step. They are thus the same
-// for any number of ranks, and a run can resume from its step number alone.
+// The samples of a step depend only on the data, the seed, the global batch and the number of the
+// step. They are thus the same for any number of ranks, and a run can resume from its step number
+// alone.
 //
 // The run's order of samples is the sequence of samples that training reads. A position in this
 // order is counted from 0 through all epochs.
@@ -16,9 +17,10 @@ namespace colossal::data {
 
 // The order in which a run reads the samples of one source (a corpus or a list of samples):
 // position i of this order is sample sample_at(i). Each epoch has num_samples positions, which are
-// a pseudorandom permutation of the samples that depends on the seed and the epoch. With several
-// sources (Mixture), a position is Interleaving::Place::index, i.e. counts the samples of this
-// source only. Samples are computed position by position, without a table.
+// a pseudorandom permutation of the samples that depends on the seed and the epoch. With one
+// source, this is the run's order. With several sources (Mixture), the run's order interleaves the
+// orders of the sources; a position in one of these orders counts the samples of its source only
+// (Interleaving::Place::index). Samples are computed position by position, without a table.
 class SampleOrder {
  public:
   // num_samples: at least 1. source: index of the source in a mixture; different sources have
@@ -58,9 +60,10 @@ int64_t num_evaluation_steps(const BatchShape& shape, int64_t num_samples);
 
 // Returns the samples that the replica shape.replica reads in evaluation step `step`: one range per
 // micro-batch. step: from 0, below num_evaluation_steps(). num_samples: number of samples of the
-// evaluation. In the last step, the shares of replicas may have different sizes. All replicas
-// nevertheless get the same number of ranges, so that they run the same number of forward passes;
-// the last ranges of a replica may be empty.
+// evaluation. The samples of a step are divided among the replicas as evenly as possible, so the
+// shares may have different sizes, above all in the last step. All replicas nevertheless get the
+// same number of ranges, so that they run the same number of forward passes; the last ranges of a
+// replica may be empty.
 std::vector<Range> evaluation_micro_batches(const BatchShape& shape, int64_t num_samples,
                                             int64_t step);
 

@@ -17,16 +17,19 @@
 
 namespace colossal::data {
 
-// Most bytes, after decompression, of a file that must be tokenized as a whole, and of a line of a
-// compressed file. The limit bounds memory, because each thread holds a whole text and its tokens.
+// Maximum number of bytes, after decompression, of a file that must be tokenized as a whole, and of
+// a line of a compressed jsonl file. The limit bounds memory, because each thread holds a whole
+// text and its tokens.
 inline constexpr int64_t kLargestWholeText = int64_t{1} << 30;
 
 // A part of a file, or a whole file.
 struct TextPiece {
   int64_t file = 0;         // index of the file in PieceReader's `files`
   bool begins_file = true;  // whether the piece is the first of its file
-  // The bytes [begin, end) of the file on disk. In an uncompressed jsonl file, the piece consists
-  // of the lines that begin in this range.
+  // A range of bytes [begin, end) of the file on disk. In an uncompressed jsonl file, the piece
+  // consists of the lines that begin in this range. In any other uncompressed file, it is the range
+  // itself, which may begin or end within a character. In a compressed file, the range has the
+  // compressed bytes that were read for the piece, and serves only to show progress.
   int64_t begin = 0;
   int64_t end = 0;
   // `content` and `lines_before` are set only if the file is compressed and is split into pieces.
@@ -35,9 +38,9 @@ struct TextPiece {
   int64_t lines_before = 0;                 // number of line feeds before the piece in the file
 };
 
-// Returns the pieces of files, one after the other. A file is split into pieces if it is a jsonl
-// file (holds_lines(), file_format.h), or if the tokenizer can encode a text in pieces; otherwise
-// the whole file is one piece. Not thread-safe.
+// Returns the pieces of all files, one after the other. A file is split into pieces if it is a
+// jsonl file (holds_lines(), file_format.h), or if the tokenizer can encode a text in pieces;
+// otherwise the whole file is one piece. Not thread-safe.
 class PieceReader {
  public:
   // is_concatenative: Tokenizer::is_concatenative(), i.e. whether a text can be encoded in pieces.
@@ -46,15 +49,16 @@ class PieceReader {
   PieceReader(std::span<const SourceFile> files, bool is_concatenative,
               const TokenizeOptions& options);
 
-  // Returns the next piece; nullopt after the last piece. For compressed files, throws ConfigError
-  // if a line is longer than kLargestWholeText; IoError if a file cannot be read or is damaged.
+  // Returns the next piece; nullopt after the last piece. Reads only compressed files that it
+  // splits. For these, throws ConfigError if a line of a jsonl file is longer than
+  // kLargestWholeText, and IoError if the file cannot be read or is damaged.
   std::optional<TextPiece> next();
 
  private:
   // The state of a compressed file that is being split into pieces.
   struct Stream {
     CompressedFile file;
-    std::string rest = {};     // decompressed bytes after the last whole line
+    std::string rest = {};     // of a jsonl file: decompressed bytes after the last whole line
     int64_t lines_before = 0;  // number of line feeds in all pieces so far
     bool begins = true;        // no piece has been returned yet
     bool ended = false;        // the last piece has been returned

@@ -28,10 +28,11 @@ inline std::vector<std::pair<std::string, InvalidFiles>> config_names(InvalidFil
   return {{"error", InvalidFiles::error}, {"skip", InvalidFiles::skip}};
 }
 
-// Progress in bytes of the files on disk (of compressed files: compressed bytes).
+// Progress of tokenize_files(), in bytes of the files on disk (of compressed files: compressed
+// bytes).
 struct TokenizeProgress {
-  int64_t bytes_done = 0;  // whose tokens have been passed to the sink
-  int64_t bytes_total = 0;
+  int64_t bytes_done = 0;   // bytes whose tokens have been passed to the argument `sink`
+  int64_t bytes_total = 0;  // bytes of all files
 };
 
 struct TokenizeOptions {
@@ -40,7 +41,8 @@ struct TokenizeOptions {
   std::string text_field = "text";  // in a line of a jsonl file: the field with the document
   InvalidFiles invalid = InvalidFiles::error;
   std::string setting = "data.train";  // configuration key of the files, for messages
-  // Called after each piece, on the thread that called tokenize_files(); may be empty.
+  // Called after each piece of a file (some MiB), on the thread that called tokenize_files(); may
+  // be empty.
   std::function<void(const TokenizeProgress&)> progress = {};
 };
 

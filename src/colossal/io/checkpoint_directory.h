@@ -15,7 +15,7 @@
 //   rank 0        publish(sum of all written())    writes the manifest, syncs, renames, syncs
 //
 // All functions throw IoError with the path and the reason if the file system reports an error. An
-// existing checkpoint then stays unchanged.
+// existing checkpoint then stays unchanged, unless publish() had already replaced it: see there.
 #pragma once
 
 #include <cstddef>
@@ -53,14 +53,14 @@ class DirectoryWriter {
 
   // Creates a file of `bytes` bytes and reserves its space on disk. name: relative to the
   // directory, possibly in a folder, as in "a/b.json". Throws InternalError unless
-  // is_plain_relative_name(name) (manifest.h).
+  // is_plain_relative_name(name) (manifest.h), or if it is kManifestFile.
   void create_file(const std::string& name, int64_t bytes);
   // Writes `data` at byte `offset` of a file that any rank has created. The ranks together must
   // write each byte of each file exactly once.
   void write(const std::string& name, int64_t offset, std::span<const std::byte> data);
   // Creates and writes a whole file.
   void write_file(const std::string& name, std::string_view contents);
-  // Syncs the files that this rank has created or written to disk, and closes them.
+  // Syncs to disk all files that this rank has created or written, and closes them.
   void sync();
   // Returns the ranges that this rank has written, and their checksums.
   const Manifest& written() const { return written_; }
@@ -70,7 +70,7 @@ class DirectoryWriter {
   // existing checkpoint atomically. On file systems without atomic exchange, it first renames the
   // existing checkpoint to a hidden name that list_checkpoints() knows. Throws InternalError if the
   // manifest does not cover exactly the bytes of all files. If the sync after the renaming throws
-  // IoError, the checkpoint is in its place, but may not survive a power failure.
+  // IoError, the new checkpoint is at the final path, but may not survive a power failure.
   void publish(Manifest manifest);
   // On rank 0, removes the directory with the files of all ranks, unless it is published. Does
   // nothing on the other ranks.
@@ -120,10 +120,11 @@ struct Checkpoint {
 // only the one of checkpoint_name().
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 
-// Cleans up after killed processes: removes all files and directories with hidden names
-// (hidden_sibling.h) in the folder. If the successor of a replaced checkpoint is missing, renames
-// the replaced checkpoint back instead. Keeps directories that a live DirectoryWriter has locked.
-// Call it only while no process writes other files in the folder.
+// Cleans up after killed processes: removes the files and directories in the folder that have
+// hidden names (hidden_sibling.h), with two exceptions. A directory that a live DirectoryWriter has
+// locked stays. A replaced checkpoint whose successor is missing is renamed back. Call this only
+// while no process writes anything else under a hidden name in the folder, for example by
+// write_file_atomically() (file.h): that would be removed, too.
 void remove_stale_temporaries(const std::filesystem::path& folder);
 
 // Removes old checkpoints in a folder. Among the checkpoints for which `counts` returns true, keeps

@@ -12,7 +12,8 @@
 
 namespace colossal::io {
 
-// Thrown if another process uses the folder; the message names the process if known.
+// Thrown if the folder is locked already, by this or another process. The message names the process
+// if known.
 class FolderInUse : public IoError {
  public:
   using IoError::IoError;
@@ -20,10 +21,11 @@ class FolderInUse : public IoError {
 
 class FolderLock {
  public:
-  // Creates and locks the file .colossal.lock in `folder`, which must exist. If another process
-  // holds the lock, waits up to `patience`, because a process that was just killed may still be
-  // ending; then throws FolderInUse. Throws IoError if the folder is not writable. On network file
-  // systems with locks, the lock also excludes processes on other hosts.
+  // Creates and locks the file .colossal.lock in `folder`, which must exist. If another
+  // FolderLock, of this or another process, holds the lock, waits up to `patience`, because a
+  // process that was just killed may still be ending; then throws FolderInUse. Throws IoError if
+  // the folder is not writable. On network file systems with locks, the lock also excludes
+  // processes on other hosts.
   explicit FolderLock(const std::filesystem::path& folder,
                       std::chrono::milliseconds patience = std::chrono::seconds(3));
   ~FolderLock();  // releases the lock and removes the lock file

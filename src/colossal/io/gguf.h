@@ -42,7 +42,9 @@ struct GgufValue {
   GgufFieldType kind = GgufFieldType::u8;  // type of the value; of the elements if is_array
   bool is_array = false;
   uint64_t count = 1;  // number of elements; 1 unless is_array
-  std::string bytes;   // the value as in the file, without the type and count before it
+  // The value as in the file, without the type and count before it. Each text begins with its
+  // length, a u64.
+  std::string bytes;
 
   // Return the value of a field to be written. Numbers become u32, i32 or f32.
   static GgufValue of(uint32_t number);
@@ -87,10 +89,10 @@ class GgufReader {
   const std::map<std::string, GgufValue>& fields() const { return fields_; }  // by name
 
   // Return the decoded value of the field `key`; nullopt if there is no such field. texts() and
-  // numbers() return arrays. Throw IoError if the field has another type or the number is out of
-  // range.
+  // numbers() return the elements of an array. number() and numbers() accept integers, too. Throw
+  // IoError if the field has another type, or if the magnitude of an integer() is above 2^53.
   std::optional<int64_t> integer(const std::string& key) const;
-  std::optional<double> number(const std::string& key) const;  // accepts integers, too
+  std::optional<double> number(const std::string& key) const;
   std::optional<bool> flag(const std::string& key) const;
   std::optional<std::string> text(const std::string& key) const;
   std::optional<std::vector<std::string>> texts(const std::string& key) const;
@@ -126,7 +128,8 @@ struct GgufPlan {
   }
 };
 
-// Plans a file with these fields and tensors, both in the given order. Of `tensors`, the caller
+// Plans a file with these fields and tensors, both in the given order. Data are aligned to 32
+// bytes, the format's default; do not give the field general.alignment. Of `tensors`, the caller
 // sets name, type and shape; GgufPlan::tensors also has `begin` and `bytes`. Throws InternalError
 // if a tensor has no dimensions or more than kMaxGgufRank, or if its last dimension is not a whole
 // number of blocks.

@@ -1,7 +1,8 @@
 // Quantizes and dequantizes the data of GGUF tensors (gguf.h). A tensor is stored in blocks. A
-// block has a number of elements that depends on the tensor's type, and their common scales. A row
-// of a tensor (its last dimension) is a whole number of blocks. Layouts and rounding follow ggml's
-// reference implementation (https://github.com/ggml-org/ggml, ggml-common.h and ggml-quants.c).
+// block holds a fixed number of elements, which depends on the tensor's type, and the scales that
+// these elements share. A row of a tensor (its last dimension) is a whole number of blocks. Layouts
+// follow ggml's reference implementation (https://github.com/ggml-org/ggml, ggml-common.h and
+// ggml-quants.c).
 #pragma once
 
 #include <cstddef>
@@ -21,6 +22,8 @@ enum class GgufType : uint32_t {
   q8_0 = 8,   // blocks of 32: an f16 scale, 8-bit codes
   q4_k = 12,  // blocks of 256: 8 groups, each with a 6-bit scale and a 6-bit minimum; 4-bit codes
   q6_k = 14,  // blocks of 256: 16 groups, each with an 8-bit scale; 6-bit codes
+  // In q4_k and q6_k, the scale of a group is its stored scale times an f16 factor of the block. In
+  // q4_k, a second f16 factor does the same for the minimums.
   bf16 = 30,
 };
 
@@ -41,7 +44,8 @@ void read_blocks(GgufType type, std::span<const std::byte> blocks, std::span<flo
 
 // Quantizes `numbers` into whole blocks, rounding to nearest. `blocks` must have room for exactly
 // the blocks of `numbers`; otherwise throws InternalError. The bits for q4_0 and q8_0 are equal to
-// those of ggml. For q4_k and q6_k, the scales may differ from ggml's, because a search finds them.
+// those of ggml. For q4_k and q6_k, scales and codes may differ, because ggml searches for the
+// scales with the least error in another way.
 void write_blocks(GgufType type, std::span<const float> numbers, std::span<std::byte> blocks);
 
 }  // namespace colossal::io

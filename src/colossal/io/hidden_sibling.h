@@ -16,7 +16,7 @@ enum class HiddenKind {
   replaced    // .NAME.old-...
 };
 
-// Returns a hidden path for `path`, with random digits. Creates nothing.
+// Returns a hidden path for `path`, with random digits, as an absolute path. Creates nothing.
 std::filesystem::path hidden_sibling(const std::filesystem::path& path, HiddenKind kind);
 
 struct HiddenName {

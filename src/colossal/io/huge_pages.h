@@ -15,9 +15,9 @@ inline constexpr size_t kHugePage = size_t{2} << 20;  // bytes; also the alignme
 void advise_huge_pages(void* begin, size_t bytes);
 
 // Lets the kernel provide all pages of [begin, begin + bytes) at once instead of one by one as they
-// are first written. New pages are zeroed; pages that were written keep their contents. Several
-// threads may call this function for different parts of one allocation. It is only a hint, too:
-// Linux before 5.14 ignores it.
+// are first written. Call advise_huge_pages() before it, if both are used. New pages are zeroed;
+// pages that were written keep their contents. Several threads may call this function for different
+// parts of one allocation. It is only a hint, too: Linux before 5.14 ignores it.
 void provide_pages(void* begin, size_t bytes);
 
 }  // namespace colossal::io

@@ -23,8 +23,8 @@ struct ManifestRange {
 };
 
 struct ManifestFile {
-  std::string name;  // path relative to the checkpoint, with '/': "training_state/step.json"
-  int64_t size = 0;  // of the file in bytes: the end of its last range
+  std::string name;  // path relative to the checkpoint, with '/': "training_state/state.json"
+  int64_t size = 0;  // of the file in bytes: where the last range ends
   std::vector<ManifestRange> ranges;
   bool operator==(const ManifestFile&) const = default;
 };
@@ -32,11 +32,13 @@ struct ManifestFile {
 struct Manifest {
   std::vector<ManifestFile> files;
 
-  // Returns the file of this name. Adds an empty file if there is none. The reference is valid
-  // until another file is added.
+  // Returns the file of this name. Adds a file of size 0 if there is none. Whoever adds a range to
+  // the result must also update its size. The reference is valid until another file is added.
   ManifestFile& file(const std::string& name);
-  void add(const Manifest& other);  // adds the files and ranges of another rank
-  void sort();                      // sorts files by name, ranges by offset
+  // Adds the files and ranges of another rank. A file that both have gets the ranges of both and
+  // the larger size.
+  void add(const Manifest& other);
+  void sort();  // sorts files by name, ranges by offset
 
   // Returns an error message if the ranges of a file do not cover every byte from 0 to its size
   // exactly once; empty if they do. Call sort() first.

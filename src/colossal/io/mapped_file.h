@@ -13,9 +13,9 @@ namespace colossal::io {
 // SIGBUS. To replace it, rename a new file to its path; do not rewrite it in place.
 class MappedFile {
  public:
-  // Maps the file at `path`. expected_bytes: the size that the caller found before. Throws IoError
-  // if the file cannot be mapped, or if its size is not `expected_bytes` because it was truncated
-  // or replaced.
+  // Maps the file at `path`. expected_bytes: the size that the caller found before; nullopt: any
+  // size. Throws IoError if the file cannot be mapped, or if its size is not `expected_bytes`
+  // because it was truncated or replaced.
   explicit MappedFile(const std::filesystem::path& path,
                       std::optional<int64_t> expected_bytes = std::nullopt);
   MappedFile(MappedFile&& other) noexcept;

@@ -38,7 +38,8 @@ struct TensorEntry {
 // The "__metadata__" of a file.
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-// Limits for reading and writing. kMaxHeaderBytes is below the format's own limit of 100,000,000.
+// Limits for reading and, except kMaxTensors, for writing. kMaxHeaderBytes is below the format's
+// own limit of 100,000,000.
 inline constexpr int64_t kMaxHeaderBytes = int64_t{64} << 20;
 inline constexpr int64_t kMaxTensors = 1'000'000;  // in a file
 inline constexpr int64_t kMaxRank = 8;             // number of dimensions of a tensor
@@ -95,13 +96,13 @@ struct SafetensorsPlan {
 
 // Plans a file with these tensors. Tensors of larger element types come first, so that each tensor
 // is aligned to its element size; tensors of equal element size keep the given order. Throws
-// InternalError if the reader would reject the file, for example because of duplicate names or too
-// many dimensions.
+// InternalError if a name occurs twice, a size overflows, or a limit above is exceeded.
 SafetensorsPlan plan_safetensors(const std::vector<TensorSpec>& tensors,
                                  const SafetensorsMetadata& metadata);
 
 // Returns all bytes of a file before the data: the length and the JSON header, padded with spaces
-// to a multiple of 64 bytes. Throws InternalError if the reader would reject the header.
+// to a multiple of 64 bytes. Throws InternalError if a name occurs twice or a limit above is
+// exceeded.
 std::string safetensors_header(std::span<const TensorEntry> entries,
                                const SafetensorsMetadata& metadata);
 

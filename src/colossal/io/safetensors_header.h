@@ -16,10 +16,11 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
-// Parses and validates `text`, the JSON. Checks the syntax, the types, the limits, that sizes match
-// shapes, and that the data begins at 0 without gaps or overlaps. Does not check that tensors'
-// names differ. source: where the text comes from, such as a path. Throws IoError with the message
-// "SOURCE: reason" if the header is invalid.
+// Parses and validates `text`, the JSON. Checks the syntax, the types, the limits kMaxTensors,
+// kMaxRank and kMaxNameBytes (safetensors.h), that sizes match shapes, and that the data begins at
+// 0 without gaps or overlaps. Does not check that tensors' names differ. source: where the text
+// comes from, such as a path. Throws IoError with the message "SOURCE: reason" if the header is
+// invalid.
 SafetensorsHeader parse_safetensors_header(std::string_view text, const std::string& source);
 
 }  // namespace colossal::io

@@ -57,9 +57,9 @@ class SwapFile {
     std::shared_ptr<State> state_;
   };
 
-  // Starts writing `from` at byte `offset` of the file. `from`, preferably in a TransferMemory,
-  // must stay valid and unchanged until wait(). The transfer runs while this function computes the
-  // checksums (about 8 GB/s).
+  // Starts writing `from` at byte `offset` of the file. `from` must stay valid and unchanged until
+  // wait(); memory of a TransferMemory (transfer_memory.h) is the fastest. The transfer already
+  // runs while this function computes the checksums (about 8 GB/s).
   Transfer write(int64_t offset, std::span<const std::byte> from);
   // Starts reading into `into`, from byte `offset` of the file. `into` must stay valid, and the
   // caller must not use it, until wait(). Throws InternalError unless the range consists of whole

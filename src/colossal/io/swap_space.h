@@ -20,7 +20,7 @@ constexpr int64_t whole_swap_blocks(int64_t bytes) {
 // Only one thread at a time may call take() and give(). Transfers in the files are thread-safe.
 class SwapSpace {
  public:
-  // directory: where the files are created.
+  // directory: an existing folder, in whose file system the files are created.
   explicit SwapSpace(std::filesystem::path directory) : directory_(std::move(directory)) {}
 
   // A range of a file.

@@ -1,5 +1,5 @@
-// Reads a folder of weights in the layout of the Hugging Face Hub: the file model.safetensors, or
-// the index model.safetensors.index.json and the *.safetensors files that the index names.
+// Reads a folder of weights in the layout of the Hugging Face Hub: the file model.safetensors or,
+// if it does not exist, the *.safetensors files that the index model.safetensors.index.json names.
 #pragma once
 
 #include <filesystem>

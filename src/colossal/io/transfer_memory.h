@@ -13,9 +13,10 @@ enum class PageSize {
   small  // 4 KiB, for comparison in benchmarks
 };
 
-// Uninitialized memory, aligned to kSwapBlock (swap_file.h). Memory of 2 MiB or more is in pages of
-// the requested size if possible. A huge page is physically contiguous, while the drive must
-// transfer each small page separately; huge pages doubled the measured bandwidth (bench/swap.py).
+// Uninitialized memory, aligned to kSwapBlock (swap_file.h) bytes. Memory of 2 MiB or more is in
+// pages of the requested size if possible. A huge page is physically contiguous, while the drive
+// must transfer each small page separately; huge pages doubled the measured bandwidth
+// (bench/swap.py).
 class TransferMemory {
  public:
   // Allocates `bytes` bytes. Throws std::bad_alloc if there is not enough memory.

@@ -33,7 +33,8 @@ inline constexpr int kTransferThreads = 16;
 enum class Direction { read, write };
 
 // A transfer between `memory` and the bytes of the file from `offset` on. Direction::read fills the
-// memory, Direction::write the file. The memory must stay valid until finished() is true.
+// memory, Direction::write the file. The memory must stay valid until finished() is true. For
+// direct I/O, the offset and the memory's address and size must be multiples of kSwapBlock.
 class FileTransfer {
  public:
   FileTransfer(Direction direction, int64_t offset, std::span<std::byte> memory)
@@ -50,7 +51,7 @@ class FileTransfer {
 
  private:
   friend class BlockList;
-  // Whether this transfer must wait for `earlier`: they overlap and are not both reads.
+  // Whether this transfer must wait for `earlier`: they overlap in the file and are not both reads.
   bool must_follow(const FileTransfer& earlier) const;
 
   std::atomic<bool> finished_ = false;
@@ -70,8 +71,8 @@ struct TransferBlock {
 };
 
 // The unfinished transfers of a queue, whose blocks the queue takes and carries out. Blocks are
-// handed out in the order in which their transfers were added. But if two transfers overlap and are
-// not both reads, the later one starts when the earlier one is finished. Thread-safe.
+// handed out in the order in which their transfers were added. But if two transfers overlap in the
+// file and are not both reads, the later one starts when the earlier one is finished. Thread-safe.
 class BlockList {
  public:
   // Adds a transfer. transfer: not null, of at least one byte.

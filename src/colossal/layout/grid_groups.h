@@ -20,8 +20,8 @@ class GridGroups {
 
   const RankGrid& grid() const { return grid_; }
   int rank() const { return rank_; }  // this rank's number within the grid
-  // Returns the group of the ranks that differ from this rank only along `axes`, in the order of
-  // RankGrid::ranks_along(). axes: ascending, each with more than one rank; else throws
+  // Returns the group of this rank and the ranks that differ from it only along `axes`, in the
+  // order of RankGrid::ranks_along(). axes: ascending, each with more than one rank; else throws
   // std::out_of_range. The ledger names the group RankGrid::joined_name(axes).
   const comm::Group& along(const AxisSet& axes) const { return groups_.at(axes); }
 

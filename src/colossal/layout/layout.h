@@ -73,23 +73,25 @@ class Layout {
   const AxisSet& sharded_axes() const { return sharded_axes_; }
   const AxisSet& partial_axes() const { return partial_axes_; }
   AxisSet replicated_axes() const;  // without axes with one rank
-  // Along replicated axes, each rank has a copy of the same elements; along partial axes, each
-  // rank's term counts as a copy. But ranks that differ only along the axes `summed` share one
-  // copy. num_copies() returns the number of copies of each element; copy_index() returns the
-  // index, from 0, of the copy that `rank` has. With summed = reduction_axes(..), the results are
-  // nn::Placement::num_replicas and nn::Placement::replica.
+  // num_copies() returns the number of copies of each element, and copy_index() the index, from 0,
+  // of the copy that `rank` has. Ranks along a replicated axis have a copy each. So have ranks
+  // along a partial axis: each rank's term counts as a copy. Ranks along the axes `summed` count as
+  // one copy together. For a parameter, pass summed = reduction_axes(..), the axes over which
+  // gradients are summed: the results are then nn::Placement::num_replicas and
+  // nn::Placement::replica.
   int copy_index(int rank, const AxisSet& summed = {}) const;
   int num_copies(const AxisSet& summed = {}) const;
 
   // Returns the layout of the tensor's gradient as the backward pass computes it, before any
   // communication. The gradient is sharded like the tensor. It is partial along the axes along
   // which the tensor is replicated, since each rank computes the term from its own use of the
-  // tensor. It is replicated along the axes along which the tensor is partial.
+  // tensor; conjugate() assumes that the ranks' uses differ along all these axes. It is replicated
+  // along the axes along which the tensor is partial.
   Layout conjugate() const;
-  // Returns the axes over which the gradient of a parameter with this layout must be summed: the
-  // replicated axes that are in different_work. different_work: the axes along which ranks compute
-  // with different samples, tokens or channels. Along all other axes, ranks with the same elements
-  // compute the same gradient.
+  // Returns the axes over which the gradient of a parameter with this layout must be summed.
+  // different_work: the axes along which ranks compute with different samples, tokens or channels.
+  // The result is the replicated axes that are in different_work. Along the other replicated axes,
+  // ranks compute the same gradient; conjugate() assumes that there are none.
   AxisSet reduction_axes(const AxisSet& different_work) const;
 
   bool operator==(const Layout& other) const;

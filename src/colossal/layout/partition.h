@@ -1,5 +1,5 @@
-// Divides a sequence of elements into contiguous parts, as evenly as possible. All code that
-// divides elements among ranks uses it, so that all code agrees on the parts.
+// Divides a sequence of elements into contiguous parts, as evenly as possible. Layouts, ZeRO and
+// sequence parallelism use it to divide elements among ranks, so that they agree on the parts.
 #pragma once
 
 #include <cstdint>

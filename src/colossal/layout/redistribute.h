@@ -10,7 +10,8 @@
 namespace colossal {
 
 // The plan that converts a tensor from layout `from` to layout `to`, and the plan that converts its
-// gradient in the backward pass. Make it once and use it for all tensors with these layouts.
+// gradient in the backward pass. The gradient of a tensor in layout L has the layout L.conjugate()
+// (layout.h). Make a Redistribution once and use it for all tensors with these layouts.
 struct Redistribution {
   Redistribution(const Layout& from, const Layout& to)
       : forward(from, to), backward(to.conjugate(), from.conjugate()) {}

@@ -12,11 +12,13 @@ namespace colossal {
 
 // One step of a plan.
 struct RedistributionStep {
-  // Layout states (sharded, partial, replicated) are defined in layout.h. Except for slice, the
-  // state of the tensor changes along `axes`.
+  // layout.h defines the states of a tensor along an axis: sharded, replicated, or partial (the
+  // tensor is the sum of one term on each rank). A step changes the states along `axes`; a slice
+  // may change them along any axes.
   enum class Kind {
     // Local steps.
-    slice,   // each rank keeps those of its elements that it holds in `result`
+    slice,  // from replicated to sharded, or from one sharding to another, if each rank already has
+            // all elements that it holds in `result`: it keeps only these
     spread,  // to partial: each rank's term has the elements that the rank holds and zeros
              // elsewhere; of ranks with the same elements, only the first one's term has them
     // Steps with one collective, in the group of the ranks that differ only along `axes`.
@@ -40,8 +42,8 @@ struct RedistributionStep {
 // The layouts between steps have the segments of `to`. In these layouts, an axis is partial or
 // sharded in zigzag only if it is so in `from` or `to`.
 //
-// The cost is the sum over ranks and not the maximum: with the maximum, a plan could make two
-// exchanges instead of one, only because the layout in between gives the busiest rank fewer rows.
+// The cost is the sum over ranks and not the maximum. With the maximum, a plan could make two
+// exchanges instead of one only so that the busiest rank sends a little less.
 class RedistributionPlan {
  public:
   // The layouts may have different segments. Throws InternalError if they differ in the shape of

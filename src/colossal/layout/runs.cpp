@@ -36,11 +36,11 @@ void append(Runs& runs, const Range& run) {
   }
 }
 
-Runs indices_at(const Runs& runs, const Range& line) {
+Runs indices_at(const Runs& runs, const Range& places) {
   Runs found;
   int64_t begin = 0;
   for (const Range& run : runs) {
-    const Range common = intersect({begin, begin + run.size()}, line);
+    const Range common = intersect({begin, begin + run.size()}, places);
     append(found, {run.begin + common.begin - begin, run.begin + common.end - begin});
     begin += run.size();
   }

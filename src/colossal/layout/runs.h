@@ -20,8 +20,8 @@ int64_t num_indices(const Runs& runs);
 // empty. `run` must not begin before the end of the last range.
 void append(Runs& runs, const Range& run);
 
-// Returns the indices of `runs` whose places are in the range `line`.
-Runs indices_at(const Runs& runs, const Range& line);
+// Returns the indices of `runs` whose places are in the range `places`.
+Runs indices_at(const Runs& runs, const Range& places);
 
 // Returns the places, with respect to `runs`, of the indices that are in both `wanted` and `runs`.
 Runs places_of(const Runs& wanted, const Runs& runs);

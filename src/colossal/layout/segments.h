@@ -20,8 +20,9 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// Divides each segment of a dim into `parts` parts (see Partition). Returns the indices of part
-// number `part` of all segments, as ascending, disjoint ranges; adjacent ranges are merged.
+// Divides each segment of a dim into `parts` consecutive parts, as evenly as its `unit` allows (see
+// Partition). Returns the indices, in the whole dim, of part number `part` (from 0) of all
+// segments, as ascending, disjoint ranges; adjacent ranges are merged.
 std::vector<Range> indices_of_part(std::span<const Segment> segments, int parts, int part);
 
 }  // namespace colossal

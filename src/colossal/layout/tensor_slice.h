@@ -46,7 +46,8 @@ struct TensorSlice {
     size_t tensor = 0;            // index of the file tensor in names()
   };
   // Divides the elements `elements` of the flattened global parameter into runs, and calls
-  // visit(run) for each run, in ascending order. parameter_shape: shape of the global parameter.
+  // visit(run) for each run, ascending by parameter_begin. parameter_shape: shape of the global
+  // parameter.
   void for_each_run(const std::vector<int64_t>& parameter_shape, Range elements,
                     const std::function<void(const Run&)>& visit) const;
 

@@ -10,9 +10,10 @@
 namespace colossal {
 
 // Returns the elements of part number `part` of `parts`. The `total` elements are divided into 2 *
-// parts pieces of whole units of `unit` elements (see Partition); the part has the pieces `part`
-// and 2 * parts - 1 - part. The result is ascending, disjoint, non-empty ranges; adjacent pieces
-// are merged.
+// parts consecutive pieces of about equal size (Partition, partition.h). Each piece has whole units
+// of `unit` elements; only the last unit of all may have fewer. The part has the pieces `part` and
+// 2 * parts - 1 - part. The result is ascending, disjoint, non-empty ranges; adjacent pieces are
+// merged.
 std::vector<Range> zigzag_runs(int64_t total, int parts, int part, int64_t unit = 1);
 
 }  // namespace colossal

@@ -14,20 +14,23 @@
 
 namespace colossal::memory {
 
-// Not thread-safe: all saved tensors of a store are made and restored on one thread.
+// Not thread-safe: save(), begin_forward() and SavedTensor::restore() must not run at the same
+// time. They may run on different threads: on a GPU, autograd restores tensors on a thread of its
+// own.
 class ActivationStore {
  public:
   // shares: the fraction of the activation bytes of each forward pass that is stored in each tier.
-  // Whole tensors are stored, so the fractions are met only approximately. `pools` must outlive
-  // this and all saved tensors.
+  // The bytes are those of the storages of floating-point tensors. Storages are not divided, so
+  // the fractions are met only approximately. `pools` must outlive this and all saved tensors.
   ActivationStore(TierPools& pools, const TierShares& shares);
   ~ActivationStore();
 
-  // Returns a saved tensor that is kept on the device, or whose whole storage is copied to a tier,
-  // so that the fractions of the tiers approach `shares`. Tensors that are not floating-point are
-  // always kept on the device. Several tensors with one storage and one dtype are copied once. The
-  // traffic counts as MemoryKind::activations. save() and SavedTensor::restore() throw IoError if
-  // the disk fails or host memory cannot be allocated.
+  // Keeps the tensor on the device, or copies its whole storage to the host or to NVMe, so that the
+  // fractions approach `shares`. Returns the saved tensor. Tensors that are not floating-point are
+  // always kept on the device, and do not count in the fractions. If the storage was already copied
+  // in this forward pass, for a tensor of the same dtype, it is not copied again. The traffic
+  // counts as MemoryKind::activations. save() and SavedTensor::restore() throw IoError if the disk
+  // fails or host memory cannot be allocated.
   std::unique_ptr<SavedTensor> save(const at::Tensor& tensor);
   // Call this before each forward pass: the fractions are counted anew. Activations of earlier
   // forward passes are kept until their backward passes.

@@ -18,8 +18,8 @@ namespace colossal::memory {
 // Which activations are recomputed. The results, including dropout, are bitwise equal to those
 // without recomputation.
 struct Recompute {
-  // Whether the results of norms and activation functions are recomputed from their inputs, in the
-  // blocks that full_blocks does not include.
+  // Whether the results of norms and activation functions are recomputed from their inputs, except
+  // in the blocks that full_blocks includes.
   bool selective = false;
   // Number of blocks of each pipeline stage, from its first on, of which only the input is kept.
   // The backward pass runs the forward pass of such a block again (T. Chen et al. 2016).
@@ -36,9 +36,9 @@ class Activations final : public nn::BlockRunner,
                           private SavedTensorPolicy,
                           private ops::RecomputableResultListener {
  public:
-  // chunks: the model's weights; must outlive this. offload: the fraction of the activations, those
-  // that are recomputed left out, that is stored in each tier. This must outlive the autograd
-  // graphs made within its scopes.
+  // chunks: the model's weights; must outlive this object. offload: which fraction of the saved
+  // activations is stored in each tier; activations that are recomputed do not count. This object
+  // must outlive the autograd graphs that are made within its scopes.
   Activations(ChunkEngine& chunks, const Recompute& recompute, const TierShares& offload);
 
   // While a Scope exists, `activations` decides about the tensors that this thread's forward pass
@@ -59,7 +59,7 @@ class Activations final : public nn::BlockRunner,
   };
 
   // Runs the forward pass of a block on its input x, and returns the output. index: index of the
-  // block in the model. The model calls this if it is StepContext::block_runner.
+  // block in the model. The model calls run() if StepContext::block_runner is this object.
   at::Tensor run(int64_t index, nn::Block& block, const at::Tensor& x,
                  const nn::StepContext& context) override;
 

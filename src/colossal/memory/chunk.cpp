@@ -284,7 +284,7 @@ void Chunk::zero_missing_gradients() {
   take_gradients();
   for (size_t slot = 0; slot < slots.size(); ++slot) {
     const Range range = range_of(slot);
-    const int64_t begin = slots[slot].summed ? range.end : range.begin;
+    const int64_t begin = slots[slot].unreduced ? range.end : range.begin;
     const int64_t end = slot + 1 < slots.size() ? range_of(slot + 1).begin : numel();
     gradients_here_.narrow(0, begin, end - begin).zero_();
   }
@@ -323,7 +323,7 @@ void Chunk::continue_reduction() {
 void Chunk::finish_reduction(bool last) {
   continue_reduction();
   reduction_.wait();
-  for (SlotState& slot : slots) slot.summed = false;
+  for (SlotState& slot : slots) slot.unreduced = false;
   if (!gradients_are_transient()) return;
   accumulate_reduced_gradients(last);
   reduced_ = true;
@@ -386,7 +386,7 @@ void Chunk::release_gradients() {
   reduced_ = false;
   whole_gradients_->give();
   if (kept_gradients_) kept_gradients_->give();
-  for (SlotState& slot : slots) slot.written = slot.summed = false;
+  for (SlotState& slot : slots) slot.written = slot.unreduced = false;
 }
 
 // Sums span by span in every tier, so that the result has the same bits.

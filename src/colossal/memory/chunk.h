@@ -1,9 +1,11 @@
 // Chunk: a flat buffer of about 16 MiB of whole parameters, with the masters, gradients and
-// optimizer state that this rank holds of them. ZeRO divides masters and optimizer state evenly
-// over the ranks of a shard group from stage 1 on, gradients from stage 2 on, and weights at stage
-// 3. Weights and gradients that are sharded or offloaded are whole on the device only temporarily
-// ("transient"). ChunkEngine owns the chunks of a rank and calls their functions; Chunk itself does
-// not decide when to communicate.
+// optimizer state that this rank holds of them. Each parameter has a slot, which is its range of
+// the buffer; gaps between slots align them to 64 bytes.
+//
+// ZeRO divides tensors evenly over the ranks of a shard group: masters and optimizer state from
+// stage 1 on, gradients from stage 2 on, and weights at stage 3. Weights and gradients that are
+// sharded or offloaded are whole on the device only temporarily ("transient"). ChunkEngine owns the
+// chunks of a rank and calls their functions; Chunk itself does not decide when to communicate.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,24 +29,26 @@ struct ChunkOptions {
   at::ScalarType working = at::kFloat;   // dtype in which the model computes
   at::ScalarType master = at::kFloat;    // dtype of masters; see Chunk::has_own_masters()
   at::ScalarType gradient = at::kFloat;  // dtype in which gradients are accumulated and reduced
-  // Largest size of a chunk's weights on a rank, on average over the tensor-parallel ranks, in
-  // bytes. A larger parameter has a chunk of its own.
+  // Limits the size of chunks: a chunk's weights, each element counted once over all ranks, have at
+  // most chunk_bytes * tp bytes. If tp shards the weights, a rank thus has about chunk_bytes of
+  // them, before ZeRO divides them. A parameter above the limit has a chunk of its own.
   int64_t chunk_bytes = int64_t{16} << 20;
   // For ZeRO stages 2 and 3 with several micro-batches per step. false: gradients are reduced after
   // each micro-batch and accumulated in the shards. true: gradients are accumulated whole and
   // reduced once, after the last micro-batch, with less traffic and more memory.
   bool reduce_once_per_step = false;
   // Largest number of bytes of transient weights on the device at once: the chunk in use and the
-  // chunks fetched ahead. The next chunk is fetched ahead even if it exceeds this. If weights are
-  // on NVMe, up to about half as many further bytes are being read into host memory. The default is
-  // three times the default of chunk_bytes.
+  // chunks fetched ahead. Two exceptions: the chunk after the one in use is always fetched ahead;
+  // and all chunks are fetched as long as the order in which they are used is not known
+  // (ChunkEngine). If weights are on NVMe, up to about half as many further bytes are being read
+  // into host memory. The default is three times the default of chunk_bytes.
   int64_t window_bytes = int64_t{48} << 20;
   // Whether the model reads weights through parameter handles. true: ChunkEngine::update() may
   // return while updated weights are still being gathered, and the next forward pass waits for each
   // chunk at its first use. false, for a user's own torch module: update() waits until all weights
   // are gathered.
   bool uses_parameter_handles = true;
-  Tiers tiers;
+  Tiers tiers;  // the shares of each kind of tensors in tiers other than the device
 };
 
 // The tiers in which a chunk's tensors are stored between uses.
@@ -66,6 +70,8 @@ struct ChunkRanks {
 
 // Memory off the device, and writes in progress, of all chunks of a rank.
 struct ChunkMemory {
+  // device: the rank's device. nvme_path: folder for the files on NVMe; empty if no tensor is
+  // stored on NVMe.
   ChunkMemory(at::Device device, const std::string& nvme_path);
 
   TierPools pools;
@@ -74,8 +80,8 @@ struct ChunkMemory {
 
 class Chunk {
  public:
-  // made: becomes `plan`. zero: the ZeRO stage. num_states: number of the optimizer's state tensors
-  // (Optimizer::state_names()). memory: must outlive this.
+  // made, stage: become the members `plan` and `stage` below. zero: the ZeRO stage. num_states:
+  // number of the optimizer's state tensors (Optimizer::state_names()). memory: must outlive this.
   Chunk(ChunkPlan made, int stage, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
         const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
 
@@ -84,10 +90,12 @@ class Chunk {
   const ChunkRanks ranks;
   const Partition partition;  // division of the buffer over ranks.shards
   const Range shard;          // this rank's shard of the buffer
-  // Elements whose masters, state and reduced gradients this rank holds: the shard; with ZeRO stage
-  // 0 the whole buffer.
+  // Elements whose masters, optimizer state and reduced gradients this rank holds: the shard; with
+  // ZeRO stage 0 the whole buffer. At stage 1, gradients on the device stay whole after a
+  // reduction, but only the elements `held` are then sums over ranks.
   const Range held;
-  const int stage;  // pipeline stage on this rank whose backward passes complete the gradients
+  // The pipeline stage, one of this rank's, whose backward passes complete the gradients.
+  const int stage;
   // This rank's part of the shard: the shard divided over ranks.replicas. This rank writes these
   // elements to checkpoints and counts them in norms, unless another rank does so for a copy of the
   // chunk (plan.placement.replica is not 0).
@@ -95,8 +103,8 @@ class Chunk {
 
   // The gradients of a slot in a step.
   struct SlotState {
-    bool written = false;  // whether this rank has computed a gradient in this step
-    bool summed = false;   // whether whole_gradients() has a gradient that is not reduced yet
+    bool written = false;    // whether this rank has computed a gradient in this step
+    bool unreduced = false;  // whether whole_gradients() has a gradient that is not reduced yet
     // Whether the running backward pass has yet to produce the gradient of the layer that owns the
     // parameter (pending), and the gradient of the second layer that uses a tied table
     // (pending_tied).
@@ -134,16 +142,16 @@ class Chunk {
   // gradients(), and state() is empty.
   //
   // has_own_masters(): whether master() is a tensor of its own, which covers `held`; else master()
-  // is weights(). True if masters and working weights differ in dtype, or if gathers_updates() and
-  // the weights are offloaded.
+  // is weights(). True if masters and working weights differ in dtype. Also true if the weights are
+  // offloaded and updated shards must be all-gathered (gathers_updates()).
   StoredTensor& weights() const { return *weights_; }
   StoredTensor& master() const { return *master_; }
   StoredTensor& gradients() const { return *gradients_; }
   const std::vector<std::unique_ptr<StoredTensor>>& state() const { return state_; }
   bool has_own_masters() const { return own_master_ != nullptr; }
 
-  // Writes `values`, [n] of any floating-point dtype, to elements [offset, offset + n) of weights
-  // and masters, as far as this rank stores them. In a chunk of packed weights, values are bytes.
+  // Writes `values`, [n], to elements [offset, offset + n) of weights and masters, as far as this
+  // rank stores them. values: of any floating-point dtype; for packed weights, uint8 bytes.
   void store(int64_t offset, const at::Tensor& values);
   // Gathers the shards that store() has written on the other ranks into the tensors that this rank
   // holds whole. Call this when every rank of the shard group has stored its shard. Collective over
@@ -152,21 +160,24 @@ class Chunk {
 
   // The following functions are for transient weights. Some may be called for any chunk:
   // wait_for_weights(), fetch_experts(), fetch_all(), take_weights(), begin_use(), end_use() and
-  // wanted().
+  // wanted(). If weights are not transient, fetch_experts(), fetch_all() and take_weights() do
+  // nothing, and wanted() returns false.
 
-  // Begins to read the next span (stored_tensor.h) of weights on NVMe into host memory, for the
-  // next fetch(). Returns the bytes of the span; 0 if no span is left or the weights are not on
-  // NVMe.
+  // Begins to read the next span of weights on NVMe into host memory, for the next fetch(). A span
+  // is up to kSpan consecutive elements (stored_tensor.h). Returns the bytes of the span; 0 if no
+  // span is left or the weights are not on NVMe.
   int64_t begin_load();
   // Returns the bytes of the spans that begin_load() has begun and fetch() has not used yet.
   int64_t loading_bytes() const;
-  // Begins to fetch the whole weights to the device. For weights on NVMe, begins to read the spans
-  // that were not begun, waits for all spans, and calls `arrived` after each span, so that the
-  // caller can begin to load other chunks. If weights are sharded, begins to all-gather them;
-  // collective over ranks.shards then.
+  // Fetches the whole weights to the device. First copies what this rank stores: its shard, or the
+  // whole weights if they are not sharded. For weights on NVMe, this begins to read the spans that
+  // were not begun, waits for all spans, and calls `arrived` after each span, so that the caller
+  // can begin to load other chunks. For other weights, does not call `arrived`. Then, only if
+  // weights are sharded, begins to all-gather them and returns: the weights are whole after
+  // wait_for_weights(). Collective over ranks.shards if weights are sharded.
   void fetch(const std::function<void()>& arrived);
-  // Waits until the weights that fetch() or begin_weight_gather() gathers are whole. Returns at
-  // once if nothing is being gathered.
+  // Waits for the all-gather of weights that is in progress, begun by fetch() or, after an update,
+  // by begin_weight_gather(). Returns at once if there is none.
   void wait_for_weights() { gather_.wait(); }
   // Returns whether fetch_when_used() may replace fetch(): whether the chunk has only stacks of
   // experts that are not packed (Parameter::packed), and its weights are offloaded but not sharded.
@@ -193,19 +204,22 @@ class Chunk {
 
   // Allocates the whole gradients, with arbitrary contents; does nothing if they are allocated.
   void take_gradients();
-  // Makes the memory of `gradient` that of the whole gradients, and returns true. The owner of
-  // `gradient` must be about to release it. Returns false if the caller must copy the gradient
-  // instead: if it is not the gradient of the entire chunk in the dtype of gradients, if others use
-  // its memory, or if the whole gradients are allocated already.
+  // Moves the memory of `gradient`, with its contents, to the whole gradients, and returns true.
+  // The owner of `gradient` must be about to release it. Returns false if the caller must copy the
+  // gradient instead: if it is not the gradient of the entire chunk in the dtype of gradients, if
+  // others use its memory, or if the whole gradients are allocated already.
   bool adopt_gradient(const at::Tensor& gradient);
-  // Reduces the whole gradients. begin_reduction() writes zeros into gaps, and into slots without a
-  // gradient on this rank, because another rank may have one; then it begins to sum over
-  // ranks.shards. continue_reduction() waits for this sum and begins to sum over ranks.replicas.
-  // finish_reduction() calls continue_reduction() if the caller has not, and waits for all sums;
-  // gradients() then has the sums over ranks and over the micro-batches so far; on NVMe, once
-  // ChunkMemory::gradient_writes are finished. last: whether this is the last reduction of the
-  // step. begin_reduction() is collective over ranks.shards, continue_reduction() over
-  // ranks.replicas.
+  // A reduction sums the whole gradients over ranks. Call these functions in their order:
+  //   begin_reduction()     writes zeros into gaps, and into slots without a gradient on this rank,
+  //                         because another rank may have one; then begins to sum over
+  //                         ranks.shards. Collective over ranks.shards.
+  //   continue_reduction()  waits for this sum and begins to sum over ranks.replicas. Collective
+  //                         over ranks.replicas. May be left out; finish_reduction() then calls
+  //                         it.
+  //   finish_reduction()    waits for all sums. gradients() then has the sums over ranks and over
+  //                         the micro-batches of the step so far; if gradients are on NVMe, only
+  //                         when ChunkMemory::gradient_writes are finished. last: whether this is
+  //                         the last reduction of the step.
   void begin_reduction();
   void continue_reduction();
   void finish_reduction(bool last);
@@ -217,11 +231,13 @@ class Chunk {
   bool reduces_each_micro_batch() const { return gradients_sharded_; }
   // Returns whether a tied table's gradients from the head are reduced before its gradients from
   // the embedding, so that the former need not be kept whole until the backward pass reaches the
-  // embedding. True if the chunk has row blocks of such a table, both layers are on one stage, and
-  // gradients are transient.
+  // embedding. True if the chunk has blocks of rows (nn::RowBlock) of a tied table, both layers are
+  // on one stage, and gradients are transient.
   bool reduces_tied_apart() const;
   void release_gradients();  // releases all gradients; called when a step begins
-  // Returns the sum of squares of the gradients in `part`. Valid after the step's last reduction.
+  // Returns the sum of squares of the gradients in `part`, even if another rank counts them for a
+  // copy of the chunk; the caller must then leave this chunk out of the norm. Valid after the
+  // step's last reduction and sum_over_ends().
   double squared_gradient_norm() const;
 
   // The following functions are for updates.

@@ -405,14 +405,14 @@ void ChunkEngine::take_gradient(Chunk& chunk, size_t slot, bool tied, at::Tensor
     // autograd add to a zeroed view. It also lets bf16 gradients accumulate in fp32.
     const at::Tensor flat = gradient.contiguous().view(-1);
     const at::Tensor target = chunk.whole_gradients().narrow(0, place.offset, place.numel);
-    if (state.summed) {
+    if (state.unreduced) {
       ops::accumulate(target, flat);
     } else {
       ops::convert_copy(target, flat);
     }
   }
   gradient.reset();
-  state.written = state.summed = true;
+  state.written = state.unreduced = true;
   pending = false;
   --chunk.pending;
   if (tied) --chunk.pending_tied;

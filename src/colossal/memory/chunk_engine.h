@@ -5,25 +5,28 @@
 //   stage 0   every rank holds and updates everything; gradients are all-reduced
 //   stage 1   a rank holds the masters and optimizer state of its shard of each chunk, and updates
 //             the shard: gradients are reduce-scattered, updated weights all-gathered
-//   stage 2   gradients are sharded too. They are whole from a chunk's first gradient to its
-//             reduction after each micro-batch (with ChunkOptions::reduce_once_per_step: after
-//             the last micro-batch)
+//   stage 2   gradients are sharded too. A chunk's gradients are whole only until they are reduced
 //   stage 3   weights are sharded too, and gathered ahead of their uses in forward and backward
 //             passes: see fetch_plan.h
+//
+// Stages 0 and 1 reduce gradients once per step, in the last backward pass. Stages 2 and 3 reduce
+// them in each backward pass (with ChunkOptions::reduce_once_per_step: only in the last one).
 //
 // With Strategy::zero_group, chunks are divided only over the ranks of a smaller group, and weights
 // are gathered within it. Gradients are reduce-scattered within the group, and the shards are then
 // all-reduced with the ranks that hold the same shard in other groups.
 //
-// A step is: begin_step; for each micro-batch and each of this rank's pipeline stages a forward and
-// a backward pass, in the order of the pipeline's schedule; finish_reduction; then an update, or
-// none. A backward pass reduces chunks in the reverse of the order in which the model uses them,
-// which is the same on all ranks of a stage. Chunks with row blocks of a tied table are reduced
-// twice if their gradients are transient: first the head's gradients, then the embedding's.
+// Below, a stage is a stage of the pipeline, not of ZeRO; stages are numbered from 0 over all ranks
+// of the pipeline. parameters() also lists the parameters of stages on other ranks, so that the
+// list is the same on all ranks; this rank stores nothing for these. Not thread-safe. The passes,
+// finish_reduction and update are collective.
 //
-// parameters() also lists the parameters of stages on other ranks, so that the list is the same on
-// all ranks; this rank stores nothing for these. Not thread-safe. The passes, finish_reduction and
-// update are collective.
+// A step is: begin_step; for each micro-batch and each of this rank's stages a forward pass and a
+// backward pass, in the order of the pipeline's schedule; finish_reduction; then an update, or
+// none. A backward pass reduces chunks in the reverse of the order in which the model uses them,
+// which is the same on all ranks of a stage. Chunks with row blocks of a tied vocabulary table are
+// reduced twice if the embedding and the head are on one stage and the chunks' whole gradients are
+// on the device only temporarily: first the head's gradients are reduced, then the embedding's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -71,12 +74,15 @@ class ChunkEngine : private nn::Residency {
  public:
   // Takes over the parameters and allocates their storage: each Parameter::tensor becomes a view of
   // its chunk. Tensors that were already defined keep their values; the values of all others must
-  // then be set by initialise(), load() or store_weights(). Calls install_allocators(). order: the
-  // order in which the passes of each stage use weights that are sharded or offloaded, the same on
-  // all ranks with these stages (record_order() in booster/order_recording.h). A stage that is not
-  // in `order` fetches all weights in its first micro-batch and records the order. `context` and
-  // `optimizer` must outlive this. Throws IoError if the file on NVMe cannot be created or host
-  // memory cannot be allocated.
+  // then be set by initialise(), load(), store_weights() or store_packed(). Calls
+  // install_allocators() (memory_ledger.h). order: the order in which the passes of each stage use
+  // weights that are sharded or offloaded, the same on all ranks with these stages (record_order()
+  // in booster/order_recording.h). A stage that is not in `order` fetches all such weights at once
+  // in each pass. When its first backward pass ends, all ranks with this rank's stages compare the
+  // orders in which they have used the weights. If one order contains all others, the stage follows
+  // it from then on; otherwise it goes on fetching all weights at once. `context` and `optimizer`
+  // must outlive this. Throws IoError if the file on NVMe cannot be created or host memory cannot
+  // be allocated.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
               const optim::Optimizer& optimizer, const ChunkOptions& options,
               const OrderOfStages& order = {});
@@ -92,9 +98,11 @@ class ChunkEngine : private nn::Residency {
   // shards; ranks that hold whole chunks then gather the shards. Collective.
   void initialise(uint64_t seed, bool also_frozen = true);
   // Writes `values`, [n] of any floating-point dtype, to elements [begin, begin + n) of the
-  // flattened global parameter, as far as this rank holds them: to working weights and masters. The
-  // values of a packed weight must be given whole, in host memory; the call is then collective,
-  // like store_packed().
+  // flattened global parameter, as far as this rank holds them: to working weights and masters. For
+  // a packed weight (in int8 or NF4, see Parameter::packed), `begin` must be 0, and `values` must
+  // be the whole global parameter, in host memory. For a packed weight, the call is collective over
+  // the ranks of tp; for a packed stack of experts, over the ranks of ep and expert_tp, which
+  // together hold all experts.
   void load(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
 
   // The next four functions are for values read from files. They name the elements of a parameter
@@ -104,17 +112,21 @@ class ChunkEngine : private nn::Residency {
   // stores none.
   Range kept_weights(const nn::Parameter& parameter) const;
   Range kept_state(const nn::Parameter& parameter) const;
-  // Both write `values`, [n] of any floating-point dtype, from element `begin` on.
-  // is_here(parameter) must be true. store_weights() writes working weights and masters, as far as
-  // this rank stores the elements. store_state() writes an optimizer state, all elements of which
-  // must be within kept_state(); state: index in Optimizer::state_names().
+  // Both write `values`, [n] of any floating-point dtype (for a packed weight: its bytes), from
+  // element `begin` on. This rank must hold a part of the parameter (is_here()). store_weights()
+  // writes working weights and masters, as far as this rank stores the elements. store_state()
+  // writes an optimizer state, all elements of which must be within kept_state(); state: index in
+  // Optimizer::state_names().
   void store_weights(const nn::Parameter& parameter, int64_t begin, const at::Tensor& values);
   void store_state(const nn::Parameter& parameter, size_t state, int64_t begin,
                    const at::Tensor& values);
   // Packs and stores the values of a packed weight. values: this rank's whole tensor-parallel
   // shard, of shape Parameter::local_shape() and any floating-point dtype, in host memory.
-  // Collective over the ranks of tp; for a stack of experts, over the ranks that share the experts.
-  // is_here(parameter) must be true. Law: an all-reduce of one number for each block of the weight.
+  // Collective over the ranks of tp; for a stack of experts, over the ranks of ep and expert_tp,
+  // which together hold all experts. This rank must hold a part of the parameter (is_here()). Law:
+  // an all-reduce of one number for each block of elements with a common scale, over the ranks of
+  // tp; for a stack of experts, one such all-reduce over the ranks of ep and one over those of
+  // expert_tp.
   void store_packed(const nn::Parameter& parameter, const at::Tensor& values);
 
   // Begins a step: releases the gradients of the step before.
@@ -130,10 +142,11 @@ class ChunkEngine : private nn::Residency {
   void begin_backward(bool last, int stage = 0);
   void end_backward();
   // For a backward pass in two halves (ops/deferred_gradients.h), with other passes between them.
-  // First half: begin_backward_input, backward pass, end_backward_input; weight gradients that the
-  // pass computes are held back in `held`. Second half: begin_backward_weight, take(held), the
-  // computation of the deferred weight gradients, end_backward. last: whether this is the stage's
-  // last second half of the step.
+  // First half: begin_backward_input, backward pass, end_backward_input. The pass computes some
+  // weight gradients and defers the others. Those that it computes are put into `held`, which must
+  // exist until end_backward_input. Second half: begin_backward_weight, take(held), the computation
+  // of the deferred weight gradients, end_backward. take() adds the gradients in `held` to the
+  // step's gradients. last: whether this is the stage's last second half of the step.
   class HeldGradients {
    private:
     friend class ChunkEngine;
@@ -152,9 +165,11 @@ class ChunkEngine : private nn::Residency {
   // Call these around a forward pass without a backward pass.
   void begin_evaluation(int stage = 0) { fetcher_->begin_evaluation(stage); }
   void end_evaluation() { fetcher_->end(); }
-  // Call this once, before any number of forward passes, if the model does nothing else from now on
-  // and its weights do not change. The first weights of the next pass are fetched before the
-  // current pass ends. The order of use must be known.
+  // Call this once, in place of begin_evaluation and end_evaluation around each pass, if the model
+  // runs only forward passes from now on and its weights do not change. The first weights of the
+  // next pass are fetched before the current pass ends. These passes count as passes of stage 0,
+  // whichever stage this rank has. If weights are transient (see below), the order of use of stage
+  // 0 must be in the constructor's `order`, or recorded by an earlier backward pass.
   void begin_inference() { fetcher_->begin_inference(); }
 
   // Returns whether any weights are transient: whole on the device only around their uses, because
@@ -173,7 +188,8 @@ class ChunkEngine : private nn::Residency {
   void before_use(const at::Tensor& weight) { fetcher_->before_use(chunk_of(weight)); }
   void after_use(const at::Tensor& weight) { fetcher_->after_use(chunk_of(weight)); }
   void use_in_node(const at::Tensor& weight) { fetcher_->use_in_node(chunk_of(weight)); }
-  // Returns the order in which each stage's last passes used transient chunks.
+  // Returns, for each stage, the order in which transient chunks were used: in the stage's latest
+  // forward pass, and in the backward pass after that pass, if there was one.
   const OrderOfStages& order_of_use() const { return fetcher_->recorded(); }
   // Waits until gradients are summed over the ranks that share them. Call this after all passes of
   // a step. Throws IoError if the disk fails.
@@ -183,8 +199,8 @@ class ChunkEngine : private nn::Residency {
   // gradients, such that the gradient of each trained element of the model is in the part of
   // exactly one rank.
 
-  // Returns the sum of squares of this rank's part of the gradients, without a gradient_scale. Not
-  // finite if any gradient in the part is not finite.
+  // Returns the sum of squares of this rank's part of the gradients, before Update::gradient_scale
+  // is applied. Not finite if any gradient in the part is not finite.
   double squared_gradient_norm() const;
   // Returns for each parameter, in the order of parameters(): 1 if this rank has computed a
   // gradient for it in this step, else 0.
@@ -199,8 +215,9 @@ class ChunkEngine : private nn::Residency {
     double gradient_scale = 1;  // factor by which gradients are multiplied before the update
   };
   // Updates the parameters that had a gradient on any rank; all others are unchanged.
-  // used_anywhere: for each parameter, whether used() is 1 on any rank. Weight decay applies only
-  // to parameters of two or more dimensions. Throws IoError if the disk fails. Collective.
+  // used_anywhere: for each parameter, in the order of parameters(), whether used() is 1 on any
+  // rank. Weight decay applies only to parameters of two or more dimensions. Throws IoError if the
+  // disk fails. Collective.
   void update(const Update& update, const std::vector<bool>& used_anywhere);
 
   // Waits for all communication and writes in progress. Afterwards every working weight is up to
@@ -215,9 +232,10 @@ class ChunkEngine : private nn::Residency {
   // The optimizer of the constructor. Only for a model that is trained.
   const optim::Optimizer& optimizer() const { return *optimizer_; }
 
-  // The number of updates of each tensor so far, in the order of parameters(); the row blocks of a
-  // table have one number together. Part of the optimizer state that checkpoints store. The
-  // argument of set_update_counts() is an earlier result of update_counts().
+  // The number of updates so far: one number for each tensor, in the order of parameters(). The row
+  // blocks of a vocabulary table are several parameters but one tensor, with one number. The
+  // numbers are part of the optimizer state that checkpoints store. The argument of
+  // set_update_counts() is an earlier result of update_counts().
   std::vector<int64_t> update_counts() const;
   void set_update_counts(const std::vector<int64_t>& counts);
 
@@ -240,9 +258,10 @@ class ChunkEngine : private nn::Residency {
 
   // Returns the bytes moved to and from tiers other than the device since construction.
   const TierPools::Traffic& tier_traffic() const { return memory_.pools.traffic(); }
-  // Returns the bytes by kind stored in a tier other than the device, at the moment of this step
-  // when their sum was largest.
+  // Returns, by kind, the bytes that a tier other than the device stored when it stored the most
+  // since the last begin_step() (before the first: since construction).
   const BytesByKind& at_rest(Tier tier) const { return memory_.pools.at_rest(tier); }
+  // This rank's memory in the tiers other than the device (tiers.h).
   TierPools& tier_pools() { return memory_.pools; }
 
  private:

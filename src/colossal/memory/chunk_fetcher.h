@@ -21,24 +21,29 @@ class ChunkFetcher {
   // chunks: all chunks of a rank; other functions name a chunk by its index in this list. Only
   // transient chunks are fetched. ranks: the ranks that hold the same pipeline stages. `chunks` and
   // `ranks` must outlive this.
-  // order: the order of use in a micro-batch, by stage, the same on all of `ranks`. If a stage is
-  // missing, the first micro-batch of the stage fetches all chunks at once and records the order,
-  // on which `ranks` then agree. If the orders of ranks contradict each other, every micro-batch
-  // fetches all chunks at once.
-  // window_bytes: ChunkOptions::window_bytes. tensor_parts: number of ranks of tp. A chunk counts
-  // against window_bytes with its global size divided by tensor_parts, so that all ranks make the
-  // same plan.
+  // order: the order of use in a micro-batch, by stage, the same on all of `ranks`. A stage that
+  // is missing fetches all transient chunks at once in each pass, until its first backward pass has
+  // ended. Then `ranks` compare the orders that they have recorded. If one order contains all
+  // others, the stage follows it from then on; else it goes on fetching all chunks at once.
+  // window_bytes: maximum bytes of fetched chunks on the device at once in a stage that follows an
+  // order; but the chunk after the one in use is always fetched ahead (ChunkOptions::window_bytes).
+  // A chunk counts with its global size divided by tensor_parts, the number of ranks of tp, so that
+  // all ranks make the same plan.
   ChunkFetcher(std::vector<Chunk*> chunks, const comm::Group& ranks, int tensor_parts,
                int64_t window_bytes, const OrderOfStages& order);
 
   // Call these around the passes of a stage over a micro-batch; passes must not overlap:
   //   begin_forward, forward pass, end; later begin_backward, backward pass, end;
   //   begin_training, forward pass, begin_backward, backward pass, end, if the backward pass
-  //     directly follows: its first weights are then kept or fetched before the forward pass ends;
+  //     directly follows: the first weights of the backward pass are then kept or fetched before
+  //     the forward pass ends;
   //   begin_evaluation, forward pass, end;
-  //   begin_inference, any number of forward passes of stage 0, whose order of use must be known.
-  // Outside these passes, only chunks that are not transient may be used. Collective over `ranks`
-  // if weights are sharded.
+  //   begin_inference, any number of forward passes of stage 0, whose order of use must be known;
+  //     no end and no other pass may follow.
+  // Outside these passes, only chunks that are not transient may be used. If weights are sharded,
+  // these functions, before_use(), before_use_of() and use_in_node() all-gather them: all of
+  // `ranks` must run the same passes in the same order. The end() in which `ranks` compare their
+  // orders is collective even if no weights are sharded.
   void begin_training(int stage);
   void begin_forward(int stage);
   void begin_backward(int stage);
@@ -50,10 +55,10 @@ class ChunkFetcher {
   // after_use(). Throws InternalError if the chunk is transient and no pass runs, or if this use is
   // not in the order of use.
   void before_use(int chunk);
-  // Like before_use(), for one slot of the chunk that is a stack of experts. counts[e]: number of
-  // rows routed to expert e. Only experts with rows are needed: evaluation and inference fetch only
-  // these if Chunk::can_fetch_experts() is true. Training fetches all experts, because most experts
-  // have rows in a micro-batch.
+  // Like before_use(), for one parameter of the chunk that is a stack of experts. slot: index of
+  // the parameter in the chunk. counts[e]: number of rows routed to expert e. Only experts with
+  // rows are needed: evaluation and inference fetch only these if Chunk::can_fetch_experts() is
+  // true. Training fetches all experts, because most experts have rows in a micro-batch.
   void before_use_of(int chunk, size_t slot, const std::vector<int64_t>& counts);
   void after_use(int chunk) { chunks_[chunk]->end_use(); }
   // Like before_use(), but without an after_use(): the weights stay whole at least until the

@@ -15,13 +15,16 @@ namespace colossal::memory {
 struct Slot {
   nn::ParameterHandle parameter;
   int64_t offset = 0;  // index of the first element in the chunk's buffer
-  int64_t numel = 0;   // number of elements that this rank stores of the parameter
+  // Number of elements of the parameter's tensor on this rank (Parameter::stored_numel()). ZeRO may
+  // divide these further: it divides a chunk's buffer among the ranks of a shard group.
+  int64_t numel = 0;
 };
 
 struct ChunkPlan {
   std::vector<Slot> slots;  // in the order in which the model uses the parameters
-  int64_t numel = 0;        // elements of the buffer, with the gaps that align slots to 64 bytes
-  nn::Placement placement;  // the placement of each of the parameters; `held` is empty
+  // Elements of the buffer before ZeRO divides it, with the gaps that align slots to 64 bytes.
+  int64_t numel = 0;
+  nn::Placement placement;  // that of every parameter, but without `held`, which may differ
   // Whether the parameters are trained. Frozen parameters have chunks of their own, without
   // gradients, optimizer state or gradient traffic.
   bool trainable = true;
@@ -29,17 +32,19 @@ struct ChunkPlan {
   // of their own.
   at::ScalarType type = at::kFloat;
   int64_t first_use = 0;  // index of the first slot's parameter in the list given to plan_chunks()
-  // Elements of the parameters, summed over the tensor-parallel ranks, without gaps. The same on
-  // all ranks.
+  // Elements of the whole parameters, over all ranks, without gaps. Each element counts once,
+  // however many ranks hold it. The same on all ranks that have this chunk, even if their shards of
+  // the parameters differ in size.
   int64_t global_numel = 0;
 
   int64_t element_bytes() const { return static_cast<int64_t>(c10::elementSize(type)); }
   int64_t global_bytes() const { return global_numel * element_bytes(); }
 };
 
-// Packs `parameters`, given in the order in which the model uses them, into chunks of at most
-// `chunk_bytes` bytes of weights per rank, on average over the tensor-parallel ranks. A parameter
-// is never divided between chunks; a parameter larger than `chunk_bytes` has a chunk of its own.
+// Packs `parameters`, given in the order in which the model uses them, into chunks. A chunk has at
+// most chunk_bytes * tensor_parts bytes of whole parameters (ChunkPlan::global_bytes()), i.e. about
+// `chunk_bytes` on each rank if the parameters are divided among the ranks of tp. A parameter is
+// never divided between chunks; a parameter above this limit has a chunk of its own.
 // The parameters of a chunk have one dtype, are on the same stages and ranks, and are all trainable
 // or all frozen. working: dtype in which the model computes. tensor_parts: number of ranks of tp.
 // All ranks that hold the same parameters assign them to the same chunks, even if their shards of

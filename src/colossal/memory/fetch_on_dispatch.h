@@ -10,9 +10,11 @@
 namespace colossal::memory {
 
 // While this exists, each operator that this thread calls finds the weights among its arguments
-// whole on the device, and keeps them there until it returns. Code that reads a weight's memory
-// without an operator is not detected. Construct this around the module's forward pass. At most one
-// instance per thread. `chunks` must outlive this.
+// whole on the device, where they stay at least until it returns. A view of a weight counts as the
+// weight. The ranks over which weights are sharded need not use the same weights (ChunkFetcher).
+// Code that reads a weight's memory without an operator is not detected. Construct this around the
+// module's forward pass only: in the backward pass, memory::Activations fetches the weights that
+// autograd saved. At most one instance per thread. `chunks` must outlive this.
 class FetchOnDispatch {
  public:
   explicit FetchOnDispatch(ChunkEngine& chunks);

@@ -32,9 +32,11 @@ using OrderOfStages = std::map<int, OrderOfUse>;
 bool is_subsequence(const std::vector<int>& shorter, const std::vector<int>& longer);
 
 // An entry that stands between the uses of the forward and of the backward pass in the list of uses
-// that plan_fetches() gets. Chunks are released only before an entry. Without this entry, the
-// head's table, which the forward pass uses last, would be kept until the first use of the backward
-// pass.
+// that plan_fetches() gets. Chunks are released only before an entry or after the last one. This
+// entry lets the head's table be released early: the forward pass uses the table last, and the
+// backward pass usually does not use it, because the loss computes the head's gradients in the
+// forward pass (ops/linear_cross_entropy.h). Without this entry, the table would be kept until the
+// first use of the backward pass.
 inline constexpr int kEndOfForward = -1;
 
 // The use of a chunk, and what is done before: first the chunks `release` are released, then the
@@ -46,8 +48,9 @@ struct FetchStep {
 };
 
 struct FetchPlan {
-  std::vector<FetchStep> steps;     // in order of use
-  std::vector<int> release_at_end;  // the chunks to release after the last step
+  std::vector<FetchStep> steps;  // in order of use
+  // The chunks to release after the last step; empty in a plan that repeats.
+  std::vector<int> release_at_end;
   // Index of the step that follows the last step, in a plan that repeats; nullopt: the plan ends.
   std::optional<size_t> repeat_from;
 
@@ -56,14 +59,19 @@ struct FetchPlan {
 };
 
 // Plans the fetches for uses in `order`, a list of chunks that may contain kEndOfForward. At each
-// use, the used chunk and the chunks used next have been fetched: as many as have at most
-// `window_bytes` bytes together, but at least the used chunk and the next one. At kEndOfForward,
-// chunks are only released. bytes: size of each chunk, by index of the chunk.
+// use, exactly the chunks of a window are on the device. The window begins with the used chunk, and
+// continues with the other chunks in the order of their next uses, as long as all of them together
+// have at most `window_bytes` bytes. It has at least two chunks, of any size, if two are still to
+// be used. Chunks outside the window are released before the use. At kEndOfForward, the window
+// begins with the chunk of the next use. Chunks outside this window are released, and none are
+// fetched. bytes: size of each chunk, by index of the chunk.
 FetchPlan plan_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                        int64_t window_bytes);
 
 // Plans the fetches as plan_fetches() does, for an order that repeats without end. The first chunks
-// of the next repetition are fetched while the last chunks of the current repetition are used.
+// of the next repetition are fetched while the last chunks of the current repetition are used. If
+// the last chunk of `order` is also its first, the end of one repetition and the beginning of the
+// next are a single use of this chunk, with one step.
 FetchPlan plan_repeated_fetches(const std::vector<int>& order, const std::vector<int64_t>& bytes,
                                 int64_t window_bytes);
 

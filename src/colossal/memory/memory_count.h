@@ -1,5 +1,6 @@
-// MemoryCount: counts the memory of all tensors that a thread allocates, by kind. Used in training
-// for the memory chart (StepMemory), and in dry runs to predict the memory of a rank.
+// MemoryCount: counts the memory of all tensors that a thread allocates on the CPU or on meta, by
+// kind. It cannot count memory on a GPU. Used in training on the CPU for the memory chart
+// (StepMemory), and in dry runs to predict the memory of a rank.
 #pragma once
 
 #include <utility>
@@ -17,11 +18,12 @@ namespace colossal::memory {
 // MemoryKind::other (see MemoryLedger::mark()).
 class MemoryCount final : private comm::CallListener {
  public:
-  // calls: the ledger of the rank's communication calls, which reports each call to this; must
-  // outlive this. A comm::Ledger has one listener: this replaces it, and the destructor leaves
-  // none. next: a listener whose issued() is called after this has counted a call, but whose made()
-  // is not called; may be null. device: the device type whose memory is counted, CPU or meta. Calls
-  // install_allocators(). Destroy this on the constructing thread.
+  // calls: the ledger of the rank's communication calls; must outlive this. The constructor makes
+  // this the ledger's one listener, in place of an earlier one; the destructor leaves none. device:
+  // the device type whose memory is counted, CPU or meta. next: another listener, null: none. For
+  // each communication call, next->issued() is called after this has counted the call's buffers.
+  // next->made(), the notice of new shared memory, is never called. Also calls install_allocators()
+  // (memory_ledger.h). Destroy this on the constructing thread.
   MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::CallListener* next = nullptr);
   ~MemoryCount() override;
   MemoryCount(const MemoryCount&) = delete;

@@ -21,14 +21,15 @@ class SavedTensor {
   virtual at::Tensor restore() = 0;
 };
 
-// The sizes, strides and offset of a view. in() makes the same view of another storage.
+// The sizes, strides and offset of a view, to make the same view of another storage.
 class ViewGeometry {
  public:
   explicit ViewGeometry(const at::Tensor& view)
       : sizes_(view.sizes().vec()),
         strides_(view.strides().vec()),
         offset_(view.storage_offset()) {}
-  // Returns the view of `memory`, a copy of the original view's whole storage.
+  // Returns the view of the storage of `memory`. This storage must have the elements of the whole
+  // storage of the original view, in the same places.
   at::Tensor in(const at::Tensor& memory) const {
     return memory.as_strided(sizes_, strides_, offset_);
   }
@@ -39,7 +40,7 @@ class ViewGeometry {
 };
 
 // Returns a saved tensor that keeps `tensor` on the device, without its autograd graph. Notifies
-// the thread's SavedTensorObserver, if it has one.
+// the SavedTensorObserver (below) of this thread, if there is one.
 std::unique_ptr<SavedTensor> keep(const at::Tensor& tensor);
 
 class SavedTensorPolicy {
@@ -50,13 +51,14 @@ class SavedTensorPolicy {
   virtual std::unique_ptr<SavedTensor> save(const at::Tensor& tensor) = 0;
 };
 
-// While this exists, `policy` decides how the tensors are kept that forward passes on the
-// constructing thread save. If scopes are nested, the innermost scope decides. The policy must
-// outlive the autograd graphs made meanwhile. Destroy this on the constructing thread.
+// While this exists, each tensor that a forward pass on the constructing thread saves goes to
+// policy.save(), which decides how the tensor is kept. If scopes are nested, the innermost scope
+// decides. The policy must outlive the autograd graphs made meanwhile. Destroy this on the
+// constructing thread.
 //
-// LibTorch asks its autograd engine for hooks of saved tensors. Therefore the first scope or
-// observer of the process installs an engine that returns hooks to the calling thread's scope, and
-// otherwise behaves as LibTorch's own engine.
+// LibTorch asks its autograd engine for the hooks that receive saved tensors. Therefore the first
+// scope or observer of the process installs an engine whose hooks call the scope or observer of the
+// thread that saves. Otherwise this engine behaves as LibTorch's own.
 class SavedTensorScope {
  public:
   explicit SavedTensorScope(SavedTensorPolicy& policy);

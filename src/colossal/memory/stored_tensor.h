@@ -27,8 +27,9 @@ inline constexpr int64_t kSpan = int64_t{1} << 20;
 class StoredTensor {
  public:
   // Allocates memory on the device or the host, filled with zeros, or reserves a region of the NVMe
-  // file of `pools`, which reads as zeros until it is written. With Tier::nvme, call this before
-  // TierPools::open_swap(). kind: the kind as which memory and traffic count.
+  // file of `pools`, which reads as zeros until it is written. A StoredTensor on NVMe must be
+  // constructed before TierPools::open_swap(). kind: the kind under which memory and traffic are
+  // counted.
   StoredTensor(Tier tier, Range covers, at::ScalarType type, MemoryKind kind, TierPools& pools);
   // Stores the elements in `memory`, [covers.size()], which is on the device.
   StoredTensor(const at::Tensor& memory, Range covers, MemoryKind kind, TierPools& pools);
@@ -84,7 +85,7 @@ class TierTransfer {
  public:
   enum class Access {
     read,   // the elements are read, and not moved back
-    write,  // the elements are not read, so tensor() begins with arbitrary contents; moved back
+    write,  // moved back, but not read: if tensor() is a copy, it begins with arbitrary contents
     update  // the elements are read, and moved back
   };
   // Whether this counts its bytes in TierPools::traffic(). no: the caller counts them, if at all.
@@ -101,7 +102,8 @@ class TierTransfer {
   // is stored there, else a copy. Throws IoError if the disk fails or returns other bytes than were
   // written.
   const at::Tensor& tensor();
-  // Begins to move the elements back, unless Access is read. tensor() must not be used afterwards.
+  // Begins to move the elements back, unless Access is read. Without leave(), changes to a copy are
+  // lost. tensor() must not be used afterwards.
   void leave();
   // Waits for reads or writes in progress. Throws IoError. The destructor waits, too, but ignores
   // errors.

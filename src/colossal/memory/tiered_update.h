@@ -16,12 +16,15 @@ namespace colossal::memory {
 class TieredUpdate {
  public:
   // Begins to transfer the masters, gradients and optimizer state to where the update runs.
-  // elements: one of update_spans(chunk). `chunk` must outlive this.
+  // elements: the range to update, one of those that update_spans(chunk) returns (below). `chunk`
+  // must outlive this.
   TieredUpdate(Chunk& chunk, Range elements);
 
   // Waits for the transfers of the constructor, updates masters, state and working weights, and
   // begins to transfer the results back. scalars_of: returns the learning rate and other scalars
-  // with which a slot of the chunk is updated; nullopt: the slot is not updated. Throws IoError.
+  // with which one parameter is updated; `slot` is the parameter's index in Chunk::slots. If
+  // scalars_of() returns nullopt, the parameter's masters and state keep their values, and only its
+  // working weights are written, from the masters. Throws IoError.
   using ScalarsOf = std::function<std::optional<optim::UpdateScalars>(size_t slot)>;
   void run(const optim::Optimizer& optimizer, const ScalarsOf& scalars_of);
 
@@ -29,9 +32,9 @@ class TieredUpdate {
   void finish();
 
  private:
-  // Updates the elements `range`, which lie in one slot, or in several neighbouring slots that have
-  // equal scalars. scalars: what scalars_of() returned for these slots; nullopt: only copies
-  // masters to working weights. Does nothing if `range` is empty.
+  // Updates the elements `range`, which lie in one slot (a parameter's range of the chunk), or in
+  // several neighbouring slots that have equal scalars. scalars: what scalars_of() returned for
+  // these slots; nullopt: only copies masters to working weights. Does nothing if `range` is empty.
   void run_slots(const optim::Optimizer& optimizer, Range range,
                  const std::optional<optim::UpdateScalars>& scalars);
 
@@ -44,9 +47,9 @@ class TieredUpdate {
 };
 
 // Returns the ranges of elements of `chunk` to update one after the other: the whole range
-// Chunk::held if nothing of the chunk is offloaded, else the spans of that range (kSpan). Returns
-// at least one range, which is empty if this rank holds nothing: the caller begins the gather of
-// updated weights after the last range.
+// Chunk::held if nothing of the chunk is offloaded, else this range cut into spans of up to
+// kSpan elements (memory/stored_tensor.h). Returns at least one range, which is empty if this rank
+// holds nothing: the caller begins the gather of updated weights after the last range.
 std::vector<Range> update_spans(const Chunk& chunk);
 
 }  // namespace colossal::memory

@@ -42,7 +42,8 @@ struct Tiers {
 
   // Returns whether any kind has a share in `tier`, host or NVMe.
   bool uses(Tier tier) const;
-  // Returns the shares of a kind, which must be in kTieredKinds.
+  // Returns the shares of a kind: parameters, gradients, optimizer or activations. Throws
+  // InternalError for other kinds.
   TierShares& of(MemoryKind kind);
   const TierShares& of(MemoryKind kind) const;
 };
@@ -65,7 +66,8 @@ struct TierTraffic {
 // destroyed.
 class TierPools {
  public:
-  // device: the rank's device; meta for a dry run. nvme_path: folder for the files on NVMe.
+  // device: the rank's device; meta for a dry run. nvme_path: folder for the files on NVMe;
+  // empty if NVMe is not used.
   TierPools(at::Device device, std::string nvme_path);
 
   at::Device device() const { return device_; }

@@ -12,20 +12,21 @@
 namespace colossal::memory {
 
 // A tensor that has memory only between take() and give(), like all views of its storage. On the
-// CPU, memory of large tensors that give() releases is kept for the next take() (own_pages.h).
+// CPU, the memory of a large tensor that give() releases is kept for the next allocation of the
+// same size (own_pages.h).
 class TransientTensor {
  public:
   // Constructs the tensor, [numel], without memory. Views of it can be made only while it has
-  // memory; they stay valid objects afterwards. kind: the kind as which the memory counts.
+  // memory; they stay valid objects afterwards. kind: the kind under which the memory is counted.
   TransientTensor(int64_t numel, at::ScalarType type, at::Device device, MemoryKind kind);
 
   const at::Tensor& tensor() const { return tensor_; }
   bool here() const { return here_; }  // whether the tensor has memory
   // Allocates the memory, with arbitrary contents. Does nothing if the tensor has memory.
   void take();
-  // Moves the memory of `storage`, with its contents, into this tensor; `storage` then has no
-  // memory. Its owner must be about to release it. Returns false and does nothing if this tensor
-  // has memory already, or if the sizes differ.
+  // Moves the memory of `storage`, with its contents, into this tensor, and returns true. `storage`
+  // then has no memory, so nothing may use it afterwards. Returns false and does nothing if this
+  // tensor has memory already, or if the sizes in bytes differ.
   bool take_from(const c10::Storage& storage);
   // Releases the memory. Does nothing if the tensor has none.
   void give();
@@ -36,7 +37,7 @@ class TransientTensor {
   MemoryKind kind_;
   at::Tensor tensor_;  // [numel]
   int64_t bytes_;
-  bool here_ = true;
+  bool here_ = true;  // the constructor allocates memory, then calls give()
 };
 
 }  // namespace colossal::memory

@@ -19,7 +19,8 @@ namespace colossal {
 
 class ParallelContext {
  public:
-  // Names of axes of mesh(), such as {"dp", "sp"} or {"tp.row"}.
+  // Names of axes of mesh(), such as {"dp", "sp"} or {"tp.row"}. The name of an axis that is split,
+  // such as "tp", stands for all its factors.
   using AxisNames = std::vector<std::string_view>;
 
   // Makes all groups. Collective over all ranks of `world`, which must outlive this object and have
@@ -29,7 +30,8 @@ class ParallelContext {
   ParallelContext(comm::World& world, const Strategy& strategy, at::Device device);
 
   const Strategy& strategy() const { return strategy_; }
-  // All ranks of the job as a grid with the axes pp, dp, sp and tp, or their factors.
+  // All ranks of the job as a grid with the axes pp, dp, sp and tp (the innermost), or their
+  // factors.
   const RankGrid& mesh() const { return mesh_; }
   at::Device device() const { return device_; }
   comm::World& world() const { return world_; }
@@ -47,7 +49,8 @@ class ParallelContext {
   // parallel_context.cpp). Throws InternalError for other axes.
   const comm::Group& along(const AxisNames& names) const;
   const comm::Group& group(Axis axis) const { return along({axis_name(axis)}); }
-  // The ranks along dp and sp: they hold the same parameters and have different data.
+  // The ranks along dp and sp. They have different data. Their parameters are the same, but with
+  // ep > 1 or expert_tp > 1 they may hold different experts or parts of experts.
   const comm::Group& data_group() const { return along({"dp", "sp"}); }
   // The ranks along dp, sp and tp: they hold the same pipeline stages.
   const comm::Group& stage_group() const { return along({"dp", "sp", "tp"}); }
@@ -62,11 +65,22 @@ class ParallelContext {
   // even if they are in one tp group. Gradients of experts are summed over these ranks.
   const comm::Group& same_experts_group() const;
   // The ranks of same_experts_group(), and the ranks that hold the other parts of these experts.
+  // They hold the same elements of those adapter factors that are not divided into parts. Gradients
+  // of these factors are summed over these ranks.
   const comm::Group& same_experts_and_parts_group() const;
-  // Returns the ranks over which ZeRO shards the parameters that all ranks of `same_parameters`
-  // hold: the ranks of `same_parameters` that are in this rank's zero_group; without a zero_group,
-  // all ranks of `same_parameters`. same_parameters: the data group, a wider group over which
-  // gradients are summed, same_experts_group(), or same_experts_and_parts_group().
+
+  // shard_group() and replica_group() depend on Strategy::zero_group. If it is n > 0, stage_group()
+  // is divided into zero_groups of n * tp ranks: those at n neighbouring positions in dp x sp, at
+  // all coordinates along tp. ZeRO shards within a zero_group, so that each zero_group holds every
+  // shard. For experts, zero_groups with fewer than Strategy::expert_ranks() ranks are too small to
+  // hold all experts: neighbouring ones count as one zero_group of expert_ranks() ranks. If n is 0,
+  // there are no zero_groups, and ZeRO shards over all ranks that hold the same parameters.
+
+  // Returns the ranks over which ZeRO shards parameters that are the same on all ranks of
+  // `same_parameters`: the ranks of `same_parameters` that are in this rank's zero_group; without a
+  // zero_group, all ranks of `same_parameters`. same_parameters: the group over which the gradients
+  // of these parameters are summed. It is data_group(), a group along dp, sp and axes of tp,
+  // same_experts_group(), or same_experts_and_parts_group().
   const comm::Group& shard_group(const comm::Group& same_parameters) const;
   // Returns the ranks of `same_parameters` that hold the same shard as this rank in different
   // zero_groups; without a zero_group, this rank alone.
@@ -85,7 +99,7 @@ class ParallelContext {
   const comm::Group& stage_channel(int stage, Way way) const;
   // For the tensor modes 2d, 2.5d and 3d: this rank and the rank whose last two coordinates along
   // tp are this rank's in exchanged order. The two ranks exchange blocks to transpose a matrix.
-  // This rank alone if the two coordinates are equal.
+  // This rank alone if the two coordinates are equal, and in mode 1d.
   const comm::Group& transpose_group() const { return mirror_; }
   // All ranks, for background work during training, such as checkpoints. No other calls use this
   // group, so that background calls need no order relative to the calls of the training step.

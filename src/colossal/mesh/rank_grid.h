@@ -28,8 +28,8 @@ class RankGrid {
   // axis. The number of ranks is the product of the sizes. Throws InternalError if a size is below
   // 1.
   explicit RankGrid(std::vector<GridAxis> axes);
-  // Makes the grid of a job with the axes pp, strategy.data_axes() and strategy.tensor_axes(), in
-  // this order.
+  // Makes the grid of a job with the axes pp, strategy.data_axes() (dp and sp, or their factors)
+  // and strategy.tensor_axes() (tp, or its factors), in this order.
   explicit RankGrid(const Strategy& strategy);
 
   const std::vector<GridAxis>& axes() const { return axes_; }
@@ -50,11 +50,11 @@ class RankGrid {
   int stride(int axis) const { return strides_[axis]; }
   // Returns `rank` and the ranks that differ from it only along `axes`, ascending.
   std::vector<int> ranks_along(int rank, const AxisSet& axes) const;
-  // Returns a name for `axes`, which the ledger uses: the names of those axes that have more than
-  // one rank, joined by "+" ("dp+sp"). If `axes` has all factors of a split axis that have more
-  // than one rank, the name of the split axis replaces theirs ("tp"). If all `axes` have one rank,
-  // returns the name of the first or, by the same rule, of the axis that was split; "" if `axes` is
-  // empty.
+  // Returns a name for `axes`, which the ledger uses: the names of the axes, joined by "+"
+  // ("dp+sp"). Axes with one rank are left out; but if all of `axes` have one rank, the result is
+  // the name of the first. The name of a factor is replaced by that of its split axis ("tp") if
+  // `axes` has all factors of that axis, not counting factors with one rank. Returns "" if `axes`
+  // is empty.
   std::string joined_name(const AxisSet& axes) const;
 
   // Returns a grid of the same ranks in which the axis named `axis` is replaced by `factors`,

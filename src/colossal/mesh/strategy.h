@@ -91,9 +91,11 @@ struct Strategy {
   // equal copies: those along dp and sp, and in some tensor modes also some ranks of tp. 0:
   // nothing; 1: optimizer state; 2: also gradients; 3: also weights.
   int zero = 0;
-  // Number of ranks in a shard group: `zero` shards over groups of this many neighbouring ranks of
-  // dp x sp, and each group holds all shards ("hybrid sharding", Y. Zhao et al. 2023). 0: one group
-  // of all dp * sp ranks.
+  // Divides the dp x sp positions, each of which has tp ranks, into shard groups of this many
+  // neighbouring positions, i.e. of zero_group * tp ranks. The ranks of a group hold all shards:
+  // `zero` shards only over ranks with equal copies that are in one group ("hybrid sharding", Y.
+  // Zhao et al. 2023). 0: no groups; `zero` shards over all ranks with equal copies. For experts,
+  // see expert_axes().
   int zero_group = 0;
 
   TensorMode tensor_mode = TensorMode::one_d;
@@ -103,9 +105,10 @@ struct Strategy {
   // tokens instead of all tokens ("sequence parallelism", V. Korthikanti et al. 2022).
   bool tp_sequence = true;
 
-  // Number of neighbouring ranks, among the head_ranks(), that hold the same keys and values. More
-  // than 1 only with grouped-query attention, if head_ranks() does not divide the number of K/V
-  // heads. Set from the model by key_value_replicas() (layout/heads.h).
+  // Of the ranks that divide attention heads among them (head_ranks() in number): how many
+  // neighbouring ones hold the same keys and values. More than 1 only with grouped-query attention,
+  // if head_ranks() does not divide the number of K/V heads. resolve_heads() (parallel_config.h)
+  // sets it from the model.
   int key_value_replicas = 1;
 
   SequenceMode sequence_mode = SequenceMode::ring;
@@ -137,25 +140,27 @@ struct Strategy {
 
   // Returns the axes into which tp is divided: "tp" (1d); "tp.depth", "tp.row", "tp.column" (2d,
   // 2.5d); "tp.i", "tp.j", "tp.l" (3d). With key_value_replicas > 1, the last axis is replaced by
-  // two factors, its name with a suffix. Along the factor ".kv", ranks hold different keys and
-  // values; along ".query", ranks hold the same keys and values for different queries.
+  // two factors, its name with the suffix ".kv", then with ".query". Along ".kv", ranks hold
+  // different keys and values; along ".query", which has key_value_replicas ranks, they hold the
+  // same keys and values for different queries.
   std::vector<std::pair<std::string, int>> tensor_axes() const;
-  // Returns the axes "dp" and "sp". With a zero_group of at least sp ranks, "dp" is replaced by
-  // "dp.replica" and "dp.shard"; with a smaller zero_group, "sp" is replaced by "sp.replica" and
-  // "sp.shard".
+  // Returns the axes "dp" and "sp". If zero_group >= sp, "dp" is replaced by "dp.replica" and
+  // "dp.shard"; if 0 < zero_group < sp, "sp" is replaced by "sp.replica" and "sp.shard".
   std::vector<std::pair<std::string, int>> data_axes() const;
-  // Returns the names in data_axes() of the axes along which ranks hold the same shard in different
-  // zero_groups; empty without a zero_group.
+  // Returns the names in data_axes() of the axes along which ranks of different shard groups (see
+  // zero_group) hold the same shard: "dp.replica" if zero_group >= sp; "dp" and "sp.replica" if
+  // 0 < zero_group < sp; none if zero_group is 0.
   std::vector<std::string_view> replica_axes() const;
 
   // Returns the number of ranks that together hold all experts of a layer once.
   int expert_ranks() const { return ep * expert_tp; }
   // Returns the axes into which experts regroup the dp * sp * tp ranks of a stage, outermost first:
-  // "expert_dp", along which ranks hold the same elements of experts; "ep"; and "expert_tp". With a
-  // zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard", and ZeRO
-  // shards the state of experts along "expert_dp.shard", which has zero_group * tp / expert_ranks()
-  // ranks, but at least 1. Origin of this size: zero_group counts positions in dp x sp, each with
-  // tp ranks, so a group has zero_group * tp ranks; expert_ranks() of them hold all experts once.
+  // "expert_dp", along which ranks hold the same elements of experts; "ep"; and "expert_tp".
+  //
+  // With a zero_group, "expert_dp" is replaced by "expert_dp.replica" and "expert_dp.shard", and
+  // ZeRO shards the state of experts along "expert_dp.shard". A group of zero_group positions in dp
+  // x sp has zero_group * tp ranks. Together, these hold all experts zero_group * tp /
+  // expert_ranks() times. "expert_dp.shard" has this number of ranks, but at least 1.
   std::vector<std::pair<std::string, int>> expert_axes() const;
 };
 

@@ -6,9 +6,10 @@
 
 namespace colossal::models {
 
-// Reads the fields of read_llama_fields(), attention_bias and logit_scale. Sets a layer norm
-// without bias, and blocks whose attention and MLP are parallel branches after one shared norm. The
-// caller reads the rotary embedding (rotary_fields.h). Throws FieldError.
+// Reads the fields that read_llama_fields() reads, and attention_bias and logit_scale. In the
+// result, norms are layer norms without bias, and a block's attention and MLP are parallel branches
+// after one shared norm. The caller reads the rotary embedding (rotary_fields.h). Throws FieldError
+// if a field without a default is missing, or if a field is invalid.
 DecoderConfig read_cohere_fields(ConfigFields& fields);
 
 }  // namespace colossal::models

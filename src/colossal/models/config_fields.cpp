@@ -240,7 +240,7 @@ void ConfigFields::require(const std::string& name, const nlohmann::json& suppor
   note(name, supported);
 }
 
-nlohmann::json ConfigFields::take_others() const {
+nlohmann::json ConfigFields::unread_fields() const {
   nlohmann::json others = nlohmann::json::object();
   for (const auto& [field, value] : json_.items()) {
     if (resolved_.contains(field)) continue;

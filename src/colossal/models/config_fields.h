@@ -13,19 +13,20 @@
 
 namespace colossal::models {
 
-// Upper limits of the sizes in a config.json. A file with a larger size is broken or malicious.
+// Upper limits of the sizes in a config.json. A file with a larger size is broken or malicious. The
+// inner features of an MLP have the limit 4 * kMaximumWidth.
 inline constexpr int64_t kMaximumVocabulary = int64_t{1} << 24;  // tokens
 inline constexpr int64_t kMaximumPositions = int64_t{1} << 24;   // sequence length in tokens
 inline constexpr int64_t kMaximumWidth = int64_t{1} << 20;       // features of a layer
 inline constexpr int64_t kMaximumLayers = 4096;
 
 // Thrown for an invalid field, or an invalid combination of fields. what() is "config.json: GIVEN:
-// WHY". If a run overrides one of the fields, models::resolve_model() throws a ConfigError that
-// names the override instead.
+// WHY", or "config.json: WHY" if `given` is empty. If a run overrides one of the fields,
+// models::resolve_model() throws a ConfigError that names the override instead.
 class FieldError : public ConfigError {
  public:
-  // fields: names of the fields concerned. given: for a single field, its name and value, "n_layer
-  // = 0"; else empty. why: what would be valid, or which values are inconsistent.
+  // fields: names of the fields concerned. given: for a single field, its name and value, such as
+  // "n_layer = 0"; else empty. why: what would be valid, or which values are inconsistent.
   FieldError(std::vector<std::string> fields, const std::string& given, const std::string& why);
 
   const std::vector<std::string>& fields() const { return fields_; }
@@ -45,9 +46,10 @@ class ConfigFields {
   // json: an object, which must outlive this.
   explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
 
-  // Returns whether the field is present and not null.
+  // Returns whether the field is present and not null. Does not count as reading the field.
   bool has(const std::string& name) const { return find(name) != nullptr; }
-  // Read an integer from 1 to `maximum`. required_size() throws FieldError if the field is missing.
+  // Read an integer from 1 to `maximum`. required_size() throws FieldError if the field is missing
+  // or null.
   int64_t required_size(const std::string& name, int64_t maximum);
   int64_t size(const std::string& name, int64_t fallback, int64_t maximum);
   // Reads an integer from 0 to `maximum`.
@@ -62,12 +64,13 @@ class ConfigFields {
   double dropout(const std::string& name, double fallback);
   bool flag(const std::string& name, bool fallback);
   std::string text(const std::string& name, const std::string& fallback);
-  // Reads a list of strings, one for each layer; returns an empty list if the field is missing or
-  // null. Throws FieldError if the length is not `layers` or a string is not in `allowed`.
+  // Reads a list of strings, one for each layer. If the field is missing or null, returns an empty
+  // list and records nothing. Throws FieldError if the length is not `layers` or a string is not in
+  // `allowed`.
   std::vector<std::string> text_of_layers(const std::string& name, int64_t layers,
                                           const std::vector<std::string>& allowed);
   // Reads a list of `count` numbers from `minimum` to `maximum`. Throws FieldError if the field is
-  // missing.
+  // missing or null.
   std::vector<double> numbers(const std::string& name, int64_t count, double minimum,
                               double maximum);
   // Reads a JSON object; returns JSON null if the field is missing or null.
@@ -75,21 +78,24 @@ class ConfigFields {
   // Reads a JSON array; returns an empty array if the field is missing or null.
   nlohmann::json list(const std::string& name);
   // Throws FieldError if the field has a value other than `supported`. A missing or null field is
-  // allowed.
+  // allowed. Records `supported` in resolved().
   void require(const std::string& name, const nlohmann::json& supported);
-  // Declares that the field does not affect the computation, so that take_others() accepts it.
+  // Declares that the field does not affect the computation, so that unread_fields() accepts it.
   void ignore(const std::string& name) { ignored_.insert(name); }
 
   // The object from which the fields are read.
   const nlohmann::json& json() const { return json_; }
-  // All fields that were read, with their values or fallbacks.
+  // The fields that were read, with their values or fallbacks. A missing field that size_or_none(),
+  // number_or_none() or object() read has the value null; one that text_of_layers() read is left
+  // out.
   const nlohmann::json& resolved() const { return resolved_; }
   // Names of the fields that dropout() has read: train.dropout of a run overrides these.
   const std::vector<std::string>& dropouts() const { return dropouts_; }
-  // Returns the fields that were not read and do not affect the computation: settings of training,
-  // of generation, or of the library that wrote the file. Call this after all reads. Throws
-  // FieldError for a field that was not read, is not ignored, and may affect the computation.
-  nlohmann::json take_others() const;
+  // Returns the fields of json() that are not in resolved(), with their values, including those
+  // passed to ignore(). Call this after all reads. Throws FieldError if one of them may affect the
+  // computation: that is any field except those that are null or passed to ignore(), and known
+  // settings of training, of generation, or of the library that wrote the file.
+  nlohmann::json unread_fields() const;
 
  private:
   // Returns the field's value; null if it is missing or JSON null.

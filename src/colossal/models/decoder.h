@@ -13,8 +13,10 @@
 
 namespace colossal::models {
 
+// LanguageModel documents the overridden functions.
 class Decoder : public LanguageModel {
  public:
+  // Makes the layers that `config` describes. `build` makes each layer and collects its parameters.
   Decoder(nn::Builder& build, const DecoderConfig& config);
 
   at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override;
@@ -38,7 +40,8 @@ class Decoder : public LanguageModel {
                              const at::Tensor& wanted) override;
 
  private:
-  // Freezes the token embedding and the head of a draft model: they are those of the target model.
+  // Freezes the token embedding and the vocabulary head of a draft head
+  // (DecoderConfig::is_draft_head): they are those of the target model.
   static void freeze_tables(const nn::Builder& build);
   // Returns the context with positions and lengths increased by the number of the adapter's virtual
   // tokens; unchanged if there are none, or if context.adapted is false.
@@ -50,8 +53,8 @@ class Decoder : public LanguageModel {
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null if the family has none
   std::unique_ptr<nn::Norm> embedding_norm_;                   // null if the family has none
   std::unique_ptr<nn::Dropout> embedding_dropout_;
-  // EAGLE draft model: linear layers of the token embeddings and of the target model's hidden
-  // states, whose sum is the input of the blocks. Null for other models.
+  // Of a draft head (EAGLE): two linear layers, of the token embeddings and of the target model's
+  // hidden states. The sum of their outputs is the input of the blocks. Null for other models.
   std::unique_ptr<nn::Linear> embedding_product_, state_product_;
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> final_norm_;  // null if the family has none

@@ -14,7 +14,8 @@ namespace colossal::models {
 std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
                                               int64_t layer);
 
-// Makes a norm over config.hidden features of the kind config.norm, named `name`.
+// Makes a norm over config.hidden features, named `name`. config.norm is its kind: RMS norm or
+// layer norm.
 std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
                                     const DecoderConfig& config);
 

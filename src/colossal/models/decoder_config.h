@@ -32,15 +32,16 @@ struct DecoderConfig {
   int64_t positions = 0;   // maximum sequence length
 
   // Input of the first block: embedding(tokens) * embedding_scale + learned positions, then a norm,
-  // then dropout. The next four fields say which of these the model has.
+  // then dropout. The next four fields describe what comes before the dropout, whose probability is
+  // embedding_dropout.
   double embedding_scale = 1;
   bool learned_positions = false;  // whether there is a table of position embeddings
   int64_t position_offset = 0;     // unused rows at the start of the position table
   bool embedding_norm = false;
-  // Whether the model is an EAGLE draft model: the input of its first block is a linear layer of
-  // the token's embedding, concatenated with the target model's final hidden state of the previous
-  // token (Y. Li et al., "EAGLE: Speculative Sampling Requires Rethinking Feature Uncertainty",
-  // 2024).
+  // Whether the model is an EAGLE draft model. The input of its first block is then a linear layer
+  // of two concatenated vectors: the token's embedding, and the target model's final hidden state
+  // of the previous token (Y. Li et al., "EAGLE: Speculative Sampling Requires Rethinking Feature
+  // Uncertainty", 2024).
   bool is_draft_head = false;
 
   enum class Norm { rms, layer };  // RMS norm, layer norm
@@ -71,8 +72,9 @@ struct DecoderConfig {
   int64_t kv_heads = 0;    // heads of keys and of values; divides heads
   int64_t head_size = 0;   // features per query or key head
   int64_t value_size = 0;  // features per value head; 0: head_size
-  // Multi-head latent attention (see nn::LatentAttentionOptions) if key_value_rank > 0. Rotary
-  // embedding is applied to the first rotary.channels features of each query and key head.
+  // Multi-head latent attention (see nn::LatentAttentionOptions) if key_value_rank > 0. In each
+  // query and key head, the first LayerAttention::rotary.channels features then have rotary
+  // embedding; the others have none.
   int64_t query_rank = 0;      // features of a query latent; 0: queries have no latents
   int64_t key_value_rank = 0;  // features of a latent of keys and values
   // A single entry for all layers, or one entry per layer.
@@ -116,8 +118,9 @@ struct DecoderConfig {
   double logit_scale = 1;     // factor of the logits
   double logit_soft_cap = 0;  // logits become cap * tanh(logits / cap); 0: no soft cap
 
-  // true: parameters are laid out as in GPT-2. Queries, keys and values are one linear layer, and
-  // the weights of the blocks' linear layers are [in, out] instead of [out, in].
+  // Which parameters the blocks' linear layers have. true: as in GPT-2 and its files, weights are
+  // [in, out], and queries, keys and values have one common weight. false: weights are [out, in],
+  // and queries, keys and values have one weight each.
   bool stored_in_out = false;
 
   // Standard deviation of newly initialized weights. residual_initializer_range: for linear layers

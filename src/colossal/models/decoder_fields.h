@@ -1,4 +1,5 @@
-// Reads fields of config.json that several model families share, into a DecoderConfig.
+// Reads fields of config.json that several model families share, into a DecoderConfig. All
+// functions that read fields throw FieldError (config_fields.h) if a value is invalid.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace colossal::models {
 
-// Reads the name of an activation from the field `name`. fallback: the activation if the field is
-// missing. Throws FieldError if the activation is unknown.
+// Reads the name of an activation from the field `name`. fallback: the activation's name if the
+// field is missing; not null. Throws FieldError if the activation is unknown.
 ops::Activation read_activation(ConfigFields& fields, const char* name, const char* fallback);
 
 // Names of the fields of sizes, which differ between older families.
@@ -21,7 +22,8 @@ struct SizeFields {
   const char* heads;
 };
 // Reads the sizes of an older decoder, in the way of GPT-2: vocab_size, and the fields in `names`.
-// Sets layer norms, an MLP without a gate, and head_size = hidden / heads. Throws FieldError.
+// Sets layer norms, an MLP without a gate, kv_heads = heads, and head_size = hidden / heads. Throws
+// FieldError if one of these fields is missing, or if hidden / heads has a remainder.
 DecoderConfig read_gpt2_style_decoder(ConfigFields& fields, const SizeFields& names);
 
 // Reads the MLP's intermediate size from the field `name`; returns 4 * config.hidden if the field
@@ -36,7 +38,8 @@ void ignore_classifier(ConfigFields& fields);
 void set_head_size(DecoderConfig& config, const char* hidden_field, const char* heads_field);
 
 // Returns for each layer whether it has sliding-window attention: from layer_types in config.json
-// or, if that field is missing, from slides(layer).
+// or, if that field is missing, from slides(layer). layer: from 0. config.layers must be set
+// before, also for the two functions below.
 std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig& config,
                                       const std::function<bool(int64_t layer)>& slides);
 

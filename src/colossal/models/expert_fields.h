@@ -1,4 +1,5 @@
-// Reads the fields of config.json, and has the weight names, that families with experts share.
+// What model families with experts share: how to read their fields of config.json, and the names of
+// their weights. The functions that read fields throw FieldError if a value is invalid.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +16,18 @@ struct RouterDefaults {
   int64_t experts;            // default of that field
   int64_t chosen;             // default of num_experts_per_tok
 };
-// Reads RouterOptions::experts from the field defaults.experts_field, and `chosen` from
-// num_experts_per_tok. All other options of the result have their defaults. Throws FieldError.
+// Reads RouterOptions::experts from the field defaults.experts_field, and RouterOptions::chosen
+// from num_experts_per_tok. All other options of the result have their defaults.
 nn::RouterOptions read_router(ConfigFields& fields, const RouterDefaults& defaults);
 
-// Returns the load-balancing loss of transformers if output_router_logits is true, else no loss.
-// coefficient: default of router_aux_loss_coef. Throws FieldError.
+// Returns the load-balancing loss of transformers if output_router_logits is true, else no loss
+// (also if the field is missing). Its coefficient is the field router_aux_loss_coef. coefficient:
+// default of this field.
 nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient);
 
 // Sets config.layers_with_experts from decoder_sparse_step and mlp_only_layers: layer i, from 0,
-// has experts if decoder_sparse_step divides i + 1 and i is not in mlp_only_layers. config.layers
-// must be set before. Throws FieldError.
+// has experts if decoder_sparse_step (default 1) divides i + 1 and i is not in the list
+// mlp_only_layers (default: empty). config.layers must be set before.
 void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
 
 // Names of a block's router and experts in files, without the block's name. In gate, up and down,
@@ -38,7 +40,7 @@ inline constexpr ExpertNames kMlpExperts{.router = "mlp.gate",
                                          .gate = "mlp.experts.{}.gate_proj",
                                          .up = "mlp.experts.{}.up_proj",
                                          .down = "mlp.experts.{}.down_proj"};
-// Adds the entries of the router and of the experts to `names`.
+// Adds to `names` the entries of a block's router and of its config.router.experts experts.
 void name_experts(WeightNames& names, const DecoderConfig& config, const ExpertNames& experts);
 
 }  // namespace colossal::models

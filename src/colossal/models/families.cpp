@@ -158,7 +158,7 @@ ModelSpecification specify(nlohmann::json config) {
   ModelSpecification specification;
   specification.decoder = family.read(fields);
   specification.decoder.family = family.model_type;
-  specification.other_fields = fields.take_others();
+  specification.other_fields = fields.unread_fields();
   specification.config = fields.resolved();
   specification.config["model_type"] = family.model_type;
   specification.config["architectures"] = {family.architecture};

@@ -25,9 +25,10 @@ namespace colossal::models {
 // parameters are frozen, except those in `trained`.
 struct ModelAdapter {
   adapters::LoraSettings settings;
-  std::vector<adapters::Product> products;  // the linear layers and tables that have an adapter
+  std::vector<adapters::Product> products;  // the layers that have an adapter; see list_products()
   std::vector<std::string> trained = {};    // names of the model's parameters that are not frozen
-  // If set, the adapter is this prefix, and the fields above are not used.
+  // If set, the adapter is this prefix. The fields above then have their defaults: a prefix adapts
+  // no products, and all of the model's own parameters are frozen.
   std::optional<adapters::PrefixSettings> prefix = std::nullopt;
   // Type to which the frozen linear weights of the model's blocks are quantized; nullopt: they are
   // not quantized. Not stored in an adapter's folder.
@@ -37,7 +38,7 @@ struct ModelAdapter {
 
   // Returns whether a run that starts with this adapter can use the model without the adapter as
   // its reference model, so that no second copy of the weights is needed. True if the adapter is
-  // newly initialized, and the run changes no weights of the model itself.
+  // newly initialized, and the run changes no weights of the model itself (with PiSSA it does).
   bool base_is_reference() const { return weights.empty() && !settings.pissa && trained.empty(); }
 };
 
@@ -103,8 +104,9 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
 // experts of the blocks, and the heads.
 std::vector<adapters::Product> list_products(const ModelSpecification& specification);
 
-// Returns the names of the parameters of `modules`. modules: names as in the model's files, such as
-// "lm_head". adapted: the products that have an adapter. key: the configuration key that lists
+// Returns ModelAdapter::trained for `modules`: the parameters of these modules, by their names in
+// the model, such as "head.weight". modules: names as in the model's files, such as "lm_head".
+// adapted: the products that have an adapter. key: the configuration key that lists
 // `modules`, with which messages begin. Throws ConfigError if a name matches no module, if a module
 // has an adapter, or if a module's weights are shared by the token embedding and the head.
 std::vector<std::string> list_trained(const ModelSpecification& specification,
@@ -134,11 +136,11 @@ parallel::Sharding sharding(const ModelSpecification& specification);
 // parameters of an adapter and for ModelAdapter::trained, in peft files. parameter: its name in the
 // model, such as "blocks.3.query.weight".
 TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter);
-// Returns where the folder specification.weights stores a parameter: also for ModelAdapter::trained
-// in the model's own files. For parameters of an adapter, returns slice_in_files().
+// Returns the same as slice_in_files(), except for ModelAdapter::trained: for these, returns where
+// the model's own files (in the folder specification.weights) store the parameter.
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter);
 
-// Explains the tensor `name` of a Hugging Face file to which no parameter maps. Returns "" if the
+// Explains why no parameter maps to the tensor `name` of a Hugging Face file. Returns "" if the
 // model ignores the tensor or computes its values itself. Returns the name of another tensor if
 // this tensor is a copy of it (the head of a model with tied embeddings). Returns nullopt if the
 // tensor is unknown.

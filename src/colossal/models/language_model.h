@@ -16,8 +16,11 @@ namespace colossal::models {
 // A model in three parts, which pipeline stages can run separately: the embedding, blocks on one
 // residual stream, and the head. batch, sequence: the sequences of this rank's micro-batch and the
 // positions of each on this rank (StepContext). Tokens and labels are [batch, sequence] int64.
-// Activations are [batch, sequence, hidden], or this rank's shard of them. The functions are
-// collective: all ranks that hold the same part of the model call them in the same order.
+// Activations are [batch, sequence, hidden], or this rank's shard of them.
+//
+// The functions are collective: the ranks of tp call them in the same order, and so do the ranks of
+// sp if they divide the sequences. With ZeRO stage 3 or expert parallelism, all ranks of dp, sp and
+// tp with the same pipeline stage do.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -31,7 +34,9 @@ class LanguageModel {
                                 const nn::StepContext& context) = 0;
 
   // The following functions compute the head. x: the residual stream after the last block. labels:
-  // [batch, sequence], the token to predict at each position; -100: ignored.
+  // [batch, sequence], the token to predict at each position; -100: ignored. context.temperature
+  // divides the logits in head_log_probabilities(), local_logits() and head_divergences(); the
+  // other functions ignore it.
 
   // Returns the sum of the cross-entropies of all `labels` that are not ignored, a scalar in fp32
   // (fp64 in an fp64 model). All ranks of tp get the same sum.
@@ -41,10 +46,10 @@ class LanguageModel {
   virtual at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
                                             const nn::StepContext& context) = 0;
   // For distillation. local_logits() returns this rank's part of the logits, [tokens on this rank,
-  // vocabulary rows on this rank], divided by context.temperature. head_divergences() returns for
-  // each token the divergence of the model's distribution from a teacher's, [batch, sequence], as
-  // ops::divergence() defines it with `beta`. teacher: local_logits() of the teacher, which has
-  // this model's vocabulary and layout.
+  // vocabulary rows on this rank]. head_divergences() returns for each token the generalized
+  // Jensen-Shannon divergence (ops::divergence()) of the model's distribution p and a teacher's q,
+  // [batch, sequence]. beta: in [0, 1]; 0 is KL(q || p), 1 is KL(p || q). teacher: local_logits()
+  // of the teacher, which has this model's vocabulary and layout.
   virtual at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                       const nn::StepContext& context) = 0;
@@ -56,17 +61,18 @@ class LanguageModel {
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
   // Returns logits [batch, sequence, vocabulary], or [n, vocabulary] for the tokens `wanted` only.
   // wanted: [n] int64 on the host, ascending indices into the flattened tokens [batch * sequence];
-  // undefined: all tokens. All ranks that share the tokens get all of the result.
+  // undefined: all tokens. All ranks of tp get the whole result.
   virtual at::Tensor head_logits(const at::Tensor& x, const nn::StepContext& context,
                                  const at::Tensor& wanted) = 0;
   // head_logits() in two parts. final_states() applies the final norm: it returns the input of the
   // output projection, [batch, sequence, hidden] or this rank's shard of it. logits_of_states()
-  // applies the output projection to `states`, the result of final_states().
+  // applies the output projection to `states`, the result of final_states(). It takes `wanted` and
+  // returns logits like head_logits().
   virtual at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor logits_of_states(const at::Tensor& states, const nn::StepContext& context,
                                       const at::Tensor& wanted) = 0;
-  // Returns the states of the tokens `wanted`, which must be defined, as for head_logits(): [n,
-  // hidden], whole on all ranks that share the tokens. states: result of final_states().
+  // Returns the states of the tokens `wanted`, [n, hidden], whole on all ranks of tp. states:
+  // result of final_states(). wanted: as for head_logits(), but must be defined.
   virtual at::Tensor gathered_states(const at::Tensor& states, const nn::StepContext& context,
                                      const at::Tensor& wanted) = 0;
 
@@ -101,9 +107,12 @@ struct ModelFacts {
   int64_t kv_heads = 0;    // heads of keys and of values
   int64_t head_size = 0;   // features per query or key head
   int64_t value_size = 0;  // features per value head
-  // KV cache per token and layer: number of key heads, which is that of value heads, and features
-  // of all keys and values together.
+  // Number of key heads in the KV cache of a layer, which is also the number of its value heads:
+  // kv_heads, or 1 if the cache stores the latents of latent attention
+  // (DecoderConfig::key_value_cache_heads()).
   int64_t key_value_cache_heads = 0;
+  // Numbers that the KV cache stores per token and layer: the features of the keys and values of
+  // all heads together.
   int64_t key_value_cache_features = 0;
   int64_t vocabulary = 0;    // number of rows of the token embedding
   int64_t positions = 0;     // maximum sequence length, without the virtual tokens of a prefix
@@ -115,10 +124,10 @@ struct ModelFacts {
   int64_t parameters = 0;        // number of the model's parameters, without an adapter's
   std::vector<int64_t> windows;  // sliding window of each layer in tokens; 0: none
   // Returns the FLOPs per token of a forward and a backward pass over sequences of `sequence`
-  // tokens: 6 * product_weights, plus 6 * heads * (head_size + value_size) * T for the attention of
-  // each layer, where T is the smaller of `sequence` and the layer's window (`sequence` without a
-  // window). 6: a multiply-add is 2 FLOPs, and for each product of the forward pass there are two
-  // in the backward pass. The causal mask is not taken into account.
+  // tokens: 6 * product_weights (the last field), plus 6 * heads * (head_size + value_size) * T for
+  // the attention of each layer, where T is the smaller of `sequence` and the layer's window
+  // (`sequence` without a window). 6: a multiply-add is 2 FLOPs, and for each product of the
+  // forward pass there are two in the backward pass. The causal mask is not taken into account.
   double flops_per_token(int64_t sequence) const;
   // Number of weights that multiply each token, the head's included; of experts, only the weights
   // of the experts to which a token is routed.

@@ -1,5 +1,5 @@
-// Reads the fields of config.json, and has the weight names, that Llama shares with many related
-// families.
+// Many families share fields of config.json and names of weights with Llama. These functions read
+// the fields and return the names.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace colossal::models {
 
 // What differs between these families: the defaults that Hugging Face transformers has for missing
-// fields, and some names of fields.
+// fields, some names of fields, the kind of the norms, and a check of the number of heads.
 struct LlamaDefaults {
   int64_t positions = 2048;  // max_position_embeddings
   int64_t kv_heads = 0;      // num_key_value_heads; 0: num_attention_heads
@@ -25,12 +25,18 @@ struct LlamaDefaults {
   const char* activation = "silu";              // default of that field
 };
 
-// Reads sizes, norms, activation, attention dropout and tie_word_embeddings. The caller reads the
-// rotary embedding (rotary_fields.h) and whether layers have biases. Throws FieldError.
+// Reads sizes, norms, activation, attention dropout, initializer_range and tie_word_embeddings. The
+// caller reads the rotary embedding (rotary_fields.h) and whether layers have biases. Throws
+// FieldError if a field without a default is missing, or if a field is invalid.
 DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
-// Reads Qwen's fields use_sliding_window, sliding_window, max_window_layers and layer_types, and
-// sets the windows of config.attention accordingly. Throws FieldError.
+// Reads Qwen's fields use_sliding_window, sliding_window, max_window_layers and layer_types. If
+// use_sliding_window is true and sliding_window is above 0, gives a window of sliding_window tokens
+// to the layers that layer_types calls "sliding_attention" or, without layer_types, to the layers
+// from number max_window_layers on (numbered from 0); config.attention then has one entry per
+// layer. Before the call, config.layers must be set, and config.attention must have a single entry,
+// whose other fields (such as the rotary embedding) are copied to all layers. Throws FieldError if
+// a field is invalid.
 void read_qwen_windows(ConfigFields& fields, DecoderConfig& config);
 
 // Returns the names of Llama's weights in files.

@@ -8,10 +8,12 @@
 
 namespace colossal::models {
 
-// Rewrites the rotary fields of transformers 5, the object rope_parameters, to the fields of older
-// versions: rope_theta (the base), partial_rotary_factor (the rotated fraction of a head), and
-// rope_scaling (the other settings). All versions of transformers read the older fields, and a run
-// can override them one by one. Call this before read_rotary().
+// Replaces the object rope_parameters of transformers 5 by the fields of older versions: rope_theta
+// (the base), partial_rotary_factor (the rotated fraction of a head), and rope_scaling (an object
+// with the other settings; null if there is no scaling). If `config` has no rope_parameters, does
+// the same with its rope_scaling: moves the base and the fraction out of it, and sets it to null if
+// there is no scaling. All versions of transformers read the older fields, and a run can override
+// them one by one. config: the contents of config.json. Call this before read_rotary().
 void use_older_rotary_fields(nlohmann::json& config);
 
 // What differs between families: the defaults of missing fields, and some names of fields.
@@ -19,21 +21,21 @@ struct RotaryDefaults {
   double base = 10000;       // theta
   double partial = 1;        // fraction of a head's channels that is rotated
   bool interleaved = false;  // whether pairs are neighbouring channels: RotaryOptions::interleaved
-  // RotaryOptions::original_positions, if the family reads them from a field outside of
-  // rope_scaling; 0: from rope_scaling.
+  // RotaryOptions::original_positions, if the family has them outside of rope_scaling; the field in
+  // rope_scaling then has no effect. 0: read_rotary() takes them from rope_scaling.
   int64_t original_positions = 0;
-  const char* base_field = "rope_theta";
-  const char* partial_field = "partial_rotary_factor";
+  const char* base_field = "rope_theta";                // name of the field of the base
+  const char* partial_field = "partial_rotary_factor";  // name of the field of the fraction
 };
 
-// Reads the base, the rotated fraction and rope_scaling, in the older form. config.head_size and
-// config.positions must be set before. Throws FieldError.
+// Reads the base, the rotated fraction and rope_scaling from `fields`: the fields of config.json in
+// the older form (see use_older_rotary_fields()). config.head_size and config.positions must be set
+// before. Throws FieldError if a field is invalid.
 ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
                                const RotaryDefaults& defaults);
 
-// Reads a rope_scaling object, which may be null (no scaling). Takes the base and the rotated
-// fraction from `defaults`. config.head_size and config.positions must be set before. Throws
-// FieldError.
+// Like read_rotary(), but takes the base and the rotated fraction from `defaults`, and reads only
+// the rope_scaling object `scaling`; null: no scaling.
 ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const DecoderConfig& config,
                                        const RotaryDefaults& defaults);
 

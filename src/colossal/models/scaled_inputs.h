@@ -21,13 +21,19 @@ struct ScaledInputs {
   std::string producer;               // the layer that produces the input
   bool producer_is_norm = false;      // false: the producer is a linear layer
   Range producer_outputs{};  // which outputs of the producer are the input; empty: all outputs
-  bool of_experts = false;   // true: each expert has its own input and factors
+  // true: `products` and `producer` are layers of experts, and each expert has its own input and
+  // factors.
+  bool of_experts = false;
 };
 
-// Returns the groups of block number `layer`, first those whose producer is a norm. A group has all
-// layers that read its input. Leaves out inputs whose producer cannot absorb the factors, or that
-// other computations read: after norms without weights, after norms whose output continues the
-// residual stream, after norms before experts, and in latent attention.
+// Returns the groups of block number `layer`, counted from 0: first those whose producer is a norm.
+// A group has all layers that read its input. Leaves out inputs whose producer cannot absorb the
+// factors, or that other computations read:
+// - the output of a norm, if the norm has no weight, or if the output also continues the residual
+//   stream or goes to experts, whose router reads it, too;
+// - the input of attention's output layer, if query heads share value heads;
+// - all inputs of latent attention;
+// - the input of the down-projection of an MLP without a gate, or of experts with a clamped gate.
 std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
 
 }  // namespace colossal::models

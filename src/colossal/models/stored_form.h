@@ -1,5 +1,5 @@
-// StoredForm: how the weights in a Hugging Face folder are quantized, from its config.json.
-// stored_form_of() in families.h returns it for a folder.
+// StoredForm: how the weights in a Hugging Face folder are stored, in particular how they are
+// quantized, from its config.json. stored_form_of() in families.h returns it for a folder.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace colossal::models {
 
-// The settings of a quantization that the names and shapes of the tensors do not show.
+// What the names and shapes of the tensors do not show about how they are stored.
 struct StoredForm {
   // quant_method: "gptq", "awq", "compressed-tensors", "fp8" or "mxfp4"; empty: not quantized.
   std::string method;

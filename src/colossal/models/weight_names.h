@@ -11,34 +11,37 @@
 
 namespace colossal::models {
 
-// Maps one layer of the Decoder to the layer of the files that holds its parameters. The last
-// component of a parameter's name ("weight", "bias") is the same for both. A parameter whose last
-// component differs has an entry with its full name.
+// Maps one layer of the Decoder to the layer of the files that holds its parameters, whose names
+// have the same last component ("weight", "bias") in both. A parameter whose last component differs
+// has a LayerMapping of its own: `ours` and `theirs` are then names of the parameter, with the last
+// component.
 struct LayerMapping {
-  // Rows of a layer in the files that belong to the layer of the Decoder: indices of the first dim
-  // of its weight and bias.
+  // Rows of a layer in the files that belong to the layer of the Decoder: indices of dim 0 of the
+  // files' weight and bias, so not for weights that files store as [in, out].
   struct Rows {
     std::vector<Range> runs;  // in the Decoder's order
     int64_t total = 0;        // number of rows of the layer in the files
   };
 
-  std::string_view ours, theirs;  // names of the layer: "query", "self_attn.q_proj"
+  std::string_view ours, theirs;  // names of the layer: "query", "self_attn.q_proj"; not owned
   Rows rows{};                    // total = 0: all rows belong to the Decoder's layer
-  // The columns of the weight in the files that belong to the Decoder's layer. num_columns: number
-  // of columns of the weight in the files; 0: all belong to the Decoder's layer.
+  // The columns of the weight in the files that belong to the Decoder's layer; only for layers
+  // without bias. num_columns: number of columns of the weight in the files; 0: all belong to the
+  // Decoder's layer.
   Range columns{};
   int64_t num_columns = 0;
-  // Number of layers in the files, one for each expert, that the Decoder holds as one layer. Their
-  // weights [out, in] are stacked along a new first dim; "{}" in `theirs` stands for the index of a
-  // layer. 0: the files have a single layer.
+  // Number of layers in the files, one for each expert, that the Decoder holds as one layer, with
+  // the weight [experts, out, in]. "{}" in `theirs` stands for the expert's index. 0: the files
+  // have a single layer.
   int64_t stacked = 0;
 };
 
 // The names of all weights of a family.
 struct WeightNames {
   std::string_view blocks;  // what precedes a block's number in the files: "transformer.h."
-  std::vector<LayerMapping> of_a_block;  // layers of a block, without the names of the block
-  std::vector<LayerMapping> others;      // all other layers, with their full names
+  // Layers of a block. Their names are without the block's prefix, such as "transformer.h.3.".
+  std::vector<LayerMapping> of_a_block;
+  std::vector<LayerMapping> others;  // all other layers, with their full names
   // Suffixes of tensors in older files that the Decoder does not read because it computes them.
   std::vector<std::string_view> computed = {};
   // Prefixes of other tensors in the files that the Decoder does not use.

@@ -1,7 +1,7 @@
 // The weights of a per-request adapter. In serving, each request may name an adapter that is not
-// part of the model. Layers apply the adapter to the tokens of its requests only, so one forward
-// pass may use several adapters (StepContext::adapted_rows). InferenceModel::load_adapter() reads
-// the weights.
+// part of the model. Layers apply an adapter only to the tokens of requests that name it, so one
+// forward pass may use several adapters (StepContext::adapted_rows). InferenceModel::load_adapter()
+// reads the weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,8 +18,8 @@ namespace colossal::nn {
 
 struct AdapterWeights {
   // The adapter of one layer with input x and weight W: adds scale * x A^T B^T to x W^T. r is the
-  // adapter's rank (not a rank of a group). For a vocabulary table, every rank has A and B whole
-  // (vocabulary_adapter.h).
+  // adapter's rank (not a rank of a group). Embeddings and vocabulary heads have A and B whole on
+  // every rank (vocabulary_adapter.h). For an embedding, A is [r, vocabulary] and B [features, r].
   struct Product {
     at::Tensor down;  // A [r, input features on this rank]; layers that share A share this tensor
     at::Tensor up;    // B [output features on this rank, r]
@@ -36,11 +36,12 @@ struct AdapterWeights {
   // Virtual keys and values of this rank's K/V heads, by the full name of the attention layer:
   // "blocks.3.attention". Empty if the adapter is not a prefix.
   std::map<std::string, ops::VirtualTokens> virtual_tokens{};
-  int64_t num_virtual_tokens = 0;  // of each attention layer
+  int64_t num_virtual_tokens = 0;  // of each attention layer; 0 if the adapter is not a prefix
 };
 
 // The tokens with indices [begin, begin + count) in the flattened tokens [batch * sequence] of a
-// forward pass use `adapter`. The caller keeps the adapter alive during the forward pass.
+// forward pass use `adapter`. The caller of the forward pass sets `adapter`, never to null, and
+// keeps the adapter alive during the pass.
 struct AdaptedRows {
   const AdapterWeights* adapter = nullptr;
   int64_t begin = 0;

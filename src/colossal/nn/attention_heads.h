@@ -19,8 +19,10 @@ class AttentionHeads {
   AttentionHeads(const AttentionOptions& options, const LocalHeads& here);
 
   // Applies the rotary embedding to queries and keys; does nothing to them if options.rotary.base
-  // is 0. qkv: concatenated queries, keys and values of this rank's heads, [.., Q * head_size + K *
-  // head_size + K * value_size]. Returns [batch, sequence, features] with this order of features.
+  // is 0. qkv: concatenated queries, keys and values of this rank's heads, [context.batch *
+  // context.sequence tokens in any number of dims, features], with features = Q * head_size + K *
+  // head_size + K * value_size. Returns [batch, sequence, features] with the same order of
+  // features.
   at::Tensor apply_rotary(const at::Tensor& qkv, const StepContext& context) const;
   // Splits the result of apply_rotary() into heads. Returns, in this order: queries [batch, Q,
   // sequence, head_size], keys [batch, K, sequence, head_size] and values [batch, K, sequence,
@@ -29,9 +31,9 @@ class AttentionHeads {
   // For cross-attention: splits queries [batch, sequence, Q * head_size] into heads. Returns
   // [batch, Q, sequence, head_size].
   at::Tensor split_queries(const at::Tensor& query) const;
-  // For cross-attention: splits the concatenated keys and values of the memory, [batch, positions,
-  // 2 * K * head_size], into heads. Returns keys, then values, each [batch, K, positions,
-  // head_size].
+  // For cross-attention: splits the concatenated keys and values of the other sequence, [batch,
+  // positions, 2 * K * head_size], into heads. Returns keys, then values, each [batch, K,
+  // positions, head_size].
   std::pair<at::Tensor, at::Tensor> split_keys_values(const at::Tensor& key_value) const;
   // Selects the K/V heads that this rank's query heads attend to. keys: keys or values, [batch, K,
   // sequence, size]. ops::attention() requires that every K/V head serves the same number of query

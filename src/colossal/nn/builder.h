@@ -2,7 +2,10 @@
 // layers and registers their parameters by name. DenseBuilder makes unsharded layers; the builders
 // of parallel/ make sharded layers. A model works with every builder.
 //
-// In the comments below, NAME is the full name of a layer ("blocks.3.query").
+// Layers have names. The name that a model passes for a layer is relative to the open Scopes
+// (Builder::scope()): in Scope "blocks.3", "query" names the layer with the full name
+// "blocks.3.query". In the comments below, NAME is the full name of a layer. A name "in the
+// builder's current scope" is relative to the open Scopes, too.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +49,10 @@ struct FusedLinearOptions {
   Initializer initializer = Initializer::normal(0.02);
 };
 
-// A mixture-of-experts layer whose experts are gated MLPs. Parameters are those of Router, whose
-// names do not contain NAME, and the stacked weights of all experts:
+// A mixture-of-experts layer whose experts are gated MLPs. The parameters of its router are, in the
+// builder's current scope, "router.weight" [experts, hidden] and, if the options of the same names
+// in `router` are set, "router.bias" and "router.correction_bias", each [experts]. The parameters
+// of the experts are stacked:
 //   without clamped_gate:        NAME.gate.weight, NAME.up.weight  [experts, inner, hidden]
 //                                NAME.down.weight                  [experts, hidden, inner]
 //   with clamped_gate (GPT-OSS): NAME.gate_up.weight  [experts, hidden, 2 * inner]
@@ -127,7 +132,9 @@ struct AttentionOptions {
   QueryKeyNormOptions query_key_norm{};
   ops::RotaryOptions rotary{};
   bool causal = true;
-  int64_t window = 0;   // sliding window, in positions; 0: no window
+  // Sliding window: a query at position p sees only keys in (p - window, p], or in (p - window, p +
+  // window) if not causal. 0: no window.
+  int64_t window = 0;
   double soft_cap = 0;  // soft cap of the scores; 0: no cap
   double alibi = 0;     // factor on ALiBi's slopes; 0: no ALiBi
   // Attention sinks: parameter NAME.sinks [heads], one logit per query head. nullopt: no sinks.
@@ -144,7 +151,9 @@ struct AttentionOptions {
 // "key_value_up" has an adapter, the store keeps the keys and values of each head, as for other
 // attention layers.
 //
-// Weights of the linear layers, in the builder's current scope:
+// The name that latent_attention() gets is that of the attention among the projected heads. The
+// linear layers and norms have names of their own, in the builder's current scope. Weights of the
+// linear layers:
 //   query_down      [query_rank, hidden], and query_up [heads * (rotary + plain), query_rank];
 //                   if query_rank is 0, instead: query [heads * (rotary + plain), hidden]
 //   key_value_down  [key_value_rank + rotary, hidden]
@@ -152,8 +161,8 @@ struct AttentionOptions {
 // The RMS norms of the latents are "query_latent_norm" (if query_rank > 0) and
 // "key_value_latent_norm".
 struct LatentAttentionOptions {
-  int64_t hidden = 0;
-  int64_t heads = 0;
+  int64_t hidden = 0;          // features of the layer's input
+  int64_t heads = 0;           // query heads, and as many K/V heads, over all ranks
   int64_t query_rank = 0;      // latents of the queries; 0: queries are projected without latents
   int64_t key_value_rank = 0;  // latents of keys and values together
   int64_t rotary = 0;          // features with rotary embedding of a query or key head
@@ -182,33 +191,34 @@ struct LocalHeads {
 //     with `magnitudes`    also NAME.lora_magnitude_vector.weight [out_features]
 //   embedding              NAME.lora_embedding_A.weight [r, vocabulary],
 //                          NAME.lora_embedding_B.weight [features, r]
-//   experts                see expert_adapter.h
+//   experts                for each stack, such as NAME.gate: lora_A.weight and lora_B.weight, with
+//                          the shapes of expert_adapter.h; gate and up share
+//                          NAME.gate.lora_A.weight
 //   attention              if virtual_tokens > 0: NAME.virtual_keys.weight, [virtual_tokens,
 //                          kv_heads * head_size], and NAME.virtual_values.weight, [virtual_tokens,
 //                          kv_heads * value_size] (ops::VirtualTokens)
 struct AdapterOptions {
   int64_t virtual_tokens = 0;  // number per attention layer; 0: none
   Initializer virtual_initializer = Initializer::normal(1);
-  int64_t rank = 0;         // r, unless `sizes` has the module
-  double scale = 1;         // factor on the adapter's term x A^T B^T, unless `sizes` has the module
+  // r, and the factor on the adapter's term x A^T B^T. `sizes`, below, lists exceptions.
+  int64_t rank = 0;
+  double scale = 1;
   double dropout = 0;       // dropout probability of the adapter's input x
   bool magnitudes = false;  // DoRA
   // Whether linear layers have two more parameters, which are frozen and which no layer reads:
   // NAME.lora_A_start.weight, which is the initial A, and NAME.lora_B_start.weight, which is the
-  // negative of the initial B.
-  // PiSSA stores them in the adapter's files, since the adapter's change of the original weight is
-  // scale * (B A - initial B * initial A).
+  // negative of the initial B. PiSSA stores them in the adapter's files, since the adapter's change
+  // of the original weight is scale * (B A - initial B * initial A).
   bool keeps_start = false;
   // Parameters of the model itself, by full name, that are trained together with the adapters.
   std::set<std::string> trained = {};
   // Storage type of the frozen weights of linear layers and experts, except "key_value_up" of
   // latent attention. nullopt: weights are not packed.
   std::optional<ops::PackedType> base = std::nullopt;
-  // Takes the full name of a linear layer, embedding or head ("blocks.3.query"). Returns the name
-  // of the module in the model's files that contains the layer
-  // ("model.layers.3.self_attn.q_proj"), or nullopt if the layer has no
-  // adapter. Parts of a fused layer with the same module share A. Required, even if no layer has an
-  // adapter.
+  // Takes the full name of a linear layer, stack of experts, embedding or head ("blocks.3.query").
+  // Returns the name of the module in the model's files that contains the layer
+  // ("model.layers.3.self_attn.q_proj"), or nullopt if the layer has no adapter. Parts of a fused
+  // layer with the same module share A. Required, even if no layer has an adapter.
   std::function<std::optional<std::string>(const std::string& product)> adapted;
   struct Size {
     int64_t rank = 0;
@@ -226,9 +236,11 @@ struct AdapterOptions {
 // The DoRA magnitudes of one adapted layer.
 struct Magnitudes {
   ParameterHandle parameter;  // [out_features]
-  // Computes the values from which training starts, [out_features on this rank]: output_norms() of
-  // the adapted weight. Call it only on ranks of the layer's pipeline stage. With a sharded model
-  // the call is collective, see output_norms().
+  // Computes the values from which training starts, [out_features on this rank]: for each output,
+  // the Euclidean norm of its row of the adapted weight (output_norms()). scope: keeps the weights
+  // that the call reads on the device until the scope ends (layer_scope.h). Call it only on ranks
+  // of the layer's pipeline stage. With a sharded model the call is collective: all ranks that
+  // share the weights must call it.
   std::function<at::Tensor(LayerScope& scope)> initial;
 };
 

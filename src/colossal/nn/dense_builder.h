@@ -20,7 +20,8 @@
 namespace colossal::nn {
 
 // Makes an attention layer over this rank's heads, `here`. stream: full name of the layer; also the
-// name of the random number stream of the layer's dropout. options: of all heads.
+// name of the random number stream of the layer's dropout. options: of all heads. parameters: the
+// sinks and virtual tokens of this rank's heads, if there are any.
 using MakeAttention = std::function<std::unique_ptr<Attention>(
     std::string stream, const AttentionOptions& options, const LocalHeads& here,
     const AttentionParameters& parameters)>;
@@ -34,6 +35,7 @@ LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOption
 
 enum class HeadKind { query, key };  // query heads; key heads (and their value heads)
 
+// builder.h explains the functions that this class overrides.
 class DenseBuilder : public Builder {
  public:
   // table_rows: maximum number of rows of one parameter of a vocabulary table; tables with more
@@ -103,7 +105,7 @@ class DenseBuilder : public Builder {
     int64_t layer = 0;  // index of the block
   };
   virtual Placement of_experts(const ExpertStack& /*stack*/) const { return whole(); }
-  // Returns the order in which the experts of a layer are placed on ranks.
+  // Returns the order in which the experts of a layer are placed on ranks; {}: by their indices.
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
   // Matrix A or matrix B of the low-rank adapters of all experts of a layer (see ExpertAdapter).
   struct ExpertAdapterMatrix {
@@ -119,7 +121,9 @@ class DenseBuilder : public Builder {
   virtual Placement of_expert_adapter(const ExpertAdapterMatrix& /*factor*/) const {
     return whole();
   }
-  // Returns the function for ExpertsParts::gather_token_rows.
+  // Returns the function for ExpertsParts::gather_token_rows, with which experts with a capacity
+  // gather rows over the ranks that route tokens of the same sequences (expert_capacity.h). Null:
+  // no other rank routes tokens of this rank's sequences.
   virtual GatherTokenRows gather_token_rows() const { return nullptr; }
   // Returns the number of ranks that divide the inner features of each expert. The results of these
   // ranks are summed.
@@ -159,9 +163,9 @@ class DenseBuilder : public Builder {
   // Returns the names of all open scopes, then `name`, separated by dots: "blocks.3.query".
   std::string full_name(const std::string& name) const;
   // Registers a parameter with full name full_name(layer) + "." + name and returns its handle.
-  // InternalError if a parameter has this name already. Sets placement.stage to the stage of the
-  // current part. Freezes the parameter if the model has adapters and AdapterOptions::trained does
-  // not name the parameter.
+  // Throws InternalError if a parameter has this name already. Sets placement.stage to the stage of
+  // the current part. Freezes the parameter if the model has adapters and AdapterOptions::trained
+  // does not name the parameter.
   ParameterHandle parameter(const std::string& layer, const std::string& name,
                             std::vector<int64_t> shape, Initializer initializer,
                             Placement placement);
@@ -194,11 +198,12 @@ class DenseBuilder : public Builder {
     // Makes dropout for this rank's part of the input. Null: Builder::dropout() makes it.
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
-    LowRankAdapter::LayoutChange way{};  // how the layout of the outputs differs from the input's
+    // How the layout of the AdaptedProducts' outputs differs from the layout of this input.
+    LowRankAdapter::LayoutChange way{};
   };
-  // Describes the activation that latent attention projects down to latents. `way.move` of the
-  // result converts the latents to the layout in which every rank with heads of a token has all
-  // latents of that token.
+  // Describes the input of the down-projections of latent attention; the latents are the outputs.
+  // `way.move` of the result converts the latents to the layout in which they are used: every rank
+  // with heads of a token has all latents of that token.
   virtual AdaptedInput input_of_latents(int64_t hidden) {
     return {.features = hidden, .of_down = whole()};
   }
@@ -215,8 +220,10 @@ class DenseBuilder : public Builder {
   // weight and for B of its adapter. Its `held` is empty if this rank has all heads. Otherwise
   // `held` has one element, for the output dim: the features of this rank's heads.
   virtual Placement of_head_outputs(const std::string& /*name*/) const { return whole(); }
-  // Returns the function that sums over the ranks that divide the weights (see output_norms()).
-  // Null: each rank has whole weights.
+  // Returns the function with which output_norms() (output_norms.h) sums a tensor, in place, over
+  // the ranks of tp, which divide the weights. It serves weights with divided inputs and weights
+  // with divided outputs: a rank passes zeros for what it does not hold. Null: each rank has whole
+  // weights.
   virtual SumOverRanks sum_over_ranks() const { return nullptr; }
   // Makes the adapter of an embedding. It applies per-request adapters and, if
   // AdapterOptions::adapted names a module for the embedding, an adapter of the model.

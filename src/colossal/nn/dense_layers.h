@@ -1,5 +1,7 @@
-// The unsharded layers that DenseBuilder makes; they implement the interfaces of layers.h.
-// Activations are [batch, sequence, features].
+// The layers that DenseBuilder makes. DenseBuilder does not shard models. The layers implement the
+// interfaces of layers.h, which describes the functions that are marked `override` here.
+// Activations are [batch, sequence, features]. Builders that shard a model use some of these
+// layers, too, for a rank's part of the attention heads or of the features.
 #pragma once
 
 #include <string>
@@ -64,9 +66,12 @@ class DenseLinear : public Linear {
   LowRankAdapter adapter_;
 };
 
+// A linear layer that consists of several products of the same input. The output has the products'
+// outputs, concatenated along the last dim in the order of `weights`.
 class DenseFusedLinear : public Linear {
  public:
-  // weights: [out, in] each. biases: one per weight, or empty if there are none.
+  // weights: [out, in] each, where `out` may differ. biases: one per weight, or empty if there are
+  // none.
   DenseFusedLinear(std::vector<ParameterHandle> weights, std::vector<ParameterHandle> biases,
                    LowRankAdapter adapter)
       : weights_(std::move(weights)), biases_(std::move(biases)), adapter_(std::move(adapter)) {}
@@ -103,7 +108,8 @@ class DenseNorm : public Norm {
 class DenseDropout : public Dropout {
  public:
   // stream: name of the random number stream of the mask, a different one for each layer.
-  // channel_begin: global index of this rank's first feature.
+  // channel_begin: global index of the first feature of x; above 0 only if ranks divide the
+  // features.
   DenseDropout(std::string stream, double probability, int64_t channel_begin = 0)
       : stream_(std::move(stream)), probability_(probability), channel_begin_(channel_begin) {}
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
@@ -117,9 +123,10 @@ class DenseDropout : public Dropout {
 class DenseAttention : public Attention {
  public:
   //   stream      full name of the layer; also the name of its random number stream for dropout
-  //   options     of all heads of the attention
-  //   here        the heads for which the layer computes attention; all are on this rank
-  //   parameters  of all heads on this rank
+  //   options     options of the attention, with the numbers of all its heads on all ranks
+  //   here        the heads for which the layer computes attention: all heads on this rank, or some
+  //               of them if ranks of sp compute the others (ulysses)
+  //   parameters  for all heads on this rank, also heads that are not in `here`
   DenseAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
                  const AttentionParameters& parameters);
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;

@@ -21,18 +21,20 @@ namespace colossal::nn {
 class ExpertAdapter {
  public:
   ExpertAdapter() = default;  // no adapter
-  // down: A of the experts on this rank. ups: B of each stack, in the order in which the outputs of
-  // the stacks are concatenated.
+  // down: A of the experts on this rank. ups: for each stack, B of these experts, in the order in
+  // which the outputs of the stacks are concatenated.
   ExpertAdapter(ParameterHandle down, std::vector<ParameterHandle> ups, int64_t rank, double scale)
       : down_(std::move(down)), ups_(std::move(ups)), rank_(rank), scale_(scale) {}
 
   explicit operator bool() const { return static_cast<bool>(down_); }  // whether there is one
 
   // Returns y plus the adapter's terms; y itself if there is no adapter or if context.adapted is
-  // false.
+  // false. If several ranks divide `in` among them, y and the result are this rank's terms of a sum
+  // over these ranks, which the caller computes.
   //   y       outputs of the stacks, concatenated: [rows, sum of out on this rank]
   //   rows    input of the stacks, sorted by expert: [rows, in on this rank]
   //   counts  number of rows of each expert on this rank
+  //   scope   A and B stay on the device until it ends
   at::Tensor add(const at::Tensor& y, const at::Tensor& rows, const std::vector<int64_t>& counts,
                  const StepContext& context, LayerScope& scope) const;
 

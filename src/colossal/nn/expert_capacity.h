@@ -19,11 +19,12 @@ struct GatheredTokenRows {
   int64_t first = 0;  // index of this rank's first row
 };
 // Gathers rows over the ranks that route tokens of the same sequences; all these ranks must call
-// it, even without rows. rows: [tokens of this rank, width] in fp64, one row per token. Column
-// kPositionColumn of `rows` holds the index of the token among this rank's tokens of its sequence.
-// In the result this column holds the token's position in the whole sequence, which has `positions`
-// tokens; all other columns are unchanged. A null GatherTokenRows means that no other rank routes
-// tokens of this rank's sequences.
+// it, even without rows. rows: [tokens that this rank routes, width] in fp64, one row per token.
+// Column kPositionColumn holds the index, from 0, of the token's position. In `rows`, the index
+// counts the positions of the token's sequence that this rank has (StepContext::sequence of them),
+// also those whose tokens other ranks of tp route. In the result, it counts all positions of the
+// sequence (`positions` of them). The other columns are unchanged. A null GatherTokenRows means
+// that no other rank routes tokens of this rank's sequences.
 using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kPositionColumn = 1;  // see GatherTokenRows
 
@@ -33,11 +34,14 @@ constexpr int64_t kPositionColumn = 1;  // see GatherTokenRows
 int64_t capacity_of(const RouterOptions& options, int64_t positions);
 
 // Returns routing.experts, [tokens, chosen], in which the value options.experts replaces each
-// choice whose expert drops the token. (Indices of experts are below options.experts.) Each expert
-// accepts the tokens of a sequence that have the largest routing weights for it. Weights are
-// compared after rounding to multiples of 2^-16; among equal weights, earlier positions win.
-//   first_token  index of the first token that this rank routes, in its flattened micro-batch
-//                [batch * sequence]; the tokens that it routes are consecutive
+// choice whose expert drops the token. (Indices of experts are below options.experts.) Of the
+// tokens of a sequence that have chosen an expert, the expert accepts at most capacity_of(): those
+// with the largest routing weights for it. Weights are compared after rounding to multiples of
+// 2^-16; among equal weights, earlier positions win.
+//   context      gives the number of positions of each sequence: `sequence` on this rank, and
+//                `whole_sequence`, which must be set, over all ranks that share it
+//   first_token  index of the first token that this rank routes, among the flattened tokens
+//                [context.batch * context.sequence]; the tokens that it routes are consecutive
 //   share        gathers rows over the ranks that route tokens of the same sequences; may be null
 // routing.weights is not changed: the caller must leave dropped choices out of the weighted sum. On
 // the meta device nothing is dropped.

@@ -1,7 +1,8 @@
 // A mixture-of-experts layer on one rank (N. Shazeer et al. 2017, "Outrageously Large Neural
 // Networks"). A router chooses a few of many MLPs, the experts, for each token. The layer's output
-// is the sum of the chosen experts' outputs, weighted by the router. Layers with experts on several
-// ranks (parallel/expert/) derive from LocalExperts.
+// is the sum of the chosen experts' outputs, weighted by the router. A row is the hidden state of
+// one token for one of its chosen experts. Layers with experts on several ranks (parallel/expert/)
+// derive from LocalExperts.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -132,6 +133,9 @@ struct ExpertsParts {
 class LocalExperts : public Experts {
  public:
   explicit LocalExperts(ExpertsParts parts);
+  // Returns the layer's output for x [.., hidden], in x's shape. meanwhile: other computation,
+  // which forward() calls once; if experts are on other ranks, while rows are sent to them. Null:
+  // none.
   at::Tensor forward(const at::Tensor& x, const StepContext& context,
                      const std::function<void()>& meanwhile) override;
 
@@ -146,12 +150,14 @@ class LocalExperts : public Experts {
                                    const StepContext& /*context*/) const {
     return results.view(x.sizes());
   }
-  // Returns the index, in this rank's micro-batch [batch * sequence], of the first token that this
-  // rank routes. The tokens that it routes are consecutive.
+  // Returns the index of the first token that this rank routes, among the flattened tokens
+  // [context.batch * context.sequence]. The tokens that it routes are consecutive; ranks of tp may
+  // route the others.
   virtual int64_t first_token(const StepContext& /*context*/) const { return 0; }
-  // Applies the experts, which may be on any rank, to this rank's rows; calls `meanwhile` once if
-  // it is not null. rows: [rows, hidden], sorted by the place of their expert; counts: number of
-  // rows for the expert at each place. Returns [rows, hidden] in the order of `rows`.
+  // Applies the experts, which may be on any rank, to this rank's rows; calls `meanwhile`, which
+  // forward() was given, once if it is not null. rows: [rows, hidden], sorted by the place of their
+  // expert; counts: number of rows for the expert at each place. Returns [rows, hidden] in the
+  // order of `rows`.
   virtual at::Tensor run_experts(const at::Tensor& rows, const std::vector<int64_t>& counts,
                                  const StepContext& context,
                                  const std::function<void()>& meanwhile) const {

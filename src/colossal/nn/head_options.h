@@ -1,6 +1,6 @@
 // Makes the ops::AttentionOptions with which an attention layer calls ops::attention() in a forward
-// pass. Attention layers own one HeadOptions, which keeps the layer's nn::AttentionOptions and
-// knows which heads are on this rank.
+// pass. Each attention layer owns one HeadOptions, which keeps the layer's nn::AttentionOptions and
+// knows for which heads this rank computes the attention.
 #pragma once
 
 #include <string>
@@ -15,9 +15,10 @@ namespace colossal::nn {
 class HeadOptions {
  public:
   //   stream      name of the random number stream of the layer's dropout
-  //   options     of all heads of the attention
-  //   here        the heads that will attend; all of them are on this rank
-  //   parameters  of all heads on this rank
+  //   options     of all heads of the attention, over all ranks
+  //   here        the heads for which this rank computes the attention: all heads whose parameters
+  //               this rank holds, or some of them if the ranks of sp divide the heads (ulysses.h)
+  //   parameters  of all heads whose parameters this rank holds
   HeadOptions(std::string stream, const AttentionOptions& options, const LocalHeads& here,
               const AttentionParameters& parameters);
 

@@ -34,16 +34,17 @@ class KeyValueStore {
   //   keys     [batch, kv_heads, new positions, head_size]
   //   values   [batch, kv_heads, new positions, value_size]
   //   options  must be causal and without documents
-  //   rows_with_virtual_tokens  for tokens whose per-request adapters have virtual tokens, these
-  //            virtual tokens, which replace options.virtual_tokens; ascending, disjoint
+  //   rows_with_virtual_tokens  one entry for each run of new positions whose per-request adapter
+  //            has virtual tokens; in ascending order, disjoint. For the positions of an entry, its
+  //            virtual tokens replace options.virtual_tokens
   // Returns [batch, heads, new positions, value_size].
   virtual at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                             const at::Tensor& values, const ops::AttentionOptions& options,
                             const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) = 0;
 };
 
-// Stores a batch of sequences of equal length in one tensor per layer. All calls of attend() must
-// have the same batch size and empty rows_with_virtual_tokens.
+// Stores a batch of sequences of equal length. Each layer has one tensor of keys and one of values.
+// All calls of attend() must have the same batch size and empty rows_with_virtual_tokens.
 class ContiguousKeyValueStore : public KeyValueStore {
  public:
   // layers: number of attention layers. capacity: maximum number of positions of a sequence;

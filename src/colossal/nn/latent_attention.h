@@ -1,6 +1,12 @@
 // The layer of multi-head latent attention, MLA (DeepSeek-AI 2024, "DeepSeek-V2", 2.1), from the
-// hidden state to the heads' outputs. Builders make it; LatentAttentionOptions (builder.h) explains
-// the terms and lists the parameters.
+// hidden state to the heads' outputs. Builders make it; LatentAttentionOptions (builder.h) lists
+// the parameters.
+//
+// Terms. Linear layers project each token down to a few features, called latents; other linear
+// layers project latents up to the queries, keys and values of heads. Sizes have the names of
+// LatentAttentionOptions: query_rank and key_value_rank latents; a query or key head has `rotary`
+// features with rotary embedding and `plain` features without it; a value head has `value`
+// features. All key heads have the same rotary features.
 #pragma once
 
 #include <memory>
@@ -24,7 +30,8 @@ class LatentAttentionLayer : public LatentAttention {
     // Converts the outputs of `down` from the layout of the activation to the layout in which every
     // rank with heads of a token has all latents of that token. Null: the two layouts are the same.
     LowRankAdapter::Move move;
-    // One per down-projection, added after `move`. Empty: there are no biases.
+    // One per down-projection, in the order of the outputs of `down`; added after `move`. Empty:
+    // there are no biases.
     std::vector<ParameterHandle> down_biases;
     // Norms of the latents of the queries, and of the latents of keys and values. query_norm is
     // null if query_rank is 0.
@@ -47,12 +54,15 @@ class LatentAttentionLayer : public LatentAttention {
   LatentAttentionLayer(const LatentAttentionOptions& options, Parts parts)
       : options_(options), parts_(std::move(parts)) {}
 
+  // x: the hidden state, in the layout that Parts::query and Parts::down take. Returns the outputs
+  // of this rank's heads, [.., heads on this rank * value], before the output projection.
   at::Tensor forward(const at::Tensor& x, const StepContext& context) override;
 
  private:
   // The projections of the tokens from which attention is computed.
   struct TokenProjections {
-    // [.., heads on this rank * head_size]; in each head, rotary features precede plain features.
+    // [.., heads on this rank * head_size], before the rotary embedding. In each head, rotary
+    // features precede plain features.
     at::Tensor queries;
     at::Tensor latent;  // [.., key_value_rank]: latents of keys and values, after the norm
     at::Tensor rotary;  // [.., rotary]: rotary features of the keys, before the rotary embedding

@@ -32,9 +32,9 @@ class LayerScope {
   }
 
   // Brings the parameter's bytes to the device and keeps them there until the scope ends. The
-  // parameter's residency must not be null. If `counts` is not null, the parameter is a stack of
-  // experts, counts[e] is the number of rows routed to expert e of this rank, and only experts with
-  // rows are needed.
+  // parameter's residency must not be null; ParameterHandle::use() calls hold() only for such
+  // parameters. If `counts` is not null, the parameter is a stack of experts, counts[e] is the
+  // number of rows routed to expert e of this rank, and only experts with rows are needed.
   void hold(const ParameterHandle& parameter, const std::vector<int64_t>* counts = nullptr) {
     if (counts) {
       parameter->residency->before_use_of(*parameter, *counts);

@@ -63,8 +63,9 @@ class Dropout {
 class Experts {
  public:
   virtual ~Experts() = default;
-  // [.., hidden] -> [.., hidden]. meanwhile: other computation, which forward() calls once; if
-  // there are experts on other ranks, while tokens are sent to them. Null: there is none.
+  // [.., hidden] -> [.., hidden]. meanwhile: other computation; null: there is none. forward()
+  // calls it once. If other ranks have experts of this layer, it calls it while tokens are sent to
+  // them.
   virtual at::Tensor forward(const at::Tensor& x, const StepContext& context,
                              const std::function<void()>& meanwhile) = 0;
 };
@@ -120,8 +121,9 @@ class CrossAttention {
 // vocabulary table; VocabularyHeadOptions gives the formula of the logits. In all functions x is
 // the activation after the last norm. Labels are [batch, sequence] int64, for all tokens of the
 // StepContext even if this rank's part of x has only some of them; -100 means that a position is
-// ignored. A result in fp32 is fp64 in an fp64 model. Ranks that share tokens must call the
-// functions together. All of these ranks get the same result, except from logits_here().
+// ignored. Where a comment says fp32, the result is fp64 if x is fp64. Logits have the type of x.
+// All ranks of tp have the same tokens in their StepContexts and must call the functions together.
+// They get the same result, except from logits_here().
 class VocabularyHead {
  public:
   virtual ~VocabularyHead() = default;
@@ -144,8 +146,8 @@ class VocabularyHead {
   virtual at::Tensor divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                  const StepContext& context) = 0;
   // Returns differentiable logits [batch, sequence, vocabulary], not divided by the temperature.
-  // Use it for heads with few table rows, for example of a reward model. All ranks that share the
-  // tokens must pass the same gradient to the backward pass.
+  // Use it for heads with few table rows, for example of a reward model. All ranks of tp must pass
+  // the same gradient to the backward pass.
   virtual at::Tensor scores(const at::Tensor& x, const StepContext& context) = 0;
   // Returns logits [batch, sequence, vocabulary], not divided by the temperature. If `wanted` is
   // defined, returns [n, vocabulary], for these tokens only. wanted: [n] int64 on the host,

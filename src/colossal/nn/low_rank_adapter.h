@@ -1,15 +1,17 @@
 // Low-rank adapters of a linear layer with input x and weight W (E. Hu et al. 2021, "LoRA: Low-Rank
 // Adaptation of Large Language Models"): y = x W^T + scale * dropout(x) A^T B^T. Every linear layer
-// owns a LowRankAdapter, which is empty in a model without adapters.
+// owns a LowRankAdapter. In a model without adapters, it adds only the terms of per-request
+// adapters.
 //
 // A fused linear layer consists of several products x W^T whose outputs are concatenated. Each
 // product may have an adapter of the model; several products may share A. In addition, the tokens
 // of a step may have per-request adapters (StepContext::adapted_rows).
 //
-// DoRA (S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation") adds magnitudes m.
-// Output o, without its bias, is then multiplied by m_o / |W_o + scale * (B A)_o|, where W_o and (B
-// A)_o are row o of the matrices. The backward pass treats this norm as a constant. With dropout, y
-// = x W^T + (adapted output of dropout(x) - dropout(x) W^T), as in peft.
+// DoRA (S. Liu et al. 2024, "DoRA: Weight-Decomposed Low-Rank Adaptation") adds magnitudes m. Let
+// f(x) be x W^T + scale * x A^T B^T, with each output o multiplied by
+// m_o / |W_o + scale * (B A)_o|, where W_o and (B A)_o are row o of the matrices. Without dropout,
+// the layer computes y = f(x) + bias. With dropout, it computes y = f(d) + (x - d) W^T + bias,
+// where d = dropout(x), as in peft. The backward pass treats |W_o + scale * (B A)_o| as a constant.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,7 +34,7 @@ class LowRankAdapter {
   struct Product {
     std::string name;            // full name: "blocks.3.query"
     ParameterHandle up;          // B [out_features, adapter's rank]; empty handle: no adapter
-    size_t down = 0;             // index of the adapter's A in `downs`
+    size_t down = 0;             // index of the adapter's A in the constructor's `downs`
     int64_t out_features = 0;    // on this rank
     double scale = 1;            // of the adapter's term
     ParameterHandle magnitudes;  // [out_features]; empty handle: the adapter is not DoRA
@@ -53,18 +55,21 @@ class LowRankAdapter {
     // Returns the LayoutChange of layers whose output has the layout of the input.
     static LayoutChange here(const Tokens& tokens) { return {nullptr, tokens, tokens}; }
   };
-  // Computes the layer's products of x, [.., sum of out_features on this rank], and adds the biases
-  // if `biases` is not empty. The caller may overwrite the returned tensor.
+  // Multiplies x by the weights of the layer's products, and adds the biases if `biases` is not
+  // empty. Returns the outputs, [.., sum of Product::out_features], which the caller may overwrite.
   using Multiply =
       std::function<at::Tensor(const at::Tensor& x, const std::vector<ParameterHandle>& biases)>;
 
-  LowRankAdapter() = default;  // for a layer without products: apply() only calls `multiply`
+  // For a layer that cannot have adapters, neither the model's nor per request: apply() only calls
+  // `multiply`.
+  LowRankAdapter() = default;
   //   downs     the distinct A's of the model's adapters, each [adapter's rank, in_features on this
   //             rank]; empty if the model has no adapter for these products
   //   products  the products of the layer, in the order of their outputs
   //   dropout   applied to the input of the model's adapters; null: none
   //   way       how the layout of the layer's output differs from that of its input
-  //   sum       see output_norms(); used only with magnitudes
+  //   sum       sums a tensor over the ranks of tp, which divide the weights; null if tp is 1. Used
+  //             only with magnitudes: output_norms() computes |W_o + scale * (B A)_o| with it
   LowRankAdapter(std::vector<ParameterHandle> downs, std::vector<Product> products,
                  std::unique_ptr<Dropout> dropout, LayoutChange way, SumOverRanks sum)
       : downs_(std::move(downs)),
@@ -75,7 +80,8 @@ class LowRankAdapter {
 
   // Returns the layer's output for x: the products, which `multiply` computes, with biases and with
   // the terms of all adapters. The model's adapters are left out if context.adapted is false.
-  // biases: one per product, or empty. Not thread-safe.
+  // biases: one per product, or empty. Parameters that are used stay on the device until `scope`
+  // ends. Not thread-safe.
   at::Tensor apply(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                    const StepContext& context, LayerScope& scope, const Multiply& multiply) const;
 
@@ -106,13 +112,14 @@ class LowRankAdapter {
   };
   // Returns the parts of `adapter` that belong to the products of this layer.
   RequestAdapter request_adapter_in(const AdapterWeights& adapter) const;
-  // Adds the terms of all per-request adapters of the forward pass to y, in place. One tensor holds
-  // the down-projections x A^T, which are moved in one call: each row has that of its token's
-  // adapter.
+  // Adds the terms of all per-request adapters of the forward pass to y, in place. Computes the
+  // down-projections x A^T of all tokens, each with the A of its own adapter, in one tensor, and
+  // moves this tensor in one call.
   void add_request_adapters(const at::Tensor& y, const at::Tensor& x,
                             const std::vector<ParameterHandle>& biases, const StepContext& context,
                             LayerScope& scope) const;
-  // Adds the terms of one per-request adapter to y, in place.
+  // Adds the terms of one per-request adapter to y, in place. With DoRA, then multiplies y without
+  // the bias by AdapterWeights::Product::factors.
   //   y     outputs of the tokens that use the adapter, [rows, sum of out_features on this rank]
   //   z     x A^T of these tokens, [rows, requested.rank()]
   //   bias  concatenated biases of all products, which y includes; undefined: there are none

@@ -12,11 +12,11 @@
 namespace colossal::nn {
 
 struct NormParts {
-  std::string name;       // full name of the layer
-  bool centered = false;  // true: layer norm; false: RMS norm
-  double epsilon = 0;
-  bool unit_offset = false;      // true: multiply by 1 + weight
-  int64_t features = 0;          // over all ranks
+  std::string name;          // full name of the layer
+  bool centered = false;     // true: layer norm; false: RMS norm
+  double epsilon = 0;        // added to the variance (layer norm) or to the mean square (RMS norm)
+  bool unit_offset = false;  // true: multiply by 1 + weight
+  int64_t features = 0;      // over all ranks
   ParameterHandle weight, bias;  // empty handles: the layer has no weight or no bias
 
   struct Tensors {

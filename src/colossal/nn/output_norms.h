@@ -26,13 +26,17 @@ struct AdaptedWeight {
 };
 
 // Returns the Euclidean norm of each row of W + scale * B A, for the rows of B on this rank: [rows
-// of B on this rank], in fp32 (fp64 if A or W is fp64), without gradients.
+// of B on this rank], in fp32 (fp64 if A or W is fp64), without gradients. A row has the weights of
+// one output, also if W is stored as [in, out]. scope: the scope of the layer's forward pass; the
+// weights stay on the device until it ends.
 //
-// sum: null if this rank holds the whole weights. Otherwise the call is collective over the ranks
-// of `sum`. Several of these ranks may hold the same elements. Law: it calls `sum` twice. The first
-// call sums A, B, and the number of ranks that hold each column of A and each row of B: (in + out)
-// * (r + 1) elements. The second call sums, for each row of the weight, the square sum and the
-// number of columns that it includes: 2 * out elements.
+// sum: null if this rank holds the whole weights. Otherwise output_norms() is collective over the
+// ranks of `sum`, and calls `sum` twice. Several of these ranks may hold the same elements, so each
+// call also counts the ranks that hold an element, and its sum is divided by that count. Law: the
+// first call assembles the whole A and B: each rank contributes its shards, and zeros elsewhere.
+// With one count for each column of A and each row of B these are (in + out) * (r + 1) elements.
+// The second call sums the squares of each row of W + scale * B A, and counts them: 2 *
+// out elements. The squared norm of a row is then `in` times the mean of its squares.
 at::Tensor output_norms(const AdaptedWeight& adapted, const SumOverRanks& sum, LayerScope& scope);
 
 }  // namespace colossal::nn

@@ -38,7 +38,7 @@ struct PagedKeyValueOptions {
   bool int8 = false;
   // If true, the attention of each token is computed separately; a token's result then has the same
   // bits however its sequence is divided into chunks. If false, the attention of the tokens of a
-  // chunk is computed in one call, which is faster.
+  // chunk is computed in one call, which is faster, except in chunks with PagedChunk::alone.
   bool each_token_alone = false;
 };
 
@@ -49,17 +49,21 @@ class PagedKeyValueStore : public KeyValueStore {
   explicit PagedKeyValueStore(const PagedKeyValueOptions& options);
 
   // Begins a step: sets the tokens of the forward passes until the next call of begin_step(). These
-  // are the tokens of `chunks`, one chunk after the other. Chunks of one token and chunks with
-  // `alone` must come before all other chunks; else InternalError. Chunks may share pages that
-  // store earlier positions only, for example a common prefix; no two chunks may have new tokens in
-  // the same page.
+  // are the tokens of `chunks`, one chunk after the other. Without each_token_alone, chunks of one
+  // token and chunks with `alone` must come before all other chunks; else InternalError. Chunks may
+  // share pages that store earlier positions only, for example a common prefix; no two chunks may
+  // have new tokens in the same page.
   void begin_step(const std::vector<PagedChunk>& chunks);
   // Copies page `from` to page `to` in all layers.
   void copy_page(int64_t from, int64_t to);
 
-  // See KeyValueStore::attend(). queries, keys and values: of the tokens of begin_step(), with
-  // batch size 1; else InternalError. All tokens of a chunk whose attention is computed in one call
-  // must have the same virtual tokens: those of the chunk's first token are used.
+  // Writes the keys and values into the layer's pages, then returns the attention of the queries,
+  // [1, heads, tokens, value_size]; see KeyValueStore::attend(). queries [1, heads, tokens,
+  // head_size], keys [1, kv_heads, tokens, head_size], values [1, kv_heads, tokens, value_size]: of
+  // the tokens of begin_step(), in their order; InternalError if their number differs.
+  // rows_with_virtual_tokens: its ranges [begin, begin + count) are indices of these tokens. All
+  // tokens of a chunk whose attention is computed in one call must have the same virtual tokens:
+  // those of the chunk's first token are used.
   at::Tensor attend(int64_t layer, const at::Tensor& queries, const at::Tensor& keys,
                     const at::Tensor& values, const ops::AttentionOptions& options,
                     const std::vector<RowsWithVirtualTokens>& rows_with_virtual_tokens) override;

@@ -74,10 +74,10 @@ struct Placement {
   // The group over which gradients of the parameter are summed. All its ranks hold the same
   // elements. Null: the data group (ParallelContext::data_group()). Must outlive the parameter.
   const comm::Group* reduction = nullptr;
-  // Ranks outside `reduction` may hold copies of the same elements; after the sum over each copy's
-  // own `reduction`, the gradients of all copies are equal. num_replicas is the number of copies,
-  // including this rank's; `replica` is the index of this rank's copy. Only copy 0 is counted in
-  // norms and is written to checkpoints.
+  // The ranks of `reduction` count as one copy of the elements. Other ranks may hold further
+  // copies, each with a `reduction` of its own; after the sums over these groups, the gradients of
+  // all copies are equal. num_replicas is the number of copies, including this rank's; `replica` is
+  // the index of this rank's copy. Only copy 0 is counted in norms and is written to checkpoints.
   int num_replicas = 1;
   int replica = 0;
   // The pipeline stage of the layer that reads the parameter. If a second layer reads it (a tied
@@ -89,8 +89,10 @@ struct Placement {
 // Marks a parameter that is only some rows of a tensor. The tensor then consists of several
 // parameters, the blocks. Each block has the name and the shape of the whole tensor.
 struct RowBlock {
-  int index = 0;      // of this block among this rank's blocks of the tensor, in row order
-  int64_t numel = 0;  // number of elements of the blocks with this index on all ranks together
+  int index = 0;  // of this block among this rank's blocks of the tensor, in row order
+  // Number of elements that the blocks with this index have on all ranks together; elements that
+  // several ranks hold count once.
+  int64_t numel = 0;
 };
 
 struct Parameter {

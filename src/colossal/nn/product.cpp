@@ -27,7 +27,7 @@ at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& wei
   return ops::fused_linear(x, {std::move(oriented), used(biases, scope)});
 }
 
-bool are_quantized(const std::vector<ParameterHandle>& weights) {
+bool are_packed_or_quantized(const std::vector<ParameterHandle>& weights) {
   return weights.front()->quantized || weights.front()->packed;
 }
 

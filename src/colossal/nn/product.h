@@ -17,7 +17,7 @@ namespace colossal::nn {
 // Returns the products of x with each weight plus the biases, concatenated: [.., sum of
 // out_features on this rank].
 //   x        [.., in_features on this rank]
-//   weights  all plain, all packed or all quantized
+//   weights  one or more: all plain, all packed or all quantized
 //   biases   one per weight, or empty
 //   order    of the dims of plain weights
 // The parameters stay on the device until `scope` ends.
@@ -26,11 +26,12 @@ at::Tensor multiply(const at::Tensor& x, const std::vector<ParameterHandle>& wei
                     LayerScope& scope);
 
 // Returns whether the weights are packed or quantized; all must be alike. Such weights are frozen:
-// multiply() is then differentiable only in x.
-bool are_quantized(const std::vector<ParameterHandle>& weights);
+// multiply() is then differentiable in x, but not in the biases.
+bool are_packed_or_quantized(const std::vector<ParameterHandle>& weights);
 
 // Returns the layout of this rank's part of a weight that is packed in `type`. shape: of the global
-// weight, with dims in the given order; held: Placement::held of the weight.
+// weight, with dims in the given order. held: Placement::held of the weight: the indices of each
+// dim that this rank holds; empty: all indices of all dims.
 ops::PackedLayout packed_layout(ops::PackedType type, const std::vector<int64_t>& shape,
                                 const std::vector<std::vector<Range>>& held, WeightOrder order);
 

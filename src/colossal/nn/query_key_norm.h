@@ -21,6 +21,8 @@ struct HeadCounts {
 // Normalizes each query head and each key head by itself.
 class NormOfEachHead : public Norm {
  public:
+  // queries, keys: weight and bias are [heads on this rank, head_size], or [head_size] if all heads
+  // share them. The two norms must have equal other settings (epsilon, unit_offset, centered).
   NormOfEachHead(NormParts queries, NormParts keys, const HeadCounts& here)
       : queries_(std::move(queries)), keys_(std::move(keys)), here_(here) {}
   at::Tensor forward(const at::Tensor& qkv, const StepContext& context) override;
@@ -30,10 +32,12 @@ class NormOfEachHead : public Norm {
   HeadCounts here_;
 };
 
-// Normalizes all query heads of a token together, and all key heads of a token together.
+// Normalizes all query heads of a token together, and all key heads of a token together. The heads
+// of other ranks count as well, if ranks of tp divide the heads.
 class NormOverAllHeads : public Norm {
  public:
-  // queries, keys: norms over the concatenated query heads, or key heads, of this rank.
+  // queries, keys: the norms to apply to the concatenated query heads, and key heads, of this rank.
+  // If ranks divide the heads, these norms must sum their statistics over the ranks.
   NormOverAllHeads(std::unique_ptr<Norm> queries, std::unique_ptr<Norm> keys,
                    const HeadCounts& here)
       : queries_(std::move(queries)), keys_(std::move(keys)), here_(here) {}

@@ -15,10 +15,10 @@ namespace colossal::nn {
 
 struct RouterOptions {
   // How the scores of a token's experts are computed from the router's logits. The experts with the
-  // largest scores are chosen, and their scores are their weights.
+  // largest scores are chosen. Their scores are their weights, except with softmax_of_chosen.
   enum class Scores {
     softmax,            // the softmax over the logits of all experts
-    softmax_of_chosen,  // chooses by logits; weights are the softmax over the chosen (GPT-OSS)
+    softmax_of_chosen,  // the logits; weights: the softmax over the logits of the chosen (GPT-OSS)
     sigmoid             // the sigmoid of each logit (DeepSeek-V3)
   };
   int64_t experts = 0;  // number of experts
@@ -46,8 +46,10 @@ struct RouterOptions {
 
 // Coefficients of the auxiliary losses that are added to the training loss to balance the experts.
 // For a set of tokens, f_i is the number of tokens that chose expert i, divided by the number of
-// tokens, and P_i is the mean probability of expert i. E is the number of experts and k the number
-// of experts per token.
+// tokens, and P_i is the mean over these tokens of the expert's probability: the softmax over the
+// logits or, with Scores::sigmoid, the sigmoid divided by the sum of all experts' sigmoids. E is
+// the number of experts and k the number of experts per token. Losses given for each layer are
+// summed over layers.
 struct RouterLosses {
   // The set of tokens over which f_i and P_i are computed, and the balancing loss.
   enum class Over {
@@ -64,8 +66,8 @@ struct RouterLosses {
   };
   double balance = 0;  // coefficient of the balancing loss; 0: none
   Over over = Over::micro_batch;
-  // Coefficient of the router z-loss; 0: none. For each layer the loss is z * mean over tokens of
-  // logsumexp(logits)^2 (B. Zoph et al. 2022, "ST-MoE").
+  // Coefficient of the router z-loss; 0: none. For each layer, over the tokens of a micro-batch of
+  // all replicas together: z * mean of logsumexp(logits)^2 (B. Zoph et al. 2022, "ST-MoE").
   double z = 0;
 
   bool any() const { return balance != 0 || z != 0; }
@@ -78,11 +80,12 @@ struct Routing {
   // of equal numbers, the lower index first.
   at::Tensor experts;
   at::Tensor weights;  // [tokens, chosen]: weight of each chosen expert's output; differentiable
-  // For RouterLosses; differentiable. Undefined unless route() is called with for_losses.
+  // The two tensors below are for RouterLosses; differentiable. Both are undefined unless route()
+  // is called with for_losses.
   // [tokens, experts]: with Scores::sigmoid, the sigmoids divided by their sum over all experts;
   // otherwise the softmax over the logits of all experts.
   at::Tensor probabilities{};
-  at::Tensor log_sums{};  // [tokens]: logsumexp of the logits
+  at::Tensor log_sums{};  // [tokens]: logsumexp of the logits of all experts
 };
 
 // Chooses options.chosen experts per token from the router's logits. Sets only `experts` and
@@ -91,10 +94,10 @@ struct Routing {
 Routing choose_experts(const at::Tensor& logits, const at::Tensor& correction_bias,
                        const RouterOptions& options);
 
-// A router with its parameters. Their names in the builder's current scope are: "router.weight"
-// [experts, hidden] and, if RouterOptions has them, "router.bias" and "router.correction_bias"
-// [experts]. The router computes in fp32 (fp64 in an fp64 model)
-// even if the model computes in bf16.
+// A router with its parameters. The builder that makes the router makes them, too, with these names
+// in its current scope: "router.weight" [experts, hidden] and, if RouterOptions has them,
+// "router.bias" and "router.correction_bias" [experts]. The router computes in fp32 (fp64 in an
+// fp64 model) even if the model computes in bf16.
 class Router {
  public:
   // bias, correction_bias: empty handles if there are none.

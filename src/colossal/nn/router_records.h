@@ -11,7 +11,7 @@
 namespace colossal::nn {
 
 // Statistics of one mixture-of-experts layer, over the tokens that this rank routes; `copies` is
-// over the whole expert group.
+// over the whole expert group, i.e. the ranks among which the experts of the layer are divided.
 struct RouterRecord {
   int64_t layer = 0;            // index of the block
   std::vector<int64_t> counts;  // for each expert, number of tokens routed to it and not dropped
@@ -19,8 +19,8 @@ struct RouterRecord {
   // Number of the layer's experts whose weights were copied to other ranks of the expert group; the
   // ranks of a group have the same number.
   int64_t copies = 0;
-  // The tensors below are undefined unless RouterRecords::for_losses. They are in the router's
-  // compute type.
+  // The tensors below are undefined unless the caller has set RouterRecords::for_losses. They are
+  // in the router's compute type.
 
   // [sequences of the micro-batch, experts]: sum over the sequence's tokens of each expert's
   // probability; differentiable.

@@ -30,11 +30,12 @@ struct StepContext {
   // Number of positions of each sequence over all ranks that share it. May be 0 if ranks do not
   // share sequences and no layer applies an expert capacity.
   int64_t whole_sequence = 0;
-  // Length of each sequence, including the positions in the KV cache. Only rotary embeddings whose
-  // frequencies depend on the length read it.
+  // Length of each sequence over all ranks that share it, including the positions in the KV cache.
+  // Only rotary embeddings whose frequencies depend on the length read it.
   int64_t length = 0;
-  // Replaces `length` if one row holds tokens of several sequences: [batch, sequence] int64 on the
-  // host, for each token the length of its sequence. Undefined: `length` holds for all tokens.
+  // Replaces `length` if tokens of different texts are computed at once, as in serving: [batch,
+  // sequence] int64 on the host, for each token the length of its text. Undefined: `length` holds
+  // for all tokens.
   at::Tensor lengths;
   // [batch]: global sample number of each sequence. Dropout masks depend on it, so a sample has the
   // same mask on any rank.
@@ -43,14 +44,14 @@ struct StepContext {
   // differ. Rotary embedding, position embeddings and dropout use these positions. In generation
   // they may begin above 0.
   at::Tensor positions;
-  // [batch, whole_sequence] int64, on the activations' device: the document number of each position
-  // of the whole sequence. Attention does not cross documents. Undefined: each sequence is one
-  // document.
+  // [batch, positions of the whole sequence] int64, on the activations' device: the document number
+  // of each position, also of positions on other ranks. Attention does not cross documents.
+  // Undefined: each sequence is one document.
   at::Tensor documents;
-  // [batch, memory positions] int64: the document number of each position of the memory to which
-  // cross-attention attends. A query attends only to memory positions with its own document number,
-  // which is 0 if `documents` is undefined. Give padding of the memory a number that no query has.
-  // Undefined: all queries attend to the whole memory.
+  // [batch, memory positions] int64, on the activations' device: the document number of each
+  // position of the memory to which cross-attention attends. A query attends only to memory
+  // positions with its own document number, which is 0 if `documents` is undefined. Give padding of
+  // the memory a number that no query has. Undefined: all queries attend to the whole memory.
   at::Tensor memory_documents;
   // [batch]: number of leading positions of each sequence to which all its queries attend, even
   // queries at earlier positions (prefix LM). Empty: none.

@@ -23,13 +23,17 @@ class TokenTable {
   bool is_cut() const { return blocks_.size() > 1; }
   // Returns the only block of a table that is not cut.
   const ParameterHandle& whole() const { return blocks_.front(); }
-  int64_t vocabulary() const { return blocks_.front()->shape[0]; }  // rows over all ranks
-  // Returns the table for a second layer that reads it, see ParameterHandle::tie().
+  // Returns the number of rows of the table over all ranks. Parameter::shape of each block is the
+  // shape of the whole table (RowBlock).
+  int64_t vocabulary() const { return blocks_.front()->shape[0]; }
+  // Marks the blocks as read by a second layer (Parameter::tied), and returns the table with which
+  // that layer reads them. Throws InternalError if they are marked already.
   TokenTable tie() const;
   void mark_as_head() const;  // sets Parameter::head of all blocks
 
   Range rows_here() const;  // returns the rows of all blocks on this rank
-  // Returns the quantized table, or null if the table is not quantized.
+  // Returns this rank's rows as a quantized matrix, or null if the table is not quantized. A
+  // quantized table is never cut.
   const ops::QuantizedMatrix* quantized() const { return whole()->quantized.get(); }
   // Returns a function that visits the blocks on this rank (see ops::ForEachBlock). Each block is
   // visited in a LayerScope with the name `layer`; if `layer` is empty, with the name of the layer

@@ -25,7 +25,8 @@ namespace colossal::ops::aten_fallback {
 // root_correction + epsilon) from the master weights, with the new moments. step_size is learning
 // rate / (1 - beta1^update), and root_correction is sqrt(1 - beta2^update), where `update` is
 // AdamWScalars::update. Finally it copies the new master weights to `working`, in working's type;
-// `working` is nullopt if the model uses the master weights themselves.
+// `working` is nullopt if the model uses the master weights themselves. accumulate() computes to <-
+// to + from, and convert_copy() computes to <- scale * from, rounded to the type of `to`.
 void adamw(const at::Tensor& master, const std::optional<at::Tensor>& working,
            const at::Tensor& first_moment, const at::Tensor& second_moment,
            const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,
@@ -53,8 +54,9 @@ std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::
                                              const std::optional<at::Tensor>& sinks,
                                              at::IntArrayRef rule_integers,
                                              at::ArrayRef<double> rule_numbers);
-// Returns the gradients of {query, key, value}. output, logsumexp: what attention() returned.
-// sinks: whether the forward pass had sinks; ignored, since logsumexp includes them.
+// Returns the gradients of {query, key, value}; sink_gradient() (attention.h) returns that of the
+// sinks. output, logsumexp: what attention() returned. sinks: whether the forward pass had sinks;
+// ignored, since logsumexp includes them.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
     const at::Tensor& output_gradient, const at::Tensor& query, const at::Tensor& key,
     const at::Tensor& value, const at::Tensor& output, const at::Tensor& logsumexp, bool sinks,
@@ -76,9 +78,12 @@ void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
                     const at::Tensor& page_of_token, const at::Tensor& place_of_token);
 
 // attend() and attend_backward() of attention.h. Arguments are the members of AttentionPart,
-// AttentionResult and AttentionGradients. attention_part() writes output and logsumexp, and
-// attention_part_backward() writes the three gradients. attention_part() ignores `sinks` if
-// `accumulate` is set.
+// AttentionResult and AttentionGradients.
+//
+// attention_part() writes output and logsumexp. With `accumulate`, it merges the attention to these
+// keys into the values that output and logsumexp already hold, and ignores `sinks`.
+// attention_part_backward() writes the three gradients. With `accumulate`, it adds to
+// query_gradient; it always overwrites key_gradient and value_gradient.
 void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& query_documents,
                     const std::optional<at::Tensor>& key_documents,

@@ -1,6 +1,7 @@
 // Scaled dot-product attention that never materializes the whole score matrix. attention() is the
 // differentiable function for models. attend() and attend_backward() compute parts of an attention
-// for ranks that divide a sequence among themselves.
+// for ranks that divide a sequence among themselves. On GPUs, all of them call only LibTorch's
+// operators (aten_fallback.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,8 +28,8 @@ namespace colossal::ops {
 // The algorithm is that of T. Dao, "FlashAttention-2", 2023; see flash_attention.h. On the CPU,
 // LibTorch's flash attention is faster for up to 64 queries in fp32, and for a single query in
 // fp64. In these two cases, attention() calls LibTorch's function if that supports the options and
-// shapes. Keys that the window hides from all queries are not read, unless there are dropout or
-// prefixes.
+// shapes. Keys that the window hides from all queries are not read, unless there is dropout or
+// options.prefix_lengths is not empty.
 at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                      const AttentionOptions& options);
 
@@ -43,24 +44,27 @@ struct AttentionPart {
   // document. Both undefined: all queries and keys are of one document.
   at::Tensor query_documents{}, key_documents{};
   // AttentionOptions::sinks; undefined: none. If attend() is called for several parts of the keys,
-  // pass the sinks in only one of the calls, the first.
+  // pass the sinks in only one of the calls, the first. attend_backward() ignores them.
   at::Tensor sinks{};
 };
 
 // Result of attention. output: [batch, heads, queries, value_size]. logsumexp: [batch, heads,
-// queries], the logarithm of the sum of the exponentials of a query's scores. For a query that sees
-// no key, output is 0 and logsumexp is -infinity. Both tensors are in the accumulation type: fp64
-// for fp64 queries, otherwise fp32.
+// queries], the logarithm of the sum of the exponentials of a query's scores and, if there are
+// sinks, of the head's sink. For a query that sees no key, output is 0 and logsumexp is the sink;
+// without sinks, it is -infinity. logsumexp is in the accumulation type: fp64 for fp64 queries,
+// otherwise fp32. output is in the accumulation type or in the type of the queries.
 struct AttentionResult {
   at::Tensor output, logsumexp;
 };
 
-// Allocates an uninitialized result for attend(). query: [batch, heads, queries, head_size].
+// Allocates an uninitialized result for attend(), with both tensors in the accumulation type.
+// query: [batch, heads, queries, head_size].
 AttentionResult empty_attention_result(const at::Tensor& query, int64_t value_size);
-// Computes the attention of part.query to the keys of the part, and writes it to `result`. With
-// `accumulate`, `result` already holds the attention to the keys of earlier calls; the attention to
-// this part's keys is merged into it. Otherwise `result` is overwritten. Not differentiable. Throws
-// InternalError if shapes or options do not match.
+// Computes the attention of part.query to the keys of the part, and writes it to `result`. rule:
+// the options of the attention, without their tensors. With `accumulate`, `result` already holds
+// the attention to the keys of earlier calls; the attention to this part's keys is merged into it.
+// Otherwise `result` is overwritten. Not differentiable. Throws InternalError if shapes or options
+// do not match.
 void attend(const AttentionPart& part, const AttentionRule& rule, bool accumulate,
             const AttentionResult& result);
 
@@ -70,9 +74,9 @@ struct AttentionGradients {
   at::Tensor query, key, value;
 };
 // Computes the gradients of part.query, part.key and part.value, and writes them to `gradients`.
-// result: the queries' attention to all keys, not only to those of this part; result.output may be
-// of the queries' type. output_gradient: of result.output. With `accumulate`, adds to
-// gradients.query; otherwise overwrites it. Always overwrites gradients.key and gradients.value.
+// result: the queries' attention to all keys, not only to those of this part. output_gradient: of
+// result.output. With `accumulate`, adds to gradients.query; otherwise overwrites it. Always
+// overwrites gradients.key and gradients.value.
 void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool accumulate,
                      const AttentionResult& result, const at::Tensor& output_gradient,
                      const AttentionGradients& gradients);

@@ -18,8 +18,10 @@ struct AutogradContext;
 namespace colossal::ops {
 
 // Trained keys and values that all sequences share (X. L. Li and P. Liang 2021, "Prefix-Tuning").
-// Each query sees them in addition to the keys of its own sequence. Virtual tokens are at positions
-// [0, count()). The first token of a sequence, or of each document of it, is at position count().
+// Each query sees them in addition to the keys of its own sequence, except those that
+// AttentionOptions::window hides. Virtual tokens are at positions [0, count()), and the tokens of a
+// sequence at positions from count() on. The window and ALiBi, however, count distances as if the
+// virtual tokens were directly before the first token of the query's document.
 struct VirtualTokens {
   at::Tensor keys{};    // [kv_heads, count, head_size]; undefined: no virtual tokens
   at::Tensor values{};  // [kv_heads, count, value_size]
@@ -38,8 +40,9 @@ struct AttentionOptions {
   // Sliding window: a query at position p sees only the keys in (p - window, p], or in (p - window,
   // p + window) if attention is not causal. 0: no window.
   int64_t window = 0;
-  // [batch]: prefix length of each sample, in tokens. All queries of a sample see all keys of its
-  // prefix, whatever `causal` and `window` are. Empty: no prefixes.
+  // [batch]: prefix length of each sample, in tokens. The prefix is the first keys of the sample.
+  // All queries of the sample see all keys of the prefix, whatever `causal` and `window` are.
+  // Empty: no prefixes.
   std::span<const int64_t> prefix_lengths{};
   double scale = 0;  // factor of the scores; 0 means 1 / sqrt(head_size)
   // The scaled scores s are replaced by soft_cap * tanh(s / soft_cap). 0: no cap.
@@ -52,8 +55,8 @@ struct AttentionOptions {
   // is the sink and whose value is zero. Differentiable. Undefined: no sinks.
   at::Tensor sinks{};
 
-  // By default there are none. If given, attention must be causal, without prefix_lengths and
-  // without query_documents. Differentiable.
+  // By default there are no virtual tokens. Attention with virtual tokens must be causal, without
+  // prefix_lengths and without query_documents. Differentiable.
   VirtualTokens virtual_tokens{};
 
   // [batch, key_sequence] int64: the document number of each key. A query belongs to the document
@@ -101,16 +104,17 @@ struct AttentionRule {
 
   // Return which positions the queries at the positions `queries` see: seen_by_any() returns the
   // positions that at least one of the queries sees, and seen_by_all() those that every query sees.
-  // queries: not empty. Both functions ignore prefixes and documents, and do not clip the range to
-  // the keys: it may begin below 0. A bound that neither `causal` nor `window` determines is about
-  // -2^62 or 2^62. If no position is seen by every query, seen_by_all() returns a range whose end
-  // is at or before its begin.
+  // queries: not empty. Both functions ignore prefix_lengths and documents, and do not clip the
+  // range to the keys: it may begin below 0. A bound that neither `causal` nor `window` determines
+  // is about -2^62 or 2^62. If no position is seen by every query, seen_by_all() returns a range
+  // whose end is at or before its begin.
   Range seen_by_any(const Range& queries) const;
   Range seen_by_all(const Range& queries) const;
-  // Returns the prefix length of sample `sample` of the batch, in tokens; 0 without prefixes.
+  // Returns the prefix length of sample `sample` of the batch, in tokens; 0 if prefix_lengths
+  // is empty.
   int64_t prefix_length(int64_t sample) const;
   // Returns whether, in at least one sample, a query at one of the positions `queries` sees a key
-  // at one of the positions `keys`. Takes prefixes into account, but ignores documents.
+  // at one of the positions `keys`. Takes prefix_lengths into account, but ignores documents.
   bool sees_any(const std::vector<Range>& queries, const std::vector<Range>& keys) const;
 
   // All members of an AttentionRule in two lists, which dispatcher operators accept as arguments.

@@ -21,8 +21,9 @@ void summed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& 
 //   to      [m, n] bf16, contiguous along n. Throws InternalError otherwise
 //   bias    [n] bf16; undefined: no bias
 //   factor  a tensor with one element, which is read on the host; undefined: 1
-// Results are rounded block by block. Only if k is above 8192, as for a vocabulary, the whole
-// result [m, n] exists in fp32 before it is rounded.
+// On CPUs with bf16 instructions, sums are rounded block by block; only if k is above 8192, as for
+// a vocabulary, the whole result [m, n] exists in fp32 before it is rounded. On other CPUs, up to
+// 4096 rows of the result exist in fp32 at a time.
 void rounded_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                      const at::Tensor& bias = {}, const at::Tensor& factor = {});
 

@@ -18,14 +18,17 @@ namespace colossal::ops {
 //   beta              in [0, 1]
 //   shard             how the vocabulary is sharded over ranks; null: it is not sharded. Each rank
 //                     returns the divergences over the whole vocabulary
-// Communication with a shard: the forward pass calls shard->combine() once, with statistics [3, 2 *
-// tokens]: first those of the student's tokens, then those of the teacher's. Row 2 is 0, since
-// there are no labels. With parallel::vocabulary_shard(), this is an all-reduce of 2 numbers per
-// token (row 0 of both models), then of 4 (rows 1 and 2). Then the forward pass calls shard->sum()
-// once, with two KL divergences per token. The backward pass sends nothing. Differentiable in the
-// student's logits. Saves the logits of both models and four numbers per token (two normalizers and
-// the two KL divergences) for the backward pass. Throws InternalError if student and teacher differ
-// in sizes or type.
+// Communication with a shard: the forward pass makes two calls, the backward pass none.
+//   shard->combine()  with statistics [3, 2 * tokens], first of the student's tokens, then of the
+//                     teacher's. Row 0 is the largest logit, row 1 the sum of exp(logit - largest
+//                     logit). Row 2, the label's logit, is 0, since there are no labels. The shard
+//                     of parallel::vocabulary_shard() all-reduces row 0 (2 numbers per token), then
+//                     rows 1 and 2 (4 numbers per token)
+//   shard->sum()      with 2 numbers per token, KL(q || m) and KL(p || m). Here m is p for beta = 0
+//                     and q for beta = 1, so that one of the two is 0
+// Differentiable in the student's logits. Saves the logits of both models and four numbers per
+// token (two normalizers and the two KL divergences) for the backward pass. Throws InternalError if
+// student and teacher differ in sizes or type.
 at::Tensor divergence(const at::Tensor& student, const at::Tensor& teacher, double beta,
                       const VocabularyShard* shard = nullptr);
 

@@ -9,10 +9,11 @@
 
 namespace colossal::ops {
 
-// While an object of this class exists, are_few_rows() accepts any number of rows on the thread
-// that created the object. Linear layers for which are_few_rows() holds then use few_rows_product()
-// for batches of all sizes, so a row's bits are the same in every batch. Products of many rows take
-// longer than with LibTorch (docs/quantization.md).
+// Linear layers compute a product of few rows with few_rows_product(), and a product of many rows
+// in another way, in which a row's bits may depend on the number of rows. While an object of this
+// class exists, layers on the thread that created it use few_rows_product() for many rows, too. So
+// a row's bits are the same in batches of all sizes. Products of many rows then take longer than
+// with LibTorch (docs/quantization.md).
 class BatchInvariantProducts {
  public:
   BatchInvariantProducts();
@@ -37,10 +38,10 @@ bool are_few_rows(const at::Tensor& x, const std::vector<at::Tensor>& weights,
 
 // Computes x w^T + bias for each weight w, and writes the results to y, concatenated along the last
 // dim. x: [rows, in]. weights: [out, in] each. biases: [out] each, one for each weight; or empty.
-// y: [rows, sum of out], with contiguous rows. Devices, types and strides must be those that
-// are_few_rows() accepts; any number of rows is valid. Not differentiable. Throws InternalError if
-// x's type is not supported, or if the rows of x or y are not contiguous. It is a dispatcher
-// operator, so recordings of operators include it.
+// y: [rows, sum of out], with contiguous rows. All have the type of x. Devices, types and strides
+// must be those that are_few_rows() accepts; any number of rows is valid. Not differentiable.
+// Throws InternalError if x's type is not supported, or if the rows of x or y are not contiguous.
+// It is a dispatcher operator, so recordings of operators include it.
 void few_rows_product(const at::Tensor& y, const at::Tensor& x,
                       const std::vector<at::Tensor>& weights,
                       const std::vector<at::Tensor>& biases);

@@ -152,7 +152,7 @@ void store_rows(const Real* from, int64_t from_stride, const WrittenHeadRows& to
   }
 }
 
-// Multiplies from [to.columns()] by scale in place, and adds it to row `row` of `to`.
+// Multiplies from [to.columns()] by scale in place, and adds the product to row `row` of `to`.
 template <typename Real>
 void add_row(Real* from, const WrittenHeadRows& to, int64_t row, double scale) {
   for (int64_t column = 0; column < to.columns(); ++column) {
@@ -184,19 +184,24 @@ void transpose(const Real* from, int64_t from_stride, int64_t rows, int64_t colu
 //                  row `key` on. left_transposed(key, block): the transpose of the block of keys
 //                  that starts at row `key` and has index `block`
 //   Queries        one block of queries, or of output gradients [rows, columns], as right operands:
-//                  `right` is the block itself, right_transposed its transpose. Columns are padded
-//                  with zeros to a multiple of kLanes
+//                  `right` is the block itself, [rows, columns], right_transposed its transpose,
+//                  [columns, rows]. `rows` in both, and `columns` in `right`, are padded with
+//                  zeros to a multiple of kLanes
 //   passes         kernels that turn a block of scores into probabilities or gradients
 //   multiply       computes c <- a b, or c <- c + a b if `add`, with a [m, k], b [k, n], c [m, n].
-//                  b_stride and c_stride: from row to row of b before interleaving and of c, in
-//                  elements
+//                  Strides are distances between rows, in elements. b_stride is the distance before
+//                  interleaving: groups of kPair rows are kPair * b_stride elements apart
 //   release        releases state of the calling thread after its last product
-// load() of Keys and Queries copies rows of a tensor into the format. Their constructors take
-// buffers from `scratch`:
-//   Keys(scratch, tensor, blocks, needs_rows, needs_transposed)  tensor: of all heads; blocks: the
-//                  blocks of keys; the flags say whether left() and left_transposed() will be used
-//   Queries(scratch, rows, columns, stride, needs_right)  rows: maximum per block; stride: of
-//                  right_transposed; needs_right: whether `right` will be used
+// The constructors of Keys and Queries take buffers from `scratch`; load() then copies rows of one
+// head into them, in the format:
+//   Keys(scratch, tensor, blocks, needs_rows, needs_transposed)  tensor: the keys or values of all
+//                  heads, of which only the sizes are used; blocks: the blocks of keys; the flags
+//                  say whether left() and left_transposed() will be used
+//   Keys::load(from)  copies all rows of `from`
+//   Queries(scratch, rows, columns, stride, needs_right)  rows: maximum per block, a multiple of
+//                  kLanes; stride: distance between rows of right_transposed before
+//                  interleaving, in elements, at least `rows`; needs_right: whether `right` is used
+//   Queries::load(from, begin, count)  copies rows [begin, begin + count) of `from`
 
 // Format with fp32 or fp64 operands. Tensors in bf16 are converted to fp32.
 template <typename Real>

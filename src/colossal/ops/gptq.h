@@ -15,28 +15,29 @@ namespace colossal::ops {
 // Options of gptq().
 struct GptqOptions {
   double damping = 0.01;  // added to the Hessian's diagonal, as a fraction of the diagonal's mean
-  // The order in which inputs are rounded. True: the input with the largest diagonal element of the
-  // Hessian first ("act_order" in the authors' code); the scales of all groups are chosen before
-  // any rounding. False: input 0 first; a group's scales are chosen just before the group's first
-  // input is rounded. In both cases a group consists of consecutive inputs.
+  // The order in which columns are rounded. True: in descending order of the Hessian's diagonal
+  // elements ("act_order" in the authors' code); the scales of all groups are chosen before any
+  // rounding. False: from column 0 to the last; a group's scales are chosen just before the group's
+  // first column is rounded. In both cases a group has consecutive columns of the weight matrix.
   bool order_by_activation = true;
-  // Number of inputs per block. Rounding an input immediately changes the inputs after it within
-  // its block. The inputs after the block are changed once, by one product, when all inputs of the
-  // block are rounded.
+  // Number of columns per block, in the order in which they are rounded. After each column, the
+  // later columns of its block are changed immediately. The columns after the block are changed by
+  // one product, when all columns of the block are rounded.
   int64_t block = 128;
 };
 
 // Quantizes weight [outputs, inputs] to int8 or int4. hessian: [inputs, inputs], X^T X times any
 // positive factor, where X [rows, inputs] is the layer's input on all calibration data
-// (InputStatistics::hessian of awq.h). how: type and groups of the result. Computes in fp64. The
-// weights of an input that is 0 in all calibration rows are rounded to nearest. Throws Error if the
-// Hessian is not finite, and InternalError for fp8 or if sizes do not match.
+// (InputStatistics::hessian of awq.h). how: type and groups of the result. Computes in fp64. If an
+// input is 0 in all calibration rows, its column is rounded to nearest. Throws Error if the Hessian
+// is not finite, and InternalError for fp8 or if sizes do not match.
 QuantizedMatrix gptq(const at::Tensor& weight, const at::Tensor& hessian, const Quantization& how,
                      const GptqOptions& options = {});
 
 // Returns the squared error of the layer's outputs if `rounded` [outputs, inputs] replaces
 // `weight`, summed over outputs and calibration rows: tr(D H D^T), where D = rounded - weight and H
-// is the Hessian X^T X.
+// is `hessian`. hessian: as for gptq(), but X^T X without a factor, which would multiply the
+// result.
 double product_error(const at::Tensor& weight, const at::Tensor& rounded,
                      const at::Tensor& hessian);
 

@@ -5,10 +5,10 @@
 
 namespace colossal::ops {
 
-// Returns x [.., heads, head_size] with the first normalized_heads heads normalized over their
+// Returns x [.., heads, head_size] with the first weight.size(0) heads normalized, each over its
 // head_size channels; the other heads are copied. For fused queries, keys and values, the values
 // come last and are not normalized.
-//   weight, bias  [normalized_heads, head_size], of x's type. bias may be undefined
+//   weight, bias  [normalized heads, head_size], of x's type. bias may be undefined
 //   unit_offset   the factor is 1 + weight instead of weight (Gemma)
 //   centered      true: layer norm; false: RMS norm
 // Differentiable, on any device and on meta. Saves x and statistics for the backward pass; the

@@ -5,12 +5,14 @@
 
 namespace colossal::ops {
 
-// On the CPU, oneDNN computes LibTorch's products in bf16. It copies operands into another order
-// and keeps tiles of results, in scratch memory that it allocates for the time of the product. Both
-// functions allocate and release as much for tensors on meta, so that a dry run counts it.
-// Exception: products of more than 2^26 multiplications, or with more than 2^22 numbers in one
-// operand or in the result, beside which the scratch is small (docs/plan.md). Neither is
-// differentiable.
+// The two functions below call LibTorch. They are not differentiable.
+//
+// On a CPU with instructions for bf16, oneDNN computes LibTorch's products in bf16. It copies
+// operands into another order and keeps tiles of results, in scratch memory that it allocates for
+// the time of the product. For bf16 tensors on meta, the functions allocate and release as many
+// bytes of meta memory, so that a dry run counts the scratch. They allocate nothing for large
+// products, where the scratch is small beside the operands: more than 2^26 multiplications, or an
+// operand or result that spans more than 2^22 numbers (docs/plan.md).
 
 // to [m, n] <- a [m, k] b [k, n] + bias, all of one type. bias: [n]; undefined: none.
 void libtorch_product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b,

@@ -1,6 +1,6 @@
-// The loss of a language model: vocabulary projection, softmax and cross-entropy in one operator,
-// which need not hold the logits of all tokens at once. row_blocks.h has a variant for weights of
-// which only a part is in memory.
+// The loss of a language model: vocabulary projection, softmax and cross-entropy in one operator
+// that need not hold the logits of all tokens at once. row_blocks.h has a variant for weights of
+// which only a part is on the device at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,7 @@
 namespace colossal::ops {
 
 inline constexpr int64_t kIgnoredLabel = -100;  // label of a token without a loss, as in PyTorch
-inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;
+inline constexpr int64_t kDefaultLogitsBytes = int64_t{64} << 20;  // of logits held at once
 
 // How logits are computed from x [.., hidden] and the vocabulary projection `weight` [vocabulary,
 // hidden]: logits = soft_cap * tanh(scale * (x weight^T + z up^T + bias) / soft_cap). By default
@@ -34,7 +34,7 @@ at::Tensor logits_from_products(const at::Tensor& products, const LogitOptions& 
 //   x             [tokens, hidden]
 //   weight        [vocabulary, hidden], of x's type
 //   labels        [tokens] int64, in [0, vocabulary) or kIgnoredLabel
-//   logits_bytes  maximum bytes of logits that are held at once; without effect if weight requires
+//   logits_bytes  maximum bytes of logits that are held at once; may be exceeded if weight requires
 //                 a gradient and linear_cross_entropy_keeps_logits() is true
 // Throws InternalError if sizes or types do not match, if options has a low-rank adapter, or if a
 // label on the CPU is outside the vocabulary.
@@ -63,7 +63,8 @@ struct VocabularyShard {
   // label's logit, or 0 if the label is in another shard. linear_cross_entropy() calls it once for
   // each block of tokens.
   std::function<void(const at::Tensor& statistics)> combine;
-  // Collective. Sums a tensor over the shards, in place. Used by divergence().
+  // Collective. Sums a tensor over the shards, in place. Used by divergence() (divergence.h),
+  // not by linear_cross_entropy().
   std::function<void(const at::Tensor& numbers)> sum;
 };
 
@@ -84,11 +85,11 @@ int64_t linear_cross_entropy_block_tokens(int64_t tokens, int64_t vocabulary, at
                                           int64_t logits_bytes = kDefaultLogitsBytes);
 
 // Returns whether linear_cross_entropy(), if the weight requires a gradient, holds the logits of
-// all tokens at once, whatever logits_bytes is. The gradient of the logits is then kept until the
-// backward pass, which computes the weight gradient from it. False for fp32 and fp64. For bf16,
-// true if this takes no more memory than the logits of one block plus the weight gradient in fp32;
-// this is so if there are few tokens relative to the hidden size. vocabulary, type: as for
-// linear_cross_entropy_block_tokens().
+// all tokens at once, even if they take more than logits_bytes. The gradient of the logits is then
+// kept until the backward pass, which computes the weight gradient from it. False for fp32 and
+// fp64. For bf16, true if the logits of all tokens plus the weight gradient in bf16 take no more
+// memory than the logits of one block plus the weight gradient in fp32; this is so if there are few
+// tokens relative to the hidden size. vocabulary, type: as for linear_cross_entropy_block_tokens().
 bool linear_cross_entropy_keeps_logits(int64_t tokens, int64_t hidden, int64_t vocabulary,
                                        at::ScalarType type,
                                        int64_t logits_bytes = kDefaultLogitsBytes);

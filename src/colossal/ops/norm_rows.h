@@ -33,6 +33,7 @@ struct RowsAt {
   int64_t row_bytes;
   auto* operator[](int64_t row) const { return data ? data + row * row_bytes : nullptr; }
 };
+// Return the rows of x, which must be contiguous or undefined.
 RowsAt<const char> rows_of(const at::Tensor& x);
 RowsAt<char> rows_to_write(const at::Tensor& x);
 

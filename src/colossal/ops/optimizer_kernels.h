@@ -2,9 +2,9 @@
 // conversions and checks of gradients before it.
 //
 // All tensors must be one-dimensional, contiguous, and in fp64, fp32 or bf16; the tensors of one
-// call must have equal lengths. The functions throw InternalError for other tensors. On the CPU,
-// results are bit-identical for any number of threads and for any CPU. On meta, squared_norm()
-// returns 0 and all_finite() returns true.
+// call must have equal lengths. The functions throw InternalError for other shapes and lengths, and
+// on the CPU also for other dtypes. On the CPU, results are bit-identical for any number of threads
+// and for any CPU. On meta, squared_norm() returns 0 and all_finite() returns true.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,8 +38,9 @@ void adamw(const at::Tensor& master, const at::Tensor& working, const at::Tensor
 // Computes to <- to + from. Adds in fp32, or in fp64 if one of the tensors is fp64.
 void accumulate(const at::Tensor& to, const at::Tensor& from);
 
-// Computes to <- scale * from, converted to the type of `to`. On the CPU with one thread, the
-// memory of `to` may begin at the address of `from`, if the type of `to` is not wider.
+// Computes to <- scale * from, converted to the type of `to`. The two tensors must not overlap. One
+// exception: they may begin at the same address if they are on the CPU, at::get_num_threads() is 1,
+// and the type of `to` is not wider than that of `from`.
 void convert_copy(const at::Tensor& to, const at::Tensor& from, double scale = 1);
 
 // Returns the sum of squares, computed in fp64.

@@ -51,22 +51,25 @@ class PackedLayout {
   int64_t columns() const { return columns_; }  // inputs in the shard
   int64_t bytes() const;                        // size of the packed shard
 
-  // The columns of the shard that belong to one block, and so share a scale in each row.
+  // Consecutive columns of the shard. Those elements of a row that are in these columns belong to
+  // the same block, and so share a scale.
   struct Part {
-    int64_t block = 0;  // index of the block within its output, in the whole weight
+    int64_t block = 0;  // index of the block among those of its output, in the whole weight
     Range columns;      // indices in the shard
   };
   // Returns the parts of a row, in ascending order. They are the same for all rows.
   const std::vector<Part>& parts() const { return parts_; }
 
   // Rows of the shard that are consecutive outputs of the whole weight. For nf4, the shard stores
-  // the second-level scales of the groups that these rows touch.
+  // the second-level scales of `groups` for each run, one run after the other.
   struct RowRun {
     // output: index of the first row in the whole weight. row: index of the first row in the shard.
     // count: number of rows.
     int64_t output = 0, row = 0, count = 0;
-    Range groups;             // the groups that the rows touch, as indices in the whole weight
-    int64_t first_group = 0;  // index of groups.begin among the groups that the shard stores
+    // From the first to the last group that has elements of these rows in the shard, as indices in
+    // the whole weight.
+    Range groups;
+    int64_t first_group = 0;  // index of the scale of groups.begin among those the shard stores
   };
   const std::vector<RowRun>& row_runs() const { return row_runs_; }
   int64_t num_groups() const;  // second-level scales that the shard stores
@@ -75,12 +78,13 @@ class PackedLayout {
     return (output * blocks() + block) / kBlocksPerGroup;
   }
 
-  // Sizes in bytes of the sections of the packed tensor, in their order. Sections are padded to
-  // multiples of 16 bytes.
-  //   group_bytes()  nf4: the mean of all scales of the whole weight, then the second-level scales,
-  //                  in fp32. int8: 0
-  //   scale_bytes()  the scales of all parts, row by row: one byte each for nf4, bf16 for int8
-  //   row_bytes()    the codes of one row; the last section has the codes of all rows
+  // The packed tensor has three sections. Each section is padded to a multiple of 16 bytes.
+  //   1. nf4: the mean of all scales of the whole weight, then the second-level scales, in fp32.
+  //      int8: empty
+  //   2. the scales of all parts, row by row: one byte each for nf4, bf16 for int8
+  //   3. the codes, row by row
+  // group_bytes() and scale_bytes() return the sizes of sections 1 and 2 with their padding;
+  // row_bytes() returns the size of the codes of one row, which are not padded.
   int64_t group_bytes() const;
   int64_t scale_bytes() const;
   int64_t row_bytes() const;
@@ -99,13 +103,14 @@ class PackedLayout {
 at::Tensor block_maxima(const at::Tensor& numbers, const PackedLayout& layout);
 
 // Packs the elements of a shard, and returns [layout.bytes()] uint8. Rounds each element to the
-// nearest value that its block can represent. numbers: as for block_maxima(); must be finite.
-// maxima: block_maxima() of the whole weight. If the weight is sharded, this is the elementwise
-// maximum of block_maxima() over the ranks that hold the shards.
+// nearest value that its block can represent; for nf4, this means the values with the block's scale
+// before the scale itself is quantized, as in bitsandbytes. numbers: as for block_maxima(); must be
+// finite. maxima: block_maxima() of the whole weight. If the weight is sharded, this is the
+// elementwise maximum of block_maxima() over the ranks that hold the shards.
 at::Tensor pack(const at::Tensor& numbers, const at::Tensor& maxima, const PackedLayout& layout);
 
 // Returns rows [begin, end) of the shard, unpacked and rounded to `type`: [end - begin, columns].
-// bytes: from pack(), on any device.
+// bytes: from pack(), on any device; the result is on the same device.
 at::Tensor unpacked_rows(const at::Tensor& bytes, const PackedLayout& layout, int64_t begin,
                          int64_t end, at::ScalarType type);
 // Returns all rows of the shard.

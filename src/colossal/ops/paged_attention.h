@@ -21,9 +21,11 @@ struct KeyValuePages {
 };
 
 // Writes the keys and values of tokens into the pages. keys: [kv_heads, tokens, head_size]; values:
-// [kv_heads, tokens, value_size]; both of the pages' type and of any strides. Token i is written to
-// position place_of_token[i] of page page_of_token[i]; both are int64 [tokens] on the host. Does
-// not write scales. Throws InternalError if the numbers of tokens or the types do not match.
+// [kv_heads, tokens, value_size]; both of the pages' type and of any strides. For int8 pages, the
+// caller first quantizes keys and values with ScaledRows (below), passes their codes as `keys` and
+// `values`, and itself writes their scales into pages.key_scales and pages.value_scales. Token i is
+// written to position place_of_token[i] of page page_of_token[i]; both are int64 [tokens] on the
+// host. Throws InternalError if the numbers of tokens or the types do not match.
 void write_to_pages(const KeyValuePages& pages, const at::Tensor& keys, const at::Tensor& values,
                     const at::Tensor& page_of_token, const at::Tensor& place_of_token);
 

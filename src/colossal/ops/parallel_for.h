@@ -35,9 +35,10 @@ namespace detail {
 // run_on(), returns a team of one thread, so that a nested loop stays on its thread.
 ThreadTeam* awake_team();
 // Divides [begin, end) evenly among `threads` threads of the team, at most team.size(). Each thread
-// visits its part from the front to the back, in pieces of at least `grain` elements. A thread that
-// has ended its part visits pieces that other threads have not begun: a thread whose CPU also runs
-// other programs does not hold up the loop.
+// visits its part from the front to the back, in a few pieces. Pieces have at least `grain`
+// elements; only the last piece of a part may have fewer. A thread that has ended its part visits
+// pieces that other threads have not begun: a thread whose CPU also runs other programs does not
+// hold up the loop.
 void run_on(ThreadTeam& team, int64_t begin, int64_t end, int64_t grain, int64_t threads,
             const std::function<void(int64_t first, int64_t last)>& visit);
 

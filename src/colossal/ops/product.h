@@ -15,9 +15,9 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b,
                  const at::Tensor& bias = {});
 
-// Computes sum <- sum + a b. sum: [m, n], of the type of a and b, or in fp32 for bf16 operands. An
-// fp32 `sum` that is contiguous and on the CPU gets the product without an intermediate rounding to
-// bf16.
+// Computes sum <- sum + a b. sum: [m, n], of the type of a and b; for bf16 a and b, it may be fp32.
+// To an fp32 `sum` that is contiguous and on the CPU, the product of bf16 operands is added without
+// being rounded to bf16. To any other fp32 `sum`, it may be added rounded to bf16.
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace colossal::ops

@@ -50,7 +50,7 @@ struct QuantizedMatrix {
   at::Tensor codes;   // uint8 [outputs, bytes per row]; kCodeBlock in kernels/quantized_rows.h
                       // describes the order
   at::Tensor scales;  // bf16, fp16 or fp32 [outputs, groups]
-  at::Tensor zeros;   // uint8 [outputs, groups]: zero points; undefined if groups have none
+  at::Tensor zeros;   // uint8 [outputs, groups]: zero points; undefined unless how.zero_point
 
   int64_t bytes() const;  // of codes, scales and zeros
 };
@@ -69,8 +69,8 @@ int64_t groups_of_output(int64_t inputs, const Quantization& how);
 // Chooses a scale (in bf16) and, if how.zero_point, a zero point for each group of a weight. With
 // zero points, the codes span the range from the least to the largest of 0 and the group's
 // elements. Without zero points, the group's element with the largest magnitude determines the
-// scale. For int4 this element gets the code 0, so the scale is negative if the element is
-// positive.
+// scale: in int8 it gets the code 127 or -127, in fp8 the code of 448 or -448. In int4 it gets the
+// code 0, so the scale is negative if the element is positive.
 //   weight    [outputs, inputs] of any strides; must be finite
 //   extremes  [outputs, 2] fp32: the least element (at most 0) and the largest element (at least 0)
 //             of each output. Give it if `weight` is a shard with only some of the inputs of a
@@ -80,8 +80,9 @@ GroupScales choose_scales(const at::Tensor& weight, const Quantization& how,
                           const at::Tensor& extremes = {});
 
 // Quantizes weight [outputs, inputs]: rounds each element to the nearest value that its group can
-// represent with the given scales and zero points. Throws ConfigError as choose_scales() does, and
-// InternalError if the sizes of `scales` do not match.
+// represent with the given scales and zero points. The result's field `type` is fp32; the caller
+// may change it. Throws ConfigError as choose_scales() does, and InternalError if the sizes of
+// `scales` do not match.
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
                          const GroupScales& scales);
 // Quantizes weight with the scales and zero points of choose_scales(weight, how).

@@ -1,6 +1,6 @@
 // Linear layers and layers of experts with quantized weights (quantized_matrix.h), on the CPU. For
-// few rows, or if activations are quantized, kernels multiply by the codes directly. For many rows,
-// and in the backward pass, 256 outputs of a weight are dequantized at a time.
+// few rows, or if activations are quantized, kernels multiply by the codes directly. Otherwise, and
+// in every backward pass, 256 outputs of a weight are dequantized at a time.
 #pragma once
 
 #include <ATen/core/Tensor.h>

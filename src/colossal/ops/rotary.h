@@ -1,6 +1,7 @@
 // Rotary position embedding (J. Su et al., "RoFormer", 2021), with the variants of Hugging Face
 // transformers. Each pair of channels of a head is rotated by the angle position * frequency, where
-// each pair has its own frequency. Usage: rotary_frequencies() once, then rotary() in each layer.
+// each pair has its own frequency. Usage: rotary_frequencies() once, or for each forward pass if
+// the frequencies depend on the length of the sequence; then rotary() in each layer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,12 +12,13 @@
 namespace colossal::ops {
 
 // The "rope_parameters" of a model's config.json. Without scaling, the frequency of pair i is
-// base^(-2 i / channels), in radians per position.
+// base^(-2 i / channels), in radians per position, where `channels` is the number of channels of a
+// head that are rotated.
 struct RotaryOptions {
   // How the frequencies are changed, so that a model can read longer contexts than in pre-training.
   // The wavelength of a pair is 2 pi / frequency, in positions.
   enum class Scaling {
-    // All frequencies are divided by `factor`.
+    // All frequencies are divided by `factor`. With the default factor 1, there is no scaling.
     linear,
     // Frequencies with a wavelength above original_positions / low_frequency_factor are divided by
     // `factor`. Frequencies with a wavelength below original_positions / high_frequency_factor are
@@ -27,7 +29,8 @@ struct RotaryOptions {
     // (channels - 2)). Frequencies are not divided by `factor`.
     dynamic,
     // Low frequencies are divided by `factor`, high frequencies are kept, and frequencies between
-    // them are interpolated by the index of the pair (B. Peng et al., 2023); see beta_fast.
+    // them are interpolated by the index of the pair (B. Peng et al., 2023). The comments of
+    // beta_fast and truncate below say where the limits are.
     yarn,
     // The frequency of pair i is divided by short_factors[i], or by long_factors[i] for sequences
     // longer than original_positions (Y. Ding et al., 2024).
@@ -37,9 +40,12 @@ struct RotaryOptions {
     proportional,
   };
 
-  double base = 0;       // theta; 0: the model has no rotary embedding
-  int64_t channels = 0;  // number of channels of a head that are rotated, the first ones; 0: all
-  // Which channels form pair i. True: 2 i and 2 i + 1. False: i and i + number of pairs.
+  double base = 0;  // theta; 0: the model has no rotary embedding
+  // Number of channels of a head that are rotated: the first ones, or for `proportional` those of
+  // the first channels / 2 pairs. 0: all; in the formulas, it is then the head size.
+  int64_t channels = 0;
+  // Which channels form pair i. True: 2 i and 2 i + 1. False: i and i + number of pairs. There are
+  // channels / 2 pairs, for `proportional` head_size / 2.
   bool interleaved = false;
   Scaling scaling = Scaling::linear;
   // Divisor of frequencies for linear, llama3, yarn and proportional. `dynamic` uses it in the

@@ -2,6 +2,9 @@
 // for few rows, and for numbers of rows that change from call to call. product.h calls them where
 // they are supported. Autograd does not record them.
 //
+// tile_product() computes a whole product in tiles; dynamic_rows_product() leaves parts of it to
+// LibTorch where LibTorch is faster.
+//
 // All functions compute with a [m, k], b [k, n] and `to` [m, n]. A matrix is "dense" along a dim if
 // the stride of this dim is 1 and the stride of the other dim is at least the size of this dim.
 #pragma once
@@ -26,10 +29,13 @@ bool is_faster_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tens
 // gradient form. Requires supports_tile_product(). bias: [n]; undefined: none. Throws InternalError
 // for a bias with `add`.
 //
-// If is_faster_in_tiles() is true, calls tile_product(). Otherwise LibTorch computes the largest
-// multiple of 128 tokens, and tile_product() the other tokens. The bias is added to the rounded
-// results of tile_product(). LibTorch alone would let oneDNN compile a kernel for each number of
-// tokens and keep up to a thousand of them.
+// If is_faster_in_tiles() is true, tile_product() computes the whole product. Otherwise LibTorch
+// computes the first tokens, up to the last multiple of 128, and tile_product() the remaining ones.
+// In the forward form, these are different rows of `to`. In the weight gradient form,
+// tile_product() adds the product of the remaining tokens to LibTorch's result. LibTorch adds the
+// bias itself. Where only tile_product() computes, the bias is added to its rounded result.
+// LibTorch alone would let oneDNN compile a kernel for each number of tokens and keep up to a
+// thousand of them.
 void dynamic_rows_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to,
                           const at::Tensor& bias, bool add);
 

@@ -12,22 +12,25 @@
 
 namespace colossal::ops {
 
-// Returns `positions` shifted by `count`, the number of virtual tokens: the positions of tokens
-// that come after the virtual tokens.
+// Returns `positions` shifted by `count`, the number of virtual tokens. Virtual tokens are keys at
+// positions 0 to count - 1, so the tokens of a sequence come after them. In a sequence with virtual
+// tokens, pass shifted positions of queries and keys to attend() and attend_backward(), because the
+// dropout mask of a query and a key depends on their positions.
 std::vector<Range> behind_virtual_tokens(const std::vector<Range>& positions, int64_t count);
 
 // Queries that see virtual tokens.
 struct VirtualTokenQueries {
-  at::Tensor query;              // [batch, heads, queries, head_size]
-  std::vector<Range> positions;  // of the queries in their sequences, without virtual tokens
-  // [batch, sequence] int64: the document number of each token of the whole sequence. The virtual
-  // tokens come directly before each document, so documents determine the distance from a query to
-  // the virtual tokens, for window and ALiBi. Undefined: each sequence is one document.
+  at::Tensor query;  // [batch, heads, queries, head_size]
+  // Of the queries in their sequences, not shifted: the first token of a sequence has position 0.
+  std::vector<Range> positions;
+  // [batch, sequence] int64: the document number of each token of the whole sequence. With a window
+  // or ALiBi, the distance from a query to the virtual tokens is as if these came directly before
+  // the query's document. Undefined: each sequence is one document.
   at::Tensor documents{};
 };
 
 // Computes the attention of the queries to the virtual tokens, and merges it into `result`, which
-// holds the attention of the queries to all other keys. Not differentiable.
+// attend() has filled with the attention of the queries to all other keys. Not differentiable.
 void attend_virtual_tokens(const VirtualTokenQueries& queries, const VirtualTokens& tokens,
                            const AttentionRule& rule, const AttentionResult& result);
 

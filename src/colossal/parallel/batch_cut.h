@@ -30,8 +30,8 @@ class BatchCut {
   // Returns the number of sequences of each part, in order.
   std::vector<int64_t> counts(int64_t batch, size_t levels) const;
 
-  // Returns a copy of `context` for this rank's sequences only. adapted_rows and states are not
-  // restricted.
+  // context: that of the whole micro-batch. Returns a copy that is restricted to this rank's
+  // sequences, except for its members adapted_rows and states, which are copied whole.
   nn::StepContext local_context(const nn::StepContext& context) const;
 
  private:

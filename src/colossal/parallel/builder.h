@@ -1,6 +1,8 @@
 // Makes the nn::Builder that builds a model's layers for the strategy of a job: with tp = 1 layers
-// whose weights are whole, else layers of the strategy's tensor-parallel mode. With sp > 1,
-// attention is that of the sequence-parallel mode. The builder knows the stage of each layer.
+// whose weights are whole (except experts, if ep > 1), else layers of the strategy's
+// tensor-parallel mode. With sp > 1, attention is that of the sequence-parallel mode. Every rank
+// makes the layers of all pipeline stages. Placement::stage (nn/parameter.h) is the stage of a
+// parameter, from which a rank knows whether it holds the parameter.
 #pragma once
 
 #include <memory>

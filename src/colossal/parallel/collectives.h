@@ -25,8 +25,8 @@ at::Tensor copy_to_tensor_parallel(const at::Tensor& x, const comm::Group& group
 // How the indices of a dim are divided among the ranks of a group. Each rank has consecutive
 // indices, in rank order.
 struct Shares {
-  const comm::Group* group = nullptr;
-  std::vector<int64_t> sizes;  // number of indices of each rank
+  const comm::Group* group = nullptr;  // must be set
+  std::vector<int64_t> sizes;          // number of indices of each rank
 
   // Divides `total` indices as evenly as possible.
   static Shares even(const comm::Group& group, int64_t total);

@@ -36,14 +36,14 @@ std::vector<int64_t> ConcatenatedWeights::shape(size_t index, int64_t in_size) c
   return in_out ? std::vector{in_size, out_sizes[index]} : std::vector{out_sizes[index], in_size};
 }
 
-at::Tensor ConcatenatedWeights::pack(const std::vector<at::Tensor>& weights) const {
+at::Tensor ConcatenatedWeights::concatenate(const std::vector<at::Tensor>& weights) const {
   if (weights.size() == 1) return weights.front().contiguous().view(-1);
   std::vector<at::Tensor> flat;
   for (const at::Tensor& weight : weights) flat.push_back(weight.contiguous().view(-1));
   return at::cat(flat);
 }
 
-std::vector<at::Tensor> ConcatenatedWeights::unpack(const at::Tensor& flat, int64_t in_size) const {
+std::vector<at::Tensor> ConcatenatedWeights::split(const at::Tensor& flat, int64_t in_size) const {
   std::vector<at::Tensor> weights;
   int64_t begin = 0;
   for (size_t index = 0; index < out_sizes.size(); ++index) {

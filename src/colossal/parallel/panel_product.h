@@ -19,21 +19,23 @@ struct ConcatenatedWeights {
   std::vector<int64_t> out_sizes;  // number of outputs of each weight
   bool in_out = false;             // true: weights are stored as [in, out]; false: as [out, in]
 
+  // Returns the sizes of these weights. weights: in their stored shapes.
   static ConcatenatedWeights of(const std::vector<at::Tensor>& weights, bool in_out);
 
   int64_t out_features() const;  // sum of out_sizes
   // Returns the stored shape of weight number `index`.
   std::vector<int64_t> shape(size_t index, int64_t in_size) const;
   // Concatenates all weights in one flat tensor. A single contiguous weight is not copied.
-  at::Tensor pack(const std::vector<at::Tensor>& weights) const;
-  // Returns the weights in the flat tensor that pack() returned, as views in their stored shapes.
-  std::vector<at::Tensor> unpack(const at::Tensor& flat, int64_t in_size) const;
+  at::Tensor concatenate(const std::vector<at::Tensor>& weights) const;
+  // Returns the weights in the flat tensor that concatenate() returned, as views in their stored
+  // shapes.
+  std::vector<at::Tensor> split(const at::Tensor& flat, int64_t in_size) const;
   // Returns each weight as a view [out, in].
   std::vector<at::Tensor> oriented(std::vector<at::Tensor> weights) const;
 };
 
-// Layouts of packed weights (ops::PackedLayout). Each rank of a group holds one panel of every
-// weight.
+// Layouts of packed, i.e. quantized, weights (ops::PackedLayout). Each rank of a group holds one
+// panel of every weight.
 struct PackedPanels {
   std::vector<std::vector<std::shared_ptr<const ops::PackedLayout>>> layouts;  // [rank][weight]
 

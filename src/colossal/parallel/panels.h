@@ -15,7 +15,8 @@ namespace colossal::parallel {
 // broadcast of the next part runs. Law: one broadcast per part.
 class Panels {
  public:
-  // Starts the first broadcast. mine: this rank's part. shapes: the shape of each rank's part.
+  // Starts the first broadcast. mine: this rank's part, which must not be modified until next() has
+  // returned it. shapes: the shape of each rank's part.
   Panels(const at::Tensor& mine, std::vector<std::vector<int64_t>> shapes,
          const comm::Group& group);
 
@@ -44,7 +45,7 @@ class PartialSums {
   // of rank 1's part, and so on. `partial` must not be modified until the next send() or wait()
   // returns.
   void send(const at::Tensor& partial);
-  // Returns the sum of this rank's part. Call it after one send() per rank of the group.
+  // Returns this rank's part of the sum. Call it after one send() per rank of the group.
   at::Tensor wait();
 
  private:

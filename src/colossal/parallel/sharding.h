@@ -31,14 +31,16 @@ struct LinearSharding {
   };
   Cut cut = Cut::outputs;
   By by = By::segments;
-  std::vector<Segment> segments;  // the cut dim; used with By::segments
-  int64_t head_size = 0;          // features per head; 0: Sharding::head_size
+  std::vector<Segment> segments;  // of the cut dim; used with By::segments
+  // Features per head, used with By::queries and By::keys. 0: Sharding::head_size.
+  int64_t head_size = 0;
 };
 
 struct Sharding {
   // The layers that are in pairs, by layer name without the scope: "qkv". A layer that is not in
-  // the map is in no pair: in mode 1d every rank holds it whole, in the other modes its inputs are
-  // divided.
+  // the map is in no pair. In mode 1d, every rank holds the layer's whole weight. In the other
+  // modes, the ranks that hold features of the same tokens divide the weight along its inputs and
+  // sum their results: each of these ranks gets all outputs of these tokens.
   std::map<std::string, LinearSharding> products;
   int64_t hidden_size = 0;  // features of activations between pairs
   int64_t heads = 0;        // query heads
@@ -53,8 +55,8 @@ struct Sharding {
   nn::LocalHeads heads_of(int parts, int part) const;
 };
 
-// Throws InternalError if strategy.key_value_replicas is not the result of key_value_replicas()
-// (layout/heads.h) for the heads of `sharding` and the ranks of `strategy` that divide heads.
+// Throws InternalError if strategy.key_value_replicas is not key_value_replicas(sharding.heads,
+// sharding.kv_heads, strategy.head_ranks()) (layout/heads.h).
 void check_key_value_replicas(const Strategy& strategy, const Sharding& sharding);
 
 }  // namespace colossal::parallel

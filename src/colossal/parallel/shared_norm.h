@@ -18,11 +18,13 @@ struct SharedNormOptions {
   bool centered = false;  // true: layer norm; false: RMS norm
   double epsilon = 0;
   bool unit_offset = false;  // true: multiply by 1 + weight
-  // The sum over the ranks of the group of the features on each rank. A feature may be on several
-  // ranks, on the same number r for all features; it then counts r times. If r > 1, gradients are
-  // split into terms: the gradient of the output is the sum of what the r ranks pass to the
-  // backward pass, and each gradient of an input is the sum of what the r ranks get from it. The
-  // caller must compute this last sum.
+  // r times the number of features in the norm, if each feature is on r ranks of the group. r is
+  // the same for all features.
+  //
+  // If r > 1, each of a feature's r ranks has one part of the feature's gradient; the gradient is
+  // the sum of the r parts. The backward pass expects such parts as the gradient of the output, and
+  // returns such parts as the gradients of x, weight and bias. It does not sum the parts: whoever
+  // needs a whole gradient must do so.
   int64_t features = 0;
 };
 
@@ -34,7 +36,7 @@ struct SharedNormOptions {
 at::Tensor shared_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
                        const SharedNormOptions& options, const comm::Group& group);
 
-// Returns the sum x + branch, then its shared_norm().
+// Returns {x + branch, shared_norm(x + branch)}. branch: of x's sizes and type.
 std::pair<at::Tensor, at::Tensor> add_shared_norm(const at::Tensor& x, const at::Tensor& branch,
                                                   const at::Tensor& weight, const at::Tensor& bias,
                                                   const SharedNormOptions& options,

@@ -136,7 +136,7 @@ class FirstLinear : public nn::Linear {
   // Returns [tokens, outputs of this rank].
   at::Tensor product(const at::Tensor& x, const std::vector<ParameterHandle>& biases,
                      const StepContext& context, nn::LayerScope& scope) {
-    if (nn::are_quantized(weights_)) {
+    if (nn::are_packed_or_quantized(weights_)) {
       return flat_tokens(
           nn::multiply(ranks_.begin_pair(x, context), weights_, biases, order_, scope));
     }

@@ -32,21 +32,22 @@ struct Tensor1dRanks {
   const comm::Group& group;  // the ranks of tp
   bool share_tokens;         // Strategy::tp_sequence
 
-  // Returns how the tokens of a forward pass are divided among the ranks with tp_sequence.
+  // Returns how the tokens of a forward pass are divided among the ranks if share_tokens is true.
   Shares rows(const nn::StepContext& context) const;
   // Returns the whole activation [batch, sequence, hidden]. x: this rank's part of an activation
-  // between pairs. Backward: sums the gradient over the ranks.
+  // between pairs. Backward: sums the gradient over the ranks, and returns this rank's part of it.
   at::Tensor begin_pair(const at::Tensor& x, const nn::StepContext& context) const;
   // Sums x [batch, sequence, hidden] over the ranks. Returns this rank's part of the resulting
   // activation between pairs. Backward: every rank gets the gradient of the whole activation.
   at::Tensor end_pair(const at::Tensor& x, const nn::StepContext& context) const;
 };
 
+// ExpertBuilder and nn::DenseBuilder document the overridden functions.
 class Tensor1dBuilder : public ExpertBuilder {
  public:
-  // make_attention: makes the attention over this rank's heads. table_rows: maximum number of rows
-  // of one parameter of a vocabulary table; 0: no maximum. `context` must outlive the builder and
-  // its layers.
+  // sharding: how each linear layer is cut (sharding.h). make_attention: makes the attention over
+  // this rank's heads. table_rows: maximum number of rows of one parameter of a vocabulary table;
+  // 0: no maximum. `context` must outlive the builder and its layers.
   Tensor1dBuilder(const ParallelContext& context, Sharding sharding,
                   nn::MakeAttention make_attention, int64_t table_rows);
 

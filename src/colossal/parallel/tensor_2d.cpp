@@ -41,7 +41,7 @@ struct Square {
       shapes.push_back(
           {packed.empty() ? in_sizes[part] * sizes.out_features() : packed.bytes(part)});
     }
-    return {sizes.pack(here), shapes, column};
+    return {sizes.concatenate(here), shapes, column};
   }
   ConcatenatedWeights sizes_of(const std::vector<at::Tensor>& weights) const {
     if (packed.empty()) return ConcatenatedWeights::of(weights, in_out);
@@ -52,7 +52,7 @@ struct Square {
   // Splits a panel that has arrived into its weights; dequantizes packed weights to `type`.
   std::vector<at::Tensor> numbers(const at::Tensor& panel, size_t part,
                                   const ConcatenatedWeights& sizes, at::ScalarType type) const {
-    return packed.empty() ? sizes.unpack(panel, in_sizes[part]) : packed.unpack(panel, part, type);
+    return packed.empty() ? sizes.split(panel, in_sizes[part]) : packed.unpack(panel, part, type);
   }
 };
 
@@ -71,13 +71,14 @@ class SummaWeightGradients {
         sums_(square.column) {}
 
   void add_next_panel() {
-    sums_.send(sizes_.pack(ops::fused_weight_gradients(y_gradient_, activations_.next(), made_)));
+    sums_.send(
+        sizes_.concatenate(ops::fused_weight_gradients(y_gradient_, activations_.next(), made_)));
   }
 
   // Returns the gradients of the weights, then, if with_biases, of the biases.
   std::vector<at::Tensor> finish(bool with_biases) {
     const int64_t in_here = square_.in_sizes[square_.column.rank()];
-    std::vector<at::Tensor> gradients = sizes_.unpack(sums_.wait(), in_here);
+    std::vector<at::Tensor> gradients = sizes_.split(sums_.wait(), in_here);
     if (!with_biases) return gradients;
     std::ranges::move(bias_gradients(y_gradient_, sizes_), std::back_inserter(gradients));
     return gradients;

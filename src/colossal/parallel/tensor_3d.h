@@ -12,18 +12,23 @@
 // The product gathers A_jl along i, broadcasts the parts of X_ij along l one after the other, and
 // sums the parts of Y_il along j. Parts of X and Y are sent while other parts are multiplied.
 //
-// So between pairs of linear layers (sharding.h), features are divided along j, and sequences along
-// i and then l. Within a pair, features are divided along l, and sequences along i and then j. In
-// the second layer of a pair, j and l swap roles: its result is divided like the input of the pair.
+// Linear layers are in pairs, such as the up and the down layer of an MLP (sharding.h). Between
+// pairs, features are divided along j, and sequences along i and then l. Within a pair, features
+// are divided along l, and sequences along i and then j. In the second layer of a pair, j and l
+// swap roles: its result is divided like the input of the pair.
 #pragma once
 
 #include "colossal/parallel/tensor_grid.h"
 
 namespace colossal::parallel {
 
-// The builder for mode 3d. `context` must outlive it and its layers.
+// The builder of a model's layers in mode 3d.
 class Tensor3dBuilder : public TensorGridBuilder {
  public:
+  // sharding: which linear layers are in pairs, and how they are divided. make_attention: makes the
+  // attention over this rank's heads and sequences. table_rows: a vocabulary table that has more
+  // rows than this on a rank is divided into several parameters, each of at most this many rows; 0:
+  // tables are not divided. `context` must outlive the builder and its layers.
   Tensor3dBuilder(const ParallelContext& context, Sharding sharding,
                   nn::MakeAttention make_attention, int64_t table_rows);
 

@@ -1,9 +1,11 @@
 // The common base of tensor parallelism in modes 2d, 2.5d and 3d. A rank holds a part of each
 // activation, with some sequences of the micro-batch and some features: [sequences on this rank,
 // sequence, features on this rank]. It holds a block of each weight: some inputs and some outputs.
-// The modes differ in which rank holds which part (TensorGrid) and in how they compute a product
-// (make_product()). tensor_2d.h and tensor_3d.h define them. Below, q is Strategy::tensor_side(),
-// the number of ranks along a side of the square or cube.
+// Linear layers come in pairs (sharding.h). In an MLP or an attention block, the first layer of the
+// pair leads from the hidden features to the inner features or heads, and the second layer leads
+// back. The modes differ in which rank holds which part (TensorGrid) and in how they compute a
+// product (make_product()). tensor_2d.h and tensor_3d.h define them. Below, q is
+// Strategy::tensor_side(), the number of ranks along a side of the square or cube.
 #pragma once
 
 #include <memory>
@@ -34,7 +36,7 @@ struct TensorGrid {
     // because several ranks may hold the same K/V heads.
     const comm::Group* same_keys;
   };
-  Activation between;  // between pairs of linear layers (sharding.h)
+  Activation between;  // of the hidden features, outside of pairs of linear layers
   Activation within;   // between the two layers of a pair
 
   // This rank's part of a weight. Inputs and outputs are each divided into q parts, which gives q x
@@ -51,11 +53,11 @@ struct TensorGrid {
   const comm::Group* same_weight;      // the ranks over which weight gradients are summed
   const comm::Group* same_key_weight;  // like same_weight, for weights that compute keys and values
 
-  // For the token embedding. between.batch divides the micro-batch in several levels. The ranks of
-  // `embedding` together have the sequences of the part that contains this rank's after the first
-  // embedding_level levels (BatchCut::within()). Each of these ranks looks up the tokens of that
-  // whole part in its own rows of the table. A reduce-scatter then sums the results and leaves each
-  // rank its own sequences.
+  // For the token embedding. between.batch divides the micro-batch level by level: each level
+  // divides the parts of the level before. The ranks of `embedding` share one of the parts after
+  // embedding_level levels (0: the whole micro-batch): together they have its sequences. Each of
+  // them looks up the tokens of the whole part in its own rows of the table. A reduce-scatter over
+  // `embedding` then sums the results and leaves each rank its own sequences.
   const comm::Group& embedding;
   size_t embedding_level = 0;
 
@@ -79,18 +81,21 @@ struct GridProduct {
   nn::WeightOrder order;                     // of the weights' dims
   std::vector<int64_t> in_sizes;             // number of inputs in each of the q parts
   std::vector<int64_t> block_rows;  // for each weight: stored rows of a whole block, all pieces
-  // If the weights are packed: the layouts of what q ranks hold. In 3d these are the ranks with the
-  // other pieces of this block, in 2d and 2.5d the ranks with the other inputs of the same outputs.
+  // If the weights are packed: the layouts of the weights on each of q ranks, this rank included.
+  // In 3d, rank number i of these has piece i of this rank's block. In 2d and 2.5d, it has part i
+  // of the inputs and the same outputs as this rank.
   PackedPanels packed;
   nn::LowRankAdapter adapter;
 };
 
-// The builder of all layers but linear layers in pairs, which derived classes make.
+// The builder of all layers but linear layers in pairs, which derived classes make. For the
+// functions that are overridden here without a comment, see nn::DenseBuilder.
 class TensorGridBuilder : public ExpertBuilder {
  public:
-  // make_attention: makes the attention over this rank's heads and sequences. table_rows: maximum
-  // number of rows of one parameter of a vocabulary table; 0: no maximum. `context` must outlive
-  // the builder and its layers.
+  // sharding: which layers are in pairs, and the sizes that ranks divide. make_attention: makes the
+  // attention over this rank's heads and sequences. table_rows: maximum number of rows of one
+  // parameter of a vocabulary table; 0: no maximum. `context` must outlive the builder and its
+  // layers.
   TensorGridBuilder(const ParallelContext& context, TensorGrid grid, Sharding sharding,
                     nn::MakeAttention make_attention, int64_t table_rows);
 
@@ -157,7 +162,7 @@ class TensorGridBuilder : public ExpertBuilder {
   // Describes the input of a layer, for its adapter. sharding: of the layer; for a fused layer, of
   // any of its parts.
   AdaptedInput adapted_input(int64_t in_features, const LinearSharding& sharding);
-  // mirror_table: whether the head swaps its table with the mirror rank.
+  // mirror_table: whether the head swaps its part of the table (TensorGrid::mirror_tied_table).
   std::unique_ptr<nn::VocabularyHead> make_head(nn::VocabularyHeadParts parts, bool mirror_table);
 
   TensorGrid grid_;

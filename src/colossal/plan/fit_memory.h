@@ -14,15 +14,16 @@ namespace colossal::plan {
 
 // Returns the job with its "auto" settings decided so that its ranks fit the budgets
 // (Job::device_budget, host_budget, memory_budget). memory.recompute becomes the first of these
-// that fits: none; selective; selective, and full for as few layers as possible; full for all
-// layers. memory.offload_* becomes the result of place_tiers(). If both are "auto", tries in this
-// order: no change, selective recomputation, offloading in addition, and full recomputation of as
-// few layers as possible in addition.
+// that fits: none; selective; selective, and full for as few blocks as possible; full for all
+// blocks. The keys memory.offload_* that are "auto" become the result of place_tiers(). If
+// memory.recompute and some keys memory.offload_* are "auto", tries in this order: neither
+// recomputation nor offloading; selective recomputation; offloading in addition; full recomputation
+// of as few blocks as possible, up to all, in addition.
 //
-// Returns a job without "auto" settings unchanged if it fits or has no budgets. Throws ConfigError
-// if a setting is "auto" and there is no device budget. Throws ConfigError if the job does not fit.
-// The message then says by how many bytes, which kind of memory needs most, and which changes of as
-// few settings as possible would make the job fit.
+// A job without "auto" settings is returned unchanged if it fits or if all three budgets are 0 (no
+// limit). Throws ConfigError if a setting is "auto" and Job::device_budget is 0. Throws ConfigError
+// if the job does not fit. The message then says by how many bytes, which kind of memory needs
+// most, and which changes of as few settings as possible would make the job fit, if any would.
 Job fit_memory(const Job& job);
 
 // The costs of a step with one setting of memory.recompute, on the rank with the largest peak

@@ -22,9 +22,9 @@ struct PipelinePlan {
   // Returns the fraction of the step's time, over all ranks of the pipeline, in which a rank
   // computes nothing.
   double bubble_share() const { return simulation.bubble_share(); }
-  // Returns how many forward passes of micro-batches through its stages a rank holds at once, at
-  // most. A forward pass is held from its computation until its weight gradients are computed.
-  // pipeline_rank: coordinate of the rank along pp.
+  // Returns the maximum number of micro-batches that a rank holds at the same time. A stage holds a
+  // micro-batch from its forward pass until its weight gradients are computed. A micro-batch counts
+  // once for each stage of the rank that holds it. pipeline_rank: coordinate of the rank along pp.
   int in_flight(int pipeline_rank) const { return simulation.ranks[pipeline_rank].in_flight.held; }
 };
 

@@ -29,13 +29,18 @@ struct TierPlan {
   RankPlan plan;        // of the rank with the largest peak memory, with these tiers
 };
 
-// Decides the tiers of the kinds in job.undecided_tiers; only these kinds are moved, and all others
-// keep their tiers in job.tiers. If everything fits on the device, nothing is offloaded. Otherwise
-// kinds are moved to the host, one after the other, until the device's budget suffices. The next
-// kind is always the kind with the least traffic between tiers per byte that its move frees at the
-// device's peak. The last kind is moved only in part, if a part suffices. If the budgets are then
-// still exceeded and nvme_path is set, kinds are moved from the host to NVMe in the same way; the
-// bytes that count are then those that a move frees on the host. If the ranks do not fit even so,
+// Decides the tiers of the kinds in job.undecided_tiers; only these kinds are moved. All other
+// kinds, the fixed kinds, keep their tiers in job.tiers. If everything fits on the device, nothing
+// is offloaded. Otherwise kinds are moved to the host, one after the other, until two conditions
+// hold: the peak on the device fits job.device_budget; and this peak plus the bytes on the host of
+// the fixed kinds fits job.memory_budget. The bytes on the host of the moved kinds do not count
+// yet, because they may move on to NVMe. The next kind is always the kind whose move adds the least
+// traffic between tiers per byte that it frees at the device's peak. A kind whose move frees
+// nothing is not moved. The last kind is moved only in part, if a part suffices.
+//
+// If a budget is then still exceeded and job.tiers.nvme_path is set, kinds are moved from the host
+// to NVMe in the same way, until no budget is exceeded. The next kind is now the kind whose move
+// adds the least traffic per byte that it frees on the host. If the ranks do not fit even so,
 // returns the last placement tried: check TierPlan::plan with fits_budgets().
 TierPlan place_tiers(const Job& job);
 

@@ -27,11 +27,12 @@ struct RankPlan {
   int64_t activation_bytes = 0;
   // Bytes written to and read from tiers other than the device.
   memory::TierPools::Traffic tier_traffic;
-  // Bytes that each tier other than the device stores, by kind, when their sum is largest.
+  // For each tier other than the device: the bytes that it stores, by kind, at the moment when
+  // their sum is largest.
   std::map<memory::Tier, memory::BytesByKind> at_rest;
   // Number of other ranks with which this rank exchanges bytes, by axis.
   std::map<std::string, int> partners;
-  int all_partners = 0;  // number of such ranks over all axes
+  int all_partners = 0;  // number of such ranks over all axes; each rank counts once
   // As all_partners, without ranks with which it exchanges only bytes for control and metrics.
   int training_partners = 0;
 
@@ -43,8 +44,10 @@ struct RankPlan {
   int64_t tier_bytes(memory::Tier tier) const;
 };
 
-// Returns the plan of a rank from the recording of its step. The micro-batch with index step.middle
-// counts step.middle_repeats times. rank: global rank.
+// Returns the plan of a rank from the recording of its step. A recording may have only some
+// micro-batches of the step: the one with index step.middle stands for step.middle_repeats equal
+// micro-batches, itself included. Its FLOPs, bytes sent and tier traffic count as many times. rank:
+// global rank.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {
@@ -68,9 +71,9 @@ struct Plan {
 // coordinate along pp, the rank whose experts have most tokens.
 std::vector<int> ranks_to_record(const Job& job);
 
-// Returns the plan of a job. Records several ranks at once, on as many threads as the machine has
-// cores. Calls memory::install_allocators(): unless the process has called that function already,
-// call make_plan() before other threads allocate memory.
+// Returns the plan of a job. Records several ranks at once, on at most as many threads as this
+// process may use cores. Calls memory::install_allocators(): unless the process has called that
+// function already, call make_plan() before other threads allocate memory.
 Plan make_plan(const Job& job);
 
 // Returns make_plan(job).rank_with_largest_peak(), but records fewer ranks where that is enough for

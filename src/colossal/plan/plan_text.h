@@ -11,14 +11,15 @@
 namespace colossal::plan {
 
 // Returns the plan as tables for a terminal. The table of memory by kind is that of the rank with
-// the largest peak memory; every other figure is the maximum over ranks. costs: result of
+// the largest peak memory. Other figures are maxima over plan.ranks; in the table of the pipeline,
+// each row has the maxima over the ranks with one coordinate along pp. costs: result of
 // compare_recompute() (fit_memory.h), for a table that compares each setting of memory.recompute
 // with "none"; empty: the text has no such table.
 std::string describe(const Job& job, const Plan& plan,
                      const std::vector<RecomputeCost>& costs = {});
 
-// Returns the figures of describe() as JSON, and the figures of each recorded rank. A figure that a
-// run writes to metrics.jsonl has the same key as there.
+// Returns the figures of describe() as JSON, and also the figures of each single rank in
+// plan.ranks. A figure that a run writes to metrics.jsonl has the same key as there.
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs = {});
 

@@ -12,12 +12,13 @@
 
 namespace colossal::plan {
 
-// The state of the recording at the end of an action of the schedule (the forward or backward pass
-// of a micro-batch through a stage). What was recorded since the previous mark belongs to the
-// action's micro-batch.
+// The state of the recording at the end of an action of the pipeline schedule: a computation of a
+// micro-batch in a stage, or a send or receive. What was recorded since the previous action's mark
+// belongs to the action's micro-batch.
 struct ActionMark {
-  int64_t micro_batch = 0;                       // index of the action's micro-batch
-  int64_t operators = 0, collectives = 0;        // numbers of elements recorded so far
+  int64_t micro_batch = 0;  // index of the action's micro-batch among those that are recorded
+  // Lengths of Recording::operators and Recording::collectives so far.
+  int64_t operators = 0, collectives = 0;
   memory::TierPools::Traffic tier_traffic = {};  // bytes moved between tiers so far
 };
 
@@ -27,24 +28,28 @@ struct RecordedStep {
   // For each forward pass of a micro-batch through a stage of this rank, in order: the bytes that
   // it keeps for the backward pass.
   std::vector<int64_t> activation_bytes;
-  // A dry run records only some micro-batches of a step. The first micro-batch writes the gradients
-  // and the last micro-batch reduces them; the micro-batches between them cost the same. Without a
-  // pipeline, at most four micro-batches are recorded. With a pipeline, as many are recorded as are
-  // needed for each rank to reach the same peak memory as with all micro-batches. The recorded
-  // micro-batch with index `middle` stands for `middle_repeats` micro-batches of the step, itself
-  // included.
+  // record_step(job, rank) may record only some micro-batches of the step. The first micro-batch
+  // writes the gradients and the last micro-batch reduces them; the micro-batches between them cost
+  // the same. Without a pipeline, at most four micro-batches are recorded. With a pipeline, as many
+  // are recorded as are needed for each rank to reach the same peak memory as with all
+  // micro-batches. The recorded micro-batch with index `middle` stands for `middle_repeats`
+  // micro-batches of the step, itself included. With middle_repeats = 1 all are recorded, and
+  // `middle` has no meaning.
   int64_t middle = 0;
   int64_t middle_repeats = 1;
-  int64_t parameters = 0;  // number of parameter elements that the rank holds
+  // Number of parameter elements in the rank's tensor-parallel shards, before ZeRO divides them.
+  int64_t parameters = 0;
   // Bytes moved between tiers in the recorded micro-batches and the update.
   memory::TierPools::Traffic tier_traffic;
-  // Bytes that each tier other than the device stores, by kind, at the tier's peak.
+  // For each tier other than the device: the bytes by kind that it stores, at the moment of the
+  // step when their sum is largest. Temporary copies during transfers and the update do not count.
   std::map<memory::Tier, memory::BytesByKind> at_rest;
 };
 
-// Records a dry run of a step of rank `rank` of the job. A dry run executes the code of a real step
-// on meta tensors, with communication groups that send nothing; it allocates no memory for tensors.
-// The scratch memory of kernels is counted for at::get_num_threads() threads.
+// Records a dry run of a step of rank `rank` of the job, with the micro-batches that the comment of
+// RecordedStep::middle describes. A dry run executes the code of a real step on meta tensors, with
+// communication groups that send nothing; it allocates no memory for tensors. The scratch memory of
+// kernels is counted for at::get_num_threads() threads.
 RecordedStep record_step(const Job& job, int rank);
 
 // Records a step of this rank of `world` with all its micro-batches, real or dry; tests compare the

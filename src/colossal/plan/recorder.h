@@ -37,9 +37,9 @@ class Recorder final : private comm::CallListener {
   // Returns what was recorded since construction. Call it once, at the end.
   Recording take();
 
-  // For the dispatcher's fallback in recorder.cpp only, which is called for operators of all
-  // threads. of_this_thread() returns the recorder of the calling thread; null if there is none.
-  // add() appends an operator.
+  // For the dispatcher's fallback in recorder.cpp only. LibTorch may also call the fallback on
+  // threads without a recorder. of_this_thread() returns the recorder of the calling thread; null
+  // if there is none. add() appends an operator.
   static Recorder* of_this_thread();
   void add(Operator made);
 

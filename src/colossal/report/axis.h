@@ -52,8 +52,8 @@ std::vector<double> logarithmic_ticks(double low, double high, int at_most);
 Axis value_axis(double low, double high, AxisScale scale, const Unit& unit);
 
 // Returns a linear horizontal axis with the range [low, high]; with [low - 0.5, high + 0.5] if the
-// two are equal or almost equal. The ticks lie within the range and have labels in kCount. whole:
-// ticks at whole numbers only.
+// two are equal or almost equal. The ticks lie within the range. Their labels are counts with
+// decimal prefixes (kCount, quantity.h). whole: ticks at whole numbers only.
 Axis horizontal_axis(double low, double high, bool whole);
 
 }  // namespace colossal::report

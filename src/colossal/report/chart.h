@@ -25,8 +25,8 @@ enum class ChartForm {
 // A series of values: points (x[i], y[i]).
 struct ChartSeries {
   std::string name;       // name in the legend, which shows names if there are several series
-  std::vector<double> x;  // ascending, plottable
-  // As long as x. A value that is not plottable (is_plottable(), axis.h), e.g. NaN, is a gap.
+  std::vector<double> x;  // ascending, plottable: of magnitude below 1e150 (is_plottable(), axis.h)
+  // As long as x. A value that is not plottable, e.g. NaN, is a gap.
   std::vector<double> y;
   bool markers = false;  // for lines: draws a dot at each point, for series of few points
 };

@@ -1,5 +1,5 @@
 // A heat map of the load of experts, for the report of a mixture-of-experts model: one cell for
-// each layer and expert.
+// each block and expert.
 #pragma once
 
 #include <cstdint>

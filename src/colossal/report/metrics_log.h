@@ -12,7 +12,7 @@
 namespace colossal::report {
 
 // Metrics of a tier other than the device (host, NVMe) in one step. Each number is the maximum over
-// ranks.
+// ranks; NaN if the line lacks it.
 struct TierMetrics {
   struct Moved {
     double to = 0, from = 0;  // bytes written to the tier, and bytes read from it
@@ -55,8 +55,8 @@ struct StepMetrics {
 // Returns the metrics of all steps in the file, one element per step, ascending by step. If several
 // lines have the same step, because a resumed run has repeated it, the last line counts. Ignores
 // lines that are not JSON objects with a step: a killed process may leave an incomplete line. If a
-// resumed run has continued an incomplete line, reads the complete object at the end of the line.
-// Throws IoError if the file cannot be read.
+// line has an incomplete object and then a complete one, reads the complete one. Throws IoError if
+// the file cannot be read.
 std::vector<StepMetrics> read_metrics(const std::filesystem::path& path);
 
 }  // namespace colossal::report

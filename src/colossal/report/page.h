@@ -15,7 +15,8 @@ std::string html_page(std::string_view title, std::string_view body);
 
 // Returns CSS that defines the page's colors as variables, light and dark, and the classes c1 to
 // c7. Each class sets the variable --color to one of seven colors, which people with common kinds
-// of color blindness can distinguish, too.
+// of color blindness can distinguish, too. html_page() includes this CSS; only a figure outside of
+// a page, such as an SVG file, must include it itself.
 std::string_view page_colors();
 
 }  // namespace colossal::report

@@ -13,7 +13,7 @@ struct Unit {
     none,
     decimal,  // k, M, G, T (powers of 1000), for numbers from 10,000 on
     binary,   // Ki, Mi, Gi, Ti (powers of 1024)
-    seconds,  // µ, m, for numbers below 1
+    seconds,  // µ, m, for numbers below 1 other than 0
   };
 
   const char* symbol = "";  // "B", "%"
@@ -43,15 +43,15 @@ struct Scaling {
 // Returns the scaling for values with magnitudes up to `magnitude`, which must not be negative.
 Scaling scaling_of(double magnitude, const Unit& unit);
 
-// Returns a value as text with prefix and symbol. The number has three significant digits, or four
-// if the unit has neither symbol nor prefixes; all digits before the point are printed, even if
-// they are more. After scaling, a magnitude below 0.001, or of 10 million or more, is printed in
-// scientific notation. Bytes without a prefix are printed as whole numbers. A value that is not
-// finite becomes "–".
+// Returns a value as text with prefix and symbol. 0 becomes "0" with the symbol. Any other number
+// has three significant digits, or four if the unit has neither symbol nor prefixes; all digits
+// before the point are printed, even if they are more. After scaling, a magnitude below 0.001, or
+// of 10 million or more, is printed in scientific notation. Bytes without a prefix are printed as
+// whole numbers. A value that is not finite becomes "–".
 std::string format_quantity(double value, const Unit& unit);
 
-// Returns the prefix and, if with_symbol, the symbol, to be appended to a number; with a leading
-// space if the unit is written with one.
+// Returns what to append to a number: the prefix and, if with_symbol, the symbol. It begins with a
+// space if one is usual: " GiB", " tokens/s", but "k", "%".
 std::string unit_suffix(const Scaling& scaling, const Unit& unit, bool with_symbol);
 
 // Returns a value in scientific notation, with `digits` digits after the point and an exponent

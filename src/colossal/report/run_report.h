@@ -36,7 +36,8 @@ struct RunReport {
   // order from bottom to top. x: milliseconds. Empty: no such chart.
   std::vector<ChartSeries> step_memory;
   // For models with experts: [block][expert], the number of tokens that each expert has computed
-  // (load_map.h). Empty: no heat map.
+  // (load_map.h). The element of a block without experts is empty. If no block has experts, the
+  // report has no heat map.
   std::vector<std::vector<int64_t>> expert_rows;
   std::vector<Setting> configuration;  // sections are shown in the order of their first keys
   std::vector<Fact> machine;           // facts about the machine

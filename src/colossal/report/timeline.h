@@ -55,8 +55,8 @@ std::string timeline_svg(const Timeline& timeline);
 // the length of the span and padded with "-"; dots are time without a span.
 std::string timeline_text(const Timeline& timeline, int width);
 
-// Returns the CSS of timelines, which uses the colors of page_colors() (page.h). html_page() and
-// timeline_svg() include both.
+// Returns the CSS of timelines. It uses colors that page_colors() (page.h) defines. The results of
+// html_page() and timeline_svg() include this CSS and these colors.
 std::string_view timeline_style();
 
 }  // namespace colossal::report

@@ -18,8 +18,8 @@ struct BeamGroup {
   // call: one beam with the prompt alone.
   std::vector<Sequence*> beams{};
   // candidates[i]: candidates for the next token of beams[i]. They are set when the logits of that
-  // beam arrive; the beam then waits (Sequence::waits) for the logits of the other beams. Empty
-  // after each BeamSearch::advance().
+  // beam arrive; the beam then waits (Sequence::waits) for the logits of the other beams. The
+  // engine clears them, and Sequence::waits, after each BeamSearch::advance().
   std::vector<std::vector<BeamSearch::Candidate>> candidates{};
   // Number of sequences forked so far. The first beam has Sequence::beam = 0, the n-th fork has
   // Sequence::beam = n, counted from 1.

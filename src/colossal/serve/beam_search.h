@@ -1,6 +1,6 @@
 // Beam search: finds likely continuations of a prompt by keeping the best few partial texts (beams)
 // after each token. This file has the search itself, without a model; the engine (EngineCore)
-// passes it the candidates that it computes from logits.
+// computes candidates from logits and passes them to advance().
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class BeamSearch {
   };
   // A beam extended by one token.
   struct Continuation {
-    int64_t parent = 0;  // index of the beam that is extended, among the current beams
+    int64_t parent = 0;  // index of the beam that was extended, among the beams before advance()
     GeneratedToken token{};
     double score = 0;  // of the extended beam
   };
@@ -48,7 +48,8 @@ class BeamSearch {
   std::vector<Continuation> advance(const std::vector<std::vector<Candidate>>& candidates,
                                     const IsComplete& is_complete = {});
   // The complete texts found so far, best first, at most BeamSearchOptions::width. BeamText::score
-  // is the sum of log-probabilities divided by length^length_penalty.
+  // is the sum of Candidate::logprob over the generated tokens, divided by length^length_penalty,
+  // where `length` is the number of these tokens. Both include an end token.
   const std::vector<BeamText>& finished() const { return finished_; }
 
  private:

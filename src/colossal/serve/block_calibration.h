@@ -39,8 +39,8 @@ class BlockInputs {
 
  private:
   using Key = std::pair<std::string, int64_t>;
-  // Key: a weight's name and its expert (-1: none). Value: key in statistics_, the name of the
-  // first of the weights that read the same input.
+  // By a weight's name and its expert (-1: none): the key of its input in statistics_, i.e. the
+  // name of the first of the weights that read this input, and the same expert.
   std::map<Key, Key> first_;
   std::map<Key, ops::InputStatistics> statistics_;
 };

@@ -3,7 +3,7 @@
 // via Speculative Decoding", 2023). Used by EngineCore; Speculation (engine.h) selects the drafter.
 // In this file, "the model" is the model that is served, as opposed to the draft model.
 //
-// A draft token is accepted if it equals the token that is sampled from the model's logits at its
+// A draft token is accepted if it equals the token that is sampled from the model's logits for its
 // position. A sampled token depends only on the logits, the sampling options, the seed and the
 // position. Hence, for any sampling options, drafts do not change the generated text. A draft model
 // samples from its own logits with the seed and position of the request; its tokens often equal the
@@ -54,9 +54,9 @@ class Drafter {
   virtual void copy_page(int64_t /*from*/, int64_t /*to*/) {}
 };
 
-// Returns the tokens, at most `most`, that follow the latest earlier occurrence of the text's
-// longest repeated suffix; empty if there is none. The suffix has 2 to 4 tokens (A. Saxena, "Prompt
-// Lookup Decoding", 2023).
+// Finds the longest suffix of the text, of 2 to 4 tokens, that also occurs earlier in the text.
+// Returns the tokens, at most `most`, that follow the latest of the earlier occurrences; empty if
+// there is none (A. Saxena, "Prompt Lookup Decoding", 2023).
 std::vector<int32_t> look_up_continuation(std::span<const int32_t> text, int64_t most);
 
 // Drafts with look_up_continuation(), from the sequence's own text, without a model.
@@ -65,9 +65,10 @@ class LookupDrafter : public Drafter {
   std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
 };
 
-// Base class of drafters with a draft model. The draft model has its own KV cache. Page n of the
-// draft model's cache holds keys and values of the same positions of the same sequence as page n of
-// the model's cache.
+// Base class of drafters with a draft model: an independent model (ModelDrafter), or a draft head,
+// which reads the model's hidden states (HeadDrafter). Both have a KV cache of their own. Page n of
+// the draft model's cache holds keys and values of the same positions of the same sequence as page
+// n of the model's cache.
 class NeuralDrafter : public Drafter {
  public:
   // model: the draft model, which must outlive this object. pages: options of its KV cache.
@@ -81,8 +82,9 @@ class NeuralDrafter : public Drafter {
         max_batch_tokens_(max_batch_tokens),
         device_(device) {}
 
-  // Drafts one token per sequence at a time, with next_logits() of all sequences that still need
-  // draft tokens. Applies a copy of each request's constraint.
+  // Drafts in rounds, of one token each for all sequences that still need draft tokens. In each
+  // round, the subclass computes their logits (next_logits()), and a copy of each request's
+  // constraint is applied to them.
   std::vector<DraftFailure> propose(const std::vector<DraftRequest>& requests) override;
   void copy_page(int64_t from, int64_t to) override { store_.copy_page(from, to); }
 
@@ -90,11 +92,13 @@ class NeuralDrafter : public Drafter {
   // Input of one forward pass of the draft model: chunks of several sequences, concatenated.
   struct Pass {
     std::vector<nn::PagedChunk> chunks{};
-    // Of each token of the pass: its token number, its position in its sequence, and the length of
-    // its sequence (nn::StepContext::lengths).
+    // For each token of the pass: its token id, its position in its sequence, and the length of the
+    // sequence for rotary embeddings that depend on it (nn::StepContext::lengths), i.e. position +
+    // 1, but at least the length of the prompt.
     std::vector<int64_t> tokens{}, positions{}, lengths{};
     // For each chunk, [tokens of the chunk, hidden]: the hidden states that a draft head reads
-    // (nn::StepContext::states). Empty for an independent draft model.
+    // (nn::StepContext::states). add() does not fill these in; for a draft head, its caller does.
+    // Empty for an independent draft model.
     std::vector<at::Tensor> states{};
     std::vector<int64_t> last_rows{};  // for each chunk: index of its last token in `tokens`
   };
@@ -102,11 +106,12 @@ class NeuralDrafter : public Drafter {
   // Returns logits [sequences, vocabulary], on the CPU, for the token that follows each sequence's
   // tokens and draft tokens.
   virtual at::Tensor next_logits(const std::vector<Sequence*>& sequences) = 0;
-  // Adds a chunk of a sequence to a pass. tokens[i] is the token that the draft model reads at
-  // position begin + i; see HeadDrafter, which reads the sequence's token begin + i + 1 there.
-  // alone: true: attention is computed for each of the tokens separately, as in decoding; false:
-  // for all of them as one block of queries (nn::PagedChunk::alone). Chunks of one token and chunks
-  // with `alone` must be added before the other chunks.
+  // Adds a chunk of a sequence to all lists of a pass except Pass::states. tokens[i] is the token
+  // that the draft model reads at position begin + i: for ModelDrafter, the sequence's token begin
+  // + i; for HeadDrafter, its token begin + i + 1. alone: true: attention is computed for each of
+  // the tokens separately, as in decoding; false: for all of them as one block of queries
+  // (nn::PagedChunk::alone). Chunks of one token and chunks with `alone` must be added before the
+  // other chunks.
   static void add(Pass& pass, const Sequence& sequence, int64_t begin,
                   std::span<const int32_t> tokens, bool alone);
   // Runs the draft model's blocks and returns its final hidden states [1, tokens, hidden]. Sets

@@ -1,5 +1,6 @@
-// The engine's steps without the engine's thread: the caller runs each step. Engine (engine.h)
-// calls it on its thread; roll_out() (tune/rollout.h) calls it during training. Not thread-safe.
+// EngineCore: the engine without a thread of its own; the caller runs each step. Engine (engine.h)
+// runs an EngineCore on its thread, and roll_out() (tune/rollout.h) runs one during training. Not
+// thread-safe.
 #pragma once
 
 #include <deque>
@@ -19,15 +20,18 @@
 
 namespace colossal::serve {
 
-// Returns the bytes of one page of the KV cache, on the rank that needs the most. This is the sum
-// of the keys and values of page_size tokens in the model's layers and heads on that rank, and of
-// those in the draft model. facts: of the model. strategy: how ranks partition the model.
+// Returns the bytes of one page of the KV cache, as an upper bound for all ranks. A page has the
+// keys and values of page_size tokens. It is counted with the largest number of layers that a rank
+// has, with the largest number of K/V heads that a rank stores per layer, and with all layers and
+// heads of the draft model, if there is one. facts: of the model. strategy: how ranks partition the
+// model.
 int64_t page_bytes(const EngineOptions& options, const models::ModelFacts& facts,
                    const Strategy& strategy = {});
 
-// Returns the most tokens that a request's text may have, prompt included: options.max_model_len
-// or, if less, the model's number of positions minus the number of virtual tokens of the request's
-// adapter.
+// Returns the most tokens that a request's text may have, prompt included. This is the smaller of
+// options.max_model_len and the number of positions that the virtual tokens of the request's
+// adapter leave: the model's number of positions minus the number of virtual tokens. options:
+// max_model_len must not be 0.
 int64_t longest_text(const Request& request, const EngineOptions& options,
                      const models::ModelFacts& facts);
 
@@ -52,27 +56,29 @@ class EngineCore {
   // request, which must be valid (Engine::submit() checks it, add() does not); tokens, to the
   // prompt; prompt_logprobs, to one nullopt for each token of the prompt if
   // Request::prompt_logprobs >= 0; submitted, if Usage::queue_seconds is read. add() sets
-  // Sequence::salt and, for beam search, Sequence::group.
+  // Sequence::salt and, for beam search, Sequence::group. If other ranks have not loaded the
+  // request's adapter yet, add() handles the results of all passes in flight, then waits until the
+  // ranks have loaded it. If one of them cannot, the request ends with `failed`.
   void add(std::unique_ptr<Sequence> sequence);
-  // Ends a request with `cancelled`; does nothing if no request has this id.
+  // Ends a request with FinishReason::cancelled; does nothing if no request has this id.
   void cancel(uint64_t id);
   // Ends all requests; `reason` and `error` are passed to their on_finish.
   void end_all(FinishReason reason, const std::string& error);
   // Whether there are no requests and no passes in flight.
   bool idle() const { return scheduler_.empty() && passes_in_flight_.empty(); }
-  // Starts one forward pass; if there is nothing to compute, an empty pass (ForwardPass::start()).
-  // Then waits for results of passes in flight, oldest first, and handles them (samples tokens,
-  // calls callbacks), until another pass could start or no pass is in flight. With pipeline
-  // parallelism, up to ForwardPass::max_passes_in_flight() - 1 passes remain in flight when step()
-  // returns.
+  // Starts one forward pass. If there is nothing to compute, also while idle, this is an empty pass
+  // (ForwardPass::start()), which has no results and does not count as in flight. Then waits for
+  // results of passes in flight, oldest first, and handles them (samples tokens, calls callbacks),
+  // until another pass could start or no pass is in flight. With pipeline parallelism, up to
+  // ForwardPass::max_passes_in_flight() - 1 passes remain in flight when step() returns.
   //
   // If the model throws and this rank holds the whole model, the requests of that pass end with
   // `failed`. With several ranks, step() throws CommError instead; after that, no further step is
   // possible.
   //
-  // With several ranks, call step() also while idle, at intervals shorter than the timeout of the
-  // ranks' groups: step() then sends the other ranks a message, so that their receives do not time
-  // out.
+  // With several ranks, each step() sends the other ranks a message, also for an empty pass.
+  // Between steps they wait for the next message. So that this wait does not time out, call step()
+  // also while idle, at intervals shorter than the timeout of the ranks' groups.
   void step();
   EngineStatistics statistics() const;  // as of now, with the counters of `before` included
 
@@ -133,6 +139,7 @@ class EngineCore {
   // Samples a token for each row whose index is in `chosen`. logits[i] belongs to rows[i].
   std::vector<Choice> choose(const at::Tensor& logits, const std::vector<WantedRow>& rows,
                              const std::vector<size_t>& chosen) const;
+  // Samples a token for a sequence. logits: [vocabulary].
   static Choice choose(const at::Tensor& logits, const Sequence& sequence);
   // Sets the candidates of the beams whose rows have the indices `chosen`. Then extends the beams
   // of each request for which the candidates of all beams are set.
@@ -149,10 +156,14 @@ class EngineCore {
   // Adds the hidden state [hidden] of a prompt token to Sequence::pooled. After the last prompt
   // token, calls on_embedding and ends the request.
   void pool(const at::Tensor& state, const WantedRow& row);
-  void finish_prompt(Sequence& sequence);  // called when the prompt's last logits have arrived
-  // Passes a sampled token to accept(), or ends the request with `failed` if sampling failed.
+  // Marks the prompt as done and calls on_prompt, when the prompt's last logits have arrived.
+  void finish_prompt(Sequence& sequence);
+  // Passes a sampled token to accept(). Ends the request instead if it wants no tokens
+  // (max_new_tokens is 0), or, with `failed`, if sampling failed. Calls finish_prompt() before if
+  // this is the first result after the prompt.
   void deliver(Sequence& sequence, const Choice& choice);
-  // Appends a token to the sequence and calls on_token, or ends the request at an end token.
+  // Ends the request if the token is an end token. Otherwise appends the token to the sequence and
+  // calls on_token, then ends the request if this was its last token.
   void accept(Sequence& sequence, const GeneratedToken& token);
   // Calls run(); an exception ends the request `id` with `failed`.
   template <typename Run>
@@ -186,7 +197,7 @@ class EngineCore {
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   Scheduler scheduler_;
   std::deque<PassInFlight> passes_in_flight_;       // oldest first
-  std::vector<std::unique_ptr<Sequence>> retired_;  // ended, but in steps in flight
+  std::vector<std::unique_ptr<Sequence>> retired_;  // ended, but in passes in flight
   EngineStatistics counts_;  // counters; the fields of the current state are not set
 };
 

@@ -34,14 +34,15 @@ struct Evaluation {
 // has one token of context. The last row may be shorter; it is computed in a forward pass of its
 // own.
 //
-// All ranks get the same result. After each round of passes, the ranks add up their losses, and
-// each rank calls `progress`, unless empty, with the result so far. A round is one forward pass of
-// each replica. With pipeline parallelism, a round is 4 * pp passes (the last round may have
-// fewer), because the pipeline fills and drains once per round.
+// All replicas take part in every forward pass; a replica without rows in a pass computes padding,
+// which does not count. All ranks get the same result. The passes form rounds. After each round,
+// the ranks add up their losses, and each rank calls `progress`, unless empty, with the result so
+// far. Without pipeline parallelism, each pass is a round. With it, a round is 4 * pp passes,
+// because the pipeline fills and drains once per round; the last round may have fewer.
 //
 // Law with several ranks: the bytes of the layers; for each forward pass, the bytes of
-// send_activation() (stages.h) at each border between stages; for each round, one all-reduce of 8
-// bytes over all ranks.
+// send_activation() (stages.h) at each border between stages on different ranks; for each round,
+// one all-reduce of 8 bytes over all ranks.
 //
 // Throws ConfigError if the corpus has fewer than two tokens, or if sequence_length or batch is
 // below 1; Error if the loss is not finite.

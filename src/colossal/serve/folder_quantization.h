@@ -29,8 +29,8 @@ struct FolderQuantization {
   // has one scale per output instead (group 0).
   ops::Quantization how;
   Calibration calibration = Calibration::none;
-  // Most calibration rows, which are spread evenly over the text. There are fewer if the text has
-  // fewer than samples * sequence_length tokens.
+  // Maximum number of calibration rows, which are spread evenly over the text. There are fewer if
+  // the text has fewer than samples * sequence_length tokens.
   int64_t samples = 128;
   int64_t sequence_length = 2048;    // tokens of a calibration row
   at::ScalarType type = at::kFloat;  // dtype of weights and activations during calibration
@@ -44,7 +44,7 @@ struct FolderQuantization {
 // Quantizes one block after the other. With GPTQ and AWQ, the calibration inputs of a block are the
 // outputs of the blocks before it, with their quantized weights. Memory holds the weights of one
 // block, the statistics of its inputs, and the activations of all calibration rows before the
-// block. Norms, routers, token embeddings and the head are not quantized.
+// block. Norms, routers, gates of shared experts, embeddings and the head are not quantized.
 //
 // specification: the model to quantize; its `weights` is the folder to read. text: the calibration
 // text; null if options.calibration is `none`. files: names and contents of further files to write,

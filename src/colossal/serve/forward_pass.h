@@ -1,7 +1,9 @@
 // The forward passes of the inference engine on one rank. If several ranks hold the model (pp x
 // tp), each rank computes its pipeline stages with its shards of weights and its part of the KV
-// cache. The first rank uses ForwardPass through EngineCore, which plans the passes; the other
-// ranks call follow().
+// cache. The first rank (leads() in step_messages.h) uses ForwardPass through EngineCore, which
+// plans the passes; the other ranks call follow(). If dp or sp is above 1 (when a training job
+// samples), there are dp * sp such grids of pp x tp ranks. Each grid has a first rank and passes of
+// its own. Below, the first rank is that of this rank's grid.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,26 +38,28 @@ struct PassResults {
 // Runs a rank's part of forward passes and stores the rank's keys and values.
 class ForwardPass {
  public:
-  // pages: options of this rank's KV cache. device: of the model's weights. ranks: the ranks that
-  // hold the model, this rank included; null: this rank holds the whole model. around_stage: called
-  // for each stage; empty: stages are computed directly.
+  // pages: options of this rank's KV cache. device: of the model's weights. ranks: the ranks of
+  // all grids, this rank included; null: this rank holds the whole model. around_stage: called for
+  // each stage; empty: stages are computed directly.
   ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
               at::Device device, const ParallelContext* ranks,
               const AroundStage& around_stage = {});
 
-  // Returns the most passes in flight, i.e. passes that are started and not yet collected. This is
-  // the number of pipeline stages, so that every stage has work; but 1 if a rank holds several
-  // stages (interleaved), because start() then waits for stages on other ranks.
+  // Returns the maximum number of passes in flight, i.e. passes that are started with a non-empty
+  // plan and not yet collected. This is the number of pipeline stages, so that every stage has
+  // work. If a rank holds several stages (interleaved), it is 1: start() then returns only when
+  // other ranks have computed the stages between those of this rank.
   int64_t max_passes_in_flight() const;
-  // Runs this rank's stages of a pass. All ranks that hold the model must call start() with the
-  // same plan. Returns when this rank's stages are computed, without waiting for later stages on
-  // other ranks. adapted: the same ranges as plan.adapted, with this rank's loaded adapters in
-  // place of their numbers; start() itself does not read plan.adapted.
+  // Copies plan.copied_pages, then runs this rank's stages of a pass. All ranks of a grid must call
+  // start() with the same plan. Returns when this rank's last stage is computed, without waiting
+  // for the stages after it. adapted: the same ranges as plan.adapted, with this rank's loaded
+  // adapters in place of their numbers; start() itself does not read plan.adapted.
   //
-  // For an empty plan, only calls around_stage() with a `run` that does nothing. With expert
-  // parallelism, an empty plan runs a pass without tokens instead, because this rank's experts may
-  // have to compute tokens of other replicas. Ranks that share experts must therefore start equally
-  // many passes.
+  // A plan without tokens is empty. With expert parallelism, start() computes the stages for an
+  // empty plan, too, because this rank's experts may have to compute tokens of other grids. The
+  // ranks that together hold the experts of a layer must therefore start equally many passes.
+  // Without expert parallelism, start() computes no stage for an empty plan, but still calls
+  // around_stage() for each stage of this rank, with a `run` that does nothing.
   //
   // Law: the bytes of the layers; at each border between stages on different ranks, the activation
   // and 32 bytes, which describe its dtype and shape; if the last stage is not on the first rank,
@@ -100,9 +104,9 @@ using LoadAdapter =
     std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
 
 // Runs this rank's part of the passes that the first rank plans, until the engine on the first rank
-// ends. All ranks that hold the model call it, except the first, which has an Engine or EngineCore.
-// facts: of the model. load_adapter: may be empty if no request has an adapter. Throws CommError if
-// a rank is lost.
+// ends. All ranks of a grid call it, except the first, which has an Engine or EngineCore. ranks: as
+// for ForwardPass. facts: of the model. load_adapter: may be empty if no request has an adapter.
+// Throws CommError if a rank is lost.
 void follow(models::LanguageModel& model, const models::ModelFacts& facts,
             const ParallelContext& ranks, const AroundStage& around_stage = {},
             const LoadAdapter& load_adapter = {});

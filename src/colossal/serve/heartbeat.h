@@ -30,9 +30,9 @@ struct HeartbeatOptions {
 };
 
 // The first rank's side: a thread that sends heartbeats to all other ranks of the world. If an
-// answer is late, the thread aborts the world: all collectives then throw a CommError that names
-// the late rank. Law: per heartbeat, 8 bytes to each other rank and 8 bytes back. Construction is
-// collective: the other ranks construct HeartbeatResponder.
+// answer is late, the thread aborts the world: all collectives of the first rank then throw a
+// CommError that names the late rank. Law: per heartbeat, 8 bytes to each other rank and 8 bytes
+// back. Construction is collective: the other ranks construct HeartbeatResponder.
 class Heartbeat {
  public:
   Heartbeat(const ParallelContext& ranks, const HeartbeatOptions& options);

@@ -28,48 +28,54 @@ struct InferenceOptions {
   // table is quantized, too, but to int8 if the format is int4. Other tables, norms and biases have
   // the dtype `type`. table_rows is then ignored.
   std::optional<ops::Quantization> quantization;
-  // For linear weights that the folder stores quantized, if `quantization` is nullopt. True: they
-  // keep the folder's format, if linear layers can compute with it. False: they are dequantized to
-  // `type`.
+  // For linear weights that the folder stores quantized. True: they keep the folder's format if
+  // linear layers can compute with it; the others are dequantized to `type`. False: all are
+  // dequantized to `type`. Not used if `quantization` is set: all are then dequantized, and
+  // quantized to that format.
   bool as_stored = false;
   // Weights stored off the device (host, NVMe) are copied in chunks of about chunk_bytes; a larger
   // tensor is a chunk of its own. At most window_bytes of these chunks are on the device at once
-  // (or two chunks, if two are larger), and at most window_bytes / 2 are being read from NVMe.
+  // (or two chunks, if two are larger). If weights are on NVMe, up to about window_bytes / 2
+  // further bytes are being read from there into host memory.
   int64_t chunk_bytes = int64_t{4} << 20;
   int64_t window_bytes = int64_t{24} << 20;
-  // Called while the weights are read, unless empty, with the numbers of parameters read and of all
-  // parameters of this rank.
+  // Called while the weights are read, unless empty. done: number of parameters read so far. total:
+  // number of all parameters of the model. With pipeline parallelism, both include the parameters
+  // of other ranks, which this rank skips.
   std::function<void(int64_t done, int64_t total)> progress = {};
-  // How the ranks partition the model, over pp and tp. tp_sequence is off by default: with few
-  // tokens per step, sharding activations over tokens gains little.
+  // How the ranks partition the model: over pp and tp, experts over ep and expert_tp. Only
+  // evaluation uses dp and sp: they divide the tokens and, with zero = 3, also the weights. Keep
+  // the default for the constructor without a world. tp_sequence is off by default: with few tokens
+  // per step, sharding activations over tokens gains little.
   Strategy strategy{.tp_sequence = false};
 };
 
 // A language model and its weights. Not thread-safe; see also load_adapter().
 class InferenceModel {
  public:
-  // Loads the whole model on this rank. Reads the weights one piece after the other, so that host
-  // memory needs little room besides the weights that it stores. Throws ConfigError if the weights
-  // do not match the specification, or if weights are quantized and options.tiers stores parameters
-  // off the device; IoError for read errors.
+  // Loads the whole model on this rank, from the folder specification.weights. Reads the weights
+  // one piece after the other, so that host memory needs little room besides the weights that it
+  // stores. Throws ConfigError if the weights do not match the specification, or if weights are
+  // quantized and options.tiers stores parameters off the device; IoError for read errors.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options);
   // Loads this rank's part of the model, which options.strategy partitions over the ranks of
   // `world`. `world` must outlive this object. Collective. Throws as the constructor above, and
-  // ConfigError if quantized weights do not fit the strategy: ranks would share a quantization
-  // group, the tensor mode is not 1d with tp > 1, or zero is 3.
+  // ConfigError if quantized weights do not fit the strategy: a quantization group would be divided
+  // between ranks, tp is above 1 in another tensor mode than 1d, or zero is 3.
   InferenceModel(const models::ModelSpecification& specification, const InferenceOptions& options,
                  comm::World& world);
   ~InferenceModel();
 
-  // Returns the ranks that hold the model; null if this rank is the only one. Valid as long as this
-  // object.
+  // Returns all ranks of `world` with their axes; null if this rank is the only one. Valid as long
+  // as this object.
   const ParallelContext* ranks() const;
 
   // Returns the model, which runs one forward pass at a time.
   models::LanguageModel& operator*() const;
 
   // Reads this rank's part of a PEFT adapter from a folder to the device, to be used by single
-  // requests (Request::adapter). The returned adapter may outlive this object. May be called while
+  // requests (Request::adapter). Not collective, but every rank of `world` must load the adapter
+  // before a request uses it. The returned adapter may outlive this object. May be called while
   // forward passes run on another thread, but not by two threads at once. Throws ConfigError if the
   // folder has no adapter, an adapter of another model, or an adapter that cannot be applied by
   // request (e.g. of experts); IoError for read errors and non-finite values.

@@ -23,9 +23,9 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
                                 const text::Tokenizer& tokenizer);
 
 // Returns sampling options with temperature, top_k, top_p, min_p, typical_p and repetition_penalty
-// of generation_config.json; temperature 0 if its do_sample is false. Fields that the file lacks
-// (all, if there is no such file) and all other options have the defaults of SamplingOptions.
-// Throws ConfigError if one of these fields is not a number.
+// of generation_config.json. If do_sample is false in this file, temperature is 0. Fields that the
+// file lacks (all, if there is no such file) and all other options have the defaults of
+// SamplingOptions. Throws ConfigError if one of the six fields is not a number.
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
 // Returns the pooling of an embedding model, from the file 1_Pooling/config.json that
@@ -34,8 +34,8 @@ SamplingOptions default_sampling(const std::filesystem::path& folder);
 Pooling default_pooling(const std::filesystem::path& folder);
 
 // Returns the dtype to compute in: "dtype" or "torch_dtype" of config.json if it is float32,
-// float64, bfloat16 or float16; else the dtype of the first floating-point weight in the folder;
-// fp32 if there is none. Returns bf16 in place of fp16.
+// float64, bfloat16 or float16; else the dtype of the first weight in the folder that is not
+// quantized (fp8 counts as quantized); fp32 if there is none. Returns bf16 in place of fp16.
 at::ScalarType compute_type(const std::filesystem::path& folder);
 
 }  // namespace colossal::serve

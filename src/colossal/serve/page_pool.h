@@ -17,8 +17,9 @@ namespace colossal::serve {
 // find, whether it has users or not. Not thread-safe.
 class PagePool {
  public:
-  // A number that identifies a prefix of a text, i.e. all tokens from the text's beginning to the
-  // end of a full page, and the salt. 0: the empty prefix.
+  // A number that identifies a prefix of a text: all tokens from the text's beginning to the end of
+  // a full page. Equal tokens of texts with different salts (Sequence::salt) are different
+  // prefixes. 0: the empty prefix of every text.
   using Prefix = uint64_t;
 
   // A cached page.
@@ -52,8 +53,9 @@ class PagePool {
   std::optional<CachedPage> find(Prefix before, const std::string& salt,
                                  std::span<const int32_t> tokens) const;
   // Caches a page in use that holds keys and values of `tokens`, a full page of tokens that follow
-  // the prefix `before`. Returns the prefix that ends with `tokens`. If a page is already cached
-  // for these arguments, does not cache `page`, and returns the prefix of the cached page.
+  // the prefix `before`. Returns the prefix that ends with `tokens`. If a page with this
+  // `before`, `salt` and `tokens` is already cached, does not cache `page`, and returns the prefix
+  // of the cached page.
   Prefix keep(int64_t page, Prefix before, const std::string& salt,
               std::span<const int32_t> tokens);
 

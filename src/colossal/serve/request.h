@@ -54,9 +54,10 @@ struct Usage {
   int64_t cached_tokens = 0;  // prompt tokens found in the prefix cache
   // Generated tokens, without the end token; in beam search, those of the best text.
   int64_t completion_tokens = 0;
-  double queue_seconds = 0;    // from submit() to the first step that works on the request
-  double prefill_seconds = 0;  // from that step to the first token
-  double decode_seconds = 0;   // from the first token to on_finish
+  double queue_seconds = 0;  // from submit() to the first step that works on the request
+  // From that step until the whole prompt is computed, which gives the first token.
+  double prefill_seconds = 0;
+  double decode_seconds = 0;  // from then to on_finish
 };
 
 // Restricts which tokens may be generated next, depending on the text generated so far, e.g. by a
@@ -82,7 +83,8 @@ enum class Pooling {
   mean   // the embedding is the mean of the states of all tokens
 };
 
-// Decides when beam search ends although its beams could still be extended.
+// Decides when beam search ends although its beams could still be extended. `width`,
+// `length_penalty` and scores are those of BeamSearchOptions, below.
 enum class EarlyStopping {
   // When `width` texts are complete and no current beam, scored at its current length, is better
   // than the worst of these texts.
@@ -90,15 +92,18 @@ enum class EarlyStopping {
   // When `width` texts are complete.
   at_width,
   // As by_length, but if length_penalty > 0, the score of a beam is its sum of log-probabilities
-  // divided by (greatest length)^length_penalty: the best score that it could still reach.
+  // divided by (greatest number of tokens that the request may generate)^length_penalty: the best
+  // score that it could still reach.
   never
 };
 
 // Options of a beam search (beam_search.h).
 struct BeamSearchOptions {
   int64_t width = 1;  // number of beams and of returned texts; 1: no beam search
-  // The score of a text is its sum of log-probabilities / length^length_penalty. length: number of
-  // generated tokens, the end token included.
+  // The score of a text is the sum of its tokens' log-probabilities, divided by
+  // length^length_penalty. length: number of generated tokens, the end token included. Unlike the
+  // log-probabilities that are reported, these have the constraint and the masks, biases and
+  // penalties of `sampling` applied.
   double length_penalty = 1;
   EarlyStopping early_stopping = EarlyStopping::by_length;
 };
@@ -113,7 +118,8 @@ struct BeamText {
 struct Request {
   std::vector<int32_t> prompt{};  // token numbers, at least one
   SamplingOptions sampling{};
-  // Most tokens to generate; 0: only the prompt is computed, for on_prompt or on_embedding.
+  // Maximum number of tokens to generate; 0: only the prompt is computed, for on_prompt or
+  // on_embedding.
   int64_t max_new_tokens = 16;
   // Each of these tokens ends the text (FinishReason::stop) and is not part of it.
   std::vector<int32_t> end_tokens{};

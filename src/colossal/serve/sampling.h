@@ -22,8 +22,9 @@ struct SamplingOptions {
   // al. 2020).
   double top_p = 1;
   double min_p = 0;  // keeps tokens with at least min_p times the greatest probability
-  // Locally typical sampling: keeps the fewest tokens whose total probability reaches typical_p,
-  // taken in ascending order of |-log(probability) - entropy| (Meister et al. 2022).
+  // Locally typical sampling: keeps the tokens with the smallest |-log(probability) - entropy|, as
+  // few as reach a total probability of typical_p, and all tokens that tie with the last of these
+  // (Meister et al. 2022).
   double typical_p = 1;
   // For tokens of the prompt and of the generated text: divides positive logits, multiplies
   // negative logits.

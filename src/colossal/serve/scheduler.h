@@ -6,13 +6,16 @@
 // token and draft tokens each; then running sequences in the prefill phase, with a chunk of the
 // prompt each; then waiting sequences, which thereby start to run. Within each of the three,
 // sequences are ordered by priority, then by arrival. The step is full when it has max_batch_tokens
-// tokens, or no pages are left.
+// tokens or its share of the sequences (max_steps_in_flight). Waiting sequences start until the
+// first one whose tokens need more pages than are free.
 //
-// If a running sequence needs a page and none is free, the scheduler preempts the running sequence
-// that is last by priority and arrival among the sequences that are in no step in flight. Sequences
-// before the sequence that needs the page are not preempted. The preempted sequence releases its
-// pages and waits again. When it runs again, its keys and values are recomputed, except in pages
-// that are still in the prefix cache.
+// If a running sequence needs a page and none is free, the scheduler preempts the last running
+// sequence, by priority and arrival, that comes after it and is in no step in flight. The sequence
+// itself is preempted only if it is the last running sequence and in no step in flight. If no
+// sequence can be preempted, the step goes without the one that needs the page. A preempted
+// sequence releases its pages and waits again. When it runs again, its keys and values are
+// recomputed, except in pages that are still in the prefix cache. A step that preempts a sequence
+// takes a waiting sequence only if it would be empty otherwise and no step is in flight.
 //
 // A request with beam search has one sequence per beam. Once it has started, it counts as `width`
 // (BeamSearchOptions) sequences against max_num_seqs; a preempted beam runs again as soon as there
@@ -38,10 +41,10 @@ struct SchedulerOptions {
   // Most tokens of a prompt's chunk if log-probabilities of the prompt are requested.
   int64_t max_scored_tokens = 512;
   bool prefix_cache = true;  // whether sequences with equal prefixes share pages
-  // Most steps in flight, i.e. scheduled while results of earlier steps are missing. A step takes
-  // at most n / max_steps_in_flight sequences, rounded up, so that sequences are left for the other
-  // steps. n: number of running and waiting sequences, without those that wait for the logits of
-  // other beams, but at most max_num_seqs.
+  // Most steps in flight, i.e. steps that were scheduled and whose results have not arrived. A step
+  // takes at most n / max_steps_in_flight sequences, rounded up, so that sequences are left for the
+  // other steps. n: number of running and waiting sequences, without those that wait for the logits
+  // of other beams, but at most max_num_seqs.
   int64_t max_steps_in_flight = 1;
 };
 
@@ -75,26 +78,29 @@ class Scheduler {
   bool has_more();
   // Allocates pages for up to `most` draft tokens of a sequence that generating() returned, but
   // leaves one free page for each running sequence. Returns the number of draft tokens for which
-  // the sequence now has pages.
+  // the sequence now has pages. The caller puts at most so many tokens in Sequence::drafts;
+  // schedule() then includes them.
   int64_t reserve_for_drafts(Sequence& sequence, int64_t most);
   // Returns the work of the next step: first all elements with Work::generates(), then the other
   // elements; within both, elements with the same adapter are adjacent. Empty if steps in flight
-  // already compute all remaining tokens, or if no pages are free. Several steps in flight may have
-  // chunks of the same prompt. Increments Sequence::steps of each sequence of the step; the caller
-  // decrements it when the step is over. While it is above 0, the sequence is not preempted.
+  // already compute all remaining tokens, or if no remaining token can get a page. Several
+  // steps in flight may have chunks of the same prompt. Increments Sequence::steps of each sequence
+  // of the step; the caller decrements it when the step is over. While it is above 0, the sequence
+  // is not preempted.
   std::vector<Work> schedule();
   // To be called for each element of schedule()'s result when the results of that step have
   // arrived, unless the sequence has ended. Records that the keys and values of the element's
   // tokens, except draft tokens, are in the pages, and caches pages that are full.
   void finish(const Work& work);
-  // To be called each time a draft token was accepted and appended to Sequence::tokens. Records
-  // that the keys and values of that token are in the pages.
+  // To be called, after finish(), each time a draft token was accepted and appended to
+  // Sequence::tokens. Records that the keys and values of that token are in the pages.
   void accept_draft(Sequence& sequence);
   // Whether a running or waiting sequence has this id.
   bool has(uint64_t id) const;
   // Adds a copy of the sequence `from` as a new beam of its request and returns the copy. beam:
-  // Sequence::beam of the copy. The two sequences share their full pages. A partly filled last page
-  // is copied; if no page is free for that, the copy's tokens in it are computed again.
+  // Sequence::beam of the copy. The copy is running if `from` is running, else waiting; it is in no
+  // step in flight. The two sequences share their full pages. A partly filled last page is copied;
+  // if no page is free for that, the copy's tokens in it are computed again.
   Sequence& fork(const Sequence& from, int64_t beam);
   // Remove a sequence, release its pages and return it; null if there is no such sequence. All
   // beams of a request have the id of the request; remove(id) removes one beam per call.
@@ -138,9 +144,9 @@ class Scheduler {
   // Makes a waiting sequence run and adds its first chunk to `works`. Returns false, and leaves the
   // sequence waiting, if too few pages are free.
   bool admit(Sequences::iterator next, int64_t& budget, Works& works);
-  // Returns the last running sequence that is in no step in flight and not before `sequence` in the
-  // order (it may be `sequence` itself). It may be preempted so that `sequence` gets its pages.
-  // Null if there is none.
+  // Returns the sequence to preempt so that `sequence` gets its pages: the last running sequence
+  // that comes after `sequence` and is in no step in flight; or `sequence` itself, if it is the
+  // last running sequence and in no step in flight. Null if there is none.
   Sequence* preemption_victim(const Sequence& sequence) const;
   // Returns how many of max_num_seqs sequences run; a request with beam search that has started
   // counts as `width`.
@@ -151,7 +157,7 @@ class Scheduler {
   void find_prefix(Sequence& sequence);
   // Called when find_prefix() has found pages for the whole text. The last token must be computed
   // again for its logits, which writes to the last page. Because other sequences may share that
-  // page, replaces it by a copy.
+  // page, replaces it by a copy; if no page is free for that, its tokens are computed again.
   void copy_last_page(Sequence& sequence);
   // Called for a forked sequence: replaces a partly filled last page by a copy, because the next
   // token of the forked sequence will be written to it.

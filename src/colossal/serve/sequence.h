@@ -82,14 +82,15 @@ struct Sequence {
   int64_t beam = 0;
   bool waits = false;
   // steps: number of steps in flight that compute tokens of this sequence. tokens_in_flight: number
-  // of tokens that these steps compute, draft tokens not counted; they follow the first `computed`
-  // tokens.
+  // of elements of `tokens` that these steps compute, from tokens[computed] on; draft tokens do not
+  // count.
   int64_t steps = 0;
   int64_t tokens_in_flight = 0;
   // The request has ended; the object exists only until the steps in flight are over.
   bool has_ended = false;
 
-  // Log-probabilities of the prompt's tokens computed so far, to be passed to on_prompt.
+  // Log-probabilities of the prompt's tokens computed so far, to be passed to Request::on_prompt.
+  // The first is nullopt, because nothing predicts the first token.
   std::vector<std::optional<GeneratedToken>> prompt_logprobs{};
   // For an embedding: [hidden], the sum of the final hidden states of the first num_pooled tokens
   // (Pooling::mean), or the last token's state (Pooling::last).
@@ -104,7 +105,8 @@ struct Sequence {
 
   int64_t size() const { return std::ssize(tokens); }  // tokens, without drafts
   int64_t prompt_size() const { return std::ssize(request.prompt); }
-  // Returns the prefix that ends with the last page in `kept`.
+  // Returns the prefix that ends with the last page in `kept`; 0, the empty prefix, if there is
+  // none.
   PagePool::Prefix prefix() const { return kept.empty() ? 0 : kept.back(); }
   // Number of tokens whose keys and values are not computed yet.
   int64_t pending() const { return size() - computed; }

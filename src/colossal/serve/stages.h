@@ -25,7 +25,7 @@ class Stages {
 
   // Runs this rank's stages of one forward pass, in order; receives the activation before a stage,
   // and sends the output of a stage, if the neighbouring stage is on another rank. Sending is
-  // asynchronous: run() returns before the next rank has received the last output. Law: at each
+  // asynchronous: run() may return before the next rank has received the last output. Law: at each
   // border between stages on different ranks, the bytes of send_activation().
   void run(const RunStage& run);
 

@@ -34,11 +34,12 @@ struct StepMessage {
 // along both axes.
 bool leads(const ParallelContext& ranks);
 
-// Sends a message from the first rank to all other ranks that hold the model. The message travels
-// from rank to rank along pp and, for each coordinate along pp, from the first rank along tp to the
-// others. For a message of kind `step`, does not wait until the next rank along pp has received it,
-// because that rank may still compute an earlier step. Law: 16 bytes, and 8 bytes per number, to
-// each other rank.
+// Call on the first rank. Sends a message to all other ranks that hold the model. The message
+// travels from rank to rank along pp and, for each coordinate along pp, from the first rank along
+// tp to the others. For a message of kind `step`, does not wait until the next rank along pp has
+// received it, because that rank may still compute an earlier step. Law, summed over the R ranks
+// that hold the model: (R - 1) * (16 bytes + 8 bytes per number). Each rank books the copies that
+// it sends, in tell() or in hear().
 void tell(const StepMessage& message, const ParallelContext& ranks);
 // Waits for the next message of tell(), passes it on to further ranks, and returns it. Call on all
 // ranks that hold the model, except the first.

@@ -50,9 +50,9 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-// Serializes a plan. The result has 6 numbers; 2 for each copied page; 5 for each chunk and 1 for
-// each page of a chunk; 3 for each element of `adapted`; 1 for each element of `tokens`,
-// `wanted_logits` and `wanted_states`.
+// Serializes a plan. The result begins with 6 numbers, the sizes of the lists. Then it has 2
+// numbers for each copied page; 5 for each chunk and 1 for each page of a chunk; 3 for each element
+// of `adapted`; 1 for each element of `tokens`, `wanted_logits` and `wanted_states`.
 std::vector<int64_t> to_numbers(const StepPlan& plan);
 // Returns the plan whose to_numbers() are `numbers`. Throws InternalError if there is no such plan.
 StepPlan plan_from_numbers(std::span<const int64_t> numbers);

@@ -24,7 +24,8 @@ class StopStrings {
   // returned before. If no stop string is found, this part ends before the longest suffix that may
   // be the beginning of a stop string; the suffix is held back. If stop strings are found, the part
   // ends with the stop string that begins first (include) or before it (not include), and the text
-  // after it is dropped. If an earlier call has found a stop string, returns an empty string.
+  // after it is dropped. If several stop strings begin there, the first of them in `strings`
+  // counts. If an earlier call has found a stop string, returns an empty string.
   std::string push(std::string_view text);
   bool found() const { return found_; }  // whether a stop string was found
   // Call at the end of the text: returns the text held back; empty if a stop string was found.
@@ -37,9 +38,9 @@ class StopStrings {
   bool found_ = false;
 };
 
-// Returns a function for Request::ends_beam, which returns true for texts that contain one of the
-// stop strings; an empty function if `strings` is empty. The tokenizer must outlive the returned
-// function.
+// Returns a function for Request::ends_beam. Given the tokens generated so far, it returns whether
+// their text contains one of the stop strings. Returns an empty function if `strings` is empty. The
+// tokenizer must outlive the returned function.
 std::function<bool(std::span<const int32_t>)> ends_beam_at(std::vector<std::string> strings,
                                                            const text::Tokenizer& tokenizer);
 

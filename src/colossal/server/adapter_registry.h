@@ -36,15 +36,16 @@ class AdapterRegistry {
   // most: maximum number of adapters that are loaded at once.
   AdapterRegistry(Load load, size_t most) : load_(std::move(load)), max_adapters_(most) {}
 
-  // Reads the adapter in `folder` and adds it under `name`. replace: if the name is in use, replace
-  // its adapter. Throws ApiError 400 if the name is in use (unless `replace`), if `most` adapters
-  // are already loaded, or if the adapter cannot be read.
+  // Reads the adapter in `folder` and adds it under `name`; if the name is in use and `replace` is
+  // true, the new adapter replaces that of this name. Throws ApiError 400 if the name is in use and
+  // `replace` is false, if the name is new and `most` adapters are already loaded, or if the
+  // adapter cannot be read.
   void load(const std::string& name, const std::filesystem::path& folder, bool replace = false);
   // Removes an adapter. Throws ApiError 404 if no adapter has this name.
   void unload(const std::string& name);
   // Returns the adapter of this name; nullopt if there is none.
   std::optional<ServedAdapter> find(const std::string& name) const;
-  // Returns all adapters in order of loading.
+  // Returns all adapters in order of loading; an adapter that replaced another has its place.
   std::vector<ServedAdapter> all() const;
 
  private:

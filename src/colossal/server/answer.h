@@ -60,7 +60,8 @@ class Answer {
   }
   const GenerationRequest::Prompt& prompt() const { return prompt_; }
   // Returns the mean log-probability of the generated tokens, by which `best_of` ranks answers.
-  // Returns 0 if there are no tokens or no log-probabilities are requested.
+  // Returns 0 if there are no tokens, or if the engine computes no log-probabilities. If best_of >
+  // n, the engine computes them even if the client does not request them.
   double mean_logprob() const {
     return num_tokens_ > 0 ? sum_of_logprobs_ / static_cast<double>(num_tokens_) : 0;
   }
@@ -68,7 +69,7 @@ class Answer {
   // tool call has ended and the request allows only one.
   bool take(const serve::GeneratedToken& token);
   // Ends the answer. Text that was held back, because it might have begun a stop string or a tool
-  // call, is added to the answer. reason: why the engine ended.
+  // call, is added to the answer. reason: why the engine ended the request.
   void finish(serve::FinishReason reason, const serve::Usage& usage);
 
   bool finished() const { return reason_.has_value(); }
@@ -86,7 +87,8 @@ class Answer {
   // the end of the answer. Log-probabilities are thus sent together with the text of their tokens.
   AnswerDelta take_delta_if_text();
 
-  // In a chat stream: CompletionJson::first_event() was sent for this answer.
+  // In a chat stream: whether CompletionJson::first_event() was sent for this answer. Set by the
+  // sender.
   bool role_sent = false;
 
  private:

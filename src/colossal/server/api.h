@@ -34,12 +34,13 @@ class Api {
   explicit Api(ApiOptions options) : options_(std::move(options)) {}
 
   // Starts answering requests. Before this call, all routes except the chat page answer with status
-  // 503 and Retry-After. Call once. The arguments must outlive all answers.
+  // 503 and Retry-After. Call once, on any thread. The arguments must outlive all answers.
   void begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metrics);
-  // From now on, new requests get status 503; running requests continue. Thread-safe.
-  void begin_draining() { draining_ = true; }
-  // While `paused`, because the engine is being restarted, new requests get status 503.
+  // From now on, new requests except for the chat page get status 503; running requests continue.
   // Thread-safe.
+  void begin_draining() { draining_ = true; }
+  // While `paused`, because the engine is being restarted, new requests except for the chat page
+  // get status 503. Thread-safe.
   void pause(bool paused) { paused_ = paused; }
   // Waits until all adapters that are being loaded are loaded. Call on the server's thread, or
   // after that thread has ended.

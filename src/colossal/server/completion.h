@@ -32,18 +32,23 @@ class Completion : public std::enable_shared_from_this<Completion> {
              Metrics& metrics, std::shared_ptr<Reply> reply);
 
   // Submits all prompts to the engine, which calls back on the engine's thread. Call once, on the
-  // server's thread, before the handler of the request returns (Reply::on_abandoned()). Throws
-  // ApiError 429 if the queue is full, 503 if the engine has lost a rank, 400 if the engine rejects
-  // a prompt. If it throws, all prompts are cancelled.
+  // server's thread, before the handler of the request returns: start() calls
+  // Reply::on_abandoned(), which is allowed only until then. Throws ApiError 429 if the queue is
+  // full, 503 if the engine has lost a rank, 400 if the engine rejects a prompt. If it throws, all
+  // prompts are cancelled.
   void start();
-  // Cancels all prompts. start() sets this as the action of Reply::on_abandoned().
+  // Cancels all prompts. start() registers this function with Reply::on_abandoned(), so that the
+  // server calls it if the connection is closed before the response is complete.
   void abandon();
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // The callbacks of the engine, called on the engine's thread. which: index in answers_; in beam
-  // search, of the prompt's first answer. take_token() returns false to end the answer.
+  // The callbacks of the engine, called on the engine's thread. which: index in answers_. In beam
+  // search, the engine passes the index of the prompt's first answer and calls take_beams() instead
+  // of take_token(); take_beams() then calls take_token() for each answer. take_prompt() gets the
+  // log-probabilities of the prompt's tokens; nullopt for the first token. take_token() returns
+  // false to end the answer.
   void take_prompt(size_t which, const std::vector<std::optional<serve::GeneratedToken>>& tokens);
   bool take_token(size_t which, const serve::GeneratedToken& token);
   // Takes the result of a beam search, best text first. The n best texts become answers_[first] to

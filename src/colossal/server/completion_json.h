@@ -20,7 +20,8 @@ class CompletionJson {
   // Returns the id of the response, such as "chatcmpl-...".
   const std::string& id() const { return id_; }
   // Returns one entry of "choices" in a response that is not streamed. index: position of the
-  // entry. all: the whole answer.
+  // entry. all: the whole answer, as one delta. finish_reason: Answer::finish_reason(), such as
+  // "stop".
   Json choice(int64_t index, const AnswerDelta& all, const char* finish_reason) const;
   // Returns the "prompt_logprobs" of a choice: a list with one entry for each token of the prompt.
   // An entry has the log-probability, rank and text of this token and of the most likely tokens;
@@ -31,7 +32,8 @@ class CompletionJson {
 
   // Returns the event that begins an answer of a chat stream: its role. index: of the answer.
   Json first_event(int64_t index) const;
-  // Returns the event for what was added to an answer. finish_reason: null until the answer ends.
+  // Returns the event for what was added to an answer since its last event. finish_reason: null
+  // until the answer ends.
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
   // Returns the event with the token counts: the last event of a stream before "[DONE]".
   Json usage_event(const TokenCounts& counts) const;

@@ -23,8 +23,8 @@ struct EmbeddingRequest {
   bool normalize = true;  // scale the embedding to L2 norm 1
   // Send an embedding as base64 of little-endian fp32; false: as a JSON array.
   bool base64 = false;
-  int priority = 0;                         // see serve::Request
-  std::string cache_salt;                   // see serve::Request
+  int priority = 0;        // requests with lower values are scheduled first
+  std::string cache_salt;  // only requests with equal salts share pages of the prefix cache
   std::vector<std::string> unknown_fields;  // names of fields that were ignored
 };
 

@@ -27,9 +27,10 @@ class Embeddings : public std::enable_shared_from_this<Embeddings> {
 
   // Submits the first 32 texts to the engine, and a further text each time a text has ended, so
   // that other requests get places in the engine's queue. The engine calls back on the engine's
-  // thread. Call once, on the server's thread, before the handler of the request returns
-  // (Reply::on_abandoned()). Throws ApiError 429 if the queue is full, 503 if the engine has lost a
-  // rank, 400 if the engine rejects a text. If it throws, all texts are cancelled.
+  // thread. Call once, on the server's thread, before the handler of the request returns: start()
+  // calls Reply::on_abandoned(), which is allowed only until then. Throws ApiError 429 if the queue
+  // is full, 503 if the engine has lost a rank, 400 if the engine rejects a text. If it throws, all
+  // texts are cancelled.
   void start();
 
  private:

@@ -33,17 +33,20 @@ struct GenerationRequest {
   int64_t best_of = 1;
   // If width > 1, the answers are the n best texts of a beam search.
   serve::BeamSearchOptions beams;
-  serve::SamplingOptions sampling;  // the model's defaults where the request has no field
-  // The request has a seed; otherwise sampling.seed is random.
-  bool has_seed = false;
-  int64_t max_new_tokens = 0;       // for each answer
+  // Where the request has no field: the model's defaults. In beam search, temperature is 0 and the
+  // filters top_k, top_p, min_p and typical_p are off.
+  serve::SamplingOptions sampling;
+  bool has_seed = false;       // whether the request has a seed; if not, sampling.seed is random
+  int64_t max_new_tokens = 0;  // for each answer
   std::vector<int32_t> end_tokens;  // token ids that end an answer
   std::vector<std::string> stop;    // texts that end an answer
   bool include_stop = false;        // keep the stop text in the answer
   bool skip_special_tokens = true;  // leave special tokens out of the answer's text
-  bool echo = false;                // begin the answer with the prompt
-  int64_t logprobs = -1;            // see serve::Request; -1: none
-  int64_t prompt_logprobs = -1;     // see serve::Request; -1: none
+  bool echo = false;                // begin the answer with the prompt; always false for a chat
+  // Log-probabilities of the answer's tokens, and of the prompt's tokens. -1: none; 0: those of the
+  // tokens themselves; above 0: also those of this many most likely tokens at each position.
+  int64_t logprobs = -1;
+  int64_t prompt_logprobs = -1;
   // In log-probabilities, write a token as "token_id:17" instead of its text.
   bool tokens_as_ids = false;
   bool return_token_ids = false;            // also return the token ids of the answer

@@ -39,20 +39,20 @@ int status_of(const boost::system::error_code& error) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, SharedConnectionState& host)
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, SharedConnectionState& shared)
     : socket_(std::move(socket)),
-      host_(host),
+      shared_(shared),
       deadline_(socket_.get_executor()),
       buffer_(kReadAhead),
       peer_(peer_of(socket_)) {
-  ++host_.open_connections;
+  ++shared_.open_connections;
   boost::system::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
 }
 
 HttpConnection::~HttpConnection() {
-  --host_.open_connections;
-  host_.body_bytes -= announced_bytes_;
+  --shared_.open_connections;
+  shared_.body_bytes -= announced_bytes_;
 }
 
 // Closes the connection after `time`, unless another deadline is set or the deadline is cancelled.
@@ -66,7 +66,7 @@ void HttpConnection::set_deadline(std::chrono::milliseconds time) {
 
 void HttpConnection::wait_for_request() {
   if (buffer_.size() > 0) return read_header();
-  set_deadline(host_.limits.idle_time);
+  set_deadline(shared_.limits.idle_time);
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this()](const Code& error) {
                        if (!error) self->read_header();
@@ -74,10 +74,10 @@ void HttpConnection::wait_for_request() {
 }
 
 void HttpConnection::read_header() {
-  set_deadline(host_.limits.header_time);
+  set_deadline(shared_.limits.header_time);
   parser_.emplace();
-  parser_->header_limit(host_.limits.header_bytes);
-  parser_->body_limit(host_.limits.body_bytes);
+  parser_->header_limit(shared_.limits.header_bytes);
+  parser_->body_limit(shared_.limits.body_bytes);
   http::async_read_header(
       socket_, buffer_, *parser_,
       [self = shared_from_this()](const Code& error, size_t) { self->take_header(error); });
@@ -86,13 +86,13 @@ void HttpConnection::read_header() {
 // Returns the status with which to refuse a request because of its header; 0 to accept it.
 int HttpConnection::header_error_status() const {
   const auto& fields = parser_->get();
-  if (fields.target().size() > host_.limits.target_bytes) return 414;
+  if (fields.target().size() > shared_.limits.target_bytes) return 414;
   if (static_cast<size_t>(std::distance(fields.begin(), fields.end())) >
-      host_.limits.header_fields) {
+      shared_.limits.header_fields) {
     return 431;
   }
   if (!fields[http::field::content_encoding].empty()) return 415;
-  if (parser_->content_length().value_or(0) > host_.limits.body_bytes) return 413;
+  if (parser_->content_length().value_or(0) > shared_.limits.body_bytes) return 413;
   return 0;
 }
 
@@ -109,7 +109,7 @@ void HttpConnection::take_header(const Code& error) {
       return read_body();
     case 413:
       return refuse(status,
-                    fmt::format("the body is larger than {} bytes", host_.limits.body_bytes));
+                    fmt::format("the body is larger than {} bytes", shared_.limits.body_bytes));
     case 414:
       return refuse(status, "the path is too long");
     case 415:
@@ -122,16 +122,16 @@ void HttpConnection::take_header(const Code& error) {
 
 void HttpConnection::read_body() {
   if (parser_->is_done()) return take_body({});
-  uint64_t announced = parser_->content_length().value_or(host_.limits.body_bytes);
+  uint64_t announced = parser_->content_length().value_or(shared_.limits.body_bytes);
   // Small bodies do not count: there is memory for one per connection, and large bodies of other
   // connections must not keep them out.
   if (announced <= kSmallBody) announced = 0;
-  if (host_.body_bytes + announced > host_.limits.all_body_bytes) {
+  if (shared_.body_bytes + announced > shared_.limits.all_body_bytes) {
     return refuse(503, "too many large requests at once; try again later");
   }
   announced_bytes_ = announced;
-  host_.body_bytes += announced;
-  set_deadline(host_.limits.body_time);
+  shared_.body_bytes += announced;
+  set_deadline(shared_.limits.body_time);
   if (boost::beast::iequals(parser_->get()[http::field::expect], "100-continue")) {
     to_write_.push_back("HTTP/1.1 100 Continue\r\n\r\n");
     unsent_bytes_ += to_write_.back().size();
@@ -143,9 +143,9 @@ void HttpConnection::read_body() {
 }
 
 void HttpConnection::take_body(const Code& error) {
-  host_.body_bytes -= std::exchange(announced_bytes_, 0);
+  shared_.body_bytes -= std::exchange(announced_bytes_, 0);
   if (error == http::error::body_limit) {
-    return refuse(413, fmt::format("the body is larger than {} bytes", host_.limits.body_bytes));
+    return refuse(413, fmt::format("the body is larger than {} bytes", shared_.limits.body_bytes));
   }
   if (error == http::error::partial_message || error == asio::error::operation_aborted ||
       error == asio::error::connection_reset) {
@@ -170,10 +170,10 @@ void HttpConnection::dispatch() {
   }
   answering_ = true;
   answer_complete_ = false;
-  ++host_.open_requests;
+  ++shared_.open_requests;
   auto reply = std::make_shared<HttpReply>(shared_from_this(), request_);
   try {
-    host_.handler(std::move(request), reply);
+    shared_.handler(std::move(request), reply);
   } catch (const ApiError& error) {
     send_error(*reply, error);
   } catch (const std::exception& error) {
@@ -190,7 +190,7 @@ void HttpConnection::refuse(int status, const std::string& message) {
   keeps_alive_ = false;
   answering_ = true;
   answer_complete_ = false;
-  ++host_.open_requests;
+  ++shared_.open_requests;
   ApiError error(status, message);
   if (status == 503) error.retry_after = 1;
   HttpReply reply(shared_from_this(), request_);
@@ -229,7 +229,7 @@ void HttpConnection::write(int64_t answer, std::string bytes, bool last) {
                self->answer_complete_ = last;
                // A complete answer may have any size. A client that does not read its stream is
                // dropped.
-               if (!last && unread > self->host_.limits.max_unsent_bytes) {
+               if (!last && unread > self->shared_.limits.max_unsent_bytes) {
                  log::warn("a client does not read its answer: disconnected");
                  return self->close();
                }
@@ -245,7 +245,7 @@ void HttpConnection::write_next() {
     return;
   }
   writing_ = true;
-  if (answering_) set_deadline(host_.limits.body_time);
+  if (answering_) set_deadline(shared_.limits.body_time);
   asio::async_write(socket_, asio::buffer(to_write_.front()),
                     [self = shared_from_this()](const Code& error, size_t) {
                       self->writing_ = false;
@@ -260,7 +260,7 @@ void HttpConnection::write_next() {
 void HttpConnection::finish_request() {
   answering_ = false;
   abandoned_ = nullptr;
-  --host_.open_requests;
+  --shared_.open_requests;
   if (!keeps_alive_) return shut_down_gracefully();
   // Cancels watch_for_disconnect().
   Code ignored;
@@ -287,7 +287,7 @@ void HttpConnection::discard_input() {
 }
 
 void HttpConnection::close() {
-  if (std::exchange(answering_, false)) --host_.open_requests;
+  if (std::exchange(answering_, false)) --shared_.open_requests;
   deadline_.cancel();
   Code ignored;
   socket_.shutdown(asio::ip::tcp::socket::shutdown_both, ignored);

@@ -23,8 +23,9 @@ struct SharedConnectionState {
   HttpLimits limits;
   HttpServer::Handler handler;
   std::atomic<size_t> open_connections = 0;
-  std::atomic<size_t> open_requests = 0;  // requests whose response is not complete
-  // Sum of the announced sizes, in bytes, of the bodies above 64 KiB that are being read.
+  std::atomic<size_t> open_requests = 0;  // requests whose response is not completely sent
+  // Sum of the announced sizes, in bytes, of the bodies above 64 KiB that are being read. A body of
+  // unannounced size (chunked transfer encoding) counts as HttpLimits::body_bytes.
   std::atomic<uint64_t> body_bytes = 0;
 };
 
@@ -33,18 +34,21 @@ struct SharedConnectionState {
 // otherwise, functions are called on the server's thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // host: must outlive the connection.
-  HttpConnection(boost::asio::ip::tcp::socket socket, SharedConnectionState& host);
+  // shared: of the server of this connection; must outlive the connection.
+  HttpConnection(boost::asio::ip::tcp::socket socket, SharedConnectionState& shared);
   ~HttpConnection();
 
   // Starts reading requests.
   void start() { wait_for_request(); }
 
-  // Thread-safe. Writes bytes of the response to request number `answer`. Drops the bytes if this
-  // request is not the current one. last: these bytes complete the response. If too many bytes of a
-  // stream wait to be sent, closes the connection (HttpLimits::max_unsent_bytes).
+  // Thread-safe. Writes the next bytes of a response in HTTP format, header included. answer:
+  // number of the request on this connection, from 1. Drops the bytes if that request is not the
+  // current one, or if its response is complete. last: true if these bytes complete the response;
+  // if false, and too many bytes wait to be sent, closes the connection
+  // (HttpLimits::max_unsent_bytes).
   void write(int64_t answer, std::string bytes, bool last);
-  // action: called once if the connection is closed before the current response is complete.
+  // Sets the action for the current request; call it only in the request's handler. The action is
+  // called once if the connection is closed before the whole response is sent, else never.
   void set_abandoned(std::function<void()> action) { abandoned_ = std::move(action); }
   // Thread-safe. Returns true if the client supports chunked transfer encoding (HTTP/1.1).
   bool supports_chunks() const { return supports_chunks_; }
@@ -79,7 +83,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void close();
 
   boost::asio::ip::tcp::socket socket_;
-  SharedConnectionState& host_;
+  SharedConnectionState& shared_;
   boost::asio::steady_timer deadline_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;

@@ -9,7 +9,9 @@
 
 namespace colossal::server {
 
-// The response to one request. Shares ownership of the connection.
+// The response to one request. The overridden functions are described at Reply (http_server.h): a
+// response is one send(), or any number of write_event() and then end_stream(). Shares ownership of
+// the connection.
 class HttpReply : public Reply {
  public:
   // request: number of the request in the connection, from 1.
@@ -26,7 +28,8 @@ class HttpReply : public Reply {
  private:
   // Returns the header of a stream at the first call, "" afterwards.
   std::string begin_stream();
-  // Returns `bytes` as a chunk of the chunked transfer encoding, if the client supports it.
+  // Returns `bytes` as a chunk of the chunked transfer encoding if the client supports it, else
+  // unchanged.
   std::string chunk(std::string_view bytes) const;
 
   std::shared_ptr<HttpConnection> connection_;

@@ -12,15 +12,16 @@
 
 namespace colossal::server {
 
-// Limits on what clients send and how long they take. A request that exceeds one of the first four
+// Limits on what clients send and how long they take. A request that exceeds one of the first five
 // limits gets the given HTTP status; the connection is then closed.
 struct HttpLimits {
   uint32_t header_bytes = 16 * 1024;        // status 431
   size_t header_fields = 100;               // status 431
   size_t target_bytes = 8 * 1024;           // path and query; status 414
   uint64_t body_bytes = uint64_t{8} << 20;  // status 413
-  // Limit on the sum of the bodies above 64 KiB that are being read. A request whose body would
-  // exceed it gets status 503 with Retry-After.
+  // Limit on the total size of the bodies that are being read at the same time; status 503 with
+  // Retry-After. Bodies of at most 64 KiB do not count. A body of unannounced size counts as
+  // body_bytes.
   uint64_t all_body_bytes = uint64_t{64} << 20;
   size_t connections = 1024;  // further connections are closed at once
   // Maximum bytes of a stream that wait to be sent to a client. If there are more, the connection
@@ -28,15 +29,16 @@ struct HttpLimits {
   size_t max_unsent_bytes = size_t{1} << 20;
   // A connection is closed if one of the following takes longer.
   std::chrono::milliseconds header_time{10'000};  // reading a header
-  std::chrono::milliseconds body_time{30'000};    // reading a body; sending the bytes of one write
+  std::chrono::milliseconds body_time{30'000};    // reading a body; sending one event or response
   std::chrono::milliseconds idle_time{60'000};    // waiting for the next request
 };
 
 // A request as the handler receives it.
 struct HttpRequest {
   std::string method;  // such as "GET"
-  std::string path;    // without the query
-  // Value of each header field by its name in lower case, such as "content-type".
+  std::string path;    // without the query; as sent, i.e. percent-encoded
+  // Value of each header field by its name in lower case, such as "content-type". If a field is
+  // repeated, its last value.
   std::map<std::string, std::string> headers;
   std::string body;
   std::string peer;  // IP address of the client
@@ -71,7 +73,8 @@ void send_error(Reply& reply, const ApiError& error);
 // Owns the listening socket and the connections.
 class HttpServer {
  public:
-  // Answers a request through the Reply, at once or later.
+  // Answers a request through the Reply, at once or later. The request stays open until the
+  // response is complete or the client disconnects.
   using Handler = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
   // Starts listening. port: 0 chooses a free port. handler: called on the server's thread. An
   // ApiError that it throws is sent to the client; any other exception is sent as status 500.

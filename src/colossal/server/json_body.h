@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 // Parses a request body. Throws ApiError 400 if the body is not a JSON object, is nested deeper
 // than 64 levels, has a key twice in one object, has more than 1,100 keys in one object, or has
-// more than 50,000 keys.
+// more than 50,000 keys in all objects together.
 Json parse_body(std::string_view body);
 
 // Parses a string of a request that contains JSON. Returns nullopt if the string is not JSON. Any

@@ -33,7 +33,9 @@ class Histogram {
   double sum_ = 0;
 };
 
-// Collects the metrics of one server. Thread-safe.
+// Collects the metrics of one server. A client's HTTP request may consist of several engine
+// requests, i.e. calls of serve::Engine::submit(): for several prompts or several answers.
+// Thread-safe.
 class Metrics {
  public:
   // model_name: value of the label of all metrics.
@@ -41,8 +43,8 @@ class Metrics {
 
   // Counts a complete HTTP response by its status.
   void answered(int status);
-  // Counts a generated token. seconds: time since the previous token; for the first token, since
-  // the request arrived.
+  // Counts a generated token. seconds: time since the previous token of the same answer; for the
+  // first token of an answer, since the client's request arrived.
   void token(double seconds, bool first);
   // Counts an engine request that has ended. seconds: time since the client's request arrived.
   void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds);

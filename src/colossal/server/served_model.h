@@ -18,14 +18,14 @@
 
 namespace colossal::server {
 
-// The set_...() functions must be called before requests are answered. The other functions are
+// The set_...() functions may be called only before requests are answered. The other functions are
 // thread-safe.
 class ServedModel {
  public:
-  // Reads the tokenizer, the chat template, the sampling defaults and the end tokens from a model
-  // folder. name: the model's name in requests. max_length: maximum tokens of a prompt and its
-  // answer together. vocabulary: number of tokens for which the model has logits. Throws
-  // ConfigError, IoError.
+  // Reads the tokenizer, the chat template, the defaults of sampling and pooling, and the end
+  // tokens from a model folder. name: the model's name in requests. max_length: maximum tokens of a
+  // prompt and its answer together. vocabulary: number of tokens for which the model has logits.
+  // Throws IoError if a file cannot be read, and ConfigError if a file is invalid.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
               int64_t vocabulary);
 
@@ -33,7 +33,8 @@ class ServedModel {
   void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
   AdapterRegistry& adapters() { return *adapters_; }
   const AdapterRegistry& adapters() const { return *adapters_; }
-  // Call when the engine's capacity for keys and values is known.
+  // Call after the engine is made, with Engine::options().max_model_len: it may be less than the
+  // constructor's max_length, for example because the KV cache has no room for so long a sequence.
   void set_max_length(int64_t length) { max_length_ = length; }
 
   const std::string& name() const { return name_; }
@@ -67,9 +68,11 @@ class ServedModel {
   // expects (Tokenizer::encode_prompt()). Throws ApiError 400 if the text is not UTF-8 or has more
   // than 8 * max_length bytes. The limit bounds the cost of tokenization.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  // Renders the messages with the chat template and returns the tokens. Special tokens that users
-  // write in messages are tokenized as ordinary text. Throws ApiError 400 if the model has no chat
-  // template, if the template rejects the messages, or under the conditions of encode().
+  // Renders the messages with the chat template and returns the tokens. messages: list of objects
+  // with "role" and "content", as in OpenAI's API. options: see chat_template.h. Special tokens
+  // that users write in messages are tokenized as ordinary text. Throws ApiError 400 if the model
+  // has no chat template, if the template rejects the messages, or under the conditions of
+  // encode().
   std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
                                    const text::ChatOptions& options) const;
 

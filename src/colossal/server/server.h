@@ -26,12 +26,13 @@ struct ServerOptions {
 
 // Listens from construction on. Before begin(), requests get status 503 with Retry-After.
 //
-// Handles the stop signals of the process, so it must be constructed before other threads start:
+// Handles the process's stop signals (SIGINT, SIGTERM, SIGUSR1), so it must be constructed before
+// other threads start:
 // - A signal before begin() ends the process with exit code 0.
 // - The first signal after begin() starts draining: running requests continue, new requests get
 //   status 503, and wait() returns `stopping`.
-// - A later signal that insists (cluster::StopRequests) ends the process at once, with exit code
-//   128 + signal.
+// - A SIGINT or SIGTERM that arrives a second or more after the first SIGINT or SIGTERM ends the
+//   process at once, with exit code 128 + signal. Other later signals are ignored.
 class Server {
  public:
   // Throws ConfigError if the address is not available.
@@ -51,8 +52,10 @@ class Server {
   // Call when a rank of the engine is lost and the engine has ended all requests. Until resume(),
   // new requests get status 503 with Retry-After. Thread-safe.
   void engine_lost();
-  // Resumes the engine after engine_lost(). model: the model, reopened on `ranks`; see
-  // serve::Engine::resume().
+  // Resumes the engine after engine_lost(). ranks: the new ranks that hold the model, of which this
+  // rank is the first; null: this rank holds the whole model. model: the model, opened again on
+  // these ranks. Both must exist until the server is destroyed or engine_lost() is called again.
+  // See serve::Engine::resume().
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
   // Call after wait() returned `stopping`. Returns when all requests are answered or cancelled.
   // Requests that are not done after drain_timeout are cancelled.

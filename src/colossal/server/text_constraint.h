@@ -40,7 +40,8 @@ class CompiledRule {
   text::grammar::Automaton& automaton() { return automaton_; }
   // Returns a mask [vocabulary], bool: true for tokens that are forbidden in this state, and always
   // true for special tokens and for tokens without bytes. The caller decides about end tokens. The
-  // reference is valid until the next call.
+  // reference is valid until the next call. Throws text::grammar::GrammarError if the automaton
+  // needs too many states or too much work.
   const at::Tensor& forbidden(text::grammar::Automaton::State state);
 
  private:
@@ -54,15 +55,19 @@ class CompiledRule {
 };
 
 // Applies a rule to one answer: keeps the state that the answer's text has reached in the
-// automaton. Special tokens are forbidden. End tokens are allowed where the text may end.
-// finished() is true once no further text may follow, or if the automaton needs too many states.
+// automaton. Special tokens are forbidden, but end tokens are allowed where the text may end.
+// finished() is true once no further text may follow, or if accept() finds that the automaton needs
+// too many states.
 class TextConstraint : public serve::LogitsConstraint {
  public:
   // model: must outlive the constraint. end_tokens: token ids that end the answer.
   TextConstraint(std::shared_ptr<CompiledRule> rule, const ServedModel& model,
                  std::vector<int32_t> end_tokens);
 
+  // Sets the logits of tokens that may not come next to -infinity, in place. logits: [vocabulary],
+  // fp64. Throws as CompiledRule::forbidden() does.
   void apply(at::Tensor& logits) override;
+  // Advances the state by the token that was generated, which must not be an end token.
   void accept(int32_t token) override;
   bool finished() const override { return finished_; }
   std::shared_ptr<serve::LogitsConstraint> clone() const override {

@@ -36,9 +36,9 @@ struct ToolRequest {
 // Reads the fields of ToolRequest from a request. Throws ApiError 400 if a field is invalid.
 ToolRequest read_tools(Fields& fields);
 
-// Returns the field "messages" of a request, for the chat template. The arguments of a tool call,
-// which are a string, are replaced by their JSON if the string is a JSON object. Throws ApiError
-// 400 if the messages are invalid.
+// Returns the field "messages" of a request, for the chat template. If the arguments of a tool call
+// are a string that contains a JSON object, this object replaces the string. Throws ApiError 400 if
+// the messages are invalid.
 Json read_messages(Fields& fields);
 
 }  // namespace colossal::server

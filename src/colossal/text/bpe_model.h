@@ -17,9 +17,11 @@
 
 namespace colossal::text {
 
-// The word model "BPE". Merges in the order of the `tokenizers` library: the pair with the lowest
-// rank first, and of equal ranks the leftmost pair. If a queued pair's tokens have changed when its
-// turn comes, the new pair is merged only if it merges into the same token as the old pair.
+// The word model "BPE". The order of merges is that of the `tokenizers` library: the pair with the
+// lowest rank (the index of its merge in the definition) first, and of equal ranks the leftmost
+// pair. All pairs that can merge are in a queue. If other merges have changed a pair in the queue
+// by the time its turn comes, the new pair at its place is merged only if it merges into the same
+// token as the old pair.
 class BpeModel : public WordModel {
  public:
   // definition.model must be a BpeDefinition. file: path of the tokenizer.json, for error messages.
@@ -31,9 +33,12 @@ class BpeModel : public WordModel {
   BpeModel(const TokenizerDefinition& definition, const std::string& file);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
-  // Takes O(n log n) time for a word of n bytes.
+  // Appends the tokens of the non-empty `word` to `tokens`. scratch: from make_scratch(). Takes
+  // O(n log n) time for a word of n bytes. Throws ConfigError if the word has 2 GiB or more.
   void encode(std::string_view word, WordModel::Scratch& scratch,
               std::vector<int32_t>& tokens) const override;
+  // Whether a word may be cut before every run of kSpaceMark (word_model.h) without a change to its
+  // tokens.
   bool can_cut_at_space_marks() const override { return can_cut_at_space_marks_; }
 
  private:

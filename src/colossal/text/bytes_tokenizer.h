@@ -24,7 +24,7 @@ class BytesTokenizer : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
   bool is_concatenative() const override { return true; }
-  // The text is "": no text is encoded as kEndOfText.
+  // SpecialToken::text is empty, because encode() never returns kEndOfText.
   std::vector<SpecialToken> special_tokens() const override { return {{kEndOfText, ""}}; }
   int32_t vocabulary_size() const override { return kEndOfText + 1; }
   int32_t end_of_text() const override { return kEndOfText; }

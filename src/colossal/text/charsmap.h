@@ -23,8 +23,7 @@ class Charsmap {
   // library. A grapheme cluster of up to 5 bytes is looked up as a whole. If it begins with a key
   // of the table, the replacement of the shortest such key replaces the whole cluster. Otherwise,
   // and for longer clusters, each character is looked up in this way; a character without a key is
-  // kept.
-  // Throws ConfigError if an index in the table is out of range.
+  // kept. Throws ConfigError if an index in the table is out of range.
   std::string replace(std::string_view text) const;
 
  private:

@@ -19,7 +19,8 @@ struct ChatOptions {
   // this message.
   bool add_generation_prompt = true;
   // Whether to end the prompt right after the last message's content, without the end-of-message
-  // marker, so that the model continues this content. Set add_generation_prompt to false, then.
+  // marker, so that the model continues this content. Set add_generation_prompt to false with it;
+  // render() does not check this.
   bool continue_final_message = false;
   // Lists in the form that the template expects; null: none.
   nlohmann::ordered_json tools = nullptr;      // tools that the model may call
@@ -48,15 +49,16 @@ class ChatTemplate {
   // Throws ConfigError naming an invalid file, IoError if a file cannot be read.
   static ChatTemplate open(const std::filesystem::path& file, const std::filesystem::path& folder);
 
-  // Returns the prompt: the text that apply_chat_template(tokenize=False) of `transformers`
-  // returns. messages: list of objects with "role" and "content". The first member of a message
-  // among "reasoning_content", "thinking" and "reasoning" that is not null is passed to the
-  // template as "reasoning_content" and, if the message has no "thinking", also as "thinking".
-  // The prompt includes special tokens such as "<s>". Tokenize the prompt with Tokenizer::encode(),
-  // because encode_prompt() would add special tokens again.
-  // Throws jinja::TemplateError if the template fails or calls raise_exception(); if
-  // continue_final_message is set, also if the last message has no text or the template changes
-  // this text.
+  // Returns the prompt, and the parts of it that {% generation %} blocks of the template wrote
+  // (jinja::Rendered). The prompt is the text that apply_chat_template(tokenize=False) of
+  // `transformers` returns. messages: list of objects with "role" and "content". The first member
+  // of a message among "reasoning_content", "thinking" and "reasoning" that is not null is passed
+  // to the template as "reasoning_content" and, if the message has no "thinking", also as
+  // "thinking". The prompt includes special tokens such as "<s>". Tokenize the prompt with
+  // Tokenizer::encode(), because encode_prompt() would add special tokens again. Throws
+  // jinja::TemplateError if the template fails or calls raise_exception(); if
+  // continue_final_message is set, also if the last message has no text, or if the template changes
+  // this text or leaves it out.
   jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
   // Returns the Jinja program.

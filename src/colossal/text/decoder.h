@@ -18,11 +18,13 @@ class Decoder {
   // `content` must already be normalized.
   Decoder(const TokenizerDefinition& definition, const std::vector<AddedToken>& added_tokens);
 
-  // Appends the bytes of `token` to `bytes`. first: decode the token as the first of a text, where
-  // some tokenizers drop a leading space.
-  // Returns true if the token has bytes when decoded with first = false. To decode a whole text,
-  // pass first = true until append() has returned true for a token, and first = false after this
-  // token.
+  // Appends the bytes of `token` to `bytes`. first: whether to decode the token as the first token
+  // of a text, where some tokenizers drop a space.
+  //
+  // Returns whether the token has bytes when it is not the first token, whatever `first` is. To
+  // decode a whole text, pass first = true until append() has returned true once, then false. So a
+  // token of one space, which is dropped, counts as the first token; an id without a token does
+  // not.
   bool append(int32_t token, bool first, std::string& bytes) const;
 
   int32_t vocabulary_size() const { return vocabulary_size_; }  // largest token id + 1

@@ -7,9 +7,9 @@
 
 namespace colossal::text {
 
-// Sets the fields of `definition` for these four parts: normalizer, pre_tokenizer, before_text,
-// after_text, decoder. Also sets byte_level if a pre-tokenizer step is ByteLevel. root: the root of
-// the tokenizer.json. The caller must have set definition.model.
+// Sets the fields of `definition` for these four parts: normalizer, pre_tokenizer, before_text and
+// after_text (from the post-processor), decoder. Also sets byte_level if a pre-tokenizer step is
+// ByteLevel. root: the root of the tokenizer.json. The caller must have set definition.model.
 // Throws ConfigError naming an unsupported setting.
 void read_pipeline(const JsonNode& root, TokenizerDefinition& definition);
 

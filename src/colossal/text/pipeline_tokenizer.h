@@ -18,7 +18,8 @@
 
 namespace colossal::text {
 
-// Gives the results of the `tokenizers` library with truncation and padding off:
+// Tokenizer (tokenizer.h) explains the functions that this class overrides. They give the results
+// of the `tokenizers` library with truncation and padding off:
 // - encode(): encode(text, add_special_tokens=False);
 // - encode_prompt(): encode(text);
 // - decode(): decode(tokens, skip_special_tokens=False), wherever the bytes are valid UTF-8.
@@ -74,9 +75,12 @@ class PipelineTokenizer : public Tokenizer {
   std::optional<int32_t> end_of_text_from_config(const Source& source) const;
   int32_t find_end_of_text(const Source& source) const;
   std::string make_fingerprint(const Source& source) const;
+  // Decodes tokens. first: whether they are the beginning of a text, where some tokenizers drop a
+  // leading space.
   std::string decode(std::span<const int32_t> tokens, bool first) const;
-  // The following functions append to `tokens`. begins_text: the part is the beginning of the whole
-  // text.
+  // The following functions append tokens of a part of a text to `tokens`. begins_text: whether the
+  // part is the beginning of the text.
+  //
   // Normalizes a part between exact_tokens_, splits it at normalized_tokens_, and encodes the
   // pieces.
   void encode_text(std::string_view text, bool begins_text, Scratch& scratch,

@@ -17,7 +17,9 @@ namespace colossal::text {
 // thread has its own RegexScratch.
 class PreTokenizer {
  public:
-  // steps: applied in order. Throws ConfigError if a step's expression does not compile.
+  // steps: applied in order. The first step turns the text into pieces. Each further step turns
+  // every piece of the step before it into pieces again. The last step's pieces are the words; with
+  // no steps, the text is one word. Throws ConfigError if a step's expression does not compile.
   explicit PreTokenizer(const std::vector<PreTokenizerStep>& steps);
 
   // Receives one word, which is valid only during the call.
@@ -25,10 +27,11 @@ class PreTokenizer {
   // Calls on_word with each word, from left to right. Words are not empty. text: valid UTF-8.
   // begins_text: `text` is the beginning of the whole text; false if anything precedes it, even an
   // added token.
-  // Words consist of the text's bytes, even if a step writes the pieces in GPT-2's byte alphabet:
-  // split() maps the words back. If a later step splits such a piece, a word may end within a UTF-8
-  // character.
-  // Throws ConfigError if a regular expression exceeds its limits (see Regex::search()).
+  // Words consist of the text's bytes, except that steps may remove parts of the text, replace its
+  // spaces, and put prefixes before words. If a step writes the pieces in GPT-2's byte alphabet,
+  // split() maps the words back to bytes. If a later step splits such a piece, a word may end
+  // within a UTF-8 character. Throws ConfigError if a regular expression exceeds its limits (see
+  // Regex::search()).
   void split(std::string_view text, bool begins_text, RegexScratch& scratch,
              const OnWord& on_word) const;
 

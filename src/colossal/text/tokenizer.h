@@ -25,8 +25,9 @@ class InvalidText : public Error {
 // A control token, such as the end of a message.
 struct SpecialToken {
   int32_t token;
-  // Text that encode() maps to this token, unless split_special_tokens is set in
-  // tokenizer_config.json. Empty if encode() never returns the token.
+  // Text that encode() maps to this token. Exception: if split_special_tokens is set in
+  // tokenizer_config.json, encode() treats this text like any other. Empty for a token without such
+  // a text (BytesTokenizer).
   std::string text;
 };
 

@@ -122,8 +122,9 @@ struct WordPieceDefinition {
   int64_t max_word_characters = 0;  // longer words become the unknown token
 };
 
-// How tokens that are not byte-level are decoded, each token by itself. If `words` is set, only
-// `words` applies. Otherwise replacements, byte_fallback and strip apply, in this order.
+// How tokens that are not byte-level are decoded. What a token decodes to depends only on the token
+// and on whether it is the first token of the text. If `words` is set, only `words` applies.
+// Otherwise replacements, byte_fallback and strip apply, in this order.
 struct DecoderDefinition {
   // Replaces a substring of a token wherever it occurs.
   struct Replacement {
@@ -133,14 +134,15 @@ struct DecoderDefinition {
   };
   std::vector<Replacement> replacements;
   bool byte_fallback = false;  // a token "<0x0A>" decodes to a byte
-  std::string strip;           // removed once from the beginning of a text; empty: nothing is
+  std::string strip;  // removed once from the beginning of the first token; empty: nothing is
 
   // Of WordPiece, whose tokens are words or parts of words.
   struct Words {
     // A token with this prefix continues a word and loses the prefix. Any other token gets a space
-    // before it. The first token of a text stays as it is.
+    // before it. The first token of a text gets no space and keeps the prefix.
     std::string continuing_prefix;
-    bool clean_up = false;  // remove spaces before punctuation and contractions
+    // Remove spaces before punctuation and contractions, and replace " do not" by " don't".
+    bool clean_up = false;
   };
   std::optional<Words> words;
 };
@@ -163,14 +165,16 @@ struct TokenizerDefinition {
 TokenizerDefinition read_tokenizer_definition(std::string_view json, const std::string& file);
 
 // The settings of tokenizer_config.json and special_tokens_map.json that affect tokenization.
+// read_tokenizer_config() returns those of one file; PipelineTokenizer merges those of both files.
 struct TokenizerConfig {
-  // "eos_token" of each file that sets it.
+  // The text "eos_token" of each file that sets it, tokenizer_config.json first. From
+  // read_tokenizer_config(): one text, or empty if the file sets none.
   std::vector<std::string> ends_of_text;
   // Encode special tokens that occur in a text like any other text.
   bool split_special_tokens = false;
 };
-// Reads one of these two files. json: content of the file. file: path of the file, for error
-// messages. Throws ConfigError if the file is invalid.
+// Reads tokenizer_config.json or special_tokens_map.json. json: content of the file. file: path of
+// the file, for error messages. Throws ConfigError if the file is invalid.
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& file);
 
 // Returns "eos_token_id" of a model's config.json; of a list, the first id; nullopt if missing or

@@ -12,12 +12,13 @@ inline constexpr const char* kTokenizerFile = "tokenizer.json";
 inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 
-// Pairs of a file's name and its content.
+// Pairs of a file's name, relative to the tokenizer's folder, and its content.
 using TokenizerFiles = std::vector<std::pair<std::string, std::string>>;
 
-// Reads a tokenizer.json and all other tokenizer files in its folder: what a checkpoint stores of
-// the tokenizer. tokenizer_json comes first in the result, under the name "tokenizer.json" whatever
-// its own name is. Throws IoError naming a file that cannot be read.
+// Reads a tokenizer.json and the other tokenizer files in its folder, including chat templates:
+// what a checkpoint stores of the tokenizer. Files named *.tiktoken are not read. The file
+// `tokenizer_json` comes first in the result, under the name "tokenizer.json" whatever its own name
+// is. Throws IoError naming a file that cannot be read.
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& tokenizer_json);
 
 // Returns the content of the file `name`; null if `files` does not have it. The result points into

@@ -19,8 +19,8 @@ enum class ToolCallForm {
   // The whole answer is {"name": ..., "parameters": {...}}, optionally after <|python_tag|>; ";"
   // separates several calls.
   llama_json,
-  // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...] or [TOOL_CALLS]name{...}, where {...} are
-  // the arguments.
+  // [TOOL_CALLS][{"name": ..., "arguments": {...}}, ...], or [TOOL_CALLS]name{...} or
+  // [TOOL_CALLS]name[ARGS]{...}, where {...} are the arguments.
   mistral,
   // The whole answer is [{"name": ..., "parameters": {...}}, ...]. Only constrained decoding with
   // Colossal's own grammars produces this form.
@@ -65,7 +65,8 @@ class ToolCallParser {
   // call, a later result has it as content. White space at the end of content is held back, too,
   // and dropped if a call follows.
   ParsedText push(std::string_view text);
-  // Call once at the end of the answer. Returns the text that push() held back.
+  // Call once at the end of the answer. Returns the text that push() held back. A call of which
+  // parts were returned may be incomplete: then num_whole_calls() is below num_calls().
   ParsedText finish();
 
   size_t num_calls() const;        // calls that have begun, complete or not

@@ -37,8 +37,8 @@ bool is_white_space(char32_t character);
 bool is_word_character(char32_t character);
 
 // Return true if the `tokenizers` library treats the character as a mark (category M:
-// is_combining_mark()) or as a nonspacing mark (category Mn: is_nonspacing_mark()). The library's
-// tables are older than Unicode 14.
+// is_combining_mark()) or as a nonspacing mark (category Mn: is_nonspacing_mark()). For this, the
+// library uses tables of its own, not Oniguruma's. They are older than Unicode 14.
 bool is_combining_mark(char32_t character);
 bool is_nonspacing_mark(char32_t character);
 

@@ -21,7 +21,8 @@ class UnigramModel : public WordModel {
   explicit UnigramModel(const TokenizerDefinition& definition);
 
   std::unique_ptr<WordModel::Scratch> make_scratch() const override;
-  // Viterbi search. Takes O(b * t) time: b is the word's bytes, t the bytes of the longest token.
+  // Appends the tokens of the word to `tokens`. Viterbi search, in O(b * t) time: b is the number
+  // of bytes of the word, t that of the longest token.
   void encode(std::string_view word, WordModel::Scratch& scratch,
               std::vector<int32_t>& tokens) const override;
 

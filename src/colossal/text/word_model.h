@@ -1,5 +1,5 @@
-// The interface of word models (BPE, Unigram, WordPiece), which encode one word: the part of a
-// tokenizer that was learned from data.
+// The interface of word models (BPE, Unigram, WordPiece). A word model is the part of a tokenizer
+// that was learned from data. It encodes one word at a time.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,9 @@ class WordModel {
 
   // The character U+2581, by which most character-level vocabularies replace the space.
   static constexpr std::string_view kSpaceMark = "\u2581";
-  // Returns true if the word may be cut before every run of kSpaceMark without a change to its
-  // tokens. Character-level tokenizers often have no pre-tokenizer, so that a whole text is one
-  // word.
+  // Returns true if any word may be cut before each run of kSpaceMark: encoding the parts one by
+  // one then gives the word's tokens. The caller cuts words because character-level tokenizers
+  // often have no pre-tokenizer, so that a whole text is one word.
   virtual bool can_cut_at_space_marks() const { return false; }
 
  protected:

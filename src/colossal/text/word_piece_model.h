@@ -1,6 +1,8 @@
 // The WordPiece model of BERT: from left to right, takes the longest token with which the rest of
-// the word begins. Source: Wu et al., "Google's Neural Machine Translation System", 2016, in the
-// variant of BERT.
+// the word begins. The first token of a word may be any token. Each further token must have the
+// continuing prefix ("##"), and is compared with the rest of the word without this prefix. Example:
+// "played" may become "play", "##ed". Source: Wu et al., "Google's Neural Machine Translation
+// System", 2016, in the variant of BERT.
 #pragma once
 
 #include "colossal/text/byte_trie.h"
@@ -8,9 +10,9 @@
 
 namespace colossal::text {
 
-// The word model "WordPiece". A whole word becomes the unknown token if no token matches at some
-// position, or if the word has more than max_word_characters characters (of the
-// WordPieceDefinition).
+// The word model "WordPiece" (see WordModel). encode() appends the tokens of a word to `tokens`. A
+// whole word becomes the unknown token if no token matches at some position, or if the word has
+// more than max_word_characters characters (of the WordPieceDefinition).
 class WordPieceModel : public WordModel {
  public:
   // definition.model must be a WordPieceDefinition. file: path of the tokenizer.json, for error

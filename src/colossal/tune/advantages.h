@@ -26,15 +26,16 @@ inline std::vector<std::pair<std::string, RewardScale>> config_names(RewardScale
 // Result of group_advantages() and leave_one_out_advantages(). Both take the rewards of
 // completions, [completions] fp64. The completions of one prompt form a group and are adjacent; the
 // parameter `group` is the number of completions per prompt. A reward of NaN means that the
-// completion has no reward: means and standard deviations exclude it, and its advantage is 0. If a
-// group has only one completion with a reward, the advantage of this completion is 0, too.
+// completion has no reward; means and standard deviations exclude it. The advantage of a
+// completion is 0 if it has no reward, or if no other completion of its group has one. Both throw
+// InternalError if the number of completions is not a multiple of `group`.
 struct Advantages {
   at::Tensor advantages;  // [completions] fp64
   // [groups] fp64: sample standard deviation of each group's rewards; NaN for a group with fewer
   // than two rewards.
   at::Tensor deviations;
-  double fraction_with_equal_rewards =
-      0;  // fraction of groups whose rewards are all equal (deviation 0)
+  // Fraction of all groups whose deviation is 0, i.e. that have at least two rewards, all equal.
+  double fraction_with_equal_rewards = 0;
 };
 
 // Returns GRPO advantages (Shao et al. 2024, section 4.1): (R - m) / (s + 1e-4), where R is the
@@ -44,8 +45,9 @@ Advantages group_advantages(const at::Tensor& rewards, int64_t group, RewardScal
 
 // Returns RLOO advantages (Kool et al. 2019; Ahmadian et al. 2024): A = R - (mean reward of the
 // other completions of the group), where R is the completion's reward. If `normalized`, returns (A
-// - m) / (s + 1e-4) instead, where m and s are the mean and the standard deviation of A over all
-// completions.
+// - m) / (s + 1e-4) instead, where m and s are the mean and the standard deviation of A over
+// the completions with a reward in groups with at least two rewards. The advantage of all other
+// completions is 0 in this case, too.
 Advantages leave_one_out_advantages(const at::Tensor& rewards, int64_t group, bool normalized);
 
 // Result of generalized_advantages(), for each token.

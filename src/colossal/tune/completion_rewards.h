@@ -1,7 +1,8 @@
 // Computes the rewards of the completions of an on-policy run. Used by OnlineTask. A reward
 // function is any reward except a reward model: a built-in function, a program or an HTTP service.
-// The completions are divided over the data group; for each share, one rank (serve::leads()) calls
-// the reward functions, in a separate thread. Reward models run on all ranks together.
+// The completions are divided into dp * sp shares, one for each position along dp and sp. Of the pp
+// x tp ranks at a position, one (serve::leads()) calls the reward functions for the share, in a
+// separate thread. Reward models run on all ranks together.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,14 +46,14 @@ class CompletionRewards {
   // completions that the last ask() received. `completions` must still hold them. Does nothing if
   // there was no ask() since the last collect(). Collective.
   void collect(BegunCompletions& completions);
-  // Returns the weighted sum of the rewards of each completion, [completions] fp64; NaN for a
-  // completion whose rewards are all NaN.
+  // Returns the weighted sum of the rewards of each completion, [completions] fp64. Rewards that
+  // are NaN are left out; the result is NaN for a completion whose rewards are all NaN.
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
   // Returns the name of each reward in metrics, in the order of ScoredCompletion::rewards.
   const std::vector<std::string>& metric_names() const { return functions_.metric_names(); }
-  // Returns the number of failed calls of rewards in the run so far, over all ranks, as of the last
-  // collect().
+  // Returns the number of failures of reward functions (RewardSet::failures()) on all ranks and of
+  // reward models (ModelReward::failures()), from the start of this process to the last collect().
   int64_t failures() const { return failures_; }
 
  private:

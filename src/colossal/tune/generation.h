@@ -12,8 +12,8 @@
 
 namespace colossal::tune {
 
-// A completion and what is known about it. Fields are filled in one after the other: tokens,
-// rewards, then all fields after `rewards`. "Per token": one element per token of
+// A completion and what is known about it. Fields are filled in from top to bottom: the fields
+// before `rewards`, then `rewards`, then the fields after it. "Per token": one element per token of
 // completion.tokens.
 struct ScoredCompletion {
   int64_t position = 0;  // position of the prompt in the run's order of samples
@@ -36,14 +36,16 @@ struct ScoredCompletion {
   std::vector<double> token_advantages = {}, returns = {};
 
   // Returns the sum over tokens of `old` - `reference`, an estimate of KL(policy || reference); 0
-  // if `reference` is empty.
+  // if `reference` is empty. If `reference` is not empty, `old` must have as many elements.
   double kl() const;
 };
 
 struct Generation {
   // The completions of one prompt form a group and are adjacent.
   std::vector<ScoredCompletion> completions = {};
-  double mean_learned = 1;  // mean number of tokens per completion that are trained on
+  // Number of tokens that are trained on, divided by the number of all completions, including those
+  // that are not trained on.
+  double mean_learned = 1;
   // Metrics of the generation by name, reported at each update on it.
   std::map<std::string, double> metrics = {};
 };
@@ -56,8 +58,9 @@ nlohmann::json to_json(const Generation& generation);
 Generation generation_from_json(const nlohmann::json& json);
 
 // Returns metrics of the lengths of completions, named completions/... and defined as in TRL, and
-// the metric "entropy": the mean over all tokens of the entropy of the sampling distribution, in
-// nats. All values are 0 if there are no completions, except completions/clipped_ratio, which is 1.
+// the metric "entropy": Completion::entropy, summed over the completions and divided by the number
+// of all their tokens, in nats. All values are 0 if there are no completions, except
+// completions/clipped_ratio, which is 1.
 std::map<std::string, double> length_metrics(const std::vector<ScoredCompletion>& completions);
 
 }  // namespace colossal::tune

@@ -1,6 +1,7 @@
 // Losses of offline alignment methods (DPO, CPO, SimPO, ORPO, KTO, reward models), each with its
-// formula. Inputs are log-probabilities of whole completions, i.e. sums over their tokens. Names
-// and details are those of TRL 1.16. Losses of on-policy methods are in policy_losses.h.
+// formula. Unless a function says otherwise, inputs are log-probabilities of whole completions,
+// i.e. sums over their tokens. Names and details are those of TRL 1.16. Losses of on-policy methods
+// are in policy_losses.h.
 //
 // In the formulas, x is the prompt; y_w and y_l are the chosen and the rejected completion of a
 // pair. log pi(y | x) is the log-probability of completion y by the model in training, and log
@@ -19,7 +20,8 @@ namespace colossal::tune {
 // Scores of the pairs of a micro-batch. All tensors are [pairs], fp32 or fp64.
 struct PairScores {
   at::Tensor chosen, rejected;  // log pi(y_w | x), log pi(y_l | x)
-  // log ref(y_w | x), log ref(y_l | x); undefined for methods without a reference.
+  // log ref(y_w | x), log ref(y_l | x). Only dpo_loss() reads them; undefined for methods without a
+  // reference.
   at::Tensor reference_chosen, reference_rejected;
   at::Tensor chosen_tokens, rejected_tokens;  // numbers of tokens of y_w and y_l, at least 1
 };
@@ -53,7 +55,8 @@ std::vector<std::string> dpo_loss_types();
 //
 // r = log pi(y | x) - log ref(y | x) of a completion y, and n is its number of tokens. f(r) = r for
 // reverse_kl, 1 - exp(-r) for forward_kl, log 2 + log s(r) for js_divergence, (exp((alpha-1) r) -
-// 1) / (alpha - 1) for alpha_divergence. d = f(r_w) - f(r_l), b = beta, e = label_smoothing.
+// 1) / (alpha - 1) for alpha_divergence (its limit r for alpha = 1). d = f(r_w) - f(r_l), b = beta,
+// e = label_smoothing.
 //   sigmoid       -log s(b d)                                        (Rafailov et al. 2023, eq. 7)
 //   hinge         max(0, 1 - b d)                                    (Zhao et al. 2023)
 //   ipo           (f(r_w)/n_w - f(r_l)/n_l - 1/(2b))^2               (Azar et al. 2023, eq. 17)
@@ -80,7 +83,7 @@ at::Tensor dpo_loss(const std::string& type, const PairScores& scores, const Dpo
 struct CpoOptions {
   double beta = 0.1;           // scale of the difference of rewards
   double label_smoothing = 0;  // assumed probability that chosen and rejected are swapped
-  double simpo_gamma = 0.5;    // SimPO: margin by which the chosen completion should be ahead
+  double simpo_gamma = 0.5;    // SimPO: target margin of beta times the difference of rewards
   double alpha = 0;            // alpha of AlphaPO's reward; see CpoRewards
 };
 
@@ -126,7 +129,8 @@ struct KtoOptions {
 // desirable_weight, w_u = undesirable_weight.
 //   ratio      r = log pi - log ref of each completion, [rows]
 //   desirable  whether each completion is desirable, [rows], bool
-//   kl         z, a scalar: an estimate of KL(pi || ref); 0 for loss type "apo_zero_unpaired"
+//   kl         z, a tensor of 0 dims: an estimate of KL(pi || ref). With z = 0, this is the loss
+//              type "apo_zero_unpaired"
 at::Tensor kto_loss(const at::Tensor& ratio, const at::Tensor& desirable, const at::Tensor& kl,
                     const KtoOptions& options);
 

@@ -22,7 +22,7 @@ class ModelReward {
  public:
   // Reads the folder's configuration, tokenizer and chat template. run: the training job. `run` and
   // `context` must outlive this object. Throws ConfigError if the folder's model is not a reward
-  // model, and what job_of_folder() throws.
+  // model, does not fit the run's layout or sequence length, or has no weights.
   ModelReward(const std::string& folder, const Job& run, const ParallelContext& context);
   void load();  // Loads the weights. Call before score(). Collective.
 
@@ -35,15 +35,16 @@ class ModelReward {
   // model has positions, or cannot be rendered or tokenized. A score of the model that is not
   // finite is returned unchanged. Both cases are logged.
   std::vector<double> score(const std::vector<ScoredText>& texts);
-  // Returns the number of score() calls so far in which a text could not be scored, plus the number
-  // of score() calls in which the model gave a score that is not finite.
+  // Returns the number of failures so far, which is equal on all ranks. A score() call counts as a
+  // failure if a text could not be scored, and as one more if the model gave a score that is not
+  // finite, however many texts are affected.
   int64_t failures() const { return failures_; }
   // Whether the folder has a chat template, without which prompts of messages cannot be scored.
   bool reads_messages() const { return chat_template_.has_value(); }
 
  private:
   // Returns the tokens of a text. Throws an exception if the text has more tokens than the model
-  // has positions, or cannot be rendered.
+  // has positions, or cannot be rendered or tokenized.
   Row row_of(const ScoredText& text) const;
   std::vector<double> score_rows(const std::vector<Row>& rows);
 

@@ -3,14 +3,15 @@
 // completions, and computes their rewards; one or several updates then train on the generation. A
 // derived class adds the advantages and the loss of its method.
 //
-// Each rank of the data group samples its share of the completions. All ranks then gather all
+// Each rank along dp and sp samples its share of the completions. All ranks then gather all
 // completions and compute the same advantages. The random numbers of a completion depend only on
 // the run's seed and the completion's number in the run, so another parallel layout changes results
 // by rounding only.
 //
-// With max_staleness > 0, each update also continues completions of later generations
-// (begun_completions.h). If samples_during_updates() (sampling_beside.h), a separate thread with
-// its own communication groups does this while the update's forward and backward passes run;
+// The completions of a generation are begun tune.max_staleness generations earlier. If this number
+// is above 0, each update on a generation also continues completions of later generations
+// (begun_completions.h). If samples_during_updates() (sampling_beside.h) is true, a separate thread
+// with its own communication groups does this while the update's forward and backward passes run;
 // otherwise it is done before these passes. Which completions are continued, and by how many
 // tokens, depends only on counts of completions and tokens, and the weights do not change until the
 // thread is done. The results of both ways are therefore bitwise equal.
@@ -33,6 +34,7 @@
 
 namespace colossal::tune {
 
+// SampleTask and TrainingTask document the overridden functions.
 class OnlineTask : public SampleTask {
  public:
   std::vector<std::string> metrics() const override;
@@ -63,15 +65,17 @@ class OnlineTask : public SampleTask {
     // differentiable. old_values, returns: values and returns computed before the first update on
     // the generation.
     at::Tensor values = {}, old_values = {}, returns = {};
-    double mean_length = 1;  // Generation::mean_learned
+    // Mean of the number of tokens that are trained on, over all completions of the generation.
+    double mean_length = 1;
   };
   // Returns the sum of the rows' losses, the number of rows, and the method's metrics
-  // (method_metrics()). The loss must be equal on all ranks of sp.
+  // (method_metrics()). The losses are those of whole rows. So with sp > 1, the function sums over
+  // the ranks of sp, and returns the same loss on all of them. OnlineTask sets LossSum::copies.
   virtual LossSum loss_of(const Scores& scores) const = 0;
   // Computes and sets the advantages of all completions of a generation:
   // ScoredCompletion::advantage, or token_advantages and returns. The completions of one prompt are
   // adjacent. rewards: total reward of each completion, [completions] fp64; NaN: none. Adds metrics
-  // of the generation to `told`, by name.
+  // of the generation to `told`, by name. Each update on the generation reports them.
   virtual void find_advantages(std::vector<ScoredCompletion>& completions,
                                const at::Tensor& rewards,
                                std::map<std::string, double>& told) const = 0;
@@ -116,8 +120,8 @@ class OnlineTask : public SampleTask {
   // Finishes the next `count` completions, computes their rewards, and returns them. Collective.
   std::vector<ScoredCompletion> sample(int64_t count, Engine& engine);
   // Returns the completions of the next generation. With dynamic sampling (DAPO), samples until
-  // enough groups have rewards that are not all equal. If there are too few such groups after
-  // max_sampling_rounds rounds, fills the generation with other groups.
+  // enough groups (the completions of one prompt) have rewards that are not all equal. If there are
+  // too few such groups after max_sampling_rounds rounds, fills the generation with other groups.
   std::vector<ScoredCompletion> sample_usable(Engine& engine);
   // Computes the log-probabilities, values and advantages of a generation, before the first update
   // on it.
@@ -131,8 +135,8 @@ class OnlineTask : public SampleTask {
   std::map<std::string, double> measure(const std::vector<ScoredCompletion>& completions,
                                         const at::Tensor& rewards) const;
   // Returns the mean staleness of tokens, and for each staleness the fraction of tokens that have
-  // it. Staleness of a token: number of generations that the weights had been trained on since the
-  // token was sampled. Empty if max_staleness is 0.
+  // it. Staleness of a token: number of generations on which the weights are trained after the
+  // token is sampled and before the first update on its completion. Empty if max_staleness is 0.
   std::map<std::string, double> staleness_metrics(
       const std::vector<ScoredCompletion>& completions) const;
 

@@ -26,19 +26,20 @@ class PairTask : public SampleTask {
   // batch.
   virtual void add_fields(data::Batch&, const std::vector<const Row*>&) const {}
 
-  // Splits scores of rows, [2 n], into PairScores::chosen and rejected, [n] each, and sets
-  // chosen_tokens and rejected_tokens. Leaves PairScores::reference_chosen and reference_rejected
-  // undefined; to set them, pass the reference model's scores to a second call of pairs_of() and
-  // copy `chosen` and `rejected` of its result.
+  // Splits `scores`, the log-probability of the completion in each row of `batch`, [2 n], into
+  // PairScores::chosen and rejected, [n] each. Sets chosen_tokens and rejected_tokens, [n] each, to
+  // the number of labels of each row (the batch's field kCompletionLabels), but at least 1. Leaves
+  // PairScores::reference_chosen and reference_rejected undefined; to set them, pass the reference
+  // model's scores to a second call of pairs_of() and copy `chosen` and `rejected` of its result.
   static PairScores pairs_of(const at::Tensor& scores, const data::Batch& batch);
 
-  // Names of batch fields. kCompletionLabels: [rows], the number of labels of each row, i.e. of
-  // tokens that are trained on. kMeanChosenLabels: a scalar, the mean number of labels of the
-  // chosen rows of the global batch.
+  // Names of batch fields. kCompletionLabels, which make_batches() sets: [rows], the number of
+  // labels of each row, i.e. of tokens that are trained on. kMeanChosenLabels: a scalar, the mean
+  // number of labels of the chosen rows of the global batch.
   static constexpr const char* kCompletionLabels = "completion_labels";
   static constexpr const char* kMeanChosenLabels = "mean_chosen_labels";
-  // Sets the field kMeanChosenLabels of this replica's batches of a step. The field kLabelWeights
-  // has no effect on it. Collective over all ranks.
+  // Sets the field kMeanChosenLabels of this replica's batches of a step. Each label counts 1,
+  // whatever its weight (kLabelWeights, completion_scores.h). Collective over all ranks.
   void add_mean_chosen_labels(std::vector<data::Batch>& batches) const;
   // Returns the value of the field kMeanChosenLabels.
   static double mean_chosen_labels(const data::Batch& batch);

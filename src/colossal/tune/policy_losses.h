@@ -2,10 +2,12 @@
 // details are those of TRL 1.16.
 //
 // In the formulas, pi_t, old_t and ref_t are probabilities of token t of a completion, at the
-// sampling temperature. pi_t is by the policy in training, old_t by the policy before the first
-// update on the generation, and ref_t by the reference model. A is the advantage of the completion
-// or of the token. A row is a completion: tensors per token are [rows, tokens], tensors per
-// completion are [rows].
+// sampling temperature. A generation is the set of sampled completions on which one or several
+// updates train (generation.h). pi_t is by the policy in training, old_t by the policy before the
+// first update on the generation, and ref_t by the reference model. A is the advantage of the
+// completion or of the token. A row is a prompt with one completion, and padding. Tensors per token
+// are [rows, tokens], with all tokens of the row that this rank holds. Tensors per completion are
+// [rows].
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,10 +27,11 @@ inline std::vector<std::pair<std::string, ImportanceLevel>> config_names(Importa
 }
 
 // Off-policy correction, for completions whose tokens were not sampled with the probabilities
-// old_t: they were sampled with older weights, or by kernels that round differently. The loss of
-// each token is multiplied by an importance weight. The weight is the ratio old_t / sampler_t,
-// clamped or masked, where sampler_t is the probability with which token t was sampled. The ratio
-// of a whole completion is the product of its tokens' ratios.
+// old_t: they were sampled with older weights, or by kernels that round differently. The policy
+// loss of each token (RLOO: of each completion), without the KL penalty, is multiplied by an
+// importance weight. The weight is the ratio old_t / sampler_t, clamped or masked, where sampler_t
+// is the probability with which token t was sampled. The ratio of a whole completion is the product
+// of its tokens' ratios.
 enum class ImportanceCorrection {
   none,               // no correction
   token_truncate,     // clamps the ratio of a token to [clip_min, clip_max]
@@ -48,8 +51,9 @@ struct ImportanceBounds {
 // Returns the importance weights, in the shape of log_ratios: exp(log_ratios), clamped to the
 // bounds (..._truncate) or set to 0 outside the bounds (..._mask) (F. Yao et al. 2025, "Your
 // Efficient RL Framework Secretly Brings You Off-Policy RL Training"). log_ratios: log old_t - log
-// sampler_t, [rows, tokens]; if is_of_sequences(correction), the sums of these over each
-// completion, [rows, 1]. correction: must not be `none`.
+// sampler_t (not the result of the function log_ratios() below), [rows, tokens]; if
+// is_of_sequences(correction), the sums of these over each completion, [rows, 1]. correction: must
+// not be `none`.
 at::Tensor importance_weights(const at::Tensor& log_ratios, ImportanceCorrection correction,
                               const ImportanceBounds& bounds);
 
@@ -71,9 +75,12 @@ struct PolicyOptions {
   std::string loss_type = "dapo";  // one of policy_loss_types()
   ImportanceLevel importance_level = ImportanceLevel::token;
   // The ratio of new to old probability is clipped to [1 - epsilon_low, 1 + epsilon_high]; for loss
-  // type "cispo", to at most epsilon_high.
+  // type "cispo", to at most epsilon_high. Loss type "sapo" does not clip it, and uses these bounds
+  // only for PolicyLoss::clipped_low and clipped_high.
   double epsilon_low = 0.2, epsilon_high = 0.2;
-  // Upper bound of the ratio that holds also for negative advantages; nullopt: none.
+  // Upper bound of the ratio, which must be above 1 + epsilon_high. It thus has an effect only for
+  // A < 0, where the clipping above does not limit how much a large ratio adds to the loss. Not
+  // used by loss types "cispo" and "sapo". nullopt: no bound.
   std::optional<double> delta = {};
   double beta = 0;           // weight of the KL penalty
   bool corrects_kl = false;  // whether the KL penalty is multiplied by the ratio
@@ -90,10 +97,11 @@ struct PolicyLoss {
   // KL estimate of each token, multiplied by the ratio if corrects_kl, [rows, tokens]; 0 where the
   // mask is 0. Undefined if beta is 0.
   at::Tensor kl;
-  // [rows, tokens]: 1 where the ratio is below 1 - epsilon_low and A < 0, else 0. All 0 for cispo.
+  // [rows, tokens]: 1 where the mask is 1, the ratio is below 1 - epsilon_low and A < 0; else 0.
+  // All 0 for cispo.
   at::Tensor clipped_low;
-  // [rows, tokens]: 1 where the ratio is above 1 + epsilon_high (cispo: epsilon_high) and A > 0,
-  // else 0.
+  // [rows, tokens]: 1 where the mask is 1, the ratio is above 1 + epsilon_high (cispo:
+  // epsilon_high) and A > 0; else 0.
   at::Tensor clipped_high;
 };
 
@@ -111,8 +119,9 @@ struct PolicyLoss {
 // k = ref_t / pi_t - log(ref_t / pi_t) - 1 (Schulman's k3 estimator), multiplied by r if
 // corrects_kl.
 //
-// log_ratio_means: mean of log(pi_t / old_t) over each whole completion, [rows]; required for
-// ImportanceLevel::sequence, otherwise unused.
+// log_ratio_means: the mean of log(pi_t / old_t) over the tokens of each completion that are
+// trained on, on all ranks of sp, [rows]. Required for ImportanceLevel::sequence, otherwise unused.
+// Must be differentiable, since r is computed from it.
 PolicyLoss policy_loss(const PolicyScores& scores, const PolicyOptions& options,
                        const at::Tensor& log_ratio_means = {});
 
@@ -130,7 +139,7 @@ struct TokenWeights {
 // same weight. The loss of a step is the mean over completions of the sum over tokens of (weight *
 // loss). lengths: number of tokens of each completion that are trained on, [rows]. The weight by
 // loss type:
-//   grpo, sapo         1 / length
+//   grpo, sapo         1 / length         (1 for length 0)
 //   dr_grpo            1 / max_length     (Liu et al. 2025)
 //   bnpo, dapo, cispo  1 / mean_length
 at::Tensor token_weights(const std::string& loss_type, const at::Tensor& lengths,

@@ -1,6 +1,7 @@
 // The reference model of alignment methods (DPO, KTO, GRPO with a KL penalty, ...): the model as it
-// was at the start of the run. If the run trains a new adapter, the reference is the model in
-// training with the adapter disabled; otherwise it is a frozen copy.
+// was at the start of the run. The reference is the model in training with the adapter disabled if
+// the run trains only a newly initialized adapter, without PiSSA (which changes weights of the
+// model itself). Otherwise it is a frozen copy.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -32,8 +33,8 @@ class ScoreCollector {
   explicit ScoreCollector(Score score) : score_(std::move(score)) {}
 
   // Returns a function for the last stage of a model. It scores each micro-batch, stores the scores
-  // in this object, and returns an empty loss. This object must outlive the function and must not
-  // be moved while the function exists.
+  // in this object, and returns an empty LossSum. This object must outlive the function and must
+  // not be moved while the function exists.
   HeadLoss head();
   // Sets the field `name` of each batch that has rows to the scores of that batch, and clears the
   // scores. batches: those that the model ran, in order. Does nothing on ranks without the last

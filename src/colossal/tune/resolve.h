@@ -18,12 +18,16 @@ void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 // Returns an estimate of the bytes that a rank holds in addition to the trained model and its
 // activations. These are the weights of frozen models (reference, reward models, teacher); a
 // teacher's logits; and the memory of a sampler that runs during updates (sampler_bytes()). The
-// weights are assumed to be evenly divided over tp x pp ranks, with ZeRO stage 3 over all ranks.
+// weights are assumed to be evenly divided: over all ranks if the job has ZeRO stage 3, otherwise
+// over tp x pp ranks.
+// The job is assumed to compute on the CPU: on a GPU, no sampler runs during updates, but the
+// estimate counts it.
 int64_t extra_bytes_during_updates(const Tuning& tuning, const Job& job);
 
-// Returns the job for which to plan memory with dry runs: batch sizes are doubled if a sample is a
-// preference pair, which has two rows, and memory budgets are reduced by extra_bytes. extra_bytes:
-// result of extra_bytes_during_updates().
+// Returns the job for which to plan memory with dry runs. If a sample is a preference pair, which
+// has two rows, the global batch, a replica's share of it and the micro-batch are doubled.
+// Job::device_budget and Job::memory_budget, if they set a limit, are reduced by extra_bytes, to 1
+// byte at least. extra_bytes: result of extra_bytes_during_updates().
 Job dry_run_job(const Tuning& tuning, const Job& job, int64_t extra_bytes);
 
 }  // namespace colossal::tune

@@ -25,10 +25,11 @@ Row with_final_padding(Row row, int32_t padding);
 void add_reward_positions(const std::vector<const Row*>& rows, int32_t padding, data::Batch& batch);
 
 // Returns the reward of each row of a batch, [rows], in fp32 (fp64 for an fp64 model),
-// differentiable, equal on all ranks of sp. The batch must have the field that
-// add_reward_positions() adds. x: the residual stream after the last block, [rows, tokens on this
-// rank, hidden]. step: the context of the forward pass that computed x. Law with sp > 1: an
-// all-reduce of one number per row over sp, in the forward pass only.
+// differentiable, equal on all ranks of sp. batch: this rank's part of the batch (local_batch(),
+// batch_context.h), with the field that add_reward_positions() has added. x: the residual stream
+// after the last block, [rows, tokens on this rank, hidden]. step: the context of the forward pass
+// that computed x. Law with sp > 1: an all-reduce of one number per row over sp, in the forward
+// pass only.
 at::Tensor rewards_of_rows(models::LanguageModel& model, const at::Tensor& x,
                            const data::Batch& batch, const nn::StepContext& step,
                            const ParallelContext& context);

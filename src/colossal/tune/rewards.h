@@ -45,10 +45,11 @@ std::vector<std::string> built_in_rewards();
 // (reward_address.h), or one of the built-in rewards below. Throws ConfigError for any other name,
 // also for "model:DIR", which ModelReward (model_reward.h) computes. The built-in rewards:
 //
-//   accuracy    1 if the answer equals the field "solution" (or "answer") of the prompt's line,
-//               else 0; NaN without such a field. The answer is the contents of the last \boxed{},
-//               else the text between <answer> and </answer>, else the whole completion. Numbers
-//               are compared as numbers.
+//   accuracy    1 if the answer in the completion equals the answer in the field "solution" (if it
+//               is missing, "answer") of the prompt's line, else 0; NaN without such a field. The
+//               answer in a text is what follows the last "\boxed{" up to the next "}", else what
+//               is between the last <answer> and </answer>, else the whole text. Numbers are
+//               compared as numbers
 //   format      1 if the completion begins with "<think>", has no second "<think>", and contains
 //               "</think>", else 0
 //   length      -tokens / max_completion_length

@@ -50,7 +50,7 @@ class Rollout {
               sampler_options({.facts = from.facts,
                                .strategy = from.context.strategy(),
                                .type = from.type,
-                               .prompts = std::ssize(prompts),
+                               .completions = std::ssize(prompts),
                                .longest = longest(prompts),
                                .device = from.context.device()},
                               options),
@@ -117,7 +117,7 @@ class Rollout {
 serve::EngineOptions sampler_options(const SamplerRequirements& what,
                                      const RolloutOptions& options) {
   serve::EngineOptions made{.max_num_seqs = std::clamp<int64_t>(
-                                what.prompts, 1, std::max<int64_t>(1, options.max_num_seqs)),
+                                what.completions, 1, std::max<int64_t>(1, options.max_num_seqs)),
                             .max_model_len = std::min(what.facts.positions, what.longest),
                             .batch_invariant = options.batch_invariant,
                             .heartbeat = {.timeout = {}},  // no heartbeats in a step

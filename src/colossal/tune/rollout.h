@@ -61,7 +61,7 @@ struct SamplerRequirements {
   const models::ModelFacts& facts;  // of the model
   const Strategy& strategy;         // parallel layout of the model
   at::ScalarType type;              // compute type of the model
-  int64_t prompts = 0;              // number of completions to sample on this rank
+  int64_t completions = 0;          // number of completions to sample on this rank
   int64_t longest = 1;              // most tokens of a prompt and its completion together
   at::Device device = at::kCPU;     // of the model's weights
 };
@@ -76,7 +76,7 @@ struct SampledModel {
   const models::ModelFacts& facts;
   const ParallelContext& context;  // ranks and communication groups of the model
   at::ScalarType type;             // dtype of activations
-  // Fetches the weights of a stage around its computation; empty if all weights are on the device.
+  // Fetches the weights of a stage around its computation. Empty: all weights are on the device.
   serve::AroundStage around_stage = {};
 };
 // Waits for pending transfers of weights, then returns the model in training as a SampledModel.
@@ -87,11 +87,15 @@ SampledModel sampled_model(models::LanguageModel& model, const models::ModelFact
 // Samples one completion of each prompt and returns the completions, in order.
 //
 // Collective over the pp x tp ranks that together hold the model. The first of these ranks
-// (serve::leads()) passes the prompts and gets the completions; the other ranks get an empty
-// vector. With ZeRO stage 3 or expert parallelism, the ranks of the data group run each forward
-// pass together. The call is then collective over the data group, too, even for ranks without
-// prompts. Law in that case: for each forward pass, an all-reduce of 8 bytes and the bytes of
-// gathering weights or of exchanging tokens between experts.
+// (serve::leads()) passes the prompts and gets the completions; the prompts of the other ranks are
+// ignored, and these ranks get an empty vector. With ZeRO stage 3 or expert parallelism, the ranks
+// of ParallelContext::data_group() (dp x sp), which sample for different prompts, nevertheless run
+// each forward pass together. The call is then collective over this group, too, even for ranks
+// without prompts.
+//
+// Law: the bytes of tell() (step_messages.h) and of ForwardPass::start() (forward_pass.h). With
+// ZeRO stage 3 or expert parallelism, also the bytes of gathering weights, and an all-reduce of 8
+// bytes before each forward pass and after the last one.
 //
 // Throws Error if a completion cannot be sampled, e.g. because logits are not finite.
 std::vector<Completion> roll_out(const SampledModel& from, const std::vector<Prompt>& prompts,
@@ -102,8 +106,9 @@ std::vector<Completion> roll_out(const SampledModel& from, const std::vector<Pro
 Range share_of(int64_t count, int rank, int ranks);
 
 // Samples one completion of each prompt. All ranks pass the same prompts and get all completions,
-// in order; the work is divided over the ranks of the data group. Collective over all ranks. Law:
-// that of roll_out() and that of gather_parts(). Throws as roll_out().
+// in order; the work is divided over the ranks of ParallelContext::data_group(). Collective over
+// all ranks. Law: that of roll_out() and that of gather_parts() (gather_parts.h). Throws as
+// roll_out().
 std::vector<Completion> roll_out_on_all_ranks(const SampledModel& from,
                                               const std::vector<Prompt>& prompts,
                                               const RolloutOptions& options);

@@ -15,20 +15,21 @@ namespace colossal::tune {
 // Kinds of lines, with the fields that a line must have, as in TRL. A prompt or a completion is a
 // text or a list of messages {"role", "content"}. A chat template renders messages to one text; the
 // line's fields "tools" and "chat_template_kwargs" are passed to it. The kinds language_modeling
-// and completion also accept {"instruction", "input", "output"} in place of {"prompt",
-// "completion"}, and {"conversations": [{"from", "value"}]} in place of {"messages"}.
+// and completion also accept {"instruction", "output"}, optionally with "input", in place of
+// {"prompt", "completion"}, and {"conversations": [{"from", "value"}]} in place of {"messages"}.
 enum class SampleKind {
   // {"text"}, {"prompt", "completion"} or {"messages"}: for supervised fine-tuning.
   language_modeling,
   // {"prompt", "chosen", "rejected"}, and optionally "margin". If "prompt" is missing, the prompt
-  // is the common prefix of "chosen" and "rejected".
+  // is the common beginning of "chosen" and "rejected": of lists, the equal messages; of texts, the
+  // equal characters, without a space at their end.
   preference,
   // {"prompt", "completion", "label"}; label true: the completion is desirable.
   unpaired,
   // {"prompt"}: completions are sampled. All fields of the line are passed to rewards.
   prompt,
   // {"prompt", "completion"}, or {"messages"} whose last message, by the assistant, is the
-  // completion.
+  // completion and whose others are the prompt: for distillation.
   completion
 };
 
@@ -36,27 +37,35 @@ enum class SampleKind {
 struct LineOptions {
   SampleKind kind = SampleKind::language_modeling;
   const text::ChatTemplate* chat_template = nullptr;  // null: lines with messages are invalid
-  // Sets SampleTexts::Whole::learned; lines without messages are then invalid.
+  // Only for SampleKind::language_modeling. True: only the assistant's messages are trained on.
+  // Sets SampleTexts::Whole::learned. Lines without messages are then invalid, and lines in which
+  // the chat template marks nothing to train on.
   bool assistant_only = false;
 };
 
 // The texts of a sample.
 struct SampleTexts {
-  std::string prompt;  // empty: no prompt
-  // A text to tokenize: the prompt with its completion; for SampleKind::prompt, the prompt alone.
+  // The text of the prompt, without its completion. A prompt of messages ends with the template's
+  // generation prompt, which opens the assistant's answer. Empty for lines without a prompt: with
+  // SampleKind::language_modeling, {"text"}, {"messages"} and {"conversations"}.
+  std::string prompt;
+  // A text to tokenize: the prompt with its completion; for SampleKind::prompt, the prompt alone;
+  // for lines without a prompt, the whole text or conversation.
   struct Whole {
     std::string text;
-    // The byte ranges of `text` to train on, which the chat template marks with {% generation %}.
-    // nullopt: the whole text (if not assistant_only).
+    // With LineOptions::assistant_only: the byte ranges of `text` to train on, which the chat
+    // template marks with {% generation %}. Otherwise nullopt.
     std::optional<std::vector<text::jinja::Span>> learned = {};
   };
   // One text; for a preference two: with the chosen, then with the rejected completion.
   std::vector<Whole> wholes;
-  // A chat template rendered the texts, which then contain their special tokens.
+  // True: a chat template rendered the texts, which therefore contain all special tokens as text.
   bool is_chat = false;
-  bool desirable = true;        // for unpaired preferences: "label"
-  double margin = 0;            // for preferences: by how much the chosen completion is better
-  nlohmann::json columns = {};  // for prompts: all fields of the line
+  bool desirable = true;  // for SampleKind::unpaired: "label"
+  // For SampleKind::preference: "margin", by how much the chosen completion is better; 0 if
+  // missing.
+  double margin = 0;
+  nlohmann::json columns = {};  // for SampleKind::prompt: all fields of the line
 };
 
 // Returns a description of the fields that a kind of lines must have, for error messages.

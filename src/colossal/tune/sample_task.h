@@ -33,6 +33,7 @@ struct Tuning {
 // the result. Throws IoError if the chat template cannot be read, and ConfigError if it is invalid.
 SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
 
+// TrainingTask documents the overridden functions.
 class SampleTask : public TrainingTask {
  public:
   const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -43,17 +44,17 @@ class SampleTask : public TrainingTask {
   nlohmann::json state() const override;
   void check_resumed(const nlohmann::json& state) const override;
   // Returns a stand-in for the method's loss, for the pass that records in which order weights are
-  // used. It needs the labels, but none of the fields that derived classes add to batches: the sum
-  // of the labels' log-probabilities, plus the sum of the value head's outputs if the model has a
-  // value head. It uses the head's weights in the same order as the losses of most tuning methods,
-  // which compute log-probabilities.
+  // used: the sum of the labels' log-probabilities, plus the sum of the value head's outputs if the
+  // model has a value head. The stand-in needs the labels, but none of the fields that derived
+  // classes add to batches. It uses the head's weights in the same order as the losses of most
+  // tuning methods, which compute log-probabilities.
   HeadLoss loss_to_record() const override;
 
  protected:
   // Reads and tokenizes the files of data.train and data.validation as samples of this kind.
-  // reading: called regularly while files are read; may throw. `job` and `context` must outlive
-  // this object. Throws ConfigError, on all ranks, if the tokenizer or the samples differ between
-  // ranks; also what read_samples() throws. Collective.
+  // reading: called for each line that is not blank; must not be empty; may throw. `job` and
+  // `context` must outlive this object. Throws ConfigError, on all ranks, if the tokenizer or the
+  // samples differ between ranks; also what read_samples() throws. Collective.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 
@@ -85,8 +86,8 @@ class SampleTask : public TrainingTask {
 
   // Implements make_batches() for samples that have one row each.
   std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
-  // Calls collate() with the end-of-text token as padding and with at least one token per rank of
-  // sp. ids: Batch::sample_ids, one per row.
+  // Calls collate(). Rows are padded with the end-of-text token, and to at least sp inputs, one for
+  // each rank of sp. ids: Batch::sample_ids, one per row.
   data::Batch collate_rows(const std::vector<const Row*>& rows, std::vector<int64_t> ids) const;
 
   const Job& job() const { return job_; }
@@ -97,7 +98,8 @@ class SampleTask : public TrainingTask {
   double mean_over_ranks(double sum, double count) const;
 
  private:
-  // Reads, and packs if data.packing is set, the samples of files. setting: key that names them.
+  // Reads the samples of files, and packs them if TuneConfig::packing is set. setting: key that
+  // names the files.
   Samples read(const std::vector<std::string>& files, const char* setting, SampleKind kind,
                const std::function<void()>& reading) const;
   std::vector<data::Batch> read_validation_step(int64_t step) const;

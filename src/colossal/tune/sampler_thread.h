@@ -19,9 +19,9 @@ class SamplerThread {
   SamplerThread(const SamplerThread&) = delete;
   SamplerThread& operator=(const SamplerThread&) = delete;
 
-  // Runs `work` in the thread, after the work of earlier calls, and returns at once. The future
-  // becomes ready when `work` ends, with its duration in seconds or the exception that it threw.
-  // Throws InternalError if the work of the previous call has not begun.
+  // Passes `work` to the thread, which runs it after the work of earlier calls; returns at once.
+  // The future becomes ready when `work` ends, with its duration in seconds or the exception that
+  // it threw. Throws InternalError if the work of the previous call has not begun.
   std::future<double> start(std::function<void()> work);
 
  private:

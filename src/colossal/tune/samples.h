@@ -23,14 +23,14 @@ struct Row {
   std::vector<int32_t> tokens;
   std::vector<uint8_t> learned;  // per token, 1 or 0
   int64_t prompt_tokens = 0;     // number of leading tokens that are the prompt; 0 if packed
-  // In a packed row whose samples do not attend to each other: the number of each token's sample,
-  // from 0, and the token's position in its sample. Otherwise empty.
+  // In a packed row whose samples do not attend to each other: the number of each token's sample
+  // or part of a sample, from 0, and the token's position in it. Otherwise empty.
   std::vector<int64_t> documents = {};
   std::vector<int64_t> positions = {};
   bool operator==(const Row&) const = default;
 };
 
-// A tokenized line of a file.
+// A tokenized line of a file, or a packed row (pack_samples()).
 struct Sample {
   std::vector<Row> rows;        // one row; preferences have two: chosen, rejected
   bool desirable = true;        // for unpaired preferences
@@ -47,15 +47,18 @@ struct SampleOptions {
   // max_length or more tokens; for SampleKind::prompt, if it has more than max_length tokens.
   int64_t max_length = 1024;
   // For SampleKind::language_modeling: whether only completions are trained on; false: prompts,
-  // too. For other kinds, prompts are never trained on.
+  // too. A line without a prompt, such as {"text"} or {"messages"}, is trained on as a whole. For
+  // other kinds, prompts are never trained on.
   bool completion_only = true;
-  bool needs_prompt = false;  // lines whose prompt has no tokens are invalid
-  // Trains only on text that the chat template marks with {% generation %}.
+  // Whether lines whose prompt has no tokens are invalid; for SampleKind::prompt, they always are.
+  bool needs_prompt = false;
+  // For SampleKind::language_modeling: trains only on text that the chat template marks with
+  // {% generation %}. See LineOptions::assistant_only.
   bool assistant_only = false;
   // Renders messages; null: lines with messages are invalid.
   std::shared_ptr<const text::ChatTemplate> chat_template = {};
   data::InvalidFiles invalid = data::InvalidFiles::error;  // what to do with invalid lines
-  std::function<void()> progress = [] {};  // called regularly while reading; may throw
+  std::function<void()> progress = [] {};  // called for each non-blank line; not null; may throw
 };
 
 // Result of read_samples().
@@ -66,15 +69,17 @@ struct Samples {
   int64_t truncated = 0;    // number of rows that were truncated
 };
 
-// Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, in
-// order. Each row ends with an end-of-text token, which is appended if it is missing. Exceptions,
-// which are left as they are: prompts without a completion (SampleKind::prompt), and texts that a
-// chat template rendered. A completion begins at the
-// first token at which the tokens of the whole text differ from the tokens of the prompt alone.
+// Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, file by
+// file in the order of their paths. If a text does not end with the end-of-text token, this token
+// is appended to its row. Nothing is appended to a prompt without a completion
+// (SampleKind::prompt), nor to a text that a chat template rendered. A row that is then longer than
+// options.max_length is truncated. A completion begins at the first token at which the tokens of
+// the whole text differ from the tokens of the prompt alone; for preferences, at the smaller of the
+// indices for chosen and rejected.
 //
-// An invalid line is counted in Samples::skipped if options.invalid is `skip`; else throws
-// ConfigError, which names file and line. Throws ConfigError if there are no samples; IoError if a
-// file cannot be read.
+// An invalid line, also one that is not JSON, is counted in Samples::skipped if options.invalid is
+// `skip`; else throws ConfigError, which names file and line. Throws ConfigError if a pattern
+// matches no file or there are no samples; IoError if a file cannot be read.
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options);
 
@@ -84,9 +89,10 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
 int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting);
 
 // Packs samples that have one row each into fewer rows of at most max_length tokens, and returns
-// one sample per packed row. With Packing::bfd and bfd_split, each sample in a packed row (or part
-// of a sample) is a document: its positions start at 0, and attention does not cross documents.
-// With Packing::wrapped, positions and attention span the whole row.
+// one sample per packed row. Packing::bfd truncates longer samples; bfd_split and wrapped divide
+// them into parts. With bfd and bfd_split, each sample in a packed row (or part of a sample) is a
+// document: its positions start at 0, attention does not cross documents, and its first token is
+// not trained on. With wrapped, positions and attention span the whole row.
 std::vector<Sample> pack_samples(const std::vector<Sample>& samples, int64_t max_length,
                                  data::Packing packing);
 

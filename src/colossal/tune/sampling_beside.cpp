@@ -137,7 +137,7 @@ int64_t sampler_bytes(const TuneConfig& config, const Job& job) {
     return sampler_options({.facts = job.model.facts,
                             .strategy = strategy,
                             .type = job.precision.compute,
-                            .prompts = most_of_rank(config, job),
+                            .completions = most_of_rank(config, job),
                             .longest = job.sequence_length},
                            options);
   };

@@ -17,15 +17,17 @@ namespace colossal::tune {
 // time; "" if they can. device: on which the job computes.
 std::string reason_not_to_overlap(const Job& job, c10::Device device);
 
-// Whether a run samples while its updates run: the method is_online(), max_staleness is above 0,
-// overlap_sampling is true, and reason_not_to_overlap() is "".
+// Returns whether a run samples while its updates run. True if is_online(method),
+// config.max_staleness is above 0, config.overlap_sampling is true, and reason_not_to_overlap() is
+// "".
 bool samples_during_updates(Method method, const TuneConfig& config, const Job& job,
                             c10::Device device);
 
-// Returns the most bytes of tensors that a rank's sampler holds at once: its KV cache, and the
-// tensors of its largest forward pass, with scratch memory for at::get_num_threads() threads.
-// Computed with a dry run of that pass. job: the run's job, whose sequence_length is the most
-// tokens of a prompt and its completion together.
+// Returns the bytes of a rank's KV cache plus the peak of the other tensors in the sampler's
+// largest forward pass, found by a dry run of that pass. The peak includes the scratch memory of
+// kernels on at::get_num_threads() threads; with pp > 1, it is that of a pass through all blocks.
+// Weights are not counted: the sampler reads those of the model in training. job: the run's job,
+// whose sequence_length is the most tokens of a prompt and its completion together.
 int64_t sampler_bytes(const TuneConfig& config, const Job& job);
 
 }  // namespace colossal::tune

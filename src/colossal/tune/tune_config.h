@@ -1,6 +1,6 @@
 // The configuration of `colossal tune`: the tuning methods, and the keys of the section [tune],
-// which add to the configuration of a training run (RunConfig). Names and defaults of keys are
-// those of TRL 1.16.
+// which add to the configuration of a training run (RunConfig). Most keys have the names of TRL
+// 1.16 and its defaults for the method (set_defaults()).
 #pragma once
 
 #include <cstdint>
@@ -31,19 +31,22 @@ const char* describe_method(Method method);
 // The values of the keys. A field has the name of its key in [tune], unless a comment names another
 // key. docs/tuning.md and describe() give the meaning and range of each key.
 struct TuneConfig {
-  double epochs = 3;  // passes over data.train, from which train.steps follows
+  // Passes over data.train, from which train.steps follows; ignored if train.steps is given.
+  double epochs = 3;
   // data.packing: how samples are packed into rows; nullopt: one sample per row.
   std::optional<data::Packing> packing;
-  // Names as in dpo_loss_types(), cpo_loss_types(), policy_loss_types(), and as tasks.h says for
-  // SFT and KTO; empty for methods with only one loss.
+  // Names as in dpo_loss_types(), cpo_loss_types() and (GRPO) policy_loss_types(), and as tasks.h
+  // says for SFT and KTO; only DPO may have several. {"simpo"} for SimPO; empty for the other
+  // methods with only one loss.
   std::vector<std::string> loss_type;
   std::vector<double> loss_weights;  // one per loss type; empty: all 1
   // data.chat_template: path of a template file; "model": the template of model.path.
   std::string chat_template = "model";
   bool completion_only_loss = true;  // SampleOptions::completion_only (samples.h)
   bool assistant_only_loss = false;  // SampleOptions::assistant_only
-  // Weight of the penalty on deviating from the reference, or scale of the loss. For distillation,
-  // which divergence the loss is: 0: KL(teacher || model), 1: KL(model || teacher), between 0 and
+  // For on-policy methods: weight of the KL penalty on deviating from the reference model; 0: no
+  // penalty. For DPO, KTO, CPO, SimPO and ORPO: beta in the formulas of losses.h. For distillation:
+  // which divergence the loss is; 0: KL(teacher || model), 1: KL(model || teacher), between 0 and
   // 1: the generalized Jensen-Shannon divergence.
   double beta = 0.1;
   // Options of losses of preference pairs (losses.h).
@@ -56,7 +59,7 @@ struct TuneConfig {
   std::optional<double> ld_alpha;
   double simpo_gamma = 0.5;
   double cpo_alpha = 1;  // for CPO: weight of the chosen completion's cross-entropy
-  double alpha = 0;      // CpoOptions::alpha
+  double alpha = 0;      // CpoOptions::alpha (AlphaPO); 0: rewards are log-probabilities
   double desirable_weight = 1, undesirable_weight = 1;  // for KTO: KtoOptions
   double center_rewards_coefficient = 0;                // center_coefficient of reward_loss()
   // For distillation: folder of the teacher model. For draft_head: folder of the model whose tokens
@@ -64,26 +67,32 @@ struct TuneConfig {
   std::string teacher;
   // For distillation: fraction of steps that train on completions sampled from the model.
   double lmbda = 1;
-  // For methods that sample completions.
+  // The keys below are for on-policy methods. Distillation, which samples completions too, has of
+  // these only max_completion_length, temperature, top_p, min_p, repetition_penalty, top_k and
+  // batch_invariant. A generation is the completions that updates_per_generation() consecutive
+  // updates train on. A group is the completions of one prompt in a generation.
   std::vector<std::string> reward;      // names as in rewards.h
   std::vector<double> reward_weights;   // one per reward; empty: all 1
   double reward_timeout = 60;           // seconds for a call of a program or an HTTP service
-  int64_t num_generations = 8;          // completions per prompt
+  int64_t num_generations = 8;          // TRL's name for the number of completions of a group
   int64_t max_completion_length = 512;  // tokens
   // temperature, top_p, min_p, repetition_penalty and top_k are those of serve::SamplingOptions
   // (serve/sampling.h).
   double temperature = 1, top_p = 1, min_p = 0, repetition_penalty = 1;
   int64_t top_k = 0;
-  // A completion is begun this many generations before the generation that trains on it
-  // (begun_completions.h).
+  // Each completion is begun this many generations before its own generation (fewer at the start of
+  // a run), and is finished before the first update on its own generation (begun_completions.h). So
+  // the weights that sample a token have missed the updates of at most this many generations.
   int64_t max_staleness = 0;
   bool overlap_sampling = true;  // samples while updates run, if possible (sampling_beside.h)
-  std::optional<ImportanceCorrection> importance_sampling_mode;  // nullopt: see correction()
-  double importance_sampling_clip_max = 3;                       // ImportanceBounds::clip_max
-  std::optional<double> importance_sampling_clip_min;            // ImportanceBounds::clip_min
-  double epsilon = 0.2;                                          // PolicyOptions::epsilon_low
-  std::optional<double> epsilon_high;                            // nullopt: the value of epsilon
-  std::optional<double> delta;                                   // PolicyOptions::delta
+  // nullopt: sequence_mask if max_staleness is above 0, else none; see correction() below.
+  std::optional<ImportanceCorrection> importance_sampling_mode;
+  double importance_sampling_clip_max = 3;  // ImportanceBounds::clip_max
+  // ImportanceBounds::clip_min; nullopt: no lower bound.
+  std::optional<double> importance_sampling_clip_min;
+  double epsilon = 0.2;                // PolicyOptions::epsilon_low
+  std::optional<double> epsilon_high;  // nullopt: the value of epsilon
+  std::optional<double> delta;         // PolicyOptions::delta; nullopt: none
   ImportanceLevel importance_sampling_level = ImportanceLevel::token;
   RewardScale scale_rewards = RewardScale::group;
   // num_iterations: how many times each completion is trained on. steps_per_generation: number of
@@ -93,18 +102,20 @@ struct TuneConfig {
   bool use_bias_correction_kl = false;      // PolicyOptions::corrects_kl
   // Replaces groups whose rewards are all equal by groups of further prompts (DAPO).
   bool dynamic_sampling = false;
-  int64_t max_sampling_rounds = 10;   // of dynamic_sampling, for one generation
-  int64_t overlong_tokens = 128;      // RewardOptions::overlong_tokens
-  bool normalize_advantages = false;  // for RLOO: leave_one_out_advantages(), normalized
+  int64_t max_sampling_rounds = 10;  // of dynamic_sampling, for one generation
+  int64_t overlong_tokens = 128;     // RewardOptions::overlong_tokens
+  // For RLOO: shifts and scales the advantages of a generation to mean 0 and standard deviation 1.
+  bool normalize_advantages = false;
   // For RLOO: the lower and the upper bound to which the total rewards of completions are clipped;
   // empty: no clipping.
   std::vector<double> reward_clip_range;
   // For PPO: clip range of the value loss, weight of the value loss, gamma and lambda of GAE.
   double cliprange_value = 0.2, vf_coef = 0.1, gamma = 1, lam = 0.95;
-  bool whiten_rewards = false;     // for PPO: scales rewards of tokens to variance 1
-  double missing_eos_penalty = 0;  // for PPO: subtracted for completions without end token
-  bool log_completions = false;    // appends completions to completions.jsonl in log.directory
-  bool batch_invariant = false;    // RolloutOptions::batch_invariant
+  bool whiten_rewards = false;  // for PPO: scales rewards of tokens to variance 1
+  // For PPO: subtracted from the reward of a completion without end token.
+  double missing_eos_penalty = 0;
+  bool log_completions = false;  // appends completions to completions.jsonl in log.directory
+  bool batch_invariant = false;  // RolloutOptions::batch_invariant
 
   // Returns the off-policy correction in use: by default sequence_mask if max_staleness is above 0,
   // else none.
@@ -122,7 +133,7 @@ struct TuneConfig {
 bool has_reference(Method method, const TuneConfig& config);
 
 // Sets the method's defaults in `config`, and in `run` for keys of other sections ([optimizer],
-// [train], ...). Call it before configuration files are read.
+// [train], ...). Call it first, before describe() and before configuration files are read.
 void set_defaults(Method method, RunConfig& run, TuneConfig& config);
 // Declares the method's keys in `schema`, with their descriptions and ranges. The schema then reads
 // their values into `config`, which must outlive it.

@@ -1,8 +1,12 @@
-// The attention kernels of VectorKernels. soft_cap(), attention_probabilities() and
-// attention_gradients() transform a block of attention scores, between the product of queries and
-// keys and the product with the values. kept_bits() makes the dropout mask of a block, and
-// inner_product() the deltas of the backward pass. vector_kernels.h describes the parameters and
-// AttentionBlock, in which each lane is a query.
+// The attention kernels of VectorKernels. A block of attention scores (AttentionBlock,
+// vector_kernels.h) has a row for each key and a lane (column) for each query. soft_cap(),
+// attention_probabilities() and attention_gradients() transform a block, between the product of
+// queries and keys and the product with the values. The other kernels are kept_bits(), which makes
+// the dropout mask of a block, and inner_product(), which makes the deltas of the backward pass.
+// Scores are in units of log2: their factor AttentionBlock::scale includes log2(e), and
+// probabilities are computed as powers of 2. AttentionSums (vector_kernels.h) is the running
+// softmax of each lane over the blocks so far: the maximum of the scores, the sum of 2^(score -
+// maximum), and the outputs.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -13,8 +17,8 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// The running maximum of a lane is raised only if a score exceeds it by more than kMaximumSlack, in
-// units of log2. So outputs are rarely rescaled, and no exponential overflows.
+// The running maximum of a lane is raised only if a score exceeds it by more than kMaximumSlack. So
+// outputs are rarely rescaled, and no exponential overflows.
 constexpr int kMaximumSlack = 8;
 
 // BitsOf<Real>::Type: the unsigned integer type of Real's size.
@@ -29,9 +33,12 @@ struct BitsOf<double> {
   typedef uint64_t Type;
 };
 
-// Which operations a block of scores needs besides scaling. plain: none. masked: masking by limits
-// and documents. general: masking, window and ALiBi, each as the fields of the block say; a soft
-// cap was applied before, by soft_cap().
+// Which operations a block of scores needs besides scaling, according to the fields of
+// AttentionBlock.
+//   plain    none. `limits` is null: neither limits nor documents hide a key from a query
+//   masked   `limits` is not null: limits and, if the block has them, documents hide keys
+//   general  `positions` is not null, or there is a soft cap: as plain or masked, and also the
+//            window and ALiBi, if the block has them. A soft cap is already applied, by soft_cap()
 enum class BlockKind { plain, masked, general };
 
 // The lanes [lane, lane + Native<Real>::kLanes) of a block: one vector for each key. Real is the
@@ -140,8 +147,9 @@ inline void soft_cap_as(const AttentionBlock& block) {
   }
 }
 
-// Replaces each stored score s by soft_cap * tanh(scale * s / soft_cap). For the functions that
-// read these scores afterwards, the caller sets block.scale to that of capped scores.
+// Replaces each stored score s by soft_cap * tanh(scale * s / soft_cap), with the block's scale and
+// soft_cap, which must not be 0. The result includes the scale. The caller must therefore set
+// block.scale to 1 before it calls attention_probabilities() or attention_gradients().
 inline void soft_cap(const AttentionBlock& block) {
   (block.type == ElementType::float64 ? soft_cap_as<double> : soft_cap_as<float>)(block);
 }
@@ -321,6 +329,12 @@ inline void with_block_kind(const AttentionBlock& block, const Run& run) {
   }
 }
 
+// A block of the forward pass. Let s = scale * score + ALiBi term, or -infinity where a lane does
+// not see the key. Raises the maxima of `sums` for s if needed, and then rescales its sums and
+// outputs. Adds p = 2^(s - maximum) to the lane's sum. Overwrites the score with dropout(p). If
+// `pairs`, [ceil(keys / 2), stride], is not null, writes dropout(p) there instead, in bf16: row j
+// has key 2 j in the low 16 bits, and key 2 j + 1 (0 if there is none) in the high 16 bits. `pairs`
+// must be null for a block of type float64.
 inline void attention_probabilities(const AttentionBlock& block, const AttentionSums& sums,
                                     uint32_t* pairs) {
   with_block_kind(block, [&](auto kind, auto dropout) {
@@ -336,6 +350,19 @@ inline void attention_probabilities(const AttentionBlock& block, const Attention
   });
 }
 
+// A block of the backward pass. block.scores: the products of queries and keys, computed again, and
+// again passed through soft_cap() if there is a cap. Let P = 2^(s - logsumexp), with s as for
+// attention_probabilities(). Computes dropout(P), and G = P * (dropout(gradient) - delta), times
+// the derivative of soft_cap() if there is a cap. G are the gradients of the scores before the cap,
+// with a scale that does not include the factor log2(e).
+//   gradients   [keys, stride] Real: on entry, the gradients of dropout(P); on return, G
+//               if `halves` is null, else unchanged
+//   logsumexps  [lanes] Real: of each query, in units of log2; +infinity for a query that sees no
+//               key
+//   deltas      [lanes] Real: inner product of each query's output with the output's gradient
+//   halves      null: writes dropout(P) to block.scores, and G to `gradients`. Not null: writes
+//               dropout(P) to halves->probabilities, and G to the two other arrays of `halves`.
+//               Must be null for a block of type float64
 inline void attention_gradients(const AttentionBlock& block, void* gradients,
                                 const void* logsumexps, const void* deltas,
                                 const AttentionBf16Operands* halves) {
@@ -355,6 +382,10 @@ inline void attention_gradients(const AttentionBlock& block, void* gradients,
   });
 }
 
+// Makes the dropout mask of 64 keys, i.e. two rows of AttentionBlock::kept. Bit i of bits[half *
+// stride + lane] says whether the probability of key 32 * half + i is kept in the lane. It is kept
+// if word 32 * half + i of group number `group` of the random row rows[lane] is at least
+// `threshold`. rows: [lanes].
 inline void kept_bits(const RandomRow* rows, int64_t lanes, uint32_t threshold, uint32_t group,
                       uint32_t* bits, int64_t stride) {
   for (int64_t lane = 0; lane < lanes; ++lane) {
@@ -392,6 +423,8 @@ inline double inner_product_as(const void* a, ElementType a_type, const void* b,
   return sum;
 }
 
+// Returns the sum of a[i] * b[i] for i in [0, count). The products are computed in fp64 if `a` or
+// `b` has type float64, otherwise in fp32.
 inline double inner_product(const void* a, ElementType a_type, const void* b, ElementType b_type,
                             int64_t count) {
   const bool wide = a_type == ElementType::float64 || b_type == ElementType::float64;

@@ -1,6 +1,8 @@
-// The loops of the kernels of few_rows.h, as templates over the format of the numbers. They compute
-// y in tiles of a few rows and outputs, whose sums stay in registers. multiply_rows() is for
-// weights [outputs, depth], multiply_rows_in_out() for weights [depth, outputs].
+// The loops of the kernels of few_rows.h, as templates over the format of the numbers.
+// multiply_rows() computes y = x weight^T + bias for weights [outputs, depth], and
+// multiply_rows_in_out() computes y = x weight + bias for weights [depth, outputs]; x is [rows,
+// depth] and y is [rows, outputs] (RowsProduct). Both compute y in tiles of a few rows and outputs,
+// whose sums stay in registers.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -56,10 +58,11 @@ template <typename Format>
   return Format::load(rest);
 }
 
-// Computes one tile: rows [row, row + kRows) and outputs [output, output + kOutputs) of y. ahead:
-// if true, prefetches the weights that lie kBytesAhead (prefetch.h) bytes after the tile's weights,
-// whose rows must then be contiguous in memory (weight_stride == depth); if false, prefetches
-// nothing beyond the tile's own rows of the weight.
+// Computes one tile for a weight [outputs, depth]: rows [row, row + kRows) and outputs [output,
+// output + kOutputs) of y. The tile uses kOutputs rows of the weight, together N bytes. ahead: if
+// true, prefetches the N bytes that begin kBytesAhead (prefetch.h) bytes after the first byte of
+// these rows; requires weight_stride == depth, that is, no gaps between the rows of the weight. If
+// false, prefetches nothing beyond the kOutputs rows.
 template <typename Format, int kRows, int kOutputs>
 [[gnu::always_inline]] inline void multiply_tile(const RowsProduct& product, int64_t row,
                                                  int64_t output, bool ahead) {
@@ -118,7 +121,7 @@ inline void multiply_outputs(const RowsProduct& product, int64_t row, int64_t en
   }
 }
 
-// A MultiplyRows for weights [outputs, depth].
+// A MultiplyRows for weights [outputs, depth]: computes all rows, and outputs [begin, end), of y.
 template <typename Format>
 inline void multiply_rows(const RowsProduct& product, int64_t begin, int64_t end) {
   for (int64_t row = 0; row < product.rows; row += kMaxRowsPerPass) {
@@ -161,7 +164,8 @@ template <typename Format, int kRows, int kVectors>
   const auto* bias = static_cast<const Element*>(product.bias);
   for (int r = 0; r < kRows; ++r) {
     Element* y = static_cast<Element*>(product.y) + (row + r) * product.y_stride + output;
-    // Indexed by constants only: else the compiler would keep all sums in memory.
+    // A copy in memory, because the loop over `count` has a variable index. The compiler keeps
+    // `sums` in registers only if all their indices are constants.
     typename Format::Sum of_outputs[kVectors * kStep];
     for (int v = 0; v < kVectors; ++v) store_native(sums[r][v], of_outputs + v * kStep);
     for (int64_t o = 0; o < count; ++o) {
@@ -182,7 +186,7 @@ inline void multiply_rows_of_columns(const RowsProduct& product, int64_t output,
   if (row < product.rows) multiply_columns<Format, 1, kVectors>(product, row, output, count);
 }
 
-// A MultiplyRows for weights [depth, outputs].
+// A MultiplyRows for weights [depth, outputs]: computes all rows, and outputs [begin, end), of y.
 template <typename Format>
 inline void multiply_rows_in_out(const RowsProduct& product, int64_t begin, int64_t end) {
   constexpr int64_t kStep = Format::kStep, kTogether = kTileVectors * kStep;

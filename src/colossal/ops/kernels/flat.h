@@ -1,5 +1,7 @@
 // The kernels convert(), accumulate(), squared_norm(), all_finite() and adamw() of VectorKernels,
-// which describes their parameters. A function whose name ends in _as computes in one compute type.
+// which describes their parameters. convert() computes to <- scale * from; accumulate() computes to
+// <- to + from; squared_norm() returns the sum of the squares; adamw() updates elements [begin,
+// end). A function whose name ends in _as computes in one compute type, Real.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"

@@ -36,7 +36,9 @@ struct GeluGate {
   }
 };
 
-// Computes to[i] = gate[i] * factor(gate[i]) * up[i]. Gate: SiluGate or GeluGate.
+// Computes to[i] = gate[i] * factor(gate[i]) * up[i] for i in [0, count). type: of the elements of
+// all arrays. Gate: SiluGate or GeluGate, with the compute type for `type`: double for float64,
+// else float.
 template <typename Gate>
 inline void gated(const void* gate, const void* up, void* to, ElementType type, int64_t count) {
   using Real = typename Gate::Real;
@@ -56,7 +58,8 @@ inline void gated(const void* gate, const void* up, void* to, ElementType type, 
   }
 }
 
-// Computes the gradients of gate and up. gradient: of the result of gated().
+// Computes the gradients of gate and up. gradient: of the result of gated(). Other arguments as for
+// gated().
 template <typename Gate>
 inline void gated_backward(const void* gradient, const void* gate, const void* up,
                            void* gate_gradient, void* up_gradient, ElementType type,

@@ -1,6 +1,8 @@
 // The kernels gelu_new() and gelu_new_backward() of VectorKernels: GELU in its tanh approximation,
 // x * gate(x). Here gate(x) = 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2 u)), and u = sqrt(2/pi) (x +
-// 0.044715 x^3).
+// 0.044715 x^3). gelu_new() computes to <- x * gate(x), and gelu_new_backward() computes to <-
+// gradient * the derivative of x * gate(x), for `count` elements. All arrays are of type `type`;
+// both kernels compute in fp64 if that is fp64, otherwise in fp32.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"

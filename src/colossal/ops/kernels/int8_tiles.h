@@ -1,6 +1,6 @@
-// Kernels of ops/quantized_product.h: products of int8 rows with int8 weights in the CPU's tile
-// registers (Intel AMX), for several rows. Sums over a group of inputs are exact, and results have
-// the bits that native_int8_product() gives.
+// Kernels of ops/quantized_product.h: products of several rows of int8 numbers (codes) with int8
+// weights in the CPU's tile registers (Intel AMX). Sums over a group of inputs are exact, and
+// results have the bits that native_int8_product() gives.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace colossal::ops::kernels {
 
 // Rows of x, and outputs of the weight, per block of a product.
 inline constexpr int64_t kInt8Rows = 16, kInt8Outputs = 32;
-// Codes per row of a tile. If a weight has several groups per output, their size must be a multiple
-// of this number.
+// Codes per row of a tile. If a weight has several groups of inputs, each with its own scale, the
+// size of a group must be a multiple of this number.
 inline constexpr int64_t kInt8Depth = 64;
 
 // Returns the size of the packed rows, in bytes. depth: codes per row, a multiple of kCodeBlock.
@@ -29,9 +29,9 @@ struct Int8TileKernels {
   // 64 bytes. Missing rows of the last block, and missing codes of the last tile, count as zeros.
   void (*pack)(const int8_t* codes, int64_t rows, int64_t depth, int64_t begin, int64_t end,
                int8_t* packed);
-  // Computes the columns (outputs) [begin, end) of y. packed: what pack() wrote for the codes of
-  // product.x. Does not read product.x and product.sums themselves. Faster if end - begin is a
-  // multiple of kInt8Outputs.
+  // Computes the columns (outputs) [begin, end) of y. packed: what pack() wrote for the codes
+  // product.x. Reads `packed` in place of product.x, and does not use product.sums. Faster if end -
+  // begin is a multiple of kInt8Outputs.
   void (*multiply)(const Int8Product& product, const int8_t* packed, int64_t begin, int64_t end);
 };
 

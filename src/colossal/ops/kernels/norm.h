@@ -1,9 +1,9 @@
 // The kernels of VectorKernels for a row of layer norm (J. L. Ba et al., "Layer Normalization",
 // 2016) or of RMS norm (B. Zhang and R. Sennrich, "Root Mean Square Layer Normalization", 2019):
 // add_row(), sum_row(), squared_deviations(), normalize(), norm_gradient_sums() and
-// norm_input_gradient(). vector_kernels.h describes their parameters and NormRow. Each kernel
-// passes once over the row. A caller calls several kernels for one row, while the row is in the
-// first-level cache.
+// norm_input_gradient(). vector_kernels.h describes their parameters and NormRow in full; the
+// comments below say in short what each computes. Each kernel passes once over the row. A caller
+// calls several kernels for one row, while the row is in the first-level cache.
 #pragma once
 
 #include <type_traits>
@@ -111,6 +111,8 @@ template <typename Real, int kSums, typename Visit>
   for (int k = 0; k < kSums; ++k) totals[k] = sum_by_halves(lanes[k]);
 }
 
+// to[i] = x[i] + branch[i], rounded to `type`, for i in [0, count). Returns the sum of the rounded
+// to[i].
 inline double add_row(const void* x, const void* branch, void* to, ElementType type,
                       int64_t count) {
   double total;
@@ -123,6 +125,7 @@ inline double add_row(const void* x, const void* branch, void* to, ElementType t
   return total;
 }
 
+// Returns the sum of x[i], for i in [0, count).
 inline double sum_row(const void* x, ElementType type, int64_t count) {
   double total;
   with_types(type, [&]<typename Real, typename Element>() {
@@ -133,6 +136,7 @@ inline double sum_row(const void* x, ElementType type, int64_t count) {
   return total;
 }
 
+// Returns the sum of (x[i] - given_mean)^2, for i in [0, count). given_mean: 0 for RMS norm.
 inline double squared_deviations(const void* x, double given_mean, ElementType type,
                                  int64_t count) {
   double total;
@@ -146,7 +150,11 @@ inline double squared_deviations(const void* x, double given_mean, ElementType t
   return total;
 }
 
-// The factor of the normalized row: 1, weight, or 1 + weight.
+// In the following functions, n = (x - mean) * inverse_deviation is the normalized row of a
+// NormRow (mean is 0 for RMS norm). The norm's output is n * f, plus a bias if there is one. The
+// factor f is 1 if row.weight is null, 1 + weight if row.unit_offset, else weight.
+
+// The kind of the factor f: 1, weight, or 1 + weight.
 enum class Multiplier { none, weight, one_and_weight };
 
 // Calls use<Real, Element, kMultiplier>() with the types and the Multiplier of `row`, and returns
@@ -175,6 +183,7 @@ template <typename Value, typename Real, typename Element, Multiplier kMultiplie
   }
 }
 
+// to[i] = n[i] * f[i] + bias[i]. bias: null: none.
 inline void normalize(const NormRow& row, const void* bias, void* to) {
   with_types_and_multiplier(row, [&]<typename Real, typename Element, Multiplier kMultiplier>() {
     const Real mean = static_cast<Real>(row.mean);
@@ -195,7 +204,10 @@ inline void normalize(const NormRow& row, const void* bias, void* to) {
   });
 }
 
-// norm_gradient_sums() for given types. kBias: whether bias_gradient is not null.
+// Returns the sums over the row of gradient * f * n (NormGradientSums::product) and of gradient * f
+// (weighted). gradient: of the norm's output. Also adds gradient[i] * n[i] to weight_gradient[i] if
+// row.weight is not null, and gradient[i] to bias_gradient[i] if bias_gradient is not null; both
+// arrays are in the compute type. kBias: whether bias_gradient is not null.
 template <typename Real, typename Element, Multiplier kMultiplier, bool kBias>
 inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gradient,
                                               void* weight_gradient, void* bias_gradient) {
@@ -218,6 +230,7 @@ inline NormGradientSums norm_gradient_sums_as(const NormRow& row, const void* gr
   return {totals[0], totals[1]};
 }
 
+// Calls norm_gradient_sums_as() for the types and the Multiplier of `row`.
 inline NormGradientSums norm_gradient_sums(const NormRow& row, const void* gradient,
                                            void* weight_gradient, void* bias_gradient) {
   return with_types_and_multiplier(
@@ -230,6 +243,10 @@ inline NormGradientSums norm_gradient_sums(const NormRow& row, const void* gradi
       });
 }
 
+// to[i] = the gradient of x[i], plus sum_gradient[i] if sum_gradient is not null. gradient: of the
+// norm's output. means: the results of norm_gradient_sums(), summed over the ranks that share the
+// row and divided by its number of features on all these ranks; means.weighted must be 0 for RMS
+// norm.
 inline void norm_input_gradient(const NormRow& row, const void* gradient,
                                 const NormGradientSums& means, const void* sum_gradient, void* to) {
   with_types_and_multiplier(row, [&]<typename Real, typename Element, Multiplier kMultiplier>() {

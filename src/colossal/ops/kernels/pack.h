@@ -1,5 +1,11 @@
-// The kernels transpose_pairs() and round_block() of VectorKernels, for products of bf16 matrices:
-// one packs operands, the other rounds fp32 results. vector_kernels.h describes their parameters.
+// The kernels transpose_pairs() and round_block() of VectorKernels (vector_kernels.h), for products
+// of bf16 matrices. Strides are distances between rows, in elements.
+//
+// transpose_pairs() packs an operand `from` [rows, columns]: to[column][p] = from[2 p][column] |
+// from[2 p + 1][column] << 16. An odd number of rows is padded with a row of zeros.
+//
+// round_block() rounds fp32 results `from` [rows, columns] to bf16: to[row][column] =
+// from[row][column] * factor + bias[column]. bias: [columns] in bf16; null: no bias.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"

@@ -1,6 +1,7 @@
 // The kernels levels_of_nf4(), levels_of_int8() and scale_levels() of VectorKernels. They unpack
 // weights in nf4 and int8 (ops/packed_weight.h): convert codes to levels, and multiply levels by a
-// scale. vector_kernels.h describes their parameters.
+// scale. An nf4 byte has two codes, 0 .. 15: the first in its high four bits, the second in its low
+// four bits. An int8 byte has one code.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ typedef uint8_t SixteenBytes __attribute__((vector_size(16)));
 typedef int32_t SixteenIndices __attribute__((vector_size(64)));
 typedef float SixteenLevels __attribute__((vector_size(64)));
 
-// Writes the levels of the 16 codes in codes[0, 8) to to[0, 16). All levels are in one register, so
-// one instruction does the look-up.
+// Writes the levels of the 16 nf4 codes in codes[0, 8) to to[0, 16). levels: the level of each
+// code. All levels are in one register, so one instruction does the look-up.
 inline void look_up(const uint8_t* codes, const SixteenLevels& levels, float* to) {
   EightBytes pairs;
   std::memcpy(&pairs, codes, sizeof pairs);
@@ -30,6 +31,8 @@ inline void look_up(const uint8_t* codes, const SixteenLevels& levels, float* to
 }
 #endif
 
+// Writes the levels of the nf4 codes in codes[0, bytes) to to[0, 2 * bytes). levels: the level of
+// each code, [16].
 inline void levels_of_nf4(const uint8_t* codes, int64_t bytes, const float* levels, float* to) {
   int64_t i = 0;
 #if defined(__AVX512F__)
@@ -43,11 +46,13 @@ inline void levels_of_nf4(const uint8_t* codes, int64_t bytes, const float* leve
   }
 }
 
+// to[i] = codes[i], for i in [0, count).
 inline void levels_of_int8(const int8_t* codes, int64_t count, float* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = codes[i];
 }
 
-// Rounds to bf16 to nearest, ties to even. The products must be finite.
+// to[i] = levels[i] * scale, for i in [0, count). type: of `to`, float32 or bfloat16; for bfloat16,
+// products are rounded to nearest, ties to even. The products must be finite.
 inline void scale_levels(const float* levels, float scale, int64_t count, void* to,
                          ElementType type) {
   if (type == ElementType::float32) {

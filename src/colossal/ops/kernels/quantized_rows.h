@@ -87,7 +87,7 @@ struct Int8Product {
 using MultiplyInt8 = void (*)(const Int8Product& product, int64_t begin, int64_t end);
 
 // Dequantizes the elements of output `output`, in the order of the inputs, and writes them to `to`
-// [padded inputs].
+// [padded inputs], an array of fp32 or bf16 (CodeKernels).
 using DequantizeRow = void (*)(const QuantizedWeight& weight, int64_t output, void* to);
 
 // The kernels for one type of codes.

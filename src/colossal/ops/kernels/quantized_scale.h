@@ -26,8 +26,8 @@ namespace {
   return weight.scale_type == ScaleType::bfloat16 ? from_bfloat16(bits) : from_float16(bits);
 }
 
-// Stores `value` to element `place` of product.y, rounded to nearest if product.y_is_bfloat16.
-// Product: QuantizedProduct or Int8Product.
+// Stores `value` to element `place` of product.y: as bf16, rounded to nearest, if
+// product.y_is_bfloat16; else as a Real. Product: QuantizedProduct or Int8Product.
 template <typename Product, typename Real>
 [[gnu::always_inline]] inline void store_result(const Product& product, int64_t place, Real value) {
   if (product.y_is_bfloat16) {

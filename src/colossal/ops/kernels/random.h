@@ -1,6 +1,6 @@
 // The kernels fill_normal() and dropout() of VectorKernels. They take random words from the
-// counter-based generator of base/random.h, which arranges 32-bit words in rows and groups of 64.
-// vector_kernels.h describes the parameters.
+// counter-based generator of base/random.h: rows of 32-bit words, each divided into groups of 64
+// words. vector_kernels.h describes the parameters.
 #pragma once
 
 #include "colossal/base/inverse_normal.h"
@@ -59,6 +59,8 @@ inline void inverse_normal_block(double* __restrict numbers, int64_t count) {
   for (int64_t i = 0; i < tail_count; ++i) numbers[places[i]] = tails[i];
 }
 
+// VectorKernels::fill_normal: to[i] = mean + deviation * (normal number begin + i of `key`) for i
+// in [0, count), rounded to `type`.
 inline void fill_normal(RandomKey key, int64_t begin, int64_t count, double mean, double deviation,
                         void* to, ElementType type) {
   double numbers[kBlock];
@@ -89,6 +91,7 @@ inline void keep_factors(const RandomRow& row, const DropoutRule& rule, int64_t 
   }
 }
 
+// dropout(), computed in type Real.
 template <typename Real>
 inline void dropout_as(const RandomRow& row, const DropoutRule& rule, int64_t begin, int64_t count,
                        const void* from, void* to, ElementType type) {
@@ -103,6 +106,8 @@ inline void dropout_as(const RandomRow& row, const DropoutRule& rule, int64_t be
   }
 }
 
+// VectorKernels::dropout: to[i] = from[i] * (factor of element begin + i of the row, as for
+// keep_factors()) for i in [0, count). from, to: of type `type`.
 inline void dropout(const RandomRow& row, const DropoutRule& rule, int64_t begin, int64_t count,
                     const void* from, void* to, ElementType type) {
   const bool wide = type == ElementType::float64;

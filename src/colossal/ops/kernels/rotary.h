@@ -1,6 +1,11 @@
 // The kernel rotate() of VectorKernels: rotary position embedding (J. Su et al., "RoFormer", 2021)
 // of the heads of one token. Rotates pairs of channels of each head: the channels (i, half + i) or,
 // if interleaved, (2 i, 2 i + 1), for i in [0, half). Channels from 2 * half on are copied.
+//
+// Arguments of the functions below, where they have them: x, the input, and `to`, the output, are
+// [heads.count, heads.size] contiguous elements of `type`. cosines, sines: [half], of the angle of
+// each pair; the same for all heads. Real is the compute type: double if `type` is float64, else
+// float.
 #pragma once
 
 #include "colossal/ops/kernels/block.h"
@@ -16,7 +21,8 @@ template <typename Real>
   second = b * cosine + a * sine;
 }
 
-// Rotates the pairs (i, half + i) of the head whose first element is x[head_begin].
+// Rotates the pairs (i, half + i) of the head whose first element is x[head_begin], and writes them
+// to the same elements of `to`.
 template <typename Real>
 [[gnu::always_inline]] inline void rotate_half_pairs(const void* x, const Real* cosines,
                                                      const Real* sines, void* to, ElementType type,
@@ -36,7 +42,8 @@ template <typename Real>
   }
 }
 
-// Rotates the pairs (2 i, 2 i + 1) of the head whose first element is x[head_begin].
+// Rotates the pairs (2 i, 2 i + 1) of the head whose first element is x[head_begin], and writes
+// them to the same elements of `to`.
 template <typename Real>
 [[gnu::always_inline]] inline void rotate_adjacent_pairs(const void* x, const Real* cosines,
                                                          const Real* sines, void* to,
@@ -61,6 +68,8 @@ inline void copy_elements(const void* x, void* to, ElementType type, int64_t beg
                    static_cast<const char*>(x) + begin * bytes, count * bytes);
 }
 
+// rotate() for one compute type and one kind of pairs; heads.interleaved is not read. cosines and
+// sines are numbers of type Real.
 template <typename Real, bool kInterleaved>
 inline void rotate_as(const void* x, const void* cosines, const void* sines, void* to,
                       ElementType type, RotatedHeads heads) {
@@ -79,6 +88,7 @@ inline void rotate_as(const void* x, const void* cosines, const void* sines, voi
   }
 }
 
+// Rotates all heads of a token. cosines and sines are numbers of the compute type.
 inline void rotate(const void* x, const void* cosines, const void* sines, void* to,
                    ElementType type, const RotatedHeads& heads) {
   if (type == ElementType::float64) {

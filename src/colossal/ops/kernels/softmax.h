@@ -1,9 +1,19 @@
-// The kernels softmax_statistics(), logsumexp(), cap_row() and cross_entropy_gradient() of
-// VectorKernels: softmax and cross-entropy of a row of logits. vector_kernels.h describes their
-// parameters.
+// The kernels of VectorKernels (vector_kernels.h) for softmax and cross-entropy of a row of logits,
+// `count` elements of `type`:
+//   softmax_statistics()      returns the maximum of the row and the sum of exp(row[i] - maximum)
+//   logsumexp()               returns ln(sum of exp(row[i])) of the row with these statistics
+//   cap_row()                 row[i] <- cap * tanh(row[i] / cap)
+//   cross_entropy_gradient()  row[i] <- exp(row[i] - maximum) / sum - (i == label ? 1 : 0), with
+//                             the maximum and the sum in `statistics`. If cap is not 0, `row` must
+//                             have passed through cap_row() before, and the result is multiplied by
+//                             the derivative of the cap, 1 - (row[i] / cap)^2, with row[i] before
+//                             it is overwritten. `row` may be a part of a row, with the statistics
+//                             of the whole row; so the label may be outside [0, count)
+// A function ..._as<Real>() is the kernel for the compute type Real.
 //
-// Exponentials are computed in the compute type (fp64 for float64, otherwise fp32). They are summed
-// in the compute type within a block of 512 elements, and in fp64 over the blocks.
+// Exponentials are computed in the compute type (fp64 for float64, otherwise fp32). Within a
+// block of 512 elements, each lane of the vectors is summed in the compute type. The sums of the
+// lanes and of the blocks are added in fp64.
 #pragma once
 
 #include "colossal/base/exact_log.h"

@@ -1,6 +1,6 @@
-// The kernels transpose32(), transpose64() and interleave_pairs() of VectorKernels, which describes
-// their parameters. They copy a matrix transposed, or with pairs of rows of bf16 numbers
-// interleaved.
+// The kernels transpose32(), transpose64() and interleave_pairs() of VectorKernels. They copy a
+// matrix [rows, columns] transposed, or with pairs of rows of bf16 numbers interleaved. A stride is
+// the number of elements from one row to the next.
 #pragma once
 
 #include "colossal/ops/kernels/exchange.h"
@@ -9,7 +9,7 @@
 namespace colossal::ops::kernels {
 namespace {
 
-// Transposes a square of as many rows and columns as a vector has lanes, in registers.
+// Transposes a square of as many rows and columns as a NativeVector has lanes, in registers.
 template <typename Element>
 [[gnu::always_inline]] inline void transpose_square(const Element* from, int64_t from_stride,
                                                     Element* to, int64_t to_stride) {
@@ -36,7 +36,8 @@ inline void transpose_elements(const Element* from, int64_t from_stride, int64_t
   }
 }
 
-// transpose32() and transpose64(), for Element uint32_t and uint64_t.
+// transpose32() and transpose64(), for Element uint32_t and uint64_t: to[column][row] =
+// from[row][column].
 template <typename Element>
 inline void transpose(const Element* from, int64_t from_stride, int64_t rows, int64_t columns,
                       Element* to, int64_t to_stride) {
@@ -54,6 +55,8 @@ inline void transpose(const Element* from, int64_t from_stride, int64_t rows, in
                      to + whole_rows, to_stride);
 }
 
+// to[p][column] = from[2 p][column] | from[2 p + 1][column] << 16, for p in [0, rows / 2). `rows`
+// must be even.
 inline void interleave_pairs(const uint16_t* from, int64_t from_stride, int64_t rows,
                              int64_t columns, uint32_t* to, int64_t to_stride) {
   for (int64_t pair = 0; pair < rows / 2; ++pair) {

@@ -7,8 +7,8 @@
 // same order, without fused multiply-add, and they sum in a fixed number of lanes for any vector
 // width. Kernels are thread-safe, as long as threads write to different memory.
 //
-// A kernel computes in double if one of its arrays is float64, otherwise in float; this is the
-// "compute type". Strides and counts are in elements.
+// Unless its comment says otherwise, a kernel computes in double if one of its arrays is float64,
+// otherwise in float; this is the "compute type". Strides and counts are in elements.
 #pragma once
 
 #include <cstdint>
@@ -50,20 +50,23 @@ struct SoftmaxStatistics {
   double sum;  // of exp(x - maximum); NaN if an element is NaN or +infinity, or all are -infinity
 };
 
-// A row x of a layer norm or RMS norm. Below, n = (x - mean) * inverse_deviation is the normalized
-// row, and f is its factor: `weight`; 1 + weight (added in the compute type) if unit_offset; or 1
-// if `weight` is null. The norm's output is n * f, plus a bias if there is one.
+// A row x of a layer norm or RMS norm. If several ranks share the row, each of them has some of its
+// features, and calls the kernels for these. Below, n = (x - mean) * inverse_deviation is the
+// normalized row, and f is its factor: `weight`; 1 + weight (added in the compute type) if
+// unit_offset; or 1 if `weight` is null. The norm's output is n * f, plus a bias if there is one.
 struct NormRow {
-  const void* x;             // [count]
-  const void* weight;        // [count]; null: none
-  double mean;               // 0 for RMS norm
-  double inverse_deviation;  // 1 / sqrt(variance + epsilon)
-  ElementType type;          // of x, weight, bias, output, and the gradients of output and x
-  int64_t count;             // number of features
+  const void* x;       // [count]
+  const void* weight;  // [count]; null: none
+  double mean;         // of the whole row; 0 for RMS norm
+  // 1 / sqrt(variance + epsilon), or 1 / sqrt(mean square + epsilon) for RMS norm; of the whole row
+  double inverse_deviation;
+  ElementType type;  // of x, weight, bias, output, and the gradients of output and x
+  int64_t count;     // number of features on this rank
   bool unit_offset = false;
 };
 
-// Sums over the features of a row. u = f * gradient of the norm's output; n and f as at NormRow.
+// Sums over the features of a row on this rank. u = f * gradient of the norm's output; n and f as
+// at NormRow.
 struct NormGradientSums {
   double product;   // sum of u * n
   double weighted;  // sum of u
@@ -97,7 +100,7 @@ inline constexpr int64_t kAttentionLanes = 16;
 struct AttentionBlock {
   ElementType type;  // compute type, called Real below: float32 or float64
   void* scores;      // [keys, stride] Real: dot products of keys and queries
-  int64_t stride;    // distance of rows, in elements, of all arrays [.., stride] below; >= lanes
+  int64_t stride;    // distance of rows of every array [.., stride], in elements; >= lanes
   int64_t keys;
   int64_t lanes;
   double scale;  // factor of the scores; includes the factor log2(e)
@@ -139,8 +142,8 @@ struct AttentionBlock {
 struct AttentionSums {
   void* maxima;  // [lanes] Real; initially -infinity, or an attention sink times log2(e)
   void* sums;    // [lanes] Real; initially 0, or 1 with an attention sink
-  // [output_rows, stride] Real; initially 0: products of the values with dropout(2^(score -
-  // maximum)).
+  // [output_rows, stride] Real: products of the values with dropout(2^(score - maximum)), summed
+  // over the keys so far; initially 0.
   void* outputs;
   int64_t output_rows;  // value_size, the channels of a value
 };
@@ -170,7 +173,8 @@ struct VectorKernels {
   // Updates elements [begin, end) of the arrays.
   void (*adamw)(const AdamWArrays& arrays, int64_t begin, int64_t end, const AdamWFactors& factors);
 
-  // to[i] = mean + deviation * (number begin + i of the standard normal numbers of `key`)
+  // to[i] = mean + deviation * (number begin + i of the standard normal numbers of `key`), computed
+  // in fp64.
   void (*fill_normal)(RandomKey key, int64_t begin, int64_t count, double mean, double deviation,
                       void* to, ElementType type);
   // Applies dropout: to[i] = 0 or from[i] * rule.scale. Word begin + i of the random row `row` is
@@ -216,8 +220,9 @@ struct VectorKernels {
                                          void* weight_gradient, void* bias_gradient);
   // Writes the gradient of x, plus sum_gradient, to `to`.
   //   gradient      of the norm's output
-  //   means         the result of norm_gradient_sums(), summed over all ranks and divided by the
-  //                 number of features of all ranks; means.weighted must be 0 for RMS norm
+  //   means         the result of norm_gradient_sums(), summed over the ranks that share the row
+  //                 and divided by the number of features of the whole row; means.weighted must be
+  //                 0 for RMS norm
   //   sum_gradient  if x is the sum of a residual stream and a branch: the gradient that reaches
   //                 the sum through the residual stream. Null: none
   void (*norm_input_gradient)(const NormRow& row, const void* gradient,
@@ -249,9 +254,9 @@ struct VectorKernels {
   // A block of the backward pass. Let P = 2^(s - logsumexp), with s as for
   // attention_probabilities(), computed again from block.scores.
   //   gradients   [keys, stride] Real: on entry, the gradients of dropout(P). On return, the
-  //               gradients of the scaled scores before soft_cap(), in natural units (without the
-  //               factor log2(e)): P * (dropout(gradient) - delta), times the derivative of
-  //               soft_cap()
+  //               gradients of the scaled dot products, before the cap and without the factor
+  //               log2(e): P * (dropout(gradient) - delta), times the derivative of the cap if
+  //               there is one
   //   logsumexps  [lanes] Real: of each query, in units of log2; must be +infinity (not -infinity)
   //               for a query that sees no key
   //   deltas      [lanes] Real: inner product of each query's output with the output's gradient
@@ -260,8 +265,8 @@ struct VectorKernels {
   //               arrays instead of `gradients`; this requires a block of type float32
   void (*attention_gradients)(const AttentionBlock& block, void* gradients, const void* logsumexps,
                               const void* deltas, const AttentionBf16Operands* halves);
-  // Computes AttentionBlock::kept for 64 keys: bits [2, stride]. Lane i takes the 64 words of group
-  // `group` of the random row rows[i]; a key is kept if its word is at least `threshold`.
+  // Computes AttentionBlock::kept for 64 keys: bits [2, stride]. Lane i keeps key j if word
+  // 64 * group + j of the random row rows[i] is at least `threshold`.
   void (*kept_bits)(const RandomRow* rows, int64_t lanes, uint32_t threshold, uint32_t group,
                     uint32_t* bits, int64_t stride);
 

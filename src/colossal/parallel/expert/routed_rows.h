@@ -14,10 +14,11 @@
 
 namespace colossal::parallel {
 
-// The ranks that hold the experts of a layer. The experts are divided among the ranks of `experts`
-// as evenly as possible, in order. The inner features of each expert are divided among the ranks of
-// `parts`. In this header, row_exchange.h and expert_copies.h, the index of an expert is its place
-// (nn::ExpertPlaces).
+// The ranks that hold the experts of a layer. nn::ExpertPlaces lists the experts in some order.
+// This list is divided among the ranks of `experts` as evenly as possible, so that each rank holds
+// consecutive experts. The inner features of each expert are divided among the ranks of `parts`. In
+// this header, row_exchange.h and expert_copies.h, the index of an expert is its place in the list,
+// not its number in the model.
 struct ExpertRanks {
   const comm::Group& experts;  // ParallelContext::expert_group()
   const comm::Group& parts;    // ParallelContext::expert_parts_group()
@@ -28,11 +29,11 @@ struct ExpertRanks {
 };
 
 // Computes experts on this rank. rows: [rows, hidden], sorted by expert; counts: number of rows of
-// each expert. Returns [rows, hidden]. If several ranks hold parts of each expert, the caller sums
-// their results, so each rank must add only its share of the bias of the last linear layer: the
-// shares sum to one bias. The function must run operators that autograd records even if there are
-// no rows. Otherwise this rank's backward pass would not take part in the communication, and the
-// other ranks would wait for it.
+// each expert on this rank. Returns [rows, hidden], in the order of `rows`. If several ranks hold
+// parts of each expert, the caller sums their results, so each rank must add only its share of the
+// bias of the last linear layer: the shares sum to one bias. The function must run operators that
+// autograd records even if there are no rows. Otherwise this rank's backward pass would not take
+// part in the communication, and the other ranks would wait for it.
 using ComputeExperts =
     std::function<at::Tensor(const at::Tensor& rows, const std::vector<int64_t>& counts)>;
 
@@ -43,9 +44,9 @@ using ComputeExperts =
 RowsByRank gather_counts(const RowsByRank& mine, const comm::Group& group, at::Device device);
 
 // Computes experts whose inner features are divided among the ranks of `parts`. Gathers the rows of
-// all these ranks, calls compute() for them, and reduce-scatters the results.
-//   mine  this rank's rows, [rows on this rank, hidden], in blocks, each of which is sorted by
-//         expert
+// all these ranks, sorts them by expert, calls compute() once, and reduce-scatters the results.
+//   mine  this rank's rows, [rows on this rank, hidden]: blocks of rows, one after the other, such
+//         as one block from each rank that sent rows. Each block is sorted by expert
 //   came  [block][expert]: the number of rows of each expert in each block, for the blocks of all
 //         ranks of `parts` in rank order; all ranks have the same number of blocks
 // Returns the results for `mine`, [rows on this rank, hidden], in the order of `mine`. Collective.
@@ -58,16 +59,18 @@ at::Tensor compute_over_parts(const at::Tensor& mine, const RowsByRank& came,
 //   const at::Tensor shared = shared_expert(x);       // runs while rows are sent
 //   const at::Tensor y = routed.through(compute);     // [rows, hidden], in the order of `rows`
 //
-// All ranks of both groups of ExpertRanks must make the same calls, even without rows. If both
-// groups have only one rank, the result is compute(rows, counts), and nothing is sent.
+// All ranks of both groups of ExpertRanks must make the same calls, even without rows. The groups
+// must outlive the backward pass. If both groups have only one rank, the result is compute(rows,
+// counts), and nothing is sent.
 class RoutedRows {
  public:
   // Starts to send the rows. rows: [rows, hidden], sorted by expert; counts: number of rows of each
   // expert of the layer.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, const ExpertRanks& ranks);
-  // Like the constructor above, for a caller that knows the numbers of rows that this rank
-  // receives, which are then not exchanged. received: [rank of ranks.experts][expert on this rank],
-  // the number of rows that each of these ranks has for each of this rank's experts.
+  // Like the constructor above, but without exchange_counts(), by which that constructor learns how
+  // many rows this rank receives. The caller knows these numbers. received: [rank of
+  // ranks.experts][expert on this rank], the number of rows that each of these ranks has for each
+  // of this rank's experts.
   RoutedRows(const at::Tensor& rows, const std::vector<int64_t>& counts, RowsByRank received,
              const ExpertRanks& ranks);
 

@@ -1,6 +1,7 @@
 // Mixture-of-experts layers whose experts are divided among ranks (expert parallelism; D. Lepikhin
 // et al. 2020, "GShard"), and the base of the builders that make them. Each token is routed by one
-// rank, which sends it to the ranks that hold its experts.
+// rank, which sends it to the ranks that hold its experts. nn::LocalExperts and nn::DenseBuilder
+// document the overridden functions. All groups must outlive the layers.
 #pragma once
 
 #include <memory>
@@ -40,7 +41,7 @@ class ShardedExperts : public nn::LocalExperts {
 
  private:
   // Does the work of run_experts() if experts are copied. all: the result of
-  // gather_rows_of_experts(); copied: the indices of the copied experts.
+  // gather_rows_of_experts(); copied: the places (nn::ExpertPlaces) of the copied experts.
   at::Tensor run_with_copies(const at::Tensor& rows, const std::vector<int64_t>& counts,
                              const RowsByRank& all, const std::vector<int64_t>& copied,
                              const nn::StepContext& context,
@@ -61,7 +62,7 @@ class ExpertsOfDividedTokens : public ShardedExperts {
   int64_t first_token(const nn::StepContext& context) const override {
     return share_of(context).here().begin;
   }
-  // Returns how the tokens of the micro-batch are divided among the ranks.
+  // Returns how the tokens that the ranks of `group` have together are divided among them.
   Shares share_of(const nn::StepContext& context) const {
     return Shares::even(group_, context.batch * context.sequence);
   }
@@ -143,10 +144,11 @@ class ExpertBuilder : public nn::DenseBuilder {
   const ParallelContext& context() const { return context_; }
 
  private:
-  // Returns Strategy::expert_rows of a layer: the number of rows that each expert has received.
-  // Empty if the numbers are unknown.
+  // Returns Strategy::expert_rows of a layer: the number of rows of each expert in an earlier run,
+  // by the expert's number in the model. Empty if the numbers of rows are unknown.
   std::vector<int64_t> observed_rows(int64_t layer) const;
-  // Returns the indices of the experts on this rank. experts: number of experts of the layer.
+  // Returns the numbers in the model, not the places, of the experts on this rank, in the order of
+  // their places. experts: number of experts of the layer.
   Runs experts_here(int64_t layer, int64_t experts) const;
   const ParallelContext& context_;
 };

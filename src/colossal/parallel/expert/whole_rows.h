@@ -9,8 +9,9 @@
 
 namespace colossal::parallel {
 
-// In both functions, rows and columns say how each dim is divided among the ranks of one group.
-// Law: an all-to-all of x in the forward pass, and of the gradient in the backward pass.
+// In both functions, rows and columns say how each dim is divided among the ranks of one group,
+// which must outlive the backward pass. All its ranks must call the function. Law: an all-to-all of
+// x in the forward pass, and of the gradient in the backward pass.
 
 // Returns [rows on this rank, all columns]. x: [all rows, columns on this rank].
 at::Tensor whole_rows(const at::Tensor& x, const Shares& rows, const Shares& columns);

@@ -27,7 +27,8 @@ struct Execution {
   bool complete() const;  // whether all ranks carried out all actions
 };
 
-// Carries out the actions of each rank in order, until no rank can go on:
+// Carries out the actions of each rank in order, until no rank can go on. A channel carries the
+// messages between two neighbouring stages in one direction.
 //
 // - A computation starts when its rank is free and the message that it uses, if any, has arrived.
 // - A send takes the rank no time. But if Schedule::buffers messages have been sent on its channel
@@ -35,8 +36,10 @@ struct Execution {
 // - A receive is posted for the next message of its channel and takes the rank no time.
 // - The transfer of a message starts when the message has been sent, its receive has been posted,
 //   and the message before it on its channel has arrived.
-// - If costs.overlapped_share is set, a computation with overlaps_next and the computation after it
-//   run as a pair. Receives between the two are posted before the pair, sends follow the pair.
+// - If costs.overlapped_share is set, a computation with overlaps_next and the next computation of
+//   the rank run as a pair. The pair starts when the rank is free and the messages of both have
+//   arrived, and takes the sum of both times, multiplied by overlapped_share. Both get the Span of
+//   the pair. Receives between the two are posted before the pair; sends between the two follow it.
 //
 // The schedule must have the sends and receives of all computations. Each channel must have its
 // sends and its receives in the same order. A computation must come after the computations of its

@@ -18,7 +18,7 @@ struct InFlight {
   int held = 0;              // maximum of activations + weight gradients held at the same time
 };
 
-// Returns the maximum for each rank.
+// Returns the InFlight of each rank of the pipeline, [ranks].
 std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
 
 // Returns, for each rank, the distinct states of its memory: the state after each action, without
@@ -30,8 +30,8 @@ std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
 //   3  posted receives of gradients that the stage has not used yet
 //   4  activations that the stage has computed and the next stage, on this rank, has not used
 //   5  gradients that the stage has computed and the previous stage, on this rank, has not used
-// The last number is 1 if the rank has begun the last micro-batch, which may have fewer samples
-// than the others; else 0.
+// The last number is 0 before the rank's first action for the last micro-batch, 1 from then on.
+// Sends and receives are actions, too. The last micro-batch may have fewer samples than the others.
 std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule);
 
 // The memory of one micro-batch in one stage, in bytes.

@@ -2,10 +2,11 @@
 // step, in order. "Rank" means the index along the axis pp.
 //
 // A model is cut into stages, numbered in model order over all ranks. A rank holds one or several
-// stages, which are called its chunks. Each micro-batch passes all stages forward, then all stages
-// backward. The backward pass of a stage is one computation (backward) or is split into two: the
-// gradient of the stage's input (backward_input), for which the previous stage waits, and later the
-// gradients of the stage's weights (backward_weight).
+// stages. Here, "chunk" means one of the stages of a rank, as in Megatron-LM, and not a buffer of
+// weights (memory/chunk.h). Each micro-batch passes all stages forward, then all stages backward.
+// The backward pass of a stage is one computation (backward) or is split into two: the gradient of
+// the stage's input (backward_input), for which the previous stage waits, and later the gradients
+// of the stage's weights (backward_weight).
 //
 // schedules.h makes the built-in schedules, schedule_text.h reads and writes schedules, validator.h
 // checks them, simulator.h computes their times, and drawing.h draws them. None of these functions
@@ -48,7 +49,8 @@ struct Schedule {
   int num_micro_batches = 0;
   // Limits the messages on each channel; a channel carries the messages between two neighbouring
   // stages in one direction. The sender waits if it has sent `buffers` messages whose receives are
-  // not posted yet. The receiver has at most `buffers` posted receives whose messages are not used.
+  // not posted yet. The receiver has at most `buffers` posted receives whose messages are not used
+  // yet.
   int buffers = 0;
   std::vector<int> rank_of_stage;            // [stages]
   std::vector<std::vector<Action>> actions;  // [ranks]: the actions of each rank, in order
@@ -74,9 +76,10 @@ bool is_computation(ActionKind kind);
 bool is_send(ActionKind kind);
 bool is_receive(ActionKind kind);
 bool is_forward(ActionKind kind);  // true: forward, send_forward, receive_forward
-bool computes_input_gradient(
-    ActionKind kind);  // computes the input's gradient: backward_input, backward
-bool completes_backward(ActionKind kind);  // ends a stage's backward: backward_weight, backward
+// Whether it computes the gradient of the stage's input: backward_input, backward.
+bool computes_input_gradient(ActionKind kind);
+// Whether it ends the backward pass of a stage: backward_weight, backward.
+bool completes_backward(ActionKind kind);
 
 // Returns the letters of a kind, in the order of ActionKind: F, I, W, B, SF, RF, SB, RB.
 std::string kind_name(ActionKind kind);
@@ -87,8 +90,9 @@ std::string action_name(const Action& action);
 // 3".
 std::string in_words(const Action& action);
 
-// Returns the receive whose message a computation uses. nullopt if the computation uses the result
-// of a stage on the same rank, if it has no such input, or for backward_weight.
+// Returns the receive whose message a computation uses. Returns nullopt if it uses no message: if
+// it uses the result of a stage on the same rank; if it uses no other stage's result (the forward
+// of the first stage, the backward of the last); or if it is a backward_weight.
 std::optional<Action> receive_before(const Schedule& schedule, const Action& computation);
 // Returns the send that carries the result of a computation. nullopt if the stage that uses the
 // result is on the same rank, if there is no such stage, or for backward_weight.

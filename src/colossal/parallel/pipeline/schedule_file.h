@@ -11,11 +11,13 @@ namespace colossal::parallel::pipeline {
 
 // Returns a built-in schedule, or the schedule in a file.
 //   pp_schedule  name of a built-in schedule, or path of a file in the format of schedule_text.h
-//   shape        the sizes of the run; a file must have the same numbers of ranks, stages and
-//                micro-batches, but its own `buffers`
+//   shape        the sizes of the run. The numbers of ranks, stages and micro-batches in a file
+//                must equal those of `shape`. The number of buffers need not: the result has the
+//                file's (Schedule::buffers)
 //   costs        used for built-in schedules only, see make_schedule()
-// Throws ConfigError if pp_schedule is neither a built-in schedule nor a file, if the file is not a
-// valid schedule, or if its sizes differ from `shape`. Throws IoError if the file cannot be read.
+// Throws what make_schedule() throws for a built-in schedule. Throws ConfigError if pp_schedule is
+// neither a built-in schedule nor a file, if the file is not a valid schedule, or if its number of
+// ranks, stages or micro-batches differs. Throws IoError if the file cannot be read.
 Schedule chosen_schedule(const std::string& pp_schedule, const PipelineShape& shape,
                          const Costs& costs = {});
 

@@ -1,6 +1,11 @@
 // One function per built-in pipeline schedule; the table in schedules.cpp refers to them. Each
 // returns the computations of each rank in order, without messages, for any number of ranks and
-// micro-batches. Callers use make_schedule() (schedules.h) instead.
+// micro-batches. A function ignores `costs` unless its comment mentions them. Callers use
+// make_schedule() (schedules.h) instead, which also checks that the schedule supports shape.chunks.
+//
+// A chunk, below, is one of the stages of a rank; unless a comment says otherwise, a rank has one.
+// In a v_placement() (schedule.h) a rank has two: the stages run along the ranks and then back, so
+// that rank 0 has the first and the last stage.
 #pragma once
 
 #include "colossal/parallel/pipeline/schedules.h"
@@ -11,12 +16,15 @@ namespace colossal::parallel::pipeline {
 Schedule gpipe(const PipelineShape& shape, const Costs& costs);
 
 // One forward, one backward, "1F1B" (D. Narayanan et al. 2019, "PipeDream"; 2021, "Megatron-LM").
-// Rank r first runs num_ranks - 1 - r forwards, then alternates forwards and backwards.
+// Rank r first runs num_ranks - 1 - r forwards (or all, if there are fewer), then alternates
+// forwards and backwards until all forwards have run, then runs the remaining backwards.
 Schedule one_forward_one_backward(const PipelineShape& shape, const Costs& costs);
 
-// Interleaved 1F1B, with several chunks per rank (D. Narayanan et al. 2021). Each rank runs a chunk
-// for a group of num_ranks micro-batches, then its next chunk for the same group. The last group
-// may be smaller.
+// Interleaved 1F1B, with several chunks per rank (D. Narayanan et al. 2021). Alternates forwards
+// and backwards like 1F1B, after more forwards at the start. Each rank runs the forwards of a chunk
+// for a group of num_ranks micro-batches, then those of its next chunk for the same group, and so
+// on, before the next group; the backwards in the same way, from the last chunk to the first. The
+// last group may be smaller.
 Schedule interleaved(const PipelineShape& shape, const Costs& costs);
 
 // The zero-bubble schedules ZB-H1 and ZB-H2 (P. Qi et al. 2023, "Zero Bubble Pipeline
@@ -40,7 +48,8 @@ Schedule v_min(const PipelineShape& shape, const Costs& costs);
 // pair (Action::overlaps_next).
 Schedule dual_pipe_v(const PipelineShape& shape, const Costs& costs);
 
-// Helper of the functions above: returns a schedule without actions.
+// Helper of the functions above: returns a schedule without actions. rank_of_stage: [stages], the
+// rank that computes each stage.
 Schedule empty_schedule(const PipelineShape& shape, std::vector<int> rank_of_stage);
 // Helper of the functions above: removes all actions of micro-batches with index num_micro_batches
 // or above. If `schedule` is valid, the result is valid, too, because micro-batches do not depend

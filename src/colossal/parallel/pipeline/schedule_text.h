@@ -14,12 +14,15 @@
 //   F       forward
 //   B       backward, input gradient and weight gradient in one
 //   I, W    input gradient, weight gradient
-//   SF, RF  send, receive of activations
-//   SB, RB  send, receive of gradients
+//   SF, RF  send the stage's output, receive the stage's input (activations)
+//   SB, RB  send the gradient of the stage's input, receive the gradient of its output
+// So SF0.1 on one rank belongs to RF1.1 on the rank of stage 1.
+//
 // "&" after an action means that it may run at the same time as the next computation
 // (Action::overlaps_next). Lines of ranks come after micro_batches and rank_of_stage; the name may
-// be missing. Several lines of a rank are joined in their order. If the text has no SF, RF, SB or
-// RB at all, the parser adds the sends and receives (communication.h).
+// be missing. "buffers" limits how many messages from a stage to its neighbour may be under way at
+// once (Schedule::buffers). Several lines of a rank are joined in their order. If the text has no
+// SF, RF, SB or RB at all, the parser adds the sends and receives (communication.h).
 #pragma once
 
 #include <string>
@@ -29,8 +32,9 @@
 
 namespace colossal::parallel::pipeline {
 
-// Returns a text that parse_schedule() reads as an equal schedule. A schedule without sends and
-// receives is read with those that the parser adds.
+// Returns a text that parse_schedule() reads as an equal schedule. Exception: a schedule without
+// sends and receives is read with those that the parser adds. schedule.name must not be empty, and
+// must not contain "#".
 std::string schedule_text(const Schedule& schedule);
 
 // Returns the schedule that `text` describes. Does not check whether the schedule is valid; see

@@ -15,7 +15,10 @@ struct PipelineShape {
   int num_ranks = 1;  // parallel.pp
   int chunks = 1;     // stages per rank
   int num_micro_batches = 1;
-  int buffers = 2;  // see Schedule::buffers
+  // Schedule::buffers. From one stage to a neighbouring stage, at most this many messages are sent
+  // before their receives are posted, and at most this many receives are posted whose messages are
+  // not used yet.
+  int buffers = 2;
 };
 
 struct BuiltInSchedule {
@@ -35,7 +38,7 @@ std::span<const BuiltInSchedule> schedules();
 const BuiltInSchedule* find_schedule(std::string_view name);
 
 // Returns a valid built-in schedule with sends and receives. The schedules zb-* and v-* adapt their
-// order to `costs`. If costs.stages is empty, all computations take the same time. Throws
+// order to `costs`. If costs.stages is empty, each stage has the default StageCosts. Throws
 // ConfigError if the name is unknown, a size is below 1, or the schedule does not support the
 // number of chunks. Throws InternalError if the sizes of `costs` do not match `shape`.
 Schedule make_schedule(std::string_view name, const PipelineShape& shape, const Costs& costs = {});

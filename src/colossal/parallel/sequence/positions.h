@@ -14,8 +14,8 @@ namespace colossal::parallel {
 
 // Returns the positions that rank `rank` of `ranks` ranks holds of a sequence of `sequence` tokens,
 // as ascending ranges. With ulysses, the sequence is cut into one piece per rank, of about equal
-// lengths (Partition). With ring, each rank has two pieces, one from each half of the sequence
-// (zigzag_runs()).
+// lengths (Partition). With ring, the sequence is cut into 2 * ranks pieces, of which the rank has
+// the pieces `rank` and 2 * ranks - 1 - rank (zigzag_runs()).
 std::vector<Range> positions_of_rank(SequenceMode mode, int64_t sequence, int ranks, int rank);
 
 // Returns the positions that this rank holds of a sequence of `sequence` tokens, [positions on this

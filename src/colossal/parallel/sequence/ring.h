@@ -9,14 +9,15 @@
 namespace colossal::parallel {
 
 // Returns a function that makes ring attention layers over the ranks of `group`, which must outlive
-// the layers. Rank r has the positions zigzag_runs() of part r, which balance the work of causal
-// attention (as in Z. Zhu's ring-flash-attention). All ranks compute the same heads.
+// the layers. A sequence is cut into 2 n pieces for n ranks; rank r has the positions of pieces r
+// and 2 n - 1 - r (zigzag_runs()), which balance the work of causal attention (as in Z. Zhu's
+// ring-flash-attention). All ranks compute the same heads.
 //
 // A block is the keys and values of one rank's positions. Each rank computes the attention of its
 // queries to one block while it receives the next block from the previous rank of the ring. In the
-// backward pass the blocks are passed around again. The gradients of a block, in the accumulation
-// type, are passed around one hop behind it and end on the rank that owns the block. If this rank's
-// K/V heads serve different numbers of query heads (see
+// backward pass the blocks are passed around again. The gradients of a block, in fp32 (fp64 for
+// fp64 queries), are passed around one hop behind it and end on the rank that owns the block. If
+// this rank's K/V heads serve different numbers of query heads (see
 // nn::AttentionHeads::select_used_kv_heads()), keys and values are sent once per query head.
 nn::MakeAttention make_ring_attention(const comm::Group& group);
 

@@ -9,9 +9,9 @@
 namespace colossal::parallel {
 
 // Returns a function that makes attention layers over the ranks of `group`, which must outlive the
-// layers. Outside attention, rank r has the r-th of the equal ranges of positions (Partition). The
-// layer sends queries, keys and values to the ranks that compute their heads, and sends the results
-// back. A K/V head is sent to every rank whose query heads use it.
+// layers. Outside attention, rank r has the r-th of the about equal ranges of positions
+// (Partition). The layer sends queries, keys and values to the ranks that compute their heads, and
+// sends the results back. A K/V head is sent to every rank whose query heads use it.
 nn::MakeAttention make_ulysses_attention(const comm::Group& group);
 
 }  // namespace colossal::parallel

@@ -14,27 +14,28 @@ namespace colossal::text::grammar {
 
 // A deterministic automaton whose states and transitions are computed when they are first needed,
 // and cached. A state is a small integer that stands for all positions in the grammar that a text
-// may have reached. Not thread-safe.
+// may have reached. The constructor and next() throw GrammarError if the grammar needs too many or
+// too large states, nests too deeply, or exceeds the limit on work (see begin_work()). Not
+// thread-safe.
 class Automaton {
  public:
   using State = int32_t;
-  // The state of a text with which no text of the grammar begins.
+  // The state of a text that is not the beginning of any text of the grammar.
   static constexpr State kDead = -1;
 
   // Matches the texts that `root`, a symbol of `grammar`, matches. The grammar need not outlive the
-  // automaton. Throws GrammarError under the conditions of next().
+  // automaton.
   Automaton(const Grammar& grammar, const Symbol& root);
 
   // Returns the state of the empty text.
   State start() const { return start_; }
-  // Return the state after `byte` or `bytes` are appended to a text in `state`. kDead leads to
-  // kDead.
-  // Throw GrammarError if the grammar needs too many or too large states, nests too deeply, or
-  // exceeds the limit on work since begin_work().
+  // Return the state after `byte` or `bytes` are appended to a text in `state`; kDead if
+  // `state` is kDead.
   State next(State state, unsigned char byte);
   State next(State state, std::string_view bytes);
-  // Sets the count of work to 0. The count limits the calls of next() that follow to about one
-  // second in all.
+  // The constructor and next() count their work, and throw GrammarError when the count reaches
+  // about one second of work. The constructor begins with a count of 0. This function sets the
+  // count to 0 again: call it whenever another second may be spent.
   void begin_work() { work_ = 0; }
   // Returns true if a text in this state is a whole text of the grammar. state: not kDead.
   bool may_end(State state) const { return states_[static_cast<size_t>(state)].may_end; }
@@ -43,9 +44,9 @@ class Automaton {
 
  private:
   // One position in the grammar: indices into symbols_, one for each rule (or the root) that has
-  // begun and is not finished, outermost rule first. Each index is that of the rule's next symbol.
-  // The last index is that of the symbol to match next; in the stacks of a state, this symbol is a
-  // byte set.
+  // begun and has symbols left to match, outermost rule first. Each index is that of the rule's
+  // next symbol. The last index is that of the symbol to match next; in the stacks of a state, this
+  // symbol is a byte set.
   using Stack = std::vector<int32_t>;
   // What a state stands for: all positions that a text may have reached.
   struct Stacks {
@@ -55,9 +56,10 @@ class Automaton {
   };
   static constexpr State kUnknown = -2;  // in next_: not yet computed
 
-  // If the symbol on top of `stack` is a rule, replaces it by each alternative of the rule, and
-  // repeats this until a byte set is on top. Adds the resulting stacks to `reached`. seen: sorted
-  // stacks that were expanded before, which are skipped.
+  // Adds to `reached` the stacks to which `stack` leads without a further byte. Sequences that have
+  // ended are dropped from the stack; if none is left, sets reached.may_end. If the symbol on top
+  // (the last index) is a rule, replaces it by each alternative of the rule. Repeats both until a
+  // byte set is on top. seen: sorted stacks that were expanded before, which are skipped.
   void expand(Stack stack, Stacks& reached, std::vector<Stack>& seen);
   // Returns the number of the state `stacks`; adds the state if it is new.
   State intern(Stacks stacks);

@@ -15,7 +15,7 @@ namespace colossal::text::grammar {
 // - comments from # to the end of the line
 //
 // Throws GrammarError for a syntax error (naming the line), an undefined rule, a missing rule
-// "root", left recursion, or a grammar of more than 64 KiB.
+// "root", left recursion, a text that is not valid UTF-8, or a grammar of more than 64 KiB.
 // https://github.com/ggml-org/llama.cpp/blob/master/grammars/README.md
 Symbol add_gbnf(Grammar& grammar, std::string_view text);
 

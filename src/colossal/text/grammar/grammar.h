@@ -59,9 +59,9 @@ class Grammar {
 
   // Returns a sequence that matches exactly the bytes of `text`.
   static Sequence literal(std::string_view text);
-  // Returns a symbol that matches the UTF-8 of one character of the ranges; without ranges, the
-  // symbol matches nothing. Surrogates are left out. Adds rules where needed. Throws GrammarError
-  // if the grammar becomes too large.
+  // Returns a symbol that matches the UTF-8 of one character of the ranges, which may overlap and
+  // be in any order; without ranges, the symbol matches nothing. Surrogates are left out. Adds
+  // rules where needed. Throws GrammarError if the grammar becomes too large.
   Symbol character(const std::vector<CharacterRange>& ranges);
   // Returns a symbol that matches `symbol` or the empty text. Throws GrammarError if the grammar
   // becomes too large.
@@ -72,15 +72,16 @@ class Grammar {
   Sequence repeated(const Symbol& symbol, int64_t minimum, int64_t maximum);
 
  private:
-  // Throws GrammarError if the grammar has too many symbols after `count` more are added.
+  // Counts `count` further symbols. Throws GrammarError if the grammar then has too many.
   void count_symbols(size_t count);
 
   std::vector<std::vector<Sequence>> rules_;  // rules_[rule][alternative]
   size_t num_symbols_ = 0;
 };
 
-// Returns all Unicode characters that are not in `ranges`, as ascending ranges. Surrogates are left
-// out.
+// Returns all Unicode code points that are not in `ranges`, as ascending ranges. ranges: in any
+// order; may overlap. Exception: the result includes the surrogates even if they are in `ranges`;
+// Grammar::character() leaves them out.
 std::vector<CharacterRange> complement(std::vector<CharacterRange> ranges);
 
 }  // namespace colossal::text::grammar

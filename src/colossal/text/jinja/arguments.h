@@ -16,9 +16,9 @@ namespace colossal::text::jinja {
 // parts of the constructor's `arguments`, or are `otherwise`.
 class ArgumentReader {
  public:
-  // function: name of the called function, for error messages; must outlive the reader. arguments:
-  // must outlive the reader. parameters: names in order of position. required: number of
-  // parameters, from the first, whose arguments must be given.
+  // function: name of the called function, for error messages. parameters: names in order of
+  // position. required: number of parameters, from the first, whose arguments must be given.
+  // `arguments`, and the texts of `function` and `parameters`, must outlive the reader.
   // Throws TemplateError if a required argument is missing, if there are too many arguments, or if
   // a parameter name is unknown.
   ArgumentReader(std::string_view function, const Arguments& arguments,
@@ -35,11 +35,12 @@ class ArgumentReader {
   bool truth(size_t which, bool otherwise) const {
     return has(which) ? values_[which]->truth() : otherwise;
   }
-  // Throw TemplateError if the argument has another type. integer() accepts booleans.
+  // Return the argument. integer() throws TemplateError if it is neither an integer nor a boolean,
+  // string() if it is not a string.
   int64_t integer(size_t which, int64_t otherwise) const;
   std::string_view string(size_t which, std::string_view otherwise = "") const;
-  // Returns nullopt if the argument is missing or None. Throws TemplateError if it has another type
-  // than string.
+  // Returns the argument; nullopt if it is missing or None. Throws TemplateError if it has another
+  // type than string.
   std::optional<std::string_view> optional_string(size_t which) const;
 
  private:

@@ -31,8 +31,9 @@ class ExpressionParser {
   // Parses an expression that must be a call of a name or an attribute, for {% call %}.
   std::unique_ptr<const Call> parse_call();
   // Parses what {% set %}, {% for %} or {% with %} assigns to: one target, or several with commas,
-  // which form a tuple. end: the name that follows the targets, such as "in". A symbol other than a
-  // comma also ends them.
+  // which form a tuple. A target is a name, an attribute of a name, or targets in parentheses. The
+  // targets end where no comma follows, or where `end` follows a comma. end: the name or symbol
+  // after the targets, such as "in" or "=".
   Target parse_target(std::string_view end);
 
  private:
@@ -40,8 +41,10 @@ class ExpressionParser {
   template <class T, class... Args>
   std::unique_ptr<const T> make(int line, Args&&... args);
 
-  // The functions from parse_conditional() to parse_unary() each parse one level of precedence,
-  // lowest first. parse_nested() is parse_unary() with filters and tests.
+  // The functions from parse_conditional() to parse_power() each parse one level of precedence,
+  // lowest first. parse_unary() parses the next level: a primary expression with its attributes,
+  // subscripts and calls, or a sign and its operand; then filters and tests, if `with_filters`.
+  // parse_nested() is parse_unary(true), in the form that parse_chain() takes.
   ExpressionPointer parse_nested();
   ExpressionPointer parse_conditional();
   ExpressionPointer parse_or();

@@ -15,8 +15,9 @@ using Test = bool (*)(const Value& operand, const Arguments&);
 // Return the filter or test of this name. Throw TemplateError if there is none.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Returns test(operand, arguments). Before that, counts the values that the test will read as steps
-// of the interpreter (Interpreter::charge_for()). Throws TemplateError at the limit.
+// Returns test(operand, arguments). First adds the size of the values that the test will iterate
+// over to the interpreter's count of steps (Interpreter::charge_for()). Throws TemplateError if the
+// count exceeds the interpreter's limit.
 bool run_test(Interpreter& interpreter, Test test, const Value& operand,
               const Arguments& arguments);
 

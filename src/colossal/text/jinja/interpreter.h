@@ -87,7 +87,8 @@ class Interpreter {
   // Returns a new, empty namespace.
   std::shared_ptr<Namespace> make_namespace();
 
-  // Appends `text` to the output or, within capture(), to the captured text.
+  // Appends `text` to the output or, within capture(), to the captured text. Counts `text` as
+  // steps. Throws TemplateError at a limit.
   void write(std::string_view text);
   // Runs `run` and returns the text that it writes. This text is not added to the output.
   std::string capture(const std::function<void()>& run);

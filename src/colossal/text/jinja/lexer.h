@@ -1,6 +1,7 @@
 // Splits a template into tokens: the text outside of tags, and the parts of {{...}} and {%...%}
 // tags. Removes the white space that a "-" in a tag removes, and that trim_blocks and lstrip_blocks
-// remove, which `transformers` sets for chat templates.
+// remove, which `transformers` sets for chat templates. As in Jinja, every line end becomes "\n",
+// and one at the end of the template is dropped.
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ struct Token {
     string,          // quoted string
     integer,
     real,
-    symbol,  // operator or bracket
-    end,     // follows the last token of the template
+    symbol,  // operator, bracket or punctuation mark
+    end,     // the end of the template
   };
   Kind kind;
   // As written. Of a string: its value, with escapes resolved. Of a number: without "_". Empty for

@@ -15,7 +15,8 @@ std::optional<Value> find_attribute(const Value& object, const std::string& name
 
 // Returns format % values as in Python ("%s of %d"). format: a string. values: one value, or a
 // tuple. Supports the conversions s, r, d, i, f, x, field widths and precisions. Throws
-// TemplateError for other conversions, for values that do not match, or at a limit.
+// TemplateError for other conversions, for values that do not match, or if the interpreter reaches
+// one of its limits of steps and bytes.
 Value percent_format(Interpreter& interpreter, const Value& format, const Value& values);
 
 }  // namespace colossal::text::jinja

@@ -27,7 +27,7 @@ class Expression : public Node {
  public:
   using Node::Node;
   // Returns the value of the expression. Counts the node as a step of the interpreter. Throws
-  // TemplateError if the template uses a value wrongly, or at a limit.
+  // TemplateError if the template uses a value wrongly, or exceeds a limit of the interpreter.
   Value evaluate(Interpreter& interpreter) const {
     interpreter.enter(line());
     Value value = compute(interpreter);
@@ -51,7 +51,7 @@ class Statement : public Node {
   };
   using Node::Node;
   // Executes the statement. Counts the node as a step of the interpreter. Throws TemplateError if
-  // the template uses a value wrongly, or at a limit.
+  // the template uses a value wrongly, or exceeds a limit of the interpreter.
   Flow execute(Interpreter& interpreter) const {
     interpreter.enter(line());
     const Flow then = run(interpreter);
@@ -82,8 +82,9 @@ struct CallArguments {
 struct Target {
   std::string name, attribute;
   std::vector<Target> parts;
-  // Assigns `value`. Throws TemplateError if `value` does not have as many elements as there are
-  // parts, if `name` is not a namespace, or if `attribute` begins with an underscore.
+  // Assigns `value`. Throws TemplateError if there are parts and `value` does not have as many
+  // elements; or if there is an attribute and `name` is not a namespace, or the attribute begins
+  // with an underscore.
   void assign(Interpreter& interpreter, const Value& value) const;
 };
 

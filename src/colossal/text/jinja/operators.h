@@ -1,5 +1,5 @@
 // Evaluates operators, attributes, subscripts and calls on values, as Python does. The expression
-// nodes and the tests use these functions.
+// nodes, and the filters and tests of templates, use these functions.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,6 @@
 // The text functions of templates: Python's str methods, and Python's formatting of numbers and
-// strings. All texts must be valid UTF-8; results are valid UTF-8.
+// strings. All texts must be valid UTF-8; results are valid UTF-8. A character is a Unicode code
+// point.
 #pragma once
 
 #include <cstdint>
@@ -42,9 +43,10 @@ std::vector<std::string> split_text(std::string_view text,
 std::vector<std::string> split_into_lines(std::string_view text, bool keep_ends);
 
 // Returns `text` with occurrences of `from` replaced by `to`, like str.replace(): an empty `from`
-// occurs before each character and at the end. max_count: maximum number of
-// replacements, from the left; negative: no limit. Stops replacing once the result has more than
-// `max_bytes` bytes, so that the caller can refuse the result.
+// occurs before each character and at the end. max_count: maximum number of replacements, from the
+// left; negative: no limit. Stops replacing once the result has more than `max_bytes` bytes: the
+// rest of `text` then follows unchanged. The caller must refuse results of more than `max_bytes`
+// bytes, which may be wrong.
 std::string replace_text(std::string_view text, std::string_view from, std::string_view to,
                          int64_t max_count, size_t max_bytes);
 

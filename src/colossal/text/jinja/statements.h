@@ -1,5 +1,6 @@
-// The statement nodes of a parsed template. The parser creates them. Each class executes one kind
-// of tag; its constructor takes the template's line, for error messages, and the parts.
+// The nodes of a parsed template for tags and for the text outside of tags. The parser creates
+// them. Each constructor takes the line in the template, for error messages, and the parts of the
+// tag.
 #pragma once
 
 #include "colossal/text/jinja/expressions.h"
@@ -123,7 +124,7 @@ class Macro : public Statement {
 };
 
 // {% call(parameters) macro(arguments) %}body{% endcall %}: calls the macro, which can call the
-// body as `caller`.
+// body as `caller`, and writes the macro's result.
 class CallBlock : public Statement {
  public:
   CallBlock(int line, std::unique_ptr<const Call> call, MacroDefinition caller)
@@ -157,7 +158,7 @@ class LoopControl : public Statement {
 };
 
 // Executes the statements in order until one returns something else than Flow::next. Returns what
-// the last executed statement returned.
+// that statement returned; Flow::next if there was none.
 Statement::Flow execute(const Block& block, Interpreter& interpreter);
 
 }  // namespace colossal::text::jinja

@@ -17,15 +17,15 @@
 
 namespace colossal::text::jinja {
 
-// Thrown if a template is invalid or uses a value wrongly. Messages of errors that leave Template
-// have the form "line 12: reason".
+// Thrown if a template is invalid or uses a value wrongly. Class Template adds the template's line,
+// "line 12: reason", if the error belongs to a line and is not a TemplateRefusal.
 class TemplateError : public ConfigError {
  public:
   using ConfigError::ConfigError;
 };
 
-// Thrown if the template calls raise_exception(). what() is the message of this call, without a
-// line number.
+// Thrown if the template calls raise_exception(). what() is the message of this call, without the
+// template's line.
 class TemplateRefusal : public TemplateError {
  public:
   using TemplateError::TemplateError;
@@ -79,7 +79,8 @@ class Value {
   Value(std::shared_ptr<const Function> function) : data_(std::move(function)) {}
   // name: what is missing, for error messages.
   static Value undefined(std::string name);
-  // Converts a JSON value. Throws TemplateError if the limits on Extent are exceeded.
+  // Converts a JSON value. Throws TemplateError if its lists and dicts are nested too deeply or
+  // have too many values (see Extent).
   static Value from_json(const nlohmann::ordered_json& json);
 
   bool is_none() const { return std::holds_alternative<None>(data_); }
@@ -119,7 +120,8 @@ class Value {
       data_;
 };
 
-// The size of a value. Limits on both fields keep a template from exhausting memory.
+// The size of a value. make_list() and make_dict() limit both fields, so that a template cannot
+// exhaust memory.
 struct Extent {
   int depth = 0;  // nesting depth of lists and dicts; 0 for other values
   // Number of values in the value, itself included, plus the bytes of their strings. A value that
@@ -186,13 +188,13 @@ Value make_dict(std::vector<std::pair<Value, Value>> entries);
 // Throws TemplateError unless `key` can be a key of a dict. Refused are lists and dicts, which
 // Python cannot hash, generators, NaN, and tuples that contain one of these.
 void require_hashable(const Value& key);
-// Returns a negative number if a < b, 0 if a == b, a positive number if a > b. Throws TemplateError
-// if Python cannot order the two types.
+// Returns a negative number if a < b, a positive number if a > b, otherwise 0 (also if a or b is
+// NaN). Throws TemplateError if Python cannot order the two types.
 int compare(const Value& a, const Value& b);
 
-// Returns what {% for %} iterates over: the elements of a list, the keys of a dict, or the
-// characters of a string; nothing for undefined. The result's `extent` is not set. Throws
-// TemplateError for any other type.
+// Returns a new list of what {% for %} iterates over: the elements of a list, the keys of a dict,
+// or the characters of a string; an empty list for undefined. Does not set the `extent` of the new
+// list. Throws TemplateError for any other type.
 std::shared_ptr<const List> iterate(const Value& value);
 
 // Returns the value as Python's json.dumps() formats it. ensure_ascii: escape characters outside of

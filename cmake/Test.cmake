@@ -1,12 +1,24 @@
 find_package(GTest REQUIRED)
+include(ProcessorCount)
 
-# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH] [SERIAL] [SECONDS n])
+# run_almost_alone(TEST): of the slots of ./test, one more than cores, it leaves one to another test.
+function(run_almost_alone test)
+  ProcessorCount(cores)
+  if(cores LESS 2)
+    set(cores 2)
+  endif()
+  set_tests_properties(${test} PROPERTIES PROCESSORS ${cores})
+endfunction()
+
+# colossal_test(FOLDER SOURCES ... LAYERS ... [LIBRARIES ...] [NO_TORCH] [SERIAL] [ALMOST_ALONE]
+#               [SECONDS n])
 #
 # One binary a folder, test_FOLDER. Suites whose name starts with "Slow" run with --all only. SERIAL:
-# how long things take is asserted, so that no other test runs beside it. SECONDS: about how long the
-# fast ones take, of which ctest starts the longest first; 0 where it is little.
+# how long things take is asserted, so that no other test runs beside it. ALMOST_ALONE: it is, with
+# limits of several times that, so that at most one does. SECONDS: about how long the fast ones take,
+# of which ctest starts the longest first; 0 where it is little.
 function(colossal_test folder)
-  cmake_parse_arguments(ARG "NO_TORCH;SERIAL" "SECONDS" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "NO_TORCH;SERIAL;ALMOST_ALONE" "SECONDS" "SOURCES;LAYERS;LIBRARIES" ${ARGN})
   list(TRANSFORM ARG_LAYERS PREPEND colossal_)
   set(target test_${folder})
   add_executable(${target} ${ARG_SOURCES})
@@ -33,6 +45,9 @@ function(colossal_test folder)
   endif()
   set_tests_properties(${folder} PROPERTIES LABELS fast TIMEOUT 600 RUN_SERIAL ${ARG_SERIAL}
     COST "${ARG_SECONDS}" ENVIRONMENT "${environment}")
+  if(ARG_ALMOST_ALONE)
+    run_almost_alone(${folder})
+  endif()
   foreach(source ${ARG_SOURCES})
     file(STRINGS ${CMAKE_CURRENT_SOURCE_DIR}/${source} slow REGEX "(TEST(_F|_P)?|INSTANTIATE_TEST_SUITE_P)\\(Slow")
     if(slow)

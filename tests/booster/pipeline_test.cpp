@@ -125,7 +125,17 @@ std::vector<PipelineCase> schedule_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, testing::ValuesIn(schedule_cases()),
+// Every third of them, among which each schedule has several numbers of stages and micro-batches.
+std::vector<PipelineCase> few_schedule_cases() {
+  const std::vector<PipelineCase> all = schedule_cases();
+  std::vector<PipelineCase> cases;
+  for (size_t i = 0; i < all.size(); i += 3) cases.push_back(all[i]);
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, testing::ValuesIn(few_schedule_cases()),
+                         pipeline_case_name);
+INSTANTIATE_TEST_SUITE_P(SlowSchedules, Pipeline, testing::ValuesIn(schedule_cases()),
                          pipeline_case_name);
 
 // What else a pipeline goes together with. The ranks of each mesh times those of a pipeline.

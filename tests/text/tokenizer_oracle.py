@@ -521,17 +521,17 @@ def main():
         tokenizer.save(str(folder / "tokenizer.json"))
         if name == "gpt2":
             write_legacy_merges(folder / "tokenizer.json")
-        texts = fuzz_texts[: len(fuzz_texts) // 2] + characters[:: 1 if exhaustive else 8]
+        texts = fuzz_texts[: len(fuzz_texts) // 2] + characters[:: 1 if exhaustive else 32]
         if name in ("gpt2", "llama3"):
-            texts = fuzz_texts + characters + sources[:: 1 if exhaustive else 12]
+            texts = fuzz_texts + characters[:: 1 if exhaustive else 4] + sources[:: 1 if exhaustive else 24]
         if name.startswith("construct"):
-            texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:2]
+            texts = fuzz_texts[: num_fuzz_texts // 8] + characters[: 2 if exhaustive else 1]
         if name.startswith("cut"):
             texts = fuzz_texts[: num_fuzz_texts // 20] + characters[:: 9 if exhaustive else 99]
         if name.startswith((CHARACTERS, "unigram", "word_piece")):
             texts = fuzz_texts[: num_fuzz_texts // 3] + sources[:: 1 if exhaustive else 80]
             if "normalized" in name or "unigram" in name:
-                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive or "charsmap" in name else 20]
+                texts = fuzz_texts[: num_fuzz_texts // 8] + characters[:: 1 if exhaustive else 4 if "charsmap" in name else 20]
             if "unigram" in name:
                 texts += sources[:: 1 if exhaustive else 80]
             write_decodings(folder, tokenizer, fuzz_texts[: num_fuzz_texts // 4] + sources[:: 80 if exhaustive else 160],

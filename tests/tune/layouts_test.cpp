@@ -220,11 +220,11 @@ std::vector<Case> all_cases() {
   return cases;
 }
 
-// Returns each variant at a fifth of the layouts, so that each layout has several variants.
+// Returns about a tenth of all cases, among which each layout has at least one variant.
 std::vector<Case> few_cases() {
   std::vector<Case> cases;
   for (const Case& each : all_cases()) {
-    if ((each.layout + each.variant) % 5 == 0) cases.push_back(each);
+    if ((each.layout + each.variant) % 10 == 0) cases.push_back(each);
   }
   return cases;
 }

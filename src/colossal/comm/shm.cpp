@@ -98,9 +98,17 @@ std::shared_ptr<Backend> ShmWorld::make_hierarchical(const Membership& membershi
   Membership here{.axis = membership.axis, .rank = hosts.place[membership.rank]};
   here.places = hosts.members[hosts.host[membership.rank]];
   for (int place : here.places) here.ranks.push_back(membership.ranks[place]);
-  return std::make_shared<HierarchicalBackend>(membership, ledger_, timeout_, hosts,
-                                               here.size() > 1 ? make_shm(here) : nullptr,
-                                               std::static_pointer_cast<PointToPointBackend>(gloo));
+  auto backend = std::make_shared<HierarchicalBackend>(
+      membership, ledger_, timeout_, hosts, here.size() > 1 ? make_shm(here) : nullptr,
+      std::static_pointer_cast<PointToPointBackend>(gloo));
+  try {
+    // Rank 0 serves the store: if it left now, other hosts could not open their memory.
+    backend->barrier({});
+  } catch (const CallFailure& failure) {
+    throw CommError(fmt::format("{}: not all members have come: {}", describe_caller(membership),
+                                failure.what()));
+  }
+  return backend;
 }
 
 }  // namespace

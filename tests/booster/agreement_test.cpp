@@ -42,7 +42,7 @@ TEST(CommonSettings, AreAllThatMakesTheNumbers) {
       {"model.n_layer = 2,", [](RunConfig& c) { c.model.overrides["n_layer"] = 2; }},
       // Before dp, and others that follow from it.
       {"parallel.tp = 2, rank 0 has 1, and parallel.dp, ", [](RunConfig& c) { c.parallel.tp = 2; }},
-      {"parallel.backend = \"gloo\",", [](RunConfig& c) { c.parallel.backend = "gloo"; }},
+      {"parallel.backend = \"gloo\",", [](RunConfig& c) { c.parallel.world.backend = "gloo"; }},
       {"parallel.zero = 3,", [](RunConfig& c) { c.parallel.zero = 3; }}};
   for (const auto& [words, change] : changes) {
     EXPECT_THAT(difference_of(change), HasSubstr("rank 1 has " + words));

@@ -26,7 +26,7 @@ std::vector<std::string> meet(const std::vector<Settings>& settings) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        worlds[rank] = connect(test::rendezvous_at(listener, rank, ranks), "shm",
+        worlds[rank] = connect(test::rendezvous_at(listener, rank, ranks), {.backend = "shm"},
                                std::chrono::seconds(60), settings[rank]);
       } catch (const ConfigError& error) {
         answers[rank] = error.what();

@@ -20,7 +20,7 @@ template <typename Kind>
 std::string failure_of(const Rendezvous& rendezvous, const std::string& backend,
                        milliseconds timeout = milliseconds(300)) {
   try {
-    connect(rendezvous, backend, timeout);
+    connect(rendezvous, {.backend = backend}, timeout);
   } catch (const Kind& error) {
     return error.what();
   }
@@ -36,7 +36,39 @@ int free_port() {
 TEST(Connect, RefusesUnknownBackends) {
   EXPECT_THAT(
       failure_of<ConfigError>({.port = 1}, "mpi"),
-      HasSubstr("no backend \"mpi\" between processes: \"auto\", \"shm\", \"gloo\" and \"nccl\""));
+      HasSubstr("no backend \"mpi\" for ranks; there are \"auto\", \"shm\", \"gloo\", \"nccl\""));
+}
+
+TEST(WorldKind, ComputesOnGpusAsTheTwoKeysSay) {
+  for (const bool own_gpus : {false, true}) {
+    for (const char* backend : {"auto", "shm", "gloo", "nccl"}) {
+      EXPECT_FALSE((WorldKind{backend, "cpu"}.computes_on_gpus(own_gpus)));
+      EXPECT_TRUE((WorldKind{backend, "gpu"}.computes_on_gpus(own_gpus)));
+    }
+    EXPECT_EQ(WorldKind{}.computes_on_gpus(own_gpus), own_gpus);
+    EXPECT_TRUE((WorldKind{.backend = "nccl"}.computes_on_gpus(own_gpus)));
+    EXPECT_FALSE((WorldKind{.backend = "shm"}.computes_on_gpus(own_gpus)));
+    EXPECT_FALSE((WorldKind{.backend = "gloo"}.computes_on_gpus(own_gpus)));
+  }
+}
+
+std::string failure_alone(const WorldKind& kind) {
+  try {
+    device_alone(kind);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no failure";
+}
+
+TEST(WorldKind, RefusesWhatCannotBe) {
+  EXPECT_EQ(failure_alone({.device = "cpu"}), "no failure");
+  EXPECT_THAT(failure_alone({.device = "tpu"}),
+              HasSubstr("no device \"tpu\" for ranks; there are \"auto\", \"cpu\", \"gpu\""));
+  EXPECT_THAT(failure_alone({"nccl", "cpu"}), HasSubstr("but device is \"cpu\""));
+  if (num_gpus() > 0) GTEST_SKIP() << "there is a GPU";
+  EXPECT_THAT(failure_alone({.backend = "nccl"}), HasSubstr("backend \"nccl\": no GPU is visible"));
+  EXPECT_THAT(failure_alone({.device = "gpu"}), HasSubstr("device \"gpu\": no GPU is visible"));
 }
 
 TEST(Connect, RefusesImpossibleRanksAndPorts) {
@@ -115,7 +147,7 @@ TEST(Connect, ListensOnLoopbackOnly) {
 
 TEST(Connect, ServesTheStoreItselfWhereNoSocketIsGiven) {
   const Rendezvous rendezvous{.size = 1, .port = free_port(), .prefix = "attempt-1"};
-  const auto world = connect(rendezvous, "auto", std::chrono::seconds(10));
+  const auto world = connect(rendezvous, {}, std::chrono::seconds(10));
   EXPECT_STREQ(world->backend(), "shm");
   EXPECT_EQ(world->group("dp", {0}).size(), 1);
   EXPECT_EQ(listening_addresses(), std::set<std::string>{"0100007F"});

@@ -86,7 +86,8 @@ class Failure : public testing::TestWithParam<Setting> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, Failure,
-                         testing::Values(Setting{"local", 3}, Setting{"gloo", 3}, Setting{"shm", 3},
+                         testing::Values(Setting{"local", 3}, Setting{"staged", 3},
+                                         Setting{"gloo", 3}, Setting{"shm", 3},
                                          Setting{"shm", 3, "aba"}),
                          testing::PrintToStringParamName());
 

@@ -114,6 +114,8 @@ void run(const Setting& setting, const Body& body, std::chrono::milliseconds tim
     test::run_ranks_on(hosts, with_group, timeout);
   } else if (setting.backend == "gloo" || setting.backend == "shm") {
     test::run_ranks_over(setting.backend, setting.size, with_group, timeout);
+  } else if (setting.backend == "staged") {
+    test::run_staged_ranks(setting.size, with_group, timeout);
   } else if (setting.backend == "messages") {
     run_ranks_over_messages(setting, with_group, timeout);
   } else {
@@ -130,6 +132,8 @@ std::vector<Setting> all_settings() {
           {"messages", 2},
           {"messages", 3},
           {"messages", 4},
+          {"staged", 1},
+          {"staged", 3},
           {"gloo", 2},
           {"gloo", 3},
           {"shm", 2},

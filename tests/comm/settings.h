@@ -16,7 +16,7 @@ namespace colossal::comm {
 
 struct Setting {
   std::string backend;  // "local"; "messages": every collective as messages through memory; "gloo";
-                        // "shm"
+                        // "shm"; "staged": "local", with copies of the tensors
   int size = 1;
   // A letter for each rank's host; empty: all are on one. Of "messages" and "shm", which are then
   // what joins the ranks of a host, and "messages" and "gloo" the hosts.

@@ -18,6 +18,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/comm/shm.h"
+#include "colossal/comm/staged.h"
 #include "colossal/comm/store.h"
 
 namespace colossal::test {
@@ -113,11 +114,19 @@ void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeou
       ranks, [&](int rank) { return std::move(worlds[rank]); }, body);
 }
 
+void run_staged_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeout) {
+  auto worlds = comm::local_worlds(ranks, timeout);
+  run_threads(
+      ranks, [&](int rank) { return comm::staged_world(std::move(worlds[rank]), c10::kCPU); },
+      body);
+}
+
 void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
                     std::chrono::milliseconds timeout) {
   const Listener listener = listen_on_loopback();
   const auto connect = [&](int rank) {
-    return comm::connect(rendezvous_at(listener, rank, ranks), backend, timeout);
+    return comm::connect(rendezvous_at(listener, rank, ranks),
+                         {.backend = backend, .device = "cpu"}, timeout);
   };
   run_threads(ranks, connect, body);
 }

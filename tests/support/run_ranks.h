@@ -27,6 +27,10 @@ inline constexpr std::chrono::seconds kRankTimeout{60};
 
 // Through memory: for nearly all tests.
 void run_ranks(int ranks, const RankBody& body, std::chrono::milliseconds timeout = kRankTimeout);
+// As ranks on GPUs do that communicate through host memory (comm/staged.h), though the "GPU" is the
+// CPU.
+void run_staged_ranks(int ranks, const RankBody& body,
+                      std::chrono::milliseconds timeout = kRankTimeout);
 // As real processes do: over "gloo" (TCP on loopback) or "shm" (memory that they share).
 void run_ranks_over(const std::string& backend, int ranks, const RankBody& body,
                     std::chrono::milliseconds timeout = kRankTimeout);

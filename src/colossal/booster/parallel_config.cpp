@@ -199,11 +199,16 @@ void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel) {
              {.unit = "layers", .minimum = 1});
 }
 
-void describe_backend(ConfigSchema& schema, ParallelConfig& parallel) {
-  schema.add("parallel.backend", &parallel.backend,
+void describe_world(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.backend", &parallel.world.backend,
              "How ranks communicate. shm: shared memory, within a host. gloo: TCP. nccl: for GPUs. "
              "auto: nccl if each rank has a GPU, else shm within a host and gloo between hosts.",
              {.choices = {"auto", "shm", "gloo", "nccl"}});
+  schema.add("parallel.device", &parallel.world.device,
+             "Where ranks compute. gpu: on GPUs, which ranks share if there are more ranks than "
+             "GPUs; calls between them then go through host memory. auto: on GPUs with backend "
+             "nccl, or with backend auto if each rank has its own GPU; otherwise on the CPU.",
+             {.choices = {"auto", "cpu", "gpu"}});
 }
 
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel) {
@@ -243,7 +248,7 @@ void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
              "expert_tp must divide tp.",
              {.unit = "ranks", .minimum = 1, .maximum = kMostRanksOfAxis});
   describe_pipeline_ranks(schema, parallel);
-  describe_backend(schema, parallel);
+  describe_world(schema, parallel);
   describe_timeout(schema, parallel);
 }
 
@@ -264,7 +269,7 @@ void describe_evaluation_ranks(ConfigSchema& schema, ParallelConfig& parallel) {
              "rank has all weights of its layers.",
              {.unset = "0"});
   describe_zero_group(schema, parallel);
-  describe_backend(schema, parallel);
+  describe_world(schema, parallel);
   describe_timeout(schema, parallel);
 }
 

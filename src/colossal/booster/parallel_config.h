@@ -45,13 +45,13 @@ void describe_expert_copies(ConfigSchema& schema, ParallelConfig& parallel);
 void describe_zero_group(ConfigSchema& schema, ParallelConfig& parallel);
 // Adds pp_layers.
 void describe_pipeline_layers(ConfigSchema& schema, ParallelConfig& parallel);
-// Adds backend.
-void describe_backend(ConfigSchema& schema, ParallelConfig& parallel);
+// Adds backend and device.
+void describe_world(ConfigSchema& schema, ParallelConfig& parallel);
 // Adds timeout.
 void describe_timeout(ConfigSchema& schema, ParallelConfig& parallel);
 
 // Adds the keys for generation and serving, where all ranks together hold the model once: tp,
-// tp_mode, tp_depth, ep, expert_tp, pp, pp_layers, backend, timeout. Values are written to
+// tp_mode, tp_depth, ep, expert_tp, pp, pp_layers, backend, device, timeout. Values are written to
 // `parallel`, which must outlive `schema`.
 void describe_model_ranks(ConfigSchema& schema, ParallelConfig& parallel);
 

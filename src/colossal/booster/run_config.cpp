@@ -102,7 +102,7 @@ void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
              "the least memory. full: each rank keeps all gradients, which are reduced once per "
              "step; communicates the least.",
              {.choices = {"sharded", "full"}});
-  describe_backend(schema, parallel);
+  describe_world(schema, parallel);
   describe_timeout(schema, parallel);
 }
 

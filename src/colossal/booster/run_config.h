@@ -14,6 +14,7 @@
 #include "colossal/base/config_schema.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
+#include "colossal/comm/world.h"
 #include "colossal/data/tokenize.h"
 #include "colossal/memory/tier_config.h"
 #include "colossal/mesh/strategy.h"
@@ -67,7 +68,7 @@ struct ParallelConfig {
   std::optional<std::string> pp_schedule;  // unset: 1f1b
   std::optional<int64_t> pp_chunks;  // stages of each rank; unset: the default of the schedule
   std::optional<std::vector<int64_t>> pp_layers;  // blocks of each stage; unset: balanced by cost
-  std::string backend = "auto";                   // "auto", "shm", "gloo" or "nccl"
+  comm::WorldKind world;                          // backend and device
   std::chrono::milliseconds timeout{300'000};     // how long a rank waits for other ranks
 };
 

@@ -43,6 +43,12 @@ void print_machine() {
   print("bf16 products", has_bf16_instructions() ? "yes: precision.compute = \"auto\" is bf16"
                                                  : "no: precision.compute = \"auto\" is fp32");
   print("LibTorch", TORCH_VERSION);
+  const std::vector<comm::Gpu> gpus = comm::gpus();
+  if (gpus.empty()) print("GPUs", "none that this build can use");
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    print(fmt::format("GPU {}", i).c_str(),
+          fmt::format("{}, {}", gpus[i].name, format_bytes(gpus[i].memory_bytes)));
+  }
 }
 
 void print_gemm_rates() {
@@ -57,6 +63,13 @@ void print_gemm_rates() {
       rates[i] = ops::measure_gemm_rate(type, std::chrono::milliseconds(200)) / 1e9;
     }
     fmt::print("  {:<22} {:>11.0f} {:>11.0f}\n", name, rates[0], rates[1]);
+  }
+  if (comm::num_gpus() == 0) return;
+  fmt::print("\nmatrix products on GPU 0, TFLOP/s\n");
+  for (const auto& [name, type] : types) {
+    const double rate =
+        ops::measure_gemm_rate(type, std::chrono::milliseconds(200), {at::kCUDA, 0});
+    fmt::print("  {:<22} {:>11.1f}\n", name, rate / 1e12);
   }
 }
 
@@ -101,7 +114,7 @@ std::vector<std::unique_ptr<comm::World>> process_worlds(const char* backend,
                             .size = 2,
                             .port = ntohs(address.sin_port),
                             .listen_fd = rank == 0 ? listening : -1},
-                           backend, timeout);
+                           {.backend = backend, .device = "cpu"}, timeout);
     }));
   }
   std::vector<std::unique_ptr<comm::World>> worlds;

@@ -318,7 +318,7 @@ std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
     const Strategy& strategy, InferenceRanks& ranks, const WeightBits& bits,
     const std::function<void(int64_t, int64_t)>& progress) {
   comm::World& world =
-      ranks.connect(config.parallel.backend, config.parallel.timeout,
+      ranks.connect(config.parallel.world, config.parallel.timeout,
                     {{"parameters", fmt::format("{}", specification.facts.parameters)},
                      {"parallel.pp", fmt::format("{}", strategy.pp)},
                      {"parallel.dp", fmt::format("{}", strategy.dp)},

@@ -47,10 +47,10 @@ InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
   if (launch_) log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);
 }
 
-comm::World& InferenceRanks::connect(const std::string& backend, std::chrono::milliseconds timeout,
+comm::World& InferenceRanks::connect(const comm::WorldKind& kind, std::chrono::milliseconds timeout,
                                      const comm::Settings& settings) {
   if (size() == 1) {
-    world_ = comm::single_world(comm::device_alone(backend));
+    world_ = comm::single_world(comm::device_alone(kind));
     return *world_;
   }
   comm::Rendezvous meeting;
@@ -65,7 +65,7 @@ comm::World& InferenceRanks::connect(const std::string& backend, std::chrono::mi
                .listen_fd = point.store.release(),
                .prefix = point.job};
   }
-  world_ = comm::connect(meeting, backend, timeout, settings);
+  world_ = comm::connect(meeting, kind, timeout, settings);
   return *world_;
 }
 

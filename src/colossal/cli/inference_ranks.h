@@ -37,14 +37,14 @@ class InferenceRanks {
   // start them again.
   bool can_restart_ranks() const { return !launch_ && num_ranks_ > 1; }
 
-  // Connects all ranks. Starts the other ranks before, unless a launcher started them. backend:
-  // "auto", "shm", "gloo" or "nccl". timeout: time limit for the other ranks to connect, and of
+  // Connects all ranks. Starts the other ranks before, unless a launcher started them. timeout:
+  // time limit for the other ranks to connect, and of
   // each later call of a collective. settings: must be equal on all ranks. May be called again
   // after disconnect(), if can_restart_ranks(). The result is valid until disconnect(). Throws
-  // ConfigError if `backend` is unknown or not possible for these ranks, or if settings differ;
+  // ConfigError if `kind` is not possible for these ranks, or if settings differ;
   // CommError if the ranks do not connect within `timeout`; ConfigError or IoError if a child rank
   // cannot be started.
-  comm::World& connect(const std::string& backend, std::chrono::milliseconds timeout,
+  comm::World& connect(const comm::WorldKind& kind, std::chrono::milliseconds timeout,
                        const comm::Settings& settings);
   // Kills the child ranks that still run, and destroys the world, which must no longer be in use.
   void disconnect();

@@ -13,8 +13,8 @@ namespace {
 
 // As comm::connect chooses: a GPU for each rank of this host, or the CPU for all of them.
 bool computes_on_gpus(const RunConfig& config, int local_ranks) {
-  const std::string& backend = config.parallel.backend;
-  return (backend == "auto" || backend == "nccl") && comm::num_gpus() >= local_ranks;
+  const int gpus = comm::num_gpus();
+  return gpus > 0 && config.parallel.world.computes_on_gpus(gpus >= local_ranks);
 }
 
 std::string config_help() {

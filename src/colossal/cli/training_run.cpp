@@ -119,7 +119,7 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
   comm::Settings settings = common_settings(job);
   settings.insert(settings.end(), run.settings.begin(), run.settings.end());
   const auto world =
-      comm::connect(rendezvous, job.config.parallel.backend, job.config.parallel.timeout, settings);
+      comm::connect(rendezvous, job.config.parallel.world, job.config.parallel.timeout, settings);
   return train_rank(run, job, *world, stop);
 }
 
@@ -153,7 +153,7 @@ int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
   if (ranks == 1) {
     cluster::StopListener stop;
     require_threads(job, ranks, beside);
-    const auto world = comm::single_world(comm::device_alone(job.config.parallel.backend));
+    const auto world = comm::single_world(comm::device_alone(job.config.parallel.world));
     return unless_stopped_in_set_up(stop, [&] { return train_rank(run, job, *world, stop); });
   }
   std::vector<std::string> command = run.words;

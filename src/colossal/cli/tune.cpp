@@ -63,7 +63,7 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
   tune::resolve(tuning, run.given.keys.contains("train.steps"), keys.run);
   run.given.config = keys.run;
   run.concurrent_work = [tuning](const Job& job) -> std::string {
-    const auto device = comm::device_alone(job.config.parallel.backend);
+    const auto device = comm::device_alone(job.config.parallel.world);
     const bool samples = tune::samples_during_updates(tuning.method, tuning.config, job, device);
     return samples ? "the sampler (tune.overlap_sampling)" : "";
   };

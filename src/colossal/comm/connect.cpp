@@ -1,4 +1,7 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <initializer_list>
 
 #include "colossal/base/error.h"
 #include "colossal/comm/agreement.h"
@@ -6,19 +9,40 @@
 #include "colossal/comm/nccl.h"
 #include "colossal/comm/shared_memory.h"
 #include "colossal/comm/shm.h"
+#include "colossal/comm/staged.h"
 #include "colossal/comm/store.h"
 #include "colossal/comm/world.h"
 
 namespace colossal::comm {
 namespace {
 
-void check_backend(const std::string& backend) {
-  for (const char* known : {"auto", "shm", "gloo", "nccl"}) {
-    if (backend == known) return;
+void check_kind(const WorldKind& kind) {
+  const auto check = [](const char* name, const std::string& value,
+                        std::initializer_list<const char*> known) {
+    for (const char* choice : known) {
+      if (value == choice) return;
+    }
+    throw ConfigError(fmt::format("no {} \"{}\" for ranks; there are \"{}\"", name, value,
+                                  fmt::join(known, "\", \"")));
+  };
+  check("backend", kind.backend, {"auto", "shm", "gloo", "nccl"});
+  check("device", kind.device, {"auto", "cpu", "gpu"});
+  if (kind.backend == "nccl" && kind.device == "cpu") {
+    throw ConfigError(
+        "backend \"nccl\" is for ranks on GPUs, but device is \"cpu\"; use device \"gpu\", or "
+        "backend "
+        "\"auto\"");
   }
-  throw ConfigError(fmt::format(
-      "no backend \"{}\" between processes: \"auto\", \"shm\", \"gloo\" and \"nccl\" are",
-      backend));
+}
+
+void require_gpu(const WorldKind& kind) {
+  if (num_gpus() > 0) return;
+  const bool by_device = kind.device == "gpu";
+  throw ConfigError(
+      fmt::format("{} \"{}\": no GPU is visible, or this build has no GPU support (configure with "
+                  "-DCOLOSSAL_CUDA=ON); {} computes on the CPU",
+                  by_device ? "device" : "backend", by_device ? "gpu" : "nccl",
+                  by_device ? "device \"cpu\"" : "backend \"auto\""));
 }
 
 void check_rendezvous(const Rendezvous& rendezvous) {
@@ -64,41 +88,56 @@ std::vector<Arrival> meet_alike(c10d::Store& store, const Rendezvous& rendezvous
   }
 }
 
+// The world of a rank that communicates through host memory.
+std::unique_ptr<World> host_world(const Rendezvous& rendezvous, const std::string& backend,
+                                  const std::vector<Arrival>& arrivals, StorePointer store,
+                                  std::chrono::milliseconds timeout) {
+  if (backend == "gloo") return gloo_world(rendezvous, std::move(store), timeout);
+  std::vector<std::string> hosts;
+  for (const Arrival& arrival : arrivals) hosts.push_back(arrival.host);
+  const auto other = std::find_if(hosts.begin(), hosts.end(),
+                                  [&](const std::string& host) { return host != hosts[0]; });
+  if (backend == "shm" && other != hosts.end()) {
+    throw ConfigError(fmt::format(
+        "backend \"shm\": ranks 0 and {} share no memory, as they are on different hosts (or in "
+        "different containers); \"auto\" uses shared memory within a host and Gloo between hosts",
+        other - hosts.begin()));
+  }
+  return shm_world(rendezvous, std::move(store), std::move(hosts), timeout);
+}
+
 }  // namespace
 
-c10::Device device_alone(const std::string& backend) {
-  check_backend(backend);
-  if (backend != "nccl" && (backend != "auto" || num_gpus() == 0)) return c10::kCPU;
-  if (num_gpus() == 0) {
-    throw ConfigError(
-        "backend \"nccl\": no GPU is visible, or this build has no GPU support (configure with "
-        "-DCOLOSSAL_CUDA=ON); backend \"auto\" computes on the CPU");
-  }
+bool WorldKind::computes_on_gpus(bool own_gpus) const {
+  if (device != "auto") return device == "gpu";
+  return backend == "nccl" || (backend == "auto" && own_gpus);
+}
+
+c10::Device device_alone(const WorldKind& kind) {
+  check_kind(kind);
+  if (!kind.computes_on_gpus(num_gpus() > 0)) return c10::kCPU;
+  require_gpu(kind);
   return {c10::kCUDA, 0};
 }
 
-std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
+std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldKind& kind,
                                std::chrono::milliseconds timeout, const Settings& settings) {
-  check_backend(backend);
+  check_kind(kind);
   check_rendezvous(rendezvous);
   StorePointer store = open_store(rendezvous, timeout);
   const std::vector<Arrival> arrivals = meet_alike(*store, rendezvous, timeout, settings);
-  const bool on_gpus = backend == "nccl" || (backend == "auto" && each_rank_has_a_gpu(arrivals));
-  if (backend == "gloo") return gloo_world(rendezvous, std::move(store), timeout);
-  if (!on_gpus) {
-    std::vector<std::string> hosts;
-    for (const Arrival& arrival : arrivals) hosts.push_back(arrival.host);
-    const auto other = std::find_if(hosts.begin(), hosts.end(),
-                                    [&](const std::string& host) { return host != hosts[0]; });
-    if (backend == "shm" && other != hosts.end()) {
-      throw ConfigError(fmt::format(
-          "backend \"shm\": ranks 0 and {} share no memory, as they are on different hosts (or in "
-          "different containers); \"auto\" uses shared memory within a host and Gloo between hosts",
-          other - hosts.begin()));
-    }
-    return shm_world(rendezvous, std::move(store), std::move(hosts), timeout);
+  const bool own_gpus = each_rank_has_a_gpu(arrivals);
+  const bool on_gpus = kind.computes_on_gpus(own_gpus);
+  if (on_gpus) require_gpu(kind);
+  const int local = local_rank(arrivals, rendezvous.rank);
+  if (kind.backend == "nccl" || (kind.backend == "auto" && on_gpus && own_gpus)) {
+    return nccl_world(rendezvous, std::move(store), local, timeout);
   }
-  return nccl_world(rendezvous, std::move(store), local_rank(arrivals, rendezvous.rank), timeout);
+  std::unique_ptr<World> world =
+      host_world(rendezvous, kind.backend, arrivals, std::move(store), timeout);
+  if (!on_gpus) return world;
+  return staged_world(std::move(world),
+                      {c10::kCUDA, static_cast<c10::DeviceIndex>(local % num_gpus())});
 }
 
 }  // namespace colossal::comm

@@ -50,12 +50,12 @@ class GlooWorld final : public World {
  public:
   GlooWorld(const Rendezvous& rendezvous, StorePointer store, std::chrono::milliseconds timeout,
             std::shared_ptr<Ledger> ledger)
-      : rank_(rendezvous.rank),
+      : World(std::move(ledger)),
+        rank_(rendezvous.rank),
         size_(rendezvous.size),
         timeout_(timeout),
         store_(std::move(store)),
         device_(shared_device(rendezvous.interface_address)) {
-    ledger_ = std::move(ledger);
     ignore_broken_pipes();
   }
 

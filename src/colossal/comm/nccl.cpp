@@ -6,6 +6,7 @@
 #include "colossal/comm/nccl.h"
 
 #include <ATen/ATen.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
@@ -231,6 +232,16 @@ class NcclWorld final : public World {
 
 int num_gpus() {
   return c10::cuda::device_count();
+}
+
+std::vector<Gpu> gpus() {
+  std::vector<Gpu> found;
+  for (int index = 0; index < num_gpus(); ++index) {
+    cudaDeviceProp properties{};
+    C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, index));
+    found.push_back({properties.name, static_cast<int64_t>(properties.totalGlobalMem)});
+  }
+  return found;
 }
 
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,

@@ -19,17 +19,40 @@ namespace colossal::comm {
 // Pairs of a setting's name and its value as readable text.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
+// How ranks communicate and where they compute: `parallel.backend` and `parallel.device`.
+struct WorldKind {
+  // "shm"   shared memory; all ranks must be on one host
+  // "gloo"  TCP
+  // "nccl"  NCCL; each rank uses its own GPU
+  // "auto"  "nccl" if the ranks compute on GPUs and each has its own, otherwise shared memory
+  // within
+  //         a host and Gloo between hosts
+  std::string backend = "auto";
+  // "cpu"
+  // "gpu"   GPUs. If a host has more ranks than GPUs, ranks share them. Unless the backend is
+  //         "nccl", each call copies its tensors to the host and back.
+  // "auto"  GPUs for backend "nccl", and for "auto" if each rank has its own; otherwise the CPU
+  std::string device = "auto";
+
+  // Returns whether the ranks compute on GPUs. own_gpus: whether each rank has a GPU of its own.
+  bool computes_on_gpus(bool own_gpus) const;
+};
+
 class World {
  public:
+  // ledger: books the traffic of all groups of the world.
+  explicit World(std::shared_ptr<Ledger> ledger = std::make_shared<Ledger>())
+      : ledger_(std::move(ledger)) {}
   virtual ~World() = default;
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
 
   virtual int rank() const = 0;  // this rank's global number
   virtual int size() const = 0;  // number of ranks of the job
   // Returns how the ranks communicate, as Group::backend() does for a group of all ranks: "single"
   // (one rank), "local", "shm", "gloo", "shm+gloo" (several hosts), "nccl" or "dry".
   virtual const char* backend() const = 0;
-  // The device on which this rank computes: its own GPU with NCCL, the argument of single_world(),
-  // otherwise the CPU.
+  // The device on which this rank computes. The default is the CPU.
   virtual c10::Device device() const { return c10::kCPU; }
 
   // Makes a group of the global ranks `ranks`, in this order. `ranks` must contain this rank, and
@@ -46,6 +69,7 @@ class World {
 
   // This rank's ledger, shared by all its groups.
   Ledger& ledger() { return *ledger_; }
+  const std::shared_ptr<Ledger>& shared_ledger() const { return ledger_; }
 
   // Makes every running and later call of this rank, in all groups, throw a CommError with the
   // reason `why`. Peers find that this rank is lost. Called when this rank fails, so that none of
@@ -53,16 +77,21 @@ class World {
   virtual void abort(const std::string& why) = 0;
 
  protected:
-  std::shared_ptr<Ledger> ledger_ = std::make_shared<Ledger>();
+  std::shared_ptr<Ledger> ledger_;
 };
 
-// Returns the device of a job of one rank: the first GPU if `backend` is "nccl", or if it is "auto"
-// and a GPU is available; otherwise the CPU. backend: as for connect(). Throws ConfigError if
-// `backend` is unknown, or is "nccl" and there is no GPU.
-c10::Device device_alone(const std::string& backend);
+// Returns the device of a job of one rank: the first GPU or the CPU. Throws ConfigError if backend
+// or device is unknown, if they contradict each other, or if they ask for a GPU and there is none.
+c10::Device device_alone(const WorldKind& kind);
 
 // Returns the number of GPUs that this process can use; 0 in a build without CUDA.
 int num_gpus();
+// Returns their names, such as "NVIDIA H100 80GB HBM3", and their memory in bytes.
+struct Gpu {
+  std::string name;
+  int64_t memory_bytes = 0;
+};
+std::vector<Gpu> gpus();
 
 // Makes the world of a job of one rank, which computes on `device`.
 std::unique_ptr<World> single_world(c10::Device device = c10::kCPU);
@@ -76,21 +105,15 @@ std::vector<std::unique_ptr<World>> local_worlds(int size, std::chrono::millisec
 // be on the meta device.
 std::unique_ptr<World> dry_world(int rank, int size);
 
-// Connects this rank with the other ranks of a job and returns its world. Collective. backend:
-//   "shm"   shared memory; all ranks must be on one host
-//   "gloo"  TCP
-//   "nccl"  NCCL; each rank uses its own GPU
-//   "auto"  "nccl" if the build has it and each rank has a GPU, otherwise shared memory within a
-//           host and Gloo between hosts
-// timeout: time limit for the other ranks to arrive, and of each call. settings: must be equal on
-// all ranks.
+// Connects this rank with the other ranks of a job and returns its world. Collective. timeout: time
+// limit for the other ranks to arrive, and of each call. settings: must be equal on all ranks.
 //
-// Throws ConfigError if `backend` is unknown or not possible for these ranks, if the rank or the
-// port of `rendezvous` is out of range, or if settings differ; see require_agreement()
-// (agreement.h). Throws CommError with the store's address if other ranks do not arrive in time.
-// With Gloo, this process ignores SIGPIPE from then on if SIGPIPE has its default action, because
-// Gloo needs an error for a closed connection.
-std::unique_ptr<World> connect(const Rendezvous& rendezvous, const std::string& backend,
+// Throws ConfigError if `kind` is not possible for these ranks, if the rank or the port of
+// `rendezvous` is out of range, or if settings differ; see require_agreement() (agreement.h).
+// Throws CommError with the store's address if other ranks do not arrive in time. With Gloo, this
+// process ignores SIGPIPE from then on if SIGPIPE has its default action, because Gloo needs an
+// error for a closed connection.
+std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldKind& kind,
                                std::chrono::milliseconds timeout, const Settings& settings = {});
 
 }  // namespace colossal::comm

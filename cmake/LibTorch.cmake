@@ -44,6 +44,18 @@ if(COLOSSAL_CUDA)
     endif()
   endforeach()
   list(APPEND torch_libraries torch_cuda c10_cuda)
+  # Kernels of our own need CUDA's compiler; without it, LibTorch's operators do their work.
+  include(CheckLanguage)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    set(CMAKE_CUDA_ARCHITECTURES "80-real;90-real;100-real;120" CACHE STRING
+        "GPU architectures to compile kernels for: A100, H100, B200, and GeForce 50 and later")
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # LibTorch's
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)  # CMake 3.25 does not know it of CUDA 13
+  endif()
   target_compile_definitions(colossal_torch INTERFACE USE_C10D_NCCL)
   target_compile_options(colossal_torch INTERFACE ${cuda_includes}
     "SHELL:-isystem ${COLOSSAL_NCCL_INCLUDE}")
@@ -56,5 +68,7 @@ if(NOT torch_openmp)
 endif()
 target_link_libraries(colossal_torch INTERFACE ${torch_openmp})
 list(TRANSFORM torch_libraries PREPEND -l)
+# libstdc++ first: libtorch.so of CUDA wheels exports parts of an older one, whose
+# std::filesystem::remove_all() calls a function that is not there.
 target_link_libraries(colossal_torch INTERFACE -L${torch_lib}
-  -Wl,--push-state,--no-as-needed ${torch_libraries} -Wl,--pop-state -Wl,-rpath,${torch_lib})
+  -Wl,--push-state,--no-as-needed -lstdc++ ${torch_libraries} -Wl,--pop-state -Wl,-rpath,${torch_lib})

@@ -30,11 +30,12 @@ if(CCACHE)
 endif()
 
 add_library(colossal_flags INTERFACE)
-target_compile_options(colossal_flags INTERFACE -fPIC -Wall -Wextra -Wnon-virtual-dtor
-  -Woverloaded-virtual -Wno-missing-field-initializers -Werror -Winvalid-pch -Werror=invalid-pch -fno-semantic-interposition)
+target_compile_options(colossal_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fPIC -Wall -Wextra
+  -Wnon-virtual-dtor -Woverloaded-virtual -Wno-missing-field-initializers -Werror -Winvalid-pch
+  -Werror=invalid-pch -fno-semantic-interposition>)
 # No garbage collection within the compiler: a tenth less time.
 target_compile_options(colossal_flags INTERFACE
-  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=4000000>)
+  $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=4000000>)
 # A hash of the code, by which the ranks of a job know that all run the same (base/build_id.h).
 target_link_options(colossal_flags INTERFACE -Wl,--build-id)
 target_include_directories(colossal_flags INTERFACE
@@ -46,7 +47,7 @@ endif()
 # at::parallel_for is made where it is called, and without OpenMP it runs on one thread. The thread
 # sanitizer does not see how libgomp's threads wait for each other.
 if(NOT COLOSSAL_SANITIZE MATCHES thread)
-  target_compile_options(colossal_flags INTERFACE -fopenmp)
+  target_compile_options(colossal_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
 endif()
 if(COLOSSAL_SANITIZE)
   target_compile_options(colossal_flags INTERFACE -fsanitize=${COLOSSAL_SANITIZE}

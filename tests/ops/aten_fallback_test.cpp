@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "colossal/ops/aten_fallback_quantized.h"
 #include "colossal/ops/attention.h"
+#include "colossal/ops/block_softmax.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/dropout.h"
 #include "colossal/ops/flat_tensor.h"
@@ -185,35 +187,60 @@ TEST(AnyDevice, AttentionByPartsAgrees) {
   }
 }
 
-// Through the dispatcher, as tensors on a GPU would come.
-TEST(AnyDevice, LinearCrossEntropyAgrees) {
-  using Results = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
-  using Signature = Results(const at::Tensor&, const at::Tensor&, const at::Tensor&, bool, bool,
-                            int64_t, const std::optional<at::Tensor>&, double);
-  static const auto op = find_operator<Signature>("colossal::linear_cross_entropy");
-  const at::Tensor labels = at::tensor({3, -100, 0, 29, -100, 7, 3, 1, 1, 8, -100, 2}, at::kLong);
+// Through the dispatcher, as tensors on a GPU would come. With labels outside the rows of the
+// logits.
+TEST(AnyDevice, CrossEntropyOfBlocksAgrees) {
+  using Statistics = at::Tensor(const at::Tensor&, const at::Tensor&);
+  using Gradient =
+      void(const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, double);
+  const auto statistics_op = find_operator<Statistics>("colossal::softmax_statistics");
+  const auto gradient_op = find_operator<Gradient>("colossal::cross_entropy_gradient_");
+  const c10::DispatchKeySet other(c10::DispatchKey::XLA);  // a device without kernels of ours
+  const at::Tensor labels = at::tensor(std::vector<int64_t>{3, -1, 0, 29, 30, 7, -5, 1});
+  const at::Tensor ignored = labels.eq(-1);
   for (const at::ScalarType type : all_types()) {
-    const at::Tensor x = normal({12, 8}, type, 1), weight = normal({30, 8}, type, 2);
-    for (const auto& [tokens, soft_cap] :
-         {std::pair{1, 0.0}, std::pair{12, 0.0}, std::pair{1, 2.0}, std::pair{12, 2.0}}) {
-      const at::Tensor bias = soft_cap > 0 ? normal({30}, type, 3) : at::Tensor();
-      const int64_t bytes = tokens * 30 * x.element_size();
-      const bool kept = linear_cross_entropy_keeps_logits(12, 8, 30, type, bytes);
-      EXPECT_EQ(kept, type == at::kBFloat16 && tokens == 12);
-      const auto ours = op.call(x, weight, labels, true, true, bytes, bias, soft_cap);
-      const auto theirs = op.redispatch(c10::DispatchKeySet(c10::DispatchKey::CUDA), x, weight,
-                                        labels, true, true, bytes, bias, soft_cap);
-      const auto& [loss, x_gradient, weight_gradient, logits_gradient, of_bias] = ours;
-      const auto& [a, b, c, d, e] = theirs;
-      const at::Tensor& of_weight = kept ? logits_gradient : weight_gradient;
-      const at::Tensor& of_weight_there = kept ? d : c;
-      expect_near(a, loss, 1e-6);
-      expect_near(b, x_gradient, tolerance_of(type));
-      expect_near(of_weight_there, of_weight, tolerance_of(type));
-      EXPECT_EQ(e.defined(), of_bias.defined());
-      if (e.defined()) expect_near(e, of_bias, tolerance_of(type));
-      EXPECT_EQ(a.scalar_type(), loss.scalar_type());
-      EXPECT_EQ(of_weight_there.scalar_type(), of_weight.scalar_type());
+    for (const double soft_cap : {0.0, 2.0}) {
+      const at::Tensor ours = normal({8, 30}, type, 1).mul_(3);
+      cap_logits(ours, soft_cap);
+      const at::Tensor theirs = ours.clone();
+      const at::Tensor statistics = softmax_statistics(ours, labels);
+      const at::Tensor there = statistics_op.redispatch(other, theirs, labels);
+      EXPECT_EQ(there.scalar_type(), statistics.scalar_type());
+      expect_near(there, statistics, tolerance_of(type));
+      cross_entropy_gradient(ours, labels, ignored, statistics, soft_cap);
+      gradient_op.redispatch(other, theirs, labels, ignored, statistics, soft_cap);
+      expect_near(theirs, ours, tolerance_of(type));
+      EXPECT_TRUE(theirs[1].eq(0).all().item<bool>());
+    }
+  }
+}
+
+// The losses from statistics, as GPUs compute them, are those of the CPU's one pass.
+TEST(AnyDevice, LossesOfStatisticsAreThoseOfRows) {
+  const at::Tensor labels = at::tensor(std::vector<int64_t>{3, kIgnoredLabel, 0, 29});
+  const at::Tensor ignored = labels.eq(kIgnoredLabel);
+  for (const at::ScalarType type : all_types()) {
+    const at::Tensor logits = normal({4, 30}, type, 1), copy = logits.clone();
+    const at::Tensor statistics = softmax_statistics(logits, labels);
+    const at::Tensor loss = losses_of(statistics).masked_fill_(ignored, 0).sum(at::kDouble);
+    expect_near(cross_entropy_of_rows(copy, labels, 0, true), loss, 1e-6);
+    cross_entropy_gradient(logits, labels, ignored, statistics, 0);
+    expect_near(logits, copy, tolerance_of(type));
+  }
+}
+
+TEST(AnyDevice, DequantizedWeightsAreTheSameBits) {
+  using Type = Quantization::Type;
+  for (const Quantization& how :
+       {Quantization{.type = Type::int8, .group = 0}, Quantization{.type = Type::int8, .group = 32},
+        Quantization{.type = Type::int4, .group = 64, .zero_point = true},
+        Quantization{.type = Type::int4, .group = 32}, Quantization{.type = Type::fp8, .group = 0},
+        Quantization{.type = Type::fp8, .group = 64}}) {
+    for (const int64_t inputs : {96, 100, 7}) {
+      const QuantizedMatrix matrix = quantize(normal({5, inputs}, at::kFloat, 3), how);
+      for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+        EXPECT_TRUE(aten_fallback::dequantized(matrix, type).equal(dequantize(matrix, type)));
+      }
     }
   }
 }

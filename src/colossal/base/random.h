@@ -39,10 +39,11 @@ inline constexpr int64_t kRandomGroupBlocks = 16;  // blocks in a group
 
 // Some sources that include this header are compiled for a wider instruction set than the rest of
 // the program. The inline functions are therefore always_inline: an out-of-line copy with such
-// instructions could be linked into the rest of the program.
+// instructions could be linked into the rest of the program. philox() is constexpr, so that GPU
+// code may call it.
 
 // Returns the random block for `key` and `counter`.
-[[gnu::always_inline]] inline RandomBlock philox(RandomKey key, RandomBlock counter) {
+[[gnu::always_inline]] constexpr RandomBlock philox(RandomKey key, RandomBlock counter) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t first = uint64_t{0xD2511F53} * counter.word[0];
     const uint64_t second = uint64_t{0xCD9E8D57} * counter.word[2];

@@ -1,16 +1,8 @@
 #include "colossal/ops/activation.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/clamp_min.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/gelu_backward.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/silu_backward.h>
-#include <ATen/ops/threshold_backward.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -18,6 +10,7 @@
 #include <map>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/aten_fallback_activation.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/parallel_for.h"
@@ -47,68 +40,13 @@ const std::map<std::string, Activation, std::less<>>& known_names() {
   return kNames;
 }
 
-constexpr double kQuickGelu = 1.702;
-
-// Implementations with LibTorch's functions, for devices and activations without our own kernels.
-
-at::Tensor activation_any(const at::Tensor& x, Activation kind) {
-  switch (kind) {
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Activation::quick_gelu:
-      return at::sigmoid(x * kQuickGelu).mul_(x);
-    case Activation::silu:
-      return at::silu(x);
-    case Activation::relu:
-      return at::clamp_min(x, 0);
-    case Activation::relu_squared:
-      return at::clamp_min(x, 0).square_();
-  }
-  return {};
-}
-
-at::Tensor activation_backward_any(const at::Tensor& gradient, const at::Tensor& x,
-                                   Activation kind) {
-  switch (kind) {
-    case Activation::gelu:
-      return at::gelu_backward(gradient, x);
-    case Activation::gelu_tanh:
-      return at::gelu_backward(gradient, x, "tanh");
-    case Activation::quick_gelu: {
-      const at::Tensor gate = at::sigmoid(x * kQuickGelu);
-      return gradient * (gate + gate * (1 - gate) * x * kQuickGelu);
-    }
-    case Activation::silu:
-      return at::silu_backward(gradient, x);
-    case Activation::relu:
-      return at::threshold_backward(gradient, x, 0);
-    case Activation::relu_squared:
-      return at::clamp_min(x, 0).mul_(gradient).mul_(2);
-  }
-  return {};
-}
-
-at::Tensor gated_any(const at::Tensor& x, Activation kind) {
-  const auto parts = x.chunk(2, -1);
-  return (activation_any(parts[0], kind) * parts[1]).contiguous();
-}
-
-at::Tensor gated_backward_any(const at::Tensor& gradient, const at::Tensor& x, Activation kind) {
-  const auto parts = x.chunk(2, -1);
-  return at::cat({activation_backward_any(gradient * parts[1], parts[0], kind),
-                  gradient * activation_any(parts[0], kind)},
-                 -1);
-}
-
 // Implementations for the CPU and for meta, which allocates the same tensors. LibTorch's tanh GELU
 // takes several times as long as reading and writing the memory; our kernel does not.
 
 at::Tensor activation(const at::Tensor& given, int64_t code) {
   const auto kind = static_cast<Activation>(code);
   const at::Tensor x = given.contiguous();
-  if (kind != Activation::gelu_tanh) return activation_any(x, kind);
+  if (kind != Activation::gelu_tanh) return aten_fallback::activation(x, code);
   at::Tensor y = at::empty_like(x);
   if (x.is_meta()) return y;
   const auto type = element_type(x.scalar_type());
@@ -125,7 +63,7 @@ at::Tensor activation_backward(const at::Tensor& given_gradient, const at::Tenso
                                int64_t code) {
   const auto kind = static_cast<Activation>(code);
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
-  if (kind != Activation::gelu_tanh) return activation_backward_any(gradient, x, kind);
+  if (kind != Activation::gelu_tanh) return aten_fallback::activation_backward(gradient, x, code);
   at::Tensor result = at::empty_like(x);
   if (x.is_meta()) return result;
   const auto type = element_type(x.scalar_type());
@@ -164,7 +102,7 @@ bool has_gated_kernel(Activation kind) {
 at::Tensor gated_activation(const at::Tensor& given, int64_t code) {
   const auto kind = static_cast<Activation>(code);
   const at::Tensor x = given.contiguous();
-  if (!has_gated_kernel(kind)) return gated_any(x, kind);
+  if (!has_gated_kernel(kind)) return aten_fallback::gated_activation(x, code);
   at::Tensor y = at::empty(halved(x), x.options());
   if (x.is_meta()) return y;
   const auto& kernels = kernels::vector_kernels();
@@ -184,7 +122,7 @@ at::Tensor gated_activation_backward(const at::Tensor& given_gradient, const at:
                                      int64_t code) {
   const auto kind = static_cast<Activation>(code);
   const at::Tensor gradient = given_gradient.contiguous(), x = given.contiguous();
-  if (!has_gated_kernel(kind)) return gated_backward_any(gradient, x, kind);
+  if (!has_gated_kernel(kind)) return aten_fallback::gated_activation_backward(gradient, x, code);
   at::Tensor result = at::empty_like(x);
   if (x.is_meta()) return result;
   const auto& kernels = kernels::vector_kernels();
@@ -223,19 +161,10 @@ TORCH_LIBRARY_IMPL(colossal, Meta, m) {
   implement_activations(m);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("activation", [](const at::Tensor& x, int64_t kind) {
-    return activation_any(x, static_cast<Activation>(kind)).contiguous();
-  });
-  m.impl("activation_backward", [](const at::Tensor& gradient, const at::Tensor& x, int64_t kind) {
-    return activation_backward_any(gradient, x, static_cast<Activation>(kind)).contiguous();
-  });
-  m.impl("gated_activation", [](const at::Tensor& x, int64_t kind) {
-    return gated_any(x, static_cast<Activation>(kind));
-  });
-  m.impl("gated_activation_backward",
-         [](const at::Tensor& gradient, const at::Tensor& x, int64_t kind) {
-           return gated_backward_any(gradient, x, static_cast<Activation>(kind));
-         });
+  m.impl("activation", aten_fallback::activation);
+  m.impl("activation_backward", aten_fallback::activation_backward);
+  m.impl("gated_activation", aten_fallback::gated_activation);
+  m.impl("gated_activation_backward", aten_fallback::gated_activation_backward);
 }
 
 // Autograd function of an operator of one tensor whose gradient needs only that tensor. name,

@@ -1,6 +1,7 @@
 #include "colossal/ops/deferred_gradients.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/AutogradState.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -10,6 +11,20 @@ namespace colossal::ops {
 namespace {
 
 thread_local DeferredGradients* into_of_thread = nullptr;
+
+class BackwardOnThisThread {
+ public:
+  BackwardOnThisThread() : before_(state().get_multithreading_enabled()) {
+    state().set_multithreading_enabled(false);
+  }
+  ~BackwardOnThisThread() { state().set_multithreading_enabled(before_); }
+  BackwardOnThisThread(const BackwardOnThisThread&) = delete;
+  BackwardOnThisThread& operator=(const BackwardOnThisThread&) = delete;
+
+ private:
+  static c10::AutogradState& state() { return c10::AutogradState::get_tls_state(); }
+  bool before_;
+};
 
 }  // namespace
 
@@ -23,6 +38,7 @@ void run_backward(const std::vector<torch::autograd::Edge>& outputs,
     upstream.push_back(std::move(gradients[i]));
   }
   if (roots.empty()) return;
+  const BackwardOnThisThread on_this_thread;
   torch::autograd::Engine::get_default_engine().execute(roots, upstream, keep_graph,
                                                         /*create_graph=*/false,
                                                         /*accumulate_grad=*/true);

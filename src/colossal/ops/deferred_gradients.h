@@ -15,7 +15,9 @@
 namespace colossal::ops {
 
 // Runs the autograd graph backward from `outputs`, like torch::autograd::backward(), but takes
-// edges instead of tensors. Adds the gradients of the leaves to their .grad. gradients[i]: the
+// edges instead of tensors, and runs all of it on the calling thread: LibTorch would run the
+// backward pass of a GPU on a thread of its own, where the scopes of the calling thread (docs/
+// architecture.md) are not seen. Adds the gradients of the leaves to their .grad. gradients[i]: the
 // gradient of outputs[i]. `gradients` may have fewer elements than `outputs`. An output is skipped
 // if its gradient is missing or undefined, or if its edge is invalid. keep_graph: does not free the
 // graph's saved tensors, so that the graph can be run again.

@@ -63,7 +63,11 @@ void multiply_by_libtorch(ProductForm form, at::Tensor to, const at::Tensor& a, 
       at::addmm_out(to, bias, a, b);
       return;
     case ProductForm::add:
-      to.addmm_(a, b, /*beta=*/1, factor);
+      if (to.scalar_type() == a.scalar_type()) {
+        to.addmm_(a, b, /*beta=*/1, factor);
+      } else {
+        at::addmm_out(to, to, a, b, to.scalar_type(), /*beta=*/1, factor);
+      }
       return;
   }
 }

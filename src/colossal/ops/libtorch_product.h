@@ -18,7 +18,8 @@ namespace colossal::ops {
 void libtorch_product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b,
                           const at::Tensor& bias = {});
 
-// sum [m, n] += factor * a [m, k] b [k, n], all of one type.
+// sum [m, n] += factor * a [m, k] b [k, n], all of one type. On a GPU, `sum` may also be fp32 and
+// the operands bf16 or fp16; the product is then not rounded before it is added.
 void add_libtorch_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b,
                           double factor = 1);
 

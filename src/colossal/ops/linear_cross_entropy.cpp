@@ -24,6 +24,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/range.h"
 #include "colossal/ops/bf16_product.h"
+#include "colossal/ops/block_softmax.h"
 #include "colossal/ops/deferred_gradients.h"
 #include "colossal/ops/dispatch.h"
 #include "colossal/ops/flat_tensor.h"
@@ -42,188 +43,10 @@ using torch::autograd::variable_list;
 
 constexpr int64_t kRowMultiple = 64;  // matrix products run faster on multiples of this
 
-double logit(const char* row, kernels::ElementType type, int64_t index) {
-  if (type == kernels::ElementType::float64) return reinterpret_cast<const double*>(row)[index];
-  if (type == kernels::ElementType::float32) return reinterpret_cast<const float*>(row)[index];
-  return reinterpret_cast<const at::BFloat16*>(row)[index];
-}
-
-// Computes logits <- soft_cap * tanh(logits / soft_cap) in place. logits: [tokens, rows].
-void cap_cpu(const at::Tensor& logits, double soft_cap) {
-  const auto type = element_type(logits.scalar_type());
-  const int64_t row_bytes = logits.size(1) * logits.element_size();
-  auto* const data = static_cast<char*>(logits.mutable_data_ptr());
-  parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      kernels::vector_kernels().cap_row(data + i * row_bytes, type, logits.size(1), soft_cap);
-    }
-  });
-}
-
-void cap_logits(const at::Tensor& logits, double soft_cap) {
-  if (soft_cap == 0 || logits.is_meta()) return;
-  logits.is_cpu() ? cap_cpu(logits, soft_cap)
-                  : static_cast<void>(logits.div_(soft_cap).tanh_().mul_(soft_cap));
-}
-
-// Returns the derivative of the cap, from the capped logits.
-at::Tensor slope_of_cap(const at::Tensor& capped, double soft_cap) {
-  return 1 - (capped / soft_cap).square();
-}
-
 // Returns the sum of the losses of a block of tokens, a scalar in fp64. logits: [tokens, rows],
 // already capped. With `gradient`, overwrites the logits by the gradient of the uncapped logits.
 using LossesOfBlock =
     std::function<at::Tensor(const at::Tensor& logits, const at::Tensor& labels, bool gradient)>;
-
-at::Tensor losses_cpu(const at::Tensor& logits, const at::Tensor& label_tensor, double soft_cap,
-                      bool gradient) {
-  const int64_t vocabulary = logits.size(1);
-  const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
-  const auto type = element_type(logits.scalar_type());
-  const int64_t row_bytes = vocabulary * logits.element_size();
-  char* data = static_cast<char*>(logits.mutable_data_ptr());
-  std::vector<double> losses(logits.size(0));
-  parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
-    const kernels::VectorKernels& kernel = kernels::vector_kernels();
-    for (int64_t i = first; i < last; ++i) {
-      char* row = data + i * row_bytes;
-      if (labels[i] == kIgnoredLabel) {
-        if (gradient) std::memset(row, 0, row_bytes);
-        continue;
-      }
-      const kernels::SoftmaxStatistics statistics =
-          kernel.softmax_statistics(row, type, vocabulary);
-      losses[i] = kernel.logsumexp(statistics) - logit(row, type, labels[i]);
-      if (!gradient) continue;
-      kernel.cross_entropy_gradient(row, type, vocabulary, statistics, labels[i], soft_cap);
-    }
-  });
-  double sum = 0;  // in a fixed order, so that its bits do not depend on threads
-  for (const double loss : losses) sum += loss;
-  return at::scalar_tensor(sum, at::kDouble);
-}
-
-at::Tensor losses_any(const at::Tensor& logits, const at::Tensor& labels, double soft_cap,
-                      bool gradient) {
-  const at::Tensor ignored = labels.eq(kIgnoredLabel);
-  const at::Tensor index = labels.masked_fill(ignored, 0).unsqueeze(1);
-  const at::Tensor log_probabilities =
-      at::log_softmax(logits, 1, compute_type(logits.scalar_type()));
-  const at::Tensor losses = log_probabilities.gather(1, index).squeeze(1).neg();
-  if (gradient) {
-    at::Tensor logits_gradient = log_probabilities.exp_();
-    logits_gradient.scatter_add_(1, index, at::full_like(index, -1, logits_gradient.options()));
-    if (soft_cap != 0) logits_gradient.mul_(slope_of_cap(logits, soft_cap));
-    logits.copy_(logits_gradient.masked_fill_(ignored.unsqueeze(1), 0));
-  }
-  return losses.masked_fill(ignored, 0).sum(at::kDouble);
-}
-
-at::Tensor losses_meta(const at::Tensor&, const at::Tensor& labels, double, bool) {
-  return at::empty({}, labels.options().dtype(at::kDouble));
-}
-
-// Returns the statistics of VocabularyShard::combine over this shard's rows. labels: counted from
-// the shard's first row.
-at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tensor) {
-  const int64_t tokens = logits.size(0), rows = logits.size(1);
-  const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
-  const auto type = element_type(logits.scalar_type());
-  const char* data = static_cast<const char*>(logits.const_data_ptr());
-  const at::Tensor wide = at::zeros({3, tokens}, logits.options().dtype(at::kDouble));
-  auto statistics = wide.accessor<double, 2>();
-  parallel_for(0, tokens, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const char* row = data + i * rows * logits.element_size();
-      const auto here = kernels::vector_kernels().softmax_statistics(row, type, rows);
-      statistics[0][i] = here.maximum;
-      statistics[1][i] = here.sum;
-      if (labels[i] >= 0 && labels[i] < rows) statistics[2][i] = logit(row, type, labels[i]);
-    }
-  });
-  return wide.to(compute_type(logits.scalar_type()));
-}
-
-// Allocates what statistics_cpu() allocates.
-at::Tensor statistics_meta(const at::Tensor& logits, const at::Tensor&) {
-  const at::Tensor wide = at::zeros({3, logits.size(0)}, logits.options().dtype(at::kDouble));
-  return wide.to(compute_type(logits.scalar_type()));
-}
-
-// elsewhere: [tokens], whether a label is not among this shard's rows. index: [tokens, 1], the
-// label's row; 0 if elsewhere.
-struct LabelsHere {
-  at::Tensor elsewhere, index;
-};
-
-LabelsHere find_labels(const at::Tensor& labels, int64_t rows) {
-  const at::Tensor elsewhere = labels.lt(0).bitwise_or_(labels.ge(rows));
-  return {elsewhere, labels.masked_fill(elsewhere, 0).unsqueeze(1)};
-}
-
-at::Tensor statistics_any(const at::Tensor& logits, const at::Tensor& labels) {
-  const at::Tensor wide = logits.to(compute_type(logits.scalar_type()));
-  const at::Tensor largest = wide.amax(1);
-  const at::Tensor sum = (wide - largest.unsqueeze(1)).exp_().sum(1);
-  const auto [elsewhere, index] = find_labels(labels, logits.size(1));
-  const at::Tensor target = wide.gather(1, index).squeeze(1).masked_fill_(elsewhere, 0);
-  return at::stack({largest, sum, target});
-}
-
-at::Tensor losses_of(const at::Tensor& statistics) {
-  return statistics[0] + statistics[1].log() - statistics[2];
-}
-
-// Overwrites the logits by the gradient of the losses. statistics: over the whole vocabulary.
-void to_gradient_cpu(const at::Tensor& logits, const at::Tensor& label_tensor,
-                     const at::Tensor& ignored_tensor, const at::Tensor& statistics,
-                     double soft_cap) {
-  const at::Tensor wide = statistics.to(at::kDouble);
-  const auto found = wide.accessor<double, 2>();
-  const int64_t* labels = label_tensor.const_data_ptr<int64_t>();
-  const bool* ignored = ignored_tensor.const_data_ptr<bool>();
-  const int64_t row_bytes = logits.size(1) * logits.element_size();
-  char* data = static_cast<char*>(logits.mutable_data_ptr());
-  parallel_for(0, logits.size(0), 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      char* row = data + i * row_bytes;
-      if (ignored[i]) {
-        std::memset(row, 0, row_bytes);
-        continue;
-      }
-      kernels::vector_kernels().cross_entropy_gradient(row, element_type(logits.scalar_type()),
-                                                       logits.size(1), {found[0][i], found[1][i]},
-                                                       labels[i], soft_cap);
-    }
-  });
-}
-
-void to_gradient_any(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& ignored,
-                     const at::Tensor& statistics, double soft_cap) {
-  at::Tensor gradient = (logits.to(statistics.scalar_type()) - statistics[0].unsqueeze(1)).exp_();
-  gradient.div_(statistics[1].unsqueeze(1));
-  const auto [elsewhere, index] = find_labels(labels, logits.size(1));
-  gradient.scatter_add_(1, index, elsewhere.to(gradient.scalar_type()).sub_(1).unsqueeze(1));
-  if (soft_cap != 0) gradient.mul_(slope_of_cap(logits, soft_cap));
-  logits.copy_(gradient.masked_fill_(ignored.unsqueeze(1), 0));
-}
-
-void to_gradient_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                      const at::Tensor& statistics, double) {
-  const at::Tensor wide = statistics.to(at::kDouble);
-}
-
-struct ShardFunctions {
-  decltype(&statistics_cpu) statistics;
-  decltype(&to_gradient_cpu) to_gradient;
-};
-
-ShardFunctions shard_functions(const at::Tensor& logits) {
-  if (logits.is_cpu()) return {statistics_cpu, to_gradient_cpu};
-  if (logits.is_meta()) return {statistics_meta, to_gradient_meta};
-  return {statistics_any, to_gradient_any};
-}
 
 // Returns the labels counted from row `begin` of the vocabulary; -1 for ignored labels.
 at::Tensor labels_from(const at::Tensor& labels, const at::Tensor& ignored, int64_t begin) {
@@ -235,16 +58,15 @@ LossesOfBlock losses_of_shard(const VocabularyShard& shard, double soft_cap) {
       [&shard, soft_cap](const at::Tensor& logits, const at::Tensor& global_labels, bool gradient) {
         const at::Tensor ignored = global_labels.eq(kIgnoredLabel);
         const at::Tensor labels = labels_from(global_labels, ignored, shard.begin);
-        const ShardFunctions functions = shard_functions(logits);
-        const at::Tensor statistics = functions.statistics(logits, labels);
+        const at::Tensor statistics = softmax_statistics(logits, labels);
         shard.combine(statistics);
-        if (gradient) functions.to_gradient(logits, labels, ignored, statistics, soft_cap);
+        if (gradient) cross_entropy_gradient(logits, labels, ignored, statistics, soft_cap);
         return losses_of(statistics).masked_fill_(ignored, 0).sum(at::kDouble);
       };
 }
 
 // Adds a block's product logits_gradient^T x to `sum`; if it is the first block, overwrites `sum`.
-// On the CPU, products of bf16 operands are not rounded to bf16 before they are added.
+// Products of bf16 operands are not rounded to bf16 before they are added.
 void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x, bool first,
                          at::Tensor& sum) {
   if (x.scalar_type() == sum.scalar_type()) {
@@ -253,8 +75,8 @@ void add_weight_gradient(const at::Tensor& logits_gradient, const at::Tensor& x,
   } else if (x.is_cpu() || x.is_meta()) {
     summed_product(logits_gradient.t(), x, sum, !first);
   } else {
-    const at::Tensor product = at::mm(logits_gradient.t(), x);
-    first ? sum.copy_(product) : sum.add_(product);
+    if (first) sum.zero_();
+    add_libtorch_product(sum, logits_gradient.t(), x);
   }
 }
 
@@ -266,8 +88,20 @@ void check_labels(const at::Tensor& labels, int64_t vocabulary) {
   }
 }
 
+// GPUs need larger blocks than the CPU, whose blocks stay in its caches.
+constexpr int64_t kDefaultLogitsBytesOnGpus = int64_t{1} << 30;
+
 int64_t rows_of_block(const at::Tensor& x, int64_t vocabulary, int64_t logits_bytes) {
+  if (x.is_cuda() && logits_bytes == kDefaultLogitsBytes) logits_bytes = kDefaultLogitsBytesOnGpus;
   return linear_cross_entropy_block_tokens(x.size(0), vocabulary, x.scalar_type(), logits_bytes);
+}
+
+// Allocates logits [rows, vocabulary]. On a GPU, rows are a multiple of 64 elements apart: for
+// other strides, matrix products take several times as long.
+at::Tensor empty_logits(int64_t rows, int64_t vocabulary, const at::TensorOptions& options) {
+  if (!options.device().is_cuda()) return at::empty({rows, vocabulary}, options);
+  const int64_t stride = (vocabulary + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
+  return at::empty({rows, stride}, options).narrow(1, 0, vocabulary);
 }
 
 bool keeps_logits(int64_t tokens, int64_t hidden, at::ScalarType type, int64_t rows_of_block) {
@@ -327,7 +161,7 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   }
   const at::Tensor bias_gradient =
       x_needs_gradient || weight_needs_gradient ? zeros_for_bias(bias) : at::Tensor();
-  const at::Tensor memory = at::empty({rows, vocabulary}, x.options());
+  const at::Tensor memory = empty_logits(rows, vocabulary, x.options());
   for (int64_t begin = 0; begin < tokens; begin += rows) {
     const int64_t size = std::min(rows, tokens - begin);
     const at::Tensor x_block = x.narrow(0, begin, size);
@@ -345,38 +179,16 @@ Results forward(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
   return {loss.to(wide), x_gradient, weight_gradient, kept ? memory : at::Tensor(), bias_gradient};
 }
 
-LossesOfBlock with_cap(decltype(&losses_cpu) losses, double soft_cap) {
-  return [=](const at::Tensor& logits, const at::Tensor& labels, bool gradient) {
-    return losses(logits, labels, soft_cap, gradient);
-  };
-}
-
-Results linear_cross_entropy_cpu(const at::Tensor& x, const at::Tensor& weight,
-                                 const at::Tensor& labels, bool x_needs_gradient,
-                                 bool weight_needs_gradient, int64_t logits_bytes,
-                                 const OptionalTensor& bias, double soft_cap) {
-  check_labels(labels, weight.size(0));
-  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                 rows_of_block(x, weight.size(0), logits_bytes), or_undefined(bias), soft_cap,
-                 with_cap(losses_cpu, soft_cap));
-}
-
-Results linear_cross_entropy_any(const at::Tensor& x, const at::Tensor& weight,
-                                 const at::Tensor& labels, bool x_needs_gradient,
-                                 bool weight_needs_gradient, int64_t logits_bytes,
-                                 const OptionalTensor& bias, double soft_cap) {
-  return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
-                 rows_of_block(x, weight.size(0), logits_bytes), or_undefined(bias), soft_cap,
-                 with_cap(losses_any, soft_cap));
-}
-
-Results linear_cross_entropy_meta(const at::Tensor& x, const at::Tensor& weight,
+Results linear_cross_entropy_rows(const at::Tensor& x, const at::Tensor& weight,
                                   const at::Tensor& labels, bool x_needs_gradient,
                                   bool weight_needs_gradient, int64_t logits_bytes,
                                   const OptionalTensor& bias, double soft_cap) {
+  if (labels.is_cpu()) check_labels(labels, weight.size(0));
   return forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
                  rows_of_block(x, weight.size(0), logits_bytes), or_undefined(bias), soft_cap,
-                 with_cap(losses_meta, soft_cap));
+                 [=](const at::Tensor& logits, const at::Tensor& of_logits, bool gradient) {
+                   return cross_entropy_of_rows(logits, of_logits, soft_cap, gradient);
+                 });
 }
 
 void scale_copy_cpu(const at::Tensor& to, const at::Tensor& from, const at::Tensor& factor) {
@@ -398,15 +210,15 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def("scale_copy_(Tensor(a!) to, Tensor from, Tensor factor) -> ()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
-  m.impl("linear_cross_entropy", linear_cross_entropy_cpu);
+  m.impl("linear_cross_entropy", linear_cross_entropy_rows);
   m.impl("scale_copy_", scale_copy_cpu);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
-  m.impl("linear_cross_entropy", linear_cross_entropy_any);
+  m.impl("linear_cross_entropy", linear_cross_entropy_rows);
   m.impl("scale_copy_", scale_copy_any);
 }
 TORCH_LIBRARY_IMPL(colossal, Meta, m) {
-  m.impl("linear_cross_entropy", linear_cross_entropy_meta);
+  m.impl("linear_cross_entropy", linear_cross_entropy_rows);
   m.impl("scale_copy_", scale_copy_meta);
 }
 
@@ -453,7 +265,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                             const VocabularyShard* shard, int64_t logits_bytes) {
     const at::Tensor bias = *given_bias;
     static const auto op =
-        find_operator<decltype(linear_cross_entropy_cpu)>("colossal::linear_cross_entropy");
+        find_operator<decltype(linear_cross_entropy_rows)>("colossal::linear_cross_entropy");
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     auto [loss, x_gradient, weight_gradient, logits_gradient, bias_gradient] =
         shard ? colossal::ops::forward(x, weight, labels, x_needs_gradient, weight_needs_gradient,
@@ -587,7 +399,7 @@ void for_logits(const at::Tensor& x, const at::Tensor& weight, const at::Tensor&
                 const std::function<void(Range tokens, const at::Tensor& logits)>& visit) {
   if (weight.size(0) == 0) return;
   const int64_t rows = rows_of_block(x, weight.size(0), logits_bytes);
-  const at::Tensor memory = at::empty({rows, weight.size(0)}, x.options());
+  const at::Tensor memory = empty_logits(rows, weight.size(0), x.options());
   for (int64_t begin = 0; begin < x.size(0); begin += rows) {
     const int64_t size = std::min(rows, x.size(0) - begin);
     at::Tensor logits = memory.narrow(0, 0, size);
@@ -642,8 +454,8 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
     for_logits(
         x, weight, bias, low_rank, soft_cap, logits_bytes,
         [&](Range tokens, const at::Tensor& logits) {
-          const at::Tensor found = shard_functions(logits).statistics(
-              logits, here.narrow(0, tokens.begin, tokens.size()));
+          const at::Tensor found =
+              softmax_statistics(logits, here.narrow(0, tokens.begin, tokens.size()));
           const at::Tensor sum = result.narrow(1, tokens.begin, tokens.size());
           const at::Tensor largest = at::maximum(sum[0], found[0]);
           sum[1].mul_((sum[0] - largest).exp_()).addcmul_(found[1], (found[0] - largest).exp_());
@@ -677,7 +489,7 @@ struct BlockStatistics : torch::autograd::Function<BlockStatistics> {
       const auto of = [&](const at::Tensor& tensor, int64_t dim = 0) {
         return tensor.narrow(dim, tokens.begin, tokens.size());
       };
-      shard_functions(logits).to_gradient(logits, of(here), of(ignored), of(whole, 1), soft_cap);
+      cross_entropy_gradient(logits, of(here), of(ignored), of(whole, 1), soft_cap);
       logits.mul_(of(whole[2]).unsqueeze(1));
       add_bias_gradient(logits, bias_gradient);
       add_gradients(low_rank, logits, tokens, of_low_rank);

@@ -47,6 +47,8 @@ void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b
     add_libtorch_product(sum, a, b);
   } else if (sum.is_contiguous() && (sum.is_cpu() || sum.is_meta())) {
     summed_product(a, b, sum, /*add=*/true);
+  } else if (sum.is_cuda()) {
+    add_libtorch_product(sum, a, b);
   } else {
     // add_() would convert, too, but on meta it would not allocate the converted tensor, so a dry
     // run would count too little memory.

@@ -1,6 +1,7 @@
 #include "colossal/ops/quantized_matrix.h"
 
 #include <ATen/ops/bitwise_and.h>
+#include <ATen/ops/bitwise_right_shift.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/aten_fallback_quantized.h"
 #include "colossal/ops/kernels/quantized_rows.h"
 #include "colossal/ops/parallel_for.h"
 
@@ -128,6 +130,17 @@ kernels::ScaleType scale_type(at::ScalarType type) {
   return type == at::kHalf ? kernels::ScaleType::float16 : kernels::ScaleType::float32;
 }
 
+// Returns the matrix of some of the outputs. rows(tensor): the rows of these outputs.
+template <typename Rows>
+QuantizedMatrix of_outputs(const QuantizedMatrix& matrix, int64_t count, const Rows& rows) {
+  QuantizedMatrix part = matrix;
+  part.outputs = count;
+  part.codes = rows(matrix.codes);
+  part.scales = rows(matrix.scales);
+  if (matrix.zeros.defined()) part.zeros = rows(matrix.zeros);
+  return part;
+}
+
 // Returns dequantized rows, [rows, inputs] in `type`. Row i is output output_of(i) of the matrix.
 template <typename OutputOf>
 at::Tensor rows_as_numbers(const QuantizedMatrix& matrix, int64_t rows, at::ScalarType type,
@@ -183,6 +196,14 @@ void for_groups(int64_t inputs, const Quantization& how, const Visit& visit) {
 int64_t QuantizedMatrix::bytes() const {
   return static_cast<int64_t>(codes.nbytes() + scales.nbytes() +
                               (zeros.defined() ? zeros.nbytes() : 0));
+}
+
+QuantizedMatrix to_device(const QuantizedMatrix& matrix, at::Device device) {
+  QuantizedMatrix moved = matrix;
+  moved.codes = matrix.codes.to(device);
+  moved.scales = matrix.scales.to(device);
+  if (matrix.zeros.defined()) moved.zeros = matrix.zeros.to(device);
+  return moved;
 }
 
 int64_t inputs_of_group(int64_t inputs, const Quantization& how) {
@@ -262,11 +283,22 @@ at::Tensor unpacked_codes(const QuantizedMatrix& matrix) {
 
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, int64_t begin, int64_t end,
                             at::ScalarType type) {
+  if (matrix.codes.is_cuda()) {
+    const auto rows = [&](const at::Tensor& all) { return all.narrow(0, begin, end - begin); };
+    return aten_fallback::dequantized(of_outputs(matrix, end - begin, rows), type);
+  }
   return rows_as_numbers(matrix, end - begin, type, [&](int64_t row) { return begin + row; });
 }
 
 at::Tensor dequantized_rows(const QuantizedMatrix& matrix, const at::Tensor& indices) {
   const at::Tensor flat = indices.flatten().contiguous();
+  if (matrix.codes.is_cuda()) {
+    const auto rows = [&](const at::Tensor& all) { return all.index_select(0, flat); };
+    std::vector<int64_t> sizes = indices.sizes().vec();
+    sizes.push_back(matrix.inputs);
+    return aten_fallback::dequantized(of_outputs(matrix, flat.numel(), rows), matrix.type)
+        .view(sizes);
+  }
   const auto* outputs = flat.const_data_ptr<int64_t>();
   for (int64_t row = 0; row < flat.numel(); ++row) {
     COLOSSAL_CHECK(outputs[row] >= 0 && outputs[row] < matrix.outputs, "row {} of {}", outputs[row],

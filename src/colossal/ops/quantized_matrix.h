@@ -42,7 +42,7 @@ struct Quantization {
   bool operator==(const Quantization&) const = default;
 };
 
-// A quantized weight [outputs, inputs]. All tensors are on the CPU.
+// A quantized weight [outputs, inputs]. All tensors are on one device.
 struct QuantizedMatrix {
   Quantization how;
   int64_t outputs = 0, inputs = 0;
@@ -54,6 +54,9 @@ struct QuantizedMatrix {
 
   int64_t bytes() const;  // of codes, scales and zeros
 };
+
+// Returns a copy of the matrix on `device`; the matrix itself if it is there.
+QuantizedMatrix to_device(const QuantizedMatrix& matrix, at::Device device);
 
 // Scales and zero points of a weight: QuantizedMatrix::scales and QuantizedMatrix::zeros.
 struct GroupScales {
@@ -71,7 +74,7 @@ int64_t groups_of_output(int64_t inputs, const Quantization& how);
 // elements. Without zero points, the group's element with the largest magnitude determines the
 // scale: in int8 it gets the code 127 or -127, in fp8 the code of 448 or -448. In int4 it gets the
 // code 0, so the scale is negative if the element is positive.
-//   weight    [outputs, inputs] of any strides; must be finite
+//   weight    [outputs, inputs] of any strides, on the CPU; must be finite
 //   extremes  [outputs, 2] fp32: the least element (at most 0) and the largest element (at least 0)
 //             of each output. Give it if `weight` is a shard with only some of the inputs of a
 //             group; requires how.group = 0. Undefined: computed from `weight`
@@ -87,6 +90,9 @@ QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how,
                          const GroupScales& scales);
 // Quantizes weight with the scales and zero points of choose_scales(weight, how).
 QuantizedMatrix quantize(const at::Tensor& weight, const Quantization& how);
+
+// The functions below read matrices on the CPU with our kernels, and on GPUs with LibTorch's
+// operators.
 
 // Returns the codes in the order of the inputs, one byte each: [outputs, inputs] uint8. A byte has
 // the bits of the code: of a signed integer for int8, of an E4M3 number for fp8.

@@ -5,10 +5,13 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "colossal/base/error.h"
+#include "colossal/ops/dispatch.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/ops/flat_tensor.h"
 #include "colossal/ops/kernels/int8_tiles.h"
@@ -23,7 +26,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Outputs of a weight that are dequantized at a time, if there are many rows.
-constexpr int64_t kPanelOutputs = 256;
+constexpr int64_t kPanelOutputs = 256, kPanelOutputsOnGpus = 4096;
 constexpr int64_t kNumbersOfThread = 1 << 15;  // minimum number of weights per thread
 
 using Matrices = std::vector<const QuantizedMatrix*>;
@@ -210,8 +213,9 @@ void for_panels(const Matrices& weights, const at::Tensor& y, at::ScalarType typ
   int64_t column = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     const QuantizedMatrix& weight = *weights[i];
-    for (int64_t begin = 0; begin < weight.outputs; begin += kPanelOutputs) {
-      const int64_t end = std::min(weight.outputs, begin + kPanelOutputs);
+    const int64_t size = y.is_cuda() ? kPanelOutputsOnGpus : kPanelOutputs;
+    for (int64_t begin = 0; begin < weight.outputs; begin += size) {
+      const int64_t end = std::min(weight.outputs, begin + size);
       visit(dequantized_rows(weight, begin, end, type), y.narrow(1, column + begin, end - begin), i,
             begin);
     }
@@ -232,8 +236,68 @@ void multiply_many(const at::Tensor& y, const at::Tensor& x, const QuantizedWeig
              });
 }
 
+// Returns x with each row rounded to int8 with one scale.
+at::Tensor rounded_to_int8(const at::Tensor& x) {
+  constexpr double kMost = 127;
+  const at::Tensor wide = x.to(compute_type(x.scalar_type()));
+  const at::Tensor scales = wide.abs().amax(1, /*keepdim=*/true).div_(kMost);
+  return (wide / scales.masked_fill(scales.eq(0), 1)).round_().mul_(scales).to(x.scalar_type());
+}
+
+// Computes y = x weight^T for few rows on a GPU, by default with the dequantized weight. codes,
+// scales, zeros: members of a QuantizedMatrix. type: Quantization::Type. group: inputs per group.
+void code_product_any(const at::Tensor& x, const at::Tensor& codes, const at::Tensor& scales,
+                      const std::optional<at::Tensor>& zeros, int64_t type, int64_t group,
+                      const at::Tensor& y) {
+  const QuantizedMatrix matrix{.how = {.type = static_cast<Quantization::Type>(type),
+                                       .group = group,
+                                       .zero_point = zeros.has_value()},
+                               .outputs = codes.size(0),
+                               .inputs = x.size(1),
+                               .codes = codes,
+                               .scales = scales,
+                               .zeros = zeros.value_or(at::Tensor())};
+  product_out(y, x, dequantize(matrix, x.scalar_type()).t());
+}
+
+TORCH_LIBRARY_FRAGMENT(colossal, m) {
+  m.def(
+      "code_product(Tensor x, Tensor codes, Tensor scales, Tensor? zeros, int type, int group, "
+      "Tensor(a!) y) -> ()");
+}
+TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
+  m.impl("code_product", code_product_any);
+}
+
+// Up to this number of rows, code_product() takes less time than dequantizing the weights.
+constexpr int64_t kFewRowsOnGpus = 16;
+
+at::Tensor product_on_gpu(const at::Tensor& given_x, const QuantizedWeights& given) {
+  const bool in_int8 = given.weights.front()->how.activations == Activations::int8;
+  const at::Tensor x = in_int8 ? rounded_to_int8(given_x) : given_x;
+  at::Tensor y = at::empty({x.size(0), given.out_features()}, x.options());
+  if (x.size(0) > kFewRowsOnGpus) {
+    multiply_many(y, x, given);
+    return y;
+  }
+  static const auto op = find_operator<decltype(code_product_any)>("colossal::code_product");
+  int64_t column = 0;
+  for (size_t i = 0; i < given.weights.size(); ++i) {
+    const QuantizedMatrix& weight = *given.weights[i];
+    const at::Tensor columns = y.narrow(1, column, weight.outputs);
+    op.call(x, weight.codes, weight.scales,
+            weight.zeros.defined() ? std::optional(weight.zeros) : std::nullopt,
+            static_cast<int64_t>(weight.how.type), inputs_of_group(weight.inputs, weight.how),
+            columns);
+    if (!given.biases.empty()) columns.add_(given.biases[i]);
+    column += weight.outputs;
+  }
+  return y;
+}
+
 // Returns x weight^T + bias, [rows, sum of out]. x: [rows, in].
 at::Tensor product_of(const at::Tensor& x, const QuantizedWeights& given) {
+  if (x.is_cuda()) return product_on_gpu(x, given);
   const int64_t outputs = given.out_features();
   const bool in_int8 = given.weights.front()->how.activations == Activations::int8;
   // Dequantizing a whole weight for a product in tiles pays off for more rows than reading a weight

@@ -1,6 +1,7 @@
-// Linear layers and layers of experts with quantized weights (quantized_matrix.h), on the CPU. For
-// few rows, or if activations are quantized, kernels multiply by the codes directly. Otherwise, and
-// in every backward pass, 256 outputs of a weight are dequantized at a time.
+// Linear layers and layers of experts with quantized weights (quantized_matrix.h). For few rows, or
+// on the CPU if activations are quantized, kernels multiply by the codes directly. Otherwise, and
+// in every backward pass, some outputs of a weight are dequantized at a time: 256 on the CPU, 4,096
+// on a GPU.
 #pragma once
 
 #include <ATen/core/Tensor.h>

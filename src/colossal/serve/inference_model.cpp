@@ -207,7 +207,11 @@ std::shared_ptr<const ops::QuantizedMatrix> quantize(
   }
   ops::QuantizedMatrix matrix = ops::quantize(read.numbers, how, scales);
   matrix.type = options.type;
-  matrix.codes = blocks.keep(matrix.codes);
+  if (options.device.is_cpu()) {
+    matrix.codes = blocks.keep(matrix.codes);
+  } else {
+    matrix = ops::to_device(matrix, options.device);
+  }
   return std::make_shared<const ops::QuantizedMatrix>(std::move(matrix));
 }
 

@@ -197,6 +197,33 @@ TEST(ModulePipeline, RefusesPartsThatMakeNoPipeline) {
                         "passes_on says nothing"));
 }
 
+// A stage that fails tells the other ranks, though messages of theirs are still awaited.
+TEST(PipelineFailure, AnErrorOfAStageEndsAllAtOnce) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string message;
+  try {
+    run_ranks(
+        3,
+        [&](comm::World& world) {
+          const ParallelContext context(world, pipeline(3));
+          std::vector<ModulePart> parts = make_parts();
+          const auto run = parts[2].run;
+          parts[2].run = [run](const StageState& state, const data::Batch& batch,
+                               const nn::StepContext& step) -> StageResult {
+            run(state, batch, step);
+            throw std::runtime_error("the part is broken");
+          };
+          const auto engine = Booster(context).boost(parts, config_in_fp64());
+          engine->step(batches_of(context, 0, 3));
+        },
+        std::chrono::seconds(60));
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  EXPECT_THAT(message, HasSubstr("the part is broken"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
 // What each rank of three stages says when the middle one, at its second micro-batch, does not come
 // back in time.
 TEST(PipelineFailure, EachStageSaysWhatItWaitedFor) {

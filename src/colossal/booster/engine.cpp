@@ -130,12 +130,23 @@ void Engine::add_router_metrics(const ControlMessage& all,
 template <typename Part>
 auto Engine::in_step(const Part& part) {
   const int64_t number = steps_done_ + 1;
+  const auto failed = [&](const std::exception& error) {
+    const std::string message = fmt::format("step {}: {}", number, error.what());
+    // Now, while the groups exist: their destructors would wait for messages that no peer sends.
+    context_.world().abort(message);
+    return message;
+  };
   try {
     return part();
+  } catch (const NonFiniteError&) {
+    throw;  // on all ranks alike
   } catch (const IoError& error) {
-    throw IoError(fmt::format("step {}: {}", number, error.what()));
+    throw IoError(failed(error));
   } catch (const CommError& error) {
-    throw CommError(fmt::format("step {}: {}", number, error.what()));
+    throw CommError(failed(error));
+  } catch (const std::exception& error) {
+    failed(error);
+    throw;
   }
 }
 

@@ -4,7 +4,6 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -383,7 +382,8 @@ class PipelineExecutor::Run {
       const nn::LayerScope scope("backward");
       if (is_last(action.stage)) {
         const at::Tensor& sum = flight.loss.sum;
-        torch::autograd::backward({sum}, {at::full({}, upstream_, sum.options())});
+        ops::run_backward({torch::autograd::impl::gradient_edge(sum)},
+                          {at::full({}, upstream_, sum.options())}, /*keep_graph=*/false);
       } else {
         ops::run_backward(flight.roots, gradients_of_outputs(action), /*keep_graph=*/false);
       }

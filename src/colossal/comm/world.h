@@ -24,14 +24,14 @@ struct WorldKind {
   // "shm"   shared memory; all ranks must be on one host
   // "gloo"  TCP
   // "nccl"  NCCL; each rank uses its own GPU
-  // "auto"  "nccl" if the ranks compute on GPUs and each has its own, otherwise shared memory
-  // within
-  //         a host and Gloo between hosts
+  // "auto"  NCCL if the ranks compute on GPUs and each has its own; otherwise shared memory within
+  //         a host, and TCP between hosts
   std::string backend = "auto";
   // "cpu"
-  // "gpu"   GPUs. If a host has more ranks than GPUs, ranks share them. Unless the backend is
-  //         "nccl", each call copies its tensors to the host and back.
-  // "auto"  GPUs for backend "nccl", and for "auto" if each rank has its own; otherwise the CPU
+  // "gpu"   GPUs. If a host has more ranks than GPUs, ranks share them. Unless the ranks
+  //         communicate over NCCL, each call copies its tensors to the host and back.
+  // "auto"  GPUs if backend is "nccl", or if backend is "auto" and each rank has a GPU of its own;
+  //         otherwise the CPU
   std::string device = "auto";
 
   // Returns whether the ranks compute on GPUs. own_gpus: whether each rank has a GPU of its own.

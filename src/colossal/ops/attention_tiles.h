@@ -20,8 +20,8 @@ struct AttentionTile {
 };
 
 // Returns the tiles that contain all keys that queries at the positions `queries` see among keys at
-// the positions `keys`. Row i of a tensor is at the position i of its runs, one run after the
-// other. rule: only `causal` counts.
+// the positions `keys`. The rows of each tensor are at the positions of its runs, in order: those
+// of the first run, then those of the second, and so on. rule: only `causal` counts.
 std::vector<AttentionTile> attention_tiles(const std::vector<Range>& queries,
                                            const std::vector<Range>& keys,
                                            const AttentionRule& rule);

@@ -1,10 +1,10 @@
 // The softmax of a block of logits, and the cross-entropy of its rows. linear_cross_entropy()
 // (linear_cross_entropy.h) calls these functions for one block of tokens after the other.
 //
-//   logits    [tokens, rows]: of `rows` rows of the vocabulary, already capped. On the CPU
-//   contiguous,
-//             on a GPU of any row stride
-//   labels    [tokens] int64, counted from the first of these rows
+//   logits    [tokens, words]: for consecutive words of the vocabulary. Already capped, except for
+//             cap_logits(). On the CPU they are contiguous; on a GPU the tokens may be any number
+//             of elements apart
+//   labels    [tokens] int64, counted from the first of these words
 //   soft_cap  the cap that the logits have passed through; 0: none
 #pragma once
 
@@ -23,7 +23,7 @@ at::Tensor cross_entropy_of_rows(const at::Tensor& logits, const at::Tensor& lab
 
 // Returns what VocabularyShard::combine combines over all rows of the vocabulary, [3, tokens] in
 // the compute type: each token's largest logit, the sum of the exponentials of its logits minus the
-// largest, and the logit of its label, 0 if the label is not among these rows.
+// largest, and the logit of its label, 0 if the label is not among these words.
 at::Tensor softmax_statistics(const at::Tensor& logits, const at::Tensor& labels);
 // Returns the losses, [tokens]. statistics: over the whole vocabulary.
 at::Tensor losses_of(const at::Tensor& statistics);

@@ -1,4 +1,4 @@
-// Matrix products by LibTorch, whose scratch memory dry runs count.
+// Matrix products by LibTorch. A dry run also counts the scratch memory that they need.
 #pragma once
 
 #include <ATen/core/Tensor.h>

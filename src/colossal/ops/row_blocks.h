@@ -65,8 +65,9 @@ class BlockCollectives {
 //                 rank's part of each block, ranks->gather() returns the whole block, and
 //                 ranks->rows() gives the indices of the block's rows: `begin` is not used
 //   options       may have a low-rank adapter
-//   bias_begin    index in the whole vocabulary of the first row of options.bias and options.up;
-//                 both must have all rows of each whole block
+//   bias_begin    index in the whole vocabulary of the first row of options.bias and options.up.
+//                 Both hold the rows of all blocks that `table` visits: with `ranks`, also the rows
+//                 in the parts of the other ranks
 //   logits_bytes  maximum bytes of logits that are held at once
 // The forward pass merges the softmax statistics of each block into those of the blocks before it.
 // The backward pass recomputes the logits of each block, so there are four matrix products instead

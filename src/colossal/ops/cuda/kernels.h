@@ -19,15 +19,15 @@ using kernels::ElementType;
 void adamw(const kernels::AdamWArrays& arrays, int64_t count, const kernels::AdamWFactors& factors,
            cudaStream_t stream);
 
-// Applies dropout to `rows` rows of `channels` elements. Row r takes its random words from the
-// random row of `key` at (sample_ids[r / sequence], positions[r % num_positions]), from word
-// channel_begin on. sample_ids, positions: on the GPU.
+// Rows to which dropout is applied, of `channels` elements each. Row r is of the sample
+// sample_ids[r / sequence], at the position positions[r % num_positions]. Its channel c is dropped
+// by word channel_begin + c of random_row(key, sample, position) (base/random.h).
 struct DropoutRows {
   RandomKey key;
   kernels::DropoutRule rule;
-  const int64_t* sample_ids;
-  const int64_t* positions;
-  int64_t sequence, num_positions;
+  const int64_t* sample_ids;        // on the GPU
+  const int64_t* positions;         // [num_positions], on the GPU
+  int64_t sequence, num_positions;  // sequence: rows of a sample
   int64_t rows, channels, channel_begin;
 };
 void dropout(const DropoutRows& rows, const void* from, void* to, ElementType type,

@@ -16,7 +16,8 @@ using testing::Each;
 using testing::HasSubstr;
 
 // Returns what connect() throws on each rank, or "joined".
-std::vector<std::string> meet(const std::vector<Settings>& settings) {
+std::vector<std::string> meet(const std::vector<Settings>& settings,
+                              const WorldKind& kind = {.backend = "shm", .device = "cpu"}) {
   const test::Listener listener = test::listen_on_loopback();
   const int ranks = static_cast<int>(settings.size());
   std::vector<std::string> answers(ranks, "joined");
@@ -26,7 +27,7 @@ std::vector<std::string> meet(const std::vector<Settings>& settings) {
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        worlds[rank] = connect(test::rendezvous_at(listener, rank, ranks), {.backend = "shm"},
+        worlds[rank] = connect(test::rendezvous_at(listener, rank, ranks), kind,
                                std::chrono::seconds(60), settings[rank]);
       } catch (const ConfigError& error) {
         answers[rank] = error.what();
@@ -35,6 +36,14 @@ std::vector<std::string> meet(const std::vector<Settings>& settings) {
   }
   threads.clear();
   return answers;
+}
+
+TEST(Agreement, AllRanksRefuseGpusThatOneLacks) {
+  if (num_gpus() > 0) GTEST_SKIP() << "there is a GPU";
+  EXPECT_THAT(meet({{}, {}}, {.device = "gpu"}),
+              Each(HasSubstr("device \"gpu\": rank 0 can use no GPU")));
+  EXPECT_THAT(meet({{}, {}}, {.backend = "nccl"}),
+              Each(HasSubstr("backend \"nccl\": rank 0 can use no GPU")));
 }
 
 TEST(Agreement, NamesTheSettingTheRanksAndBothValues) {

@@ -132,6 +132,7 @@ auto Engine::in_step(const Part& part) {
   const int64_t number = steps_done_ + 1;
   const auto failed = [&](const std::exception& error) {
     const std::string message = fmt::format("step {}: {}", number, error.what());
+    before_abort_();
     // Now, while the groups exist: their destructors would wait for messages that no peer sends.
     context_.world().abort(message);
     return message;

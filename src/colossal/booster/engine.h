@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -138,12 +139,17 @@ class Engine {
   // the length of their sequences. update() and step() throw NonFiniteError. All three functions
   // throw IoError if a memory tier fails, and CommError if a rank is lost. The messages of all
   // these errors begin with the step's number.
+  // If a step fails otherwise than by NonFiniteError, the world is aborted (World::abort()), so
+  // that the other ranks do not wait for this one.
   void forward_backward(const std::vector<data::Batch>& micro_batches);
   StepResult update(const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches, const UpdateRequest& request);
   StepResult step(const std::vector<data::Batch>& micro_batches) {
     return step(micro_batches, UpdateRequest());
   }
+  // Sets a function that is called before the world is aborted, to end what other ranks still take
+  // part in, such as a save in the background. It must not throw.
+  void before_abort(std::function<void()> end_work) { before_abort_ = std::move(end_work); }
 
   // Results of evaluate(), over the micro-batches of all replicas.
   struct Evaluation {
@@ -215,6 +221,7 @@ class Engine {
   PipelineExecutor executor_;
   ControlMessage control_;  // this rank's numbers from forward_backward(), until update()
   int64_t steps_done_ = 0;
+  std::function<void()> before_abort_ = [] {};
 };
 
 }  // namespace colossal

@@ -382,6 +382,7 @@ class PipelineExecutor::Run {
       const nn::LayerScope scope("backward");
       if (is_last(action.stage)) {
         const at::Tensor& sum = flight.loss.sum;
+        COLOSSAL_CHECK(sum.requires_grad(), "the loss depends on no weight that is trained");
         ops::run_backward({torch::autograd::impl::gradient_edge(sum)},
                           {at::full({}, upstream_, sum.options())}, /*keep_graph=*/false);
       } else {

@@ -116,6 +116,21 @@ class Trainer {
   }
 
   TrainingSummary run() {
+    engine_.before_abort([this] { finish_save_before_failure(); });
+    try {
+      return run_to_the_end();
+    } catch (const NonFiniteError&) {
+      throw;  // on all ranks alike
+    } catch (const std::exception& error) {
+      // Now, while the groups exist: their destructors would wait for messages that no peer sends.
+      finish_save_before_failure();
+      context_.world().abort(error.what());
+      throw;
+    }
+  }
+
+ private:
+  TrainingSummary run_to_the_end() {
     monitor_.start(engine_.steps_done());
     if (engine_.steps_done() >= job_.config.train.steps) tell_done();
     data::BatchLoader loader = task_->training_loader(engine_.steps_done());
@@ -127,7 +142,6 @@ class Trainer {
     return summary_;
   }
 
- private:
   EngineConfig config_of_engine() const {
     EngineConfig config = ordered_engine_config(job_, context_.rank(), task_->loss_to_record());
     config.metrics = task_->metrics();
@@ -321,6 +335,17 @@ class Trainer {
     monitor_.prepare_checkpoint();
     save_.emplace(*checkpoints_, engine_.steps_done(), engine_.chunks(), context_, description());
     saved_step_ = engine_.steps_done();
+  }
+
+  // A save that is under way ends as well as it can: the other ranks still take part in it.
+  void finish_save_before_failure() {
+    try {
+      finish_save();
+    } catch (const std::exception& error) {
+      log::error("checkpoint of step {} failed, older ones are intact: {}", saved_step_,
+                 error.what());
+      save_.reset();
+    }
   }
 
   // Reports a failed save; training continues.

@@ -109,7 +109,8 @@ void exchange_shards(const std::vector<ShardRange>& pieces, int64_t numel,
       const at::Tensor send =
           values[kind].empty()
               ? at::empty({0}, at::TensorOptions(types[kind]).device(group.device()))
-              : at::cat(values[kind]);
+          : group.size() > 1 ? at::cat(values[kind]).to(group.device())
+                             : at::cat(values[kind]);
       buffers.push_back(assemble(exchange(send, send_counts, receive_counts, group), received,
                                  {begin + mine.begin, begin + mine.end}));
     }

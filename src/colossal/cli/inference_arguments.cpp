@@ -328,6 +328,7 @@ std::unique_ptr<serve::InferenceModel> open_model_over_ranks(
                      {"parallel.zero", fmt::format("{}", strategy.zero)},
                      {"parallel.tp", fmt::format("{}", strategy.tp)},
                      {"parallel.tp_mode", tensor_mode_name(strategy.tensor_mode)},
+                     {"parallel.device", config.parallel.world.device},
                      {"precision.compute", config.compute},
                      {"--quantize", describe(bits)}});
   serve::InferenceOptions options = inference_options(specification, config, world.device(), bits);

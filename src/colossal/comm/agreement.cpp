@@ -86,12 +86,17 @@ void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
   const int rank = static_cast<int>(other - arrivals.begin());
   const std::string difference =
       describe_difference(read_settings(store, 0), rank, read_settings(store, rank));
+  refuse_together(store, rendezvous, difference, timeout);
+}
+
+void refuse_together(c10d::Store& store, const Rendezvous& rendezvous, const std::string& why,
+                     std::chrono::milliseconds timeout) {
   if (rendezvous.rank == 0) {
     wait_for_readers(store, rendezvous.size, timeout);
   } else {
     store.add("settings/readers", 1);
   }
-  throw ConfigError(difference);
+  throw ConfigError(why);
 }
 
 }  // namespace colossal::comm

@@ -31,4 +31,9 @@ std::string publish_settings(c10d::Store& store, int rank, const Settings& setti
 void require_agreement(c10d::Store& store, const Rendezvous& rendezvous,
                        const std::vector<Arrival>& arrivals, std::chrono::milliseconds timeout);
 
+// Throws ConfigError with the message `why`, on all ranks that call it. Rank 0 serves the store, so
+// it first waits up to `timeout` for the other ranks to call this.
+[[noreturn]] void refuse_together(c10d::Store& store, const Rendezvous& rendezvous,
+                                  const std::string& why, std::chrono::milliseconds timeout);
+
 }  // namespace colossal::comm

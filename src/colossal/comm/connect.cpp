@@ -88,6 +88,21 @@ std::vector<Arrival> meet_alike(c10d::Store& store, const Rendezvous& rendezvous
   }
 }
 
+// Returns why the ranks cannot compute on GPUs, or "". All ranks see the same arrivals.
+std::string why_not_on_gpus(const std::vector<Arrival>& arrivals, const WorldKind& kind,
+                            bool own_gpus) {
+  for (size_t rank = 0; rank < arrivals.size(); ++rank) {
+    if (arrivals[rank].gpus > 0) continue;
+    return fmt::format(
+        "{}: rank {} can use no GPU: none is visible there, or its build has no GPU support "
+        "(configure with -DCOLOSSAL_CUDA=ON)",
+        kind.device == "gpu" ? "device \"gpu\"" : "backend \"nccl\"", rank);
+  }
+  if (kind.backend != "nccl" || own_gpus) return "";
+  return "backend \"nccl\": a host has more ranks than GPUs, and NCCL needs a GPU for each; start "
+         "fewer ranks, or use backend \"auto\" with device \"gpu\"";
+}
+
 // The world of a rank that communicates through host memory.
 std::unique_ptr<World> host_world(const Rendezvous& rendezvous, const std::string& backend,
                                   const std::vector<Arrival>& arrivals, StorePointer store,
@@ -128,7 +143,12 @@ std::unique_ptr<World> connect(const Rendezvous& rendezvous, const WorldKind& ki
   const std::vector<Arrival> arrivals = meet_alike(*store, rendezvous, timeout, settings);
   const bool own_gpus = each_rank_has_a_gpu(arrivals);
   const bool on_gpus = kind.computes_on_gpus(own_gpus);
-  if (on_gpus) require_gpu(kind);
+  if (on_gpus) {
+    const std::string why_not = why_not_on_gpus(arrivals, kind, own_gpus);
+    if (!why_not.empty()) {
+      refuse_together(*store, rendezvous, why_not, std::min(timeout, kTimeToRead));
+    }
+  }
   const int local = local_rank(arrivals, rendezvous.rank);
   if (kind.backend == "nccl" || (kind.backend == "auto" && on_gpus && own_gpus)) {
     return nccl_world(rendezvous, std::move(store), local, timeout);

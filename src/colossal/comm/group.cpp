@@ -60,13 +60,18 @@ void carry_out(Group::Impl& impl, const Call& call, const Body& body) {
     name = describe(call);
     in_profiles.before(name.c_str());
   }
+  const auto fail = [&](const std::string& reason) {
+    const std::string what =
+        fmt::format("{}: {} {}", describe_caller(impl.membership), describe(call), reason);
+    impl.backend->close(what);
+    throw CommError(what);
+  };
   try {
     body(*impl.backend);
   } catch (const CallFailure& failure) {
-    const std::string what =
-        fmt::format("{}: {} {}", describe_caller(impl.membership), describe(call), failure.what());
-    impl.backend->close(what);
-    throw CommError(what);
+    fail(failure.what());
+  } catch (const c10::Error& error) {  // of a GPU
+    fail("failed: " + reason_of(error));
   }
 }
 

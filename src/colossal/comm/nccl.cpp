@@ -183,7 +183,9 @@ class NcclWorld final : public World {
         timeout_(timeout),
         store_(std::move(store)),
         of_hosts_(gloo_world(rendezvous, c10::make_intrusive<c10d::PrefixStore>("host", store_),
-                             timeout, ledger_)) {}
+                             timeout, ledger_)) {
+    c10::cuda::set_device(device_.index());  // where this thread allocates
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }

@@ -146,7 +146,9 @@ class StagedBackend final : public Backend {
 class StagedWorld final : public World {
  public:
   StagedWorld(std::unique_ptr<World> host_world, c10::Device device)
-      : World(host_world->shared_ledger()), host_(std::move(host_world)), device_(device) {}
+      : World(host_world->shared_ledger()), host_(std::move(host_world)), device_(device) {
+    c10::impl::VirtualGuardImpl(device.type()).setDevice(device);  // where this thread allocates
+  }
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }

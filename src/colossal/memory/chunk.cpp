@@ -29,6 +29,12 @@ Range part_of(Range shard, const comm::Group& replicas, int64_t alignment) {
   return {shard.begin + part.begin, shard.begin + part.end};
 }
 
+// Returns the tensor where the group's calls take it: a group of GPUs does not take one that is
+// stored on the host.
+at::Tensor for_calls_of(const comm::Group& group, const at::Tensor& tensor) {
+  return group.device().is_cuda() && tensor.is_cpu() ? tensor.to(group.device()) : tensor;
+}
+
 // Provides the memory as huge pages, by several threads. Each page is provided by one thread:
 // threads that write to a page at the same time would each clear it.
 void provide_huge_pages(const at::Tensor& memory) {
@@ -140,7 +146,7 @@ void Chunk::gather_stored() {
   }
   // Without ZeRO, this rank also has the masters of the other ranks' shards: gather these too.
   if (!own_master_ || state_sharded_ || ranks.shards.size() == 1) return;
-  const at::Tensor masters = own_master_->read(held).contiguous();
+  const at::Tensor masters = for_calls_of(ranks.shards, own_master_->read(held).contiguous());
   comm::all_gather(masters, partition.counts(), ranks.shards, reason);
   own_master_->write(0, masters);
 }
@@ -374,8 +380,10 @@ void Chunk::sum_over_ends() {
     TierTransfer visit(*gradients_, span,
                        tiers_.gradients == Tier::device ? Tier::device : Tier::host, Access::update,
                        Counted::yes);
-    const at::Tensor sums = visit.tensor().contiguous();
+    const at::Tensor stored = visit.tensor().contiguous();
+    const at::Tensor sums = for_calls_of(ranks.ends, stored);
     comm::all_reduce(sums, ranks.ends, comm::Reason::gradient);
+    if (!sums.is_same(stored)) stored.copy_(sums);
     if (gradients_are_transient()) *squared_norm_ += counted_squares(span, sums);
     visit.leave();
     if (tiers_.gradients == Tier::nvme) memory_.gradient_writes.add(std::move(visit));

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/Allocator.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <utility>
 
@@ -18,6 +19,7 @@ TransientTensor::TransientTensor(int64_t numel, at::ScalarType type, at::Device 
 void TransientTensor::take() {
   if (here_) return;
   const MemoryKindScope scope(kind_);
+  const c10::DeviceGuard device(tensor_.device());
   hold(c10::GetAllocator(tensor_.device().type())->allocate(bytes_));
 }
 

@@ -22,6 +22,17 @@ bool is_faster_in_blocks(const at::Tensor& a) {
          bf16_block_product() && !has_amx_bf16();
 }
 
+// Returns whether a product goes to dynamic_rows_product(). Weight gradients (a is dense along m)
+// do not if they have many tokens and as many as LibTorch gets from it anyway: LibTorch is then
+// faster, and compiles no further kernel.
+bool goes_in_tiles(const at::Tensor& a, const at::Tensor& b, const at::Tensor& to) {
+  constexpr int64_t kManyTokens = 512, kTokensForLibtorch = 128;
+  const bool is_weight_gradient = a.stride(1) != 1;
+  const int64_t tokens = a.size(1);
+  if (is_weight_gradient && tokens > kManyTokens && tokens % kTokensForLibtorch == 0) return false;
+  return supports_tile_product(a, b, to);
+}
+
 }  // namespace
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
@@ -31,7 +42,7 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 }
 
 void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
-  if (supports_tile_product(a, b, to)) {
+  if (goes_in_tiles(a, b, to)) {
     dynamic_rows_product(a, b, to, bias, /*add=*/false);
   } else if (is_faster_in_blocks(a)) {
     rounded_product(a, b, to, bias);
@@ -41,7 +52,7 @@ void product_out(at::Tensor to, const at::Tensor& a, const at::Tensor& b, const 
 }
 
 void add_matrix_product(at::Tensor sum, const at::Tensor& a, const at::Tensor& b) {
-  if (supports_tile_product(a, b, sum)) {
+  if (goes_in_tiles(a, b, sum)) {
     dynamic_rows_product(a, b, sum, /*bias=*/{}, /*add=*/true);
   } else if (sum.scalar_type() == a.scalar_type()) {
     add_libtorch_product(sum, a, b);

@@ -4,6 +4,8 @@
 #include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -449,6 +451,9 @@ void InferenceModel::open(const models::ModelSpecification& specification,
   // reads the parameter.
   int64_t asked = 0;
   const auto tell = [&] {
+    // Gives back the freed buffers of the parameters before. Otherwise the C library's heap grows
+    // by a third of the weights, unless an arena happens to end with a freed buffer.
+    if (!options.tiers.parameters.all_on_device()) malloc_trim(0);
     if (options.progress) options.progress(std::clamp<int64_t>(++asked - total, 0, total), total);
   };
   checkpoint::read_model(

@@ -58,4 +58,20 @@ kernels::DropoutRule dropout_rule(double probability) {
   return {static_cast<uint32_t>(threshold), probability < 1 ? 1 / (1 - probability) : 0};
 }
 
+kernels::AdamWArrays adamw_arrays(const at::Tensor& master,
+                                  const std::optional<at::Tensor>& working,
+                                  const at::Tensor& first_moment, const at::Tensor& second_moment,
+                                  const at::Tensor& gradient) {
+  const bool separate = working.has_value() && working->defined();
+  return {.master = master.mutable_data_ptr(),
+          .master_type = element_type(master.scalar_type()),
+          .working = separate ? working->mutable_data_ptr() : nullptr,
+          .working_type = element_type(separate ? working->scalar_type() : master.scalar_type()),
+          .first_moment = first_moment.mutable_data_ptr(),
+          .second_moment = second_moment.mutable_data_ptr(),
+          .moment_type = element_type(first_moment.scalar_type()),
+          .gradient = gradient.const_data_ptr(),
+          .gradient_type = element_type(gradient.scalar_type())};
+}
+
 }  // namespace colossal::ops

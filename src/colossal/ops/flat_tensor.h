@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,5 +40,12 @@ inline constexpr int64_t kElementsPerThread = 1 << 14;
 // Returns the rule by which the kernels' dropout drops an element with probability `probability`.
 // Throws InternalError unless `probability` is in [0, 1].
 kernels::DropoutRule dropout_rule(double probability);
+
+// Returns the arrays of an AdamW update for kernels: the memory of these tensors. working: nullopt
+// or undefined if the model uses the master weights themselves.
+kernels::AdamWArrays adamw_arrays(const at::Tensor& master,
+                                  const std::optional<at::Tensor>& working,
+                                  const at::Tensor& first_moment, const at::Tensor& second_moment,
+                                  const at::Tensor& gradient);
 
 }  // namespace colossal::ops

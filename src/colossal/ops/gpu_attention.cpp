@@ -1,5 +1,6 @@
-#include "colossal/ops/gpu_attention.h"
-
+// Attention on GPUs through LibTorch's flash attention kernels, which take bf16 and fp16. Other
+// types and options that these kernels lack are computed by aten_fallback.h, which also describes
+// the arguments of the operators.
 #include <ATen/ops/_flash_attention_backward.h>
 #include <ATen/ops/_flash_attention_forward.h>
 #include <ATen/ops/constant_pad_nd.h>
@@ -126,8 +127,6 @@ void merge(const AttentionResult& result, const AttentionResult& more) {
   result.logsumexp.copy_(total);
 }
 
-}  // namespace
-
 std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
                                              const at::Tensor& value,
                                              const std::optional<at::Tensor>& sinks,
@@ -231,4 +230,5 @@ TORCH_LIBRARY_IMPL(colossal, CUDA, m) {
   m.impl("attention_part_backward", attention_part_backward);
 }
 
+}  // namespace
 }  // namespace colossal::ops::gpu

@@ -6,7 +6,7 @@
 namespace colossal::ops::cuda {
 namespace {
 
-constexpr int kWarp = 32, kWarps = 8;
+constexpr int kWarps = 8;
 constexpr int kRows = 4;    // rows of x at once
 constexpr int kBytes = 16;  // of codes that a thread reads at once
 constexpr int kInt4Middle = 8;

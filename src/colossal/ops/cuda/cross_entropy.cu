@@ -4,12 +4,7 @@
 namespace colossal::ops::cuda {
 namespace {
 
-constexpr int kWarp = 32, kRowThreads = 512;
-
-template <typename Real>
-__device__ Real minus_infinity() {
-  return static_cast<Real>(-INFINITY);
-}
+constexpr int kRowThreads = 512;
 
 // The largest number of a row so far, and the sum of the exponentials of the numbers minus it.
 template <typename Real>

@@ -35,6 +35,11 @@ __device__ inline Element narrow(Real number) {
   }
 }
 
+template <typename Real>
+__device__ Real minus_infinity() {
+  return static_cast<Real>(-INFINITY);
+}
+
 // Calls function(Element{}) with the C++ type of `type`.
 template <typename Function>
 void with_type(ElementType type, const Function& function) {
@@ -70,6 +75,7 @@ bool has_full_packs(int64_t size, std::initializer_list<const void*> arrays) {
   return true;
 }
 
+constexpr int kWarp = 32;      // threads
 constexpr int kThreads = 256;  // per block
 
 inline unsigned blocks_for(int64_t count) {

@@ -36,17 +36,8 @@ void adamw_(const at::Tensor& master, const std::optional<at::Tensor>& working,
             const at::Tensor& first_moment, const at::Tensor& second_moment,
             const at::Tensor& gradient, double gradient_scale, double beta1, double beta2,
             double decay, double step_size, double root_correction, double epsilon) {
-  const bool separate = working.has_value() && working->defined();
-  const kernels::AdamWArrays arrays{
-      .master = master.mutable_data_ptr(),
-      .master_type = element_type(master.scalar_type()),
-      .working = separate ? working->mutable_data_ptr() : nullptr,
-      .working_type = element_type(separate ? working->scalar_type() : master.scalar_type()),
-      .first_moment = first_moment.mutable_data_ptr(),
-      .second_moment = second_moment.mutable_data_ptr(),
-      .moment_type = element_type(first_moment.scalar_type()),
-      .gradient = gradient.const_data_ptr(),
-      .gradient_type = element_type(gradient.scalar_type())};
+  const kernels::AdamWArrays arrays =
+      adamw_arrays(master, working, first_moment, second_moment, gradient);
   const kernels::AdamWFactors factors{gradient_scale, beta1,           beta2,  decay,
                                       step_size,      root_correction, epsilon};
   launch(master, [&](cudaStream_t stream) { adamw(arrays, master.numel(), factors, stream); });

@@ -4,13 +4,7 @@
 namespace colossal::ops::cuda {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kTile = 128;  // keys at once, one for each thread of a block
-
-template <typename Real>
-__device__ Real minus_infinity() {
-  return static_cast<Real>(-INFINITY);
-}
 
 template <typename Real, typename Combine>
 __device__ Real over_block(Real value, Real* of_warps, const Combine& combine) {

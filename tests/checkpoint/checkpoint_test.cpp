@@ -102,11 +102,11 @@ Contents with_engine(const Layout& layout,
                      const std::function<void(memory::ChunkEngine&, const ParallelContext&)>& use) {
   Contents contents;
   std::mutex mutex;
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   test::run_ranks(layout.dp * layout.tp, [&](comm::World& world) {
     const ParallelContext context(world,
                                   Strategy{.dp = layout.dp, .tp = layout.tp, .zero = layout.zero});
-    memory::ChunkEngine engine(make_parameters(context, layout.table_rows), context, *optimizer,
+    memory::ChunkEngine engine(make_parameters(context, layout.table_rows), context, optimizer,
                                {.working = layout.working,
                                 .master = layout.master,
                                 .gradient = layout.working,

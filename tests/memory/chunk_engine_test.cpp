@@ -59,7 +59,7 @@ class Weights {
 // uses it, the others contribute zeros. All ranks take part in the communication of parameters that
 // they do not use.
 TEST(ChunkEngine, UnusedParametersStayUntouched) {
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   ChunkOptions options = kFp64;
   options.chunk_bytes = 256;  // each parameter has a chunk
   options.window_bytes = 0;
@@ -70,7 +70,7 @@ TEST(ChunkEngine, UnusedParametersStayUntouched) {
       const ParallelContext context(world, Strategy{.dp = 3, .zero = zero});
       nn::ParameterList parameters = make_parameters();
       parameters[1]->trainable = false;
-      ChunkEngine engine(parameters, context, *optimizer, options);
+      ChunkEngine engine(parameters, context, optimizer, options);
       engine.initialise(1);
       before.collect(engine);
       for (int step = 0; step < 3; ++step) {
@@ -83,7 +83,7 @@ TEST(ChunkEngine, UnusedParametersStayUntouched) {
         engine.finish_reduction();
         const std::vector<double> used = engine.used();
         EXPECT_EQ(used, (std::vector<double>{1, 0, world.rank() == 1 ? 1.0 : 0.0, 0}));
-        engine.update({.learning_rate = 0.1, .weight_decay = 0.1}, {true, false, true, false});
+        engine.update({.learning_rate = 0.1}, {true, false, true, false});
       }
       engine.synchronize();
       after.collect(engine);
@@ -97,11 +97,11 @@ TEST(ChunkEngine, UnusedParametersStayUntouched) {
 }
 
 TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   test::run_ranks(2, [&](comm::World& world) {
     const ParallelContext context(world, Strategy{.dp = 2, .zero = 0});
     nn::ParameterList parameters = make_parameters();
-    ChunkEngine engine(parameters, context, *optimizer, kFp64);
+    ChunkEngine engine(parameters, context, optimizer, kFp64);
     engine.initialise(1);
     engine.begin_step();
     for (int micro_batch = 0; micro_batch < 3; ++micro_batch) {
@@ -130,13 +130,13 @@ TEST(ChunkEngine, GradientsAreSummedOverRanksAndMicroBatches) {
 }
 
 TEST(ChunkEngine, InitialWeightsAreTheSameAtEveryRankCount) {
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   const auto weights_at = [&](int ranks) {
     std::vector<at::Tensor> weights;
     test::run_ranks(ranks, [&](comm::World& world) {
       const ParallelContext context(world, Strategy{.dp = ranks, .zero = 1});
       nn::ParameterList parameters = make_parameters();
-      ChunkEngine engine(parameters, context, *optimizer,
+      ChunkEngine engine(parameters, context, optimizer,
                          {.working = at::kBFloat16, .master = at::kFloat, .gradient = at::kFloat});
       engine.initialise(9);
       if (world.rank() != ranks - 1) return;
@@ -155,7 +155,7 @@ TEST(ChunkEngine, InitialWeightsAreTheSameAtEveryRankCount) {
 // A chunk with fewer units of 64 bytes than ranks: the last ranks have no part to update, and
 // gather what the others have updated.
 TEST(ChunkEngine, RanksWithoutAPartOfAChunkGatherItsUpdates) {
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   const test::TemporaryDirectory folder;
   for (const Tier tier : {Tier::device, Tier::host, Tier::nvme}) {
     for (int zero : {0, 1, 2, 3}) {
@@ -172,7 +172,7 @@ TEST(ChunkEngine, RanksWithoutAPartOfAChunkGatherItsUpdates) {
         const ParallelContext context(world, Strategy{.dp = 4, .zero = zero});
         nn::ParameterList parameters{nn::ParameterHandle(std::make_shared<nn::Parameter>(
             nn::Parameter{.name = "small", .shape = {11}}))};  // two units of 64 bytes
-        ChunkEngine engine(parameters, context, *optimizer, options);
+        ChunkEngine engine(parameters, context, optimizer, options);
         engine.initialise(1);
         for (int step = 0; step < 2; ++step) {
           engine.begin_step();
@@ -197,11 +197,11 @@ TEST(ChunkEngine, RanksWithoutAPartOfAChunkGatherItsUpdates) {
 }
 
 TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   const auto world = comm::single_world();
   const ParallelContext context(*world, Strategy{});
   nn::ParameterList parameters = make_parameters();
-  ChunkEngine engine(parameters, context, *optimizer, kFp64);
+  ChunkEngine engine(parameters, context, optimizer, kFp64);
   engine.initialise(1);
   engine.begin_step();
   engine.begin_micro_batch();
@@ -219,7 +219,7 @@ TEST(ChunkEngine, NamesTheFirstNonFiniteGradient) {
 TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
   constexpr int64_t kElements = 4096, kBytes = kElements * static_cast<int64_t>(sizeof(double));
   install_allocators();
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   test::run_ranks(2, [&](comm::World& world) {
     for (int zero : {0, 1, 2, 3}) {
       TRACED_CASE(zero);
@@ -230,7 +230,7 @@ TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
           std::make_shared<nn::Parameter>(nn::Parameter{.name = "table", .shape = {kElements}}))};
       ChunkOptions options = kFp64;
       options.window_bytes = 0;
-      ChunkEngine engine(parameters, context, *optimizer, options);
+      ChunkEngine engine(parameters, context, optimizer, options);
       engine.initialise(1);
       for (int step = 0; step < 2; ++step) {
         engine.begin_step();
@@ -257,14 +257,14 @@ TEST(ChunkEngine, GradientsTakeMemoryOnlyWhileThereAreAny) {
 }
 
 TEST(ChunkEngine, StateBytesAreThoseOfTheStage) {
-  const auto optimizer = optim::make_optimizer({});
+  const auto optimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   test::run_ranks(4, [&](comm::World& world) {
     for (int zero : {0, 1}) {
       const ParallelContext context(world, Strategy{.dp = 4, .zero = zero});
       const auto parameter =
           std::make_shared<nn::Parameter>(nn::Parameter{.name = "weight", .shape = {64, 64}});
       ChunkEngine engine(
-          {nn::ParameterHandle(parameter)}, context, *optimizer,
+          {nn::ParameterHandle(parameter)}, context, optimizer,
           {.working = at::kBFloat16, .master = at::kFloat, .gradient = at::kBFloat16});
       const ChunkEngine::StateBytes bytes = engine.state_bytes(Tier::device);
       EXPECT_EQ(bytes.parameters, 2 * 4096);
@@ -296,13 +296,14 @@ class NvmeTier : public testing::Test {
   const test::TemporaryDirectory folder_;
   const std::unique_ptr<comm::World> world_ = comm::single_world();
   const ParallelContext context_;
-  const std::unique_ptr<optim::Optimizer> optimizer_ = optim::make_optimizer({});
+  const std::shared_ptr<optim::ParameterGroups> optimizer_ =
+      std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig());
   ChunkOptions options_ = kFp64;
 };
 
 // If bytes differ from those that were written, that is an error.
 TEST_F(NvmeTier, DamageIsNoticed) {
-  ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
+  ChunkEngine engine(make_parameters(), context_, optimizer_, options_);
   engine.initialise(1);
   step(engine);
   io::SwapFile& file = engine.tier_pools().swap();
@@ -348,7 +349,7 @@ TEST_F(NvmeTier, InferenceBringsEachWeightOnceARound) {
 }
 
 TEST_F(NvmeTier, AFileThatEndsIsAnError) {
-  ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
+  ChunkEngine engine(make_parameters(), context_, optimizer_, options_);
   engine.initialise(1);
   step(engine);
   ASSERT_EQ(::ftruncate(engine.tier_pools().swap().descriptor(), 4096), 0);
@@ -357,7 +358,7 @@ TEST_F(NvmeTier, AFileThatEndsIsAnError) {
 
 TEST_F(NvmeTier, AFolderThatIsNoneIsRefused) {
   options_.tiers.nvme_path = folder_.path() / "missing";
-  EXPECT_THROW(ChunkEngine(make_parameters(), context_, *optimizer_, options_), IoError);
+  EXPECT_THROW(ChunkEngine(make_parameters(), context_, optimizer_, options_), IoError);
 }
 
 // With any number of chunks, only the last few gradients that were written are still in memory.
@@ -370,7 +371,7 @@ TEST_F(NvmeTier, GradientsThatWereWrittenMakeWay) {
   }
   options_.chunk_bytes = 1;
   options_.window_bytes = 0;
-  ChunkEngine engine(parameters, context_, *optimizer_, options_);
+  ChunkEngine engine(parameters, context_, optimizer_, options_);
   engine.initialise(1);
   engine.begin_step();
   engine.begin_micro_batch();
@@ -386,7 +387,7 @@ TEST_F(NvmeTier, LeavesNothingBehindAndGrowsNothing) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
   };
-  ChunkEngine engine(make_parameters(), context_, *optimizer_, options_);
+  ChunkEngine engine(make_parameters(), context_, optimizer_, options_);
   engine.initialise(1);
   step(engine);
   const auto open = descriptors();

@@ -12,11 +12,29 @@ nn::ParameterHandle parameter(std::string name, std::vector<int64_t> shape, bool
       nn::Parameter{.name = std::move(name), .shape = std::move(shape), .trainable = trainable}));
 }
 
+const optim::Optimizer* one_optimizer(const nn::Parameter&) {
+  static const auto optimizer = optim::make_optimizer("adamw", {});
+  return optimizer.get();
+}
+
+TEST(PlanChunks, AChunkHasOneOptimizer) {
+  const auto other = optim::make_optimizer("sgd", {});
+  const auto chunks =
+      plan_chunks({parameter("a", {4, 4}), parameter("b", {4}), parameter("c", {4, 4})}, at::kFloat,
+                  1 << 20, 1, [&](const nn::Parameter& parameter) {
+                    return parameter.shape.size() == 1 ? other.get() : one_optimizer(parameter);
+                  });
+  ASSERT_EQ(chunks.size(), 2);
+  EXPECT_EQ(chunks[0].slots.size(), 2);
+  EXPECT_EQ(chunks[0].optimizer, one_optimizer(*chunks[0].slots[0].parameter));
+  EXPECT_EQ(chunks[1].optimizer, other.get());
+}
+
 TEST(PlanChunks, KeepsFrozenOnesApartAndOrderWithin) {
   const auto chunks =
       plan_chunks({parameter("a.weight", {4, 4}), parameter("a.bias", {4}),
                    parameter("b.weight", {4, 4}, false), parameter("c.weight", {2, 2})},
-                  at::kFloat, 1 << 20, 1);
+                  at::kFloat, 1 << 20, 1, one_optimizer);
   ASSERT_EQ(chunks.size(), 2);
   EXPECT_TRUE(chunks[0].trainable);
   EXPECT_EQ(chunks[0].slots.size(), 3);
@@ -30,7 +48,7 @@ TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
     const auto bytes = static_cast<int64_t>(c10::elementSize(type));
     for (const ChunkPlan& chunk :
          plan_chunks({parameter("a", {3, 5}), parameter("b", {7, 1}), parameter("c", {1, 33})},
-                     type, 1 << 20, 1)) {
+                     type, 1 << 20, 1, one_optimizer)) {
       int64_t end = 0;
       for (const Slot& slot : chunk.slots) {
         EXPECT_EQ(slot.offset * bytes % 64, 0);
@@ -46,7 +64,7 @@ TEST(PlanChunks, SlotsStartAtMultiplesOf64Bytes) {
 TEST(PlanChunks, OpensAnotherChunkWhenOneIsFull) {
   const auto chunks = plan_chunks({parameter("a", {16, 16}), parameter("b", {16, 16}),
                                    parameter("large", {100, 100}), parameter("c", {16, 16})},
-                                  at::kFloat, 2048, 1);
+                                  at::kFloat, 2048, 1, one_optimizer);
   ASSERT_EQ(chunks.size(), 3);
   EXPECT_EQ(chunks[0].slots.size(), 2);
   EXPECT_EQ(chunks[1].slots.front().parameter->name, "large");
@@ -61,7 +79,7 @@ TEST(PlanChunks, PackedWeightsSitApartAsBytes) {
     return made;
   };
   const auto chunks = plan_chunks({packed("a"), parameter("b", {16}, false), packed("c")},
-                                  at::kBFloat16, 1 << 20, 1);
+                                  at::kBFloat16, 1 << 20, 1, one_optimizer);
   ASSERT_EQ(chunks.size(), 2);
   EXPECT_EQ(chunks[0].type, at::kByte);
   EXPECT_EQ(chunks[0].slots.size(), 2);

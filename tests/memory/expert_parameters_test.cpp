@@ -101,13 +101,13 @@ ChunkOptions options_of(const Case& c) {
 }
 
 // So large an eps that updates depend on the size of gradients.
-const std::unique_ptr<optim::Optimizer> kOptimizer = optim::make_optimizer({.eps = 1});
+const auto kOptimizer = std::make_shared<optim::ParameterGroups>(optim::OptimizerConfig{.eps = 1});
 
 void train(const Case& c, Collected& collected) {
   test::run_ranks(c.strategy.world_size(), [&](comm::World& world) {
     const ParallelContext context(world, c.strategy);
     const nn::ParameterList parameters = layer_of_experts(context);
-    ChunkEngine engine(parameters, context, *kOptimizer, options_of(c));
+    ChunkEngine engine(parameters, context, kOptimizer, options_of(c));
     engine.initialise(7);
     for (int step = 0; step < kSteps; ++step) {
       engine.begin_step();
@@ -126,9 +126,7 @@ void train(const Case& c, Collected& collected) {
       const double squared = norm.item<double>();
       if (world.rank() == 0) collected.squared_norms[fmt::format("step {}", step)] = squared;
       if (step + 1 == kSteps) collected.add(engine);
-      engine.update({.learning_rate = 0.1,
-                     .weight_decay = 0.1,
-                     .gradient_scale = 1 / (1 + std::sqrt(squared))},
+      engine.update({.learning_rate = 0.1, .gradient_scale = 1 / (1 + std::sqrt(squared))},
                     {true, true, true});
     }
     engine.synchronize();
@@ -209,7 +207,7 @@ TEST(ExpertParameters, LoadAtAnotherLayout) {
     test::run_ranks(strategy.world_size(), [&](comm::World& world) {
       const ParallelContext context(world, strategy);
       const nn::ParameterList parameters = layer_of_experts(context);
-      ChunkEngine engine(parameters, context, *kOptimizer, options_of({strategy}));
+      ChunkEngine engine(parameters, context, kOptimizer, options_of({strategy}));
       engine.initialise(1);
       for (const nn::ParameterHandle& parameter : parameters) {
         engine.load(*parameter, 0, written.weights.at(parameter->name));

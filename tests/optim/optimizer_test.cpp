@@ -11,19 +11,19 @@ namespace {
 struct Reference {
   double weight, first = 0, second = 0;
   void update(double gradient, int64_t t, const OptimizerConfig& config) {
-    const double b1 = config.betas[0], b2 = config.betas[1];
+    const double b1 = config.adam_betas[0], b2 = config.adam_betas[1];
     weight *= 1 - config.learning_rate * config.weight_decay;
     first = b1 * first + (1 - b1) * gradient;
     second = b2 * second + (1 - b2) * gradient * gradient;
     const double first_hat = first / (1 - std::pow(b1, t));
     const double second_hat = second / (1 - std::pow(b2, t));
-    weight -= config.learning_rate * first_hat / (std::sqrt(second_hat) + config.eps);
+    weight -= config.learning_rate * first_hat / (std::sqrt(second_hat) + 1e-8);
   }
 };
 
 TEST(AdamW, FollowsThePaper) {
   const OptimizerConfig config{.learning_rate = 0.01, .weight_decay = 0.1};
-  const auto optimizer = make_optimizer(config);
+  const auto optimizer = make_optimizer("adamw", config);
   EXPECT_THAT(optimizer->state_names(), testing::ElementsAre("exp_avg", "exp_avg_sq"));
   Piece piece;
   piece.master = at::linspace(-1, 1, 37, at::kDouble);
@@ -44,7 +44,7 @@ TEST(AdamW, FollowsThePaper) {
 }
 
 TEST(AdamW, WorkingWeightsAreTheMastersRounded) {
-  const auto optimizer = make_optimizer({});
+  const auto optimizer = make_optimizer("adamw", {});
   Piece piece;
   piece.master = at::linspace(-1, 1, 100, at::kFloat);
   piece.working = at::zeros({100}, at::kBFloat16);
@@ -55,10 +55,12 @@ TEST(AdamW, WorkingWeightsAreTheMastersRounded) {
 }
 
 TEST(MakeOptimizer, RefusesWhatCannotWork) {
-  EXPECT_THROW(make_optimizer({.name = "adam"}), ConfigError);
-  EXPECT_THROW(make_optimizer({.betas = {0.9}}), ConfigError);
-  EXPECT_THROW(make_optimizer({.betas = {0.9, 1.0}}), ConfigError);
-  EXPECT_THROW(make_optimizer({.learning_rate = -1}), ConfigError);
+  EXPECT_THROW(make_optimizer("adamx", {}), ConfigError);
+  EXPECT_THROW(make_optimizer("adamw", {.betas = {{0.9}}}), ConfigError);
+  EXPECT_THROW(make_optimizer("adamw", {.betas = {{0.9, 1.0}}}), ConfigError);
+  EXPECT_THROW(make_optimizer("came", {.betas = {{0.9, 0.99}}}), ConfigError);
+  EXPECT_THROW(make_optimizer("sgd", {.momentum = 1}), ConfigError);
+  EXPECT_THROW(make_optimizer("sgd", {.nesterov = true}), ConfigError);
 }
 
 }  // namespace

@@ -28,8 +28,11 @@ uint64_t hash(uint64_t x) {  // splitmix64
 
 EngineConfig engine_config(const TinyTraining& training) {
   EngineConfig config;
+  config.optimizer = training.optimizer;
   config.optimizer.learning_rate = training.learning_rate;
-  config.optimizer.eps = training.eps;
+  if (optim::default_settings(config.optimizer.name).eps && !config.optimizer.eps) {
+    config.optimizer.eps = training.eps;
+  }
   config.schedule.name = "constant";
   config.total_steps = training.steps;
   config.global_batch = training.global_batch;

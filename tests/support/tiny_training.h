@@ -56,9 +56,10 @@ struct TinyTraining {
   at::ScalarType compute = at::kDouble;
   at::ScalarType gradient = at::kDouble;
   double learning_rate = 1e-2;
-  double eps = 1e-8;       // of AdamW
-  bool one_batch = false;  // every step sees the same samples, in the same order
-  at::Tensor tokens;       // [global batch, sequence + 1]: every step sees these; undefined: hashed
+  double eps = 1e-8;                 // of AdamW
+  optim::OptimizerConfig optimizer;  // its learning_rate and eps do not count, those above do
+  bool one_batch = false;            // every step sees the same samples, in the same order
+  at::Tensor tokens;  // [global batch, sequence + 1]: every step sees these; undefined: hashed
   // Length of each sample of a step, with a micro_batch of 1; none: `sequence`.
   std::function<int64_t(int64_t sample)> sequence_of;
   std::optional<int64_t> end_of_document;     // token; attention stays within documents

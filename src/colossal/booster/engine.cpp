@@ -27,6 +27,14 @@ memory::ChunkOptions chunk_options(const EngineConfig& config) {
           .tiers = config.tiers};
 }
 
+// Also freezes the parameters of frozen groups.
+std::shared_ptr<const optim::ParameterGroups> make_optimizers(const optim::OptimizerConfig& config,
+                                                              const nn::ParameterList& parameters) {
+  auto groups = std::make_shared<const optim::ParameterGroups>(config);
+  groups->apply(parameters);
+  return groups;
+}
+
 // The ranks of a tensor-parallel group all report the same labels and loss, and the ranks of a
 // replica all report the same inputs: divides the sums by the number of these ranks.
 ControlMessage reduce(const ControlMessage& mine, const ParallelContext& context) {
@@ -55,9 +63,9 @@ Engine::Engine(nn::ParameterList parameters, StagedModel model, const ParallelCo
                const EngineConfig& config)
     : context_(context),
       config_(config),
-      optimizer_(optim::make_optimizer(config.optimizer)),
       schedule_(config.schedule, config.optimizer.learning_rate, config.total_steps),
-      chunks_(std::move(parameters), context, *optimizer_, chunk_options(config), config.order),
+      optimizers_(make_optimizers(config.optimizer, parameters)),
+      chunks_(std::move(parameters), context, optimizers_, chunk_options(config), config.order),
       activations_(chunks_, config.recompute, config.tiers.activations),
       model_(std::move(model)),
       executor_(context_, model_, chunks_, activations_,
@@ -219,9 +227,7 @@ StepResult Engine::run_update(const UpdateRequest& request) {
   for (double ranks : all.used) used.push_back(ranks > 0);
   request.before_update();
   const nn::LayerScope scope("optimizer");
-  chunks_.update({.learning_rate = result.learning_rate,
-                  .weight_decay = config_.optimizer.weight_decay,
-                  .gradient_scale = correction * clip},
+  chunks_.update({.learning_rate = result.learning_rate, .gradient_scale = correction * clip},
                  used);
   if (config_.router_bias_rate > 0) move_router_biases(all.routers);
   return result;

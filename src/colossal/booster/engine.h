@@ -22,7 +22,7 @@
 #include "colossal/memory/activations.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/optim/optimizer.h"
+#include "colossal/optim/optimizer_config.h"
 #include "colossal/optim/schedule.h"
 #include "colossal/parallel/pipeline/costs.h"
 
@@ -213,8 +213,8 @@ class Engine {
 
   const ParallelContext& context_;
   EngineConfig config_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
   optim::Schedule schedule_;
+  std::shared_ptr<const optim::ParameterGroups> optimizers_;
   memory::ChunkEngine chunks_;
   memory::Activations activations_;
   StagedModel model_;

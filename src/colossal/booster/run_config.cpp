@@ -1,5 +1,7 @@
 #include "colossal/booster/run_config.h"
 
+#include <fmt/ranges.h>
+
 #include "colossal/booster/parallel_config.h"
 
 namespace colossal {
@@ -143,6 +145,148 @@ void describe_memory(ConfigSchema& schema, MemoryConfig& config) {
   memory::add_nvme_path_key(schema, &config.nvme_path);
 }
 
+// Returns a text such as "0.9, 0.95; lion: 0.9, 0.99; ...": the defaults of all optimizers that
+// have the setting.
+template <class Show>
+std::string defaults_of_optimizers(const Show& show) {
+  std::map<std::string, std::vector<std::string>> names;  // by default
+  std::vector<std::string> order;
+  for (const std::string& name : optim::optimizer_names()) {
+    const std::string text = show(name, optim::default_settings(name));
+    if (text.empty()) continue;
+    if (!names.contains(text)) order.push_back(text);
+    names[text].push_back(name);
+  }
+  std::string all;
+  for (const std::string& text : order) {
+    all += fmt::format("{}{} for {}", all.empty() ? "" : "; ", text, fmt::join(names[text], ", "));
+  }
+  return all;
+}
+
+void describe_optimizer(ConfigSchema& schema, optim::OptimizerConfig& optimizer) {
+  using Defaults = optim::DefaultSettings;
+  const std::vector<double> adam_betas = optimizer.adam_betas;
+  schema.add(
+      "optimizer.name", &optimizer.name,
+      "The optimizer, which updates the weights. adamw is the usual choice. muon needs half "
+      "the memory for its state and fewer steps; it updates the matrices of linear layers, and "
+      "adamw the rest. adafactor and came keep averages of rows and columns instead of elements: "
+      "least memory. lamb and lars are for huge batches. docs/optimizers.md compares all.",
+      {.choices = optim::optimizer_names()});
+  schema.add("optimizer.learning_rate", &optimizer.learning_rate,
+             "The peak learning rate, reached after the warm-up.", {.minimum = 0});
+  schema.add(
+      "optimizer.weight_decay", &optimizer.weight_decay,
+      "Weight decay: each step subtracts learning rate x this x the weight (adam, sgd and "
+      "lars add it to the gradient instead). Applies to weights with two or more dimensions, "
+      "not to biases and norms.",
+      {.minimum = 0});
+  schema.add(
+      "optimizer.betas", &optimizer.betas,
+      "The decay rates of the running averages of gradients, of squared gradients, and so on. "
+      "Closer to 1: the averages change more slowly. adafactor has one, of the gradient; 0: "
+      "none.",
+      {.unset = defaults_of_optimizers([&](const std::string& name, const Defaults& defaults) {
+         if (!defaults.betas) return std::string();
+         const bool is_adam = name == "adam" || name == "adamw" || name == "muon";
+         return fmt::format("{}", fmt::join(is_adam ? adam_betas : *defaults.betas, ", "));
+       })});
+  schema.add(
+      "optimizer.eps", &optimizer.eps,
+      "Added to the denominator of the update, to avoid a division by zero; adafactor and came "
+      "add it to squared gradients.",
+      {.minimum = 0,
+       .unset = defaults_of_optimizers([](const std::string&, const Defaults& defaults) {
+         return defaults.eps ? fmt::format("{}", *defaults.eps) : std::string();
+       })});
+  schema.add("optimizer.momentum", &optimizer.momentum,
+             "The decay rate of the running sum of gradients. 0: the gradient itself.",
+             {.minimum = 0,
+              .maximum = 1,
+              .unset = defaults_of_optimizers([](const std::string&, const Defaults& defaults) {
+                return defaults.momentum ? fmt::format("{}", *defaults.momentum) : std::string();
+              })});
+  schema.add("optimizer.nesterov", &optimizer.nesterov,
+             "Whether sgd and lars look ahead by one step of momentum. muon always does.");
+  schema.add(
+      "optimizer.trust_coefficient", &optimizer.trust_coefficient,
+      "For lars: how large the update of a tensor is, as a fraction of the norm of its weights "
+      "(before the learning rate).",
+      {.minimum = 0});
+  schema.add(
+      "optimizer.clip_threshold", &optimizer.clip_threshold,
+      "For adafactor and came: the largest root mean square of a tensor's update, before the "
+      "learning rate.",
+      {.minimum = 1e-6});
+  schema.add("optimizer.scale_by_parameter", &optimizer.scale_by_parameter,
+             "For adafactor: whether the learning rate of a tensor is multiplied by the root mean "
+             "square of its weights, at least 0.001. Use a learning rate of about 0.01 then.");
+  schema.add("optimizer.newton_schulz_steps", &optimizer.newton_schulz_steps,
+             "For muon: number of iterations that make an update orthogonal.",
+             {.unit = "iterations", .minimum = 1, .maximum = 50});
+  schema.add(
+      "optimizer.muon_scale", &optimizer.muon_scale,
+      "For muon: by what the orthogonal update is multiplied. match_rms_adamw: 0.2 times the "
+      "root of the larger dimension, so that a learning rate for adamw suits. original: the "
+      "root of outputs / inputs, at least 1; use a learning rate of about 0.02 then.",
+      {.choices = {"match_rms_adamw", "original"}});
+  schema.add(
+      "optimizer.groups", &optimizer.groups,
+      "Other settings for some parameters. Each table has a pattern, a regular expression that "
+      "is searched for in the names of parameters (those in training_state/"
+      "optimizer.safetensors), and any of: name (another optimizer), learning_rate_scale, "
+      "weight_decay, frozen. If several patterns match, the last counts.");
+}
+
+void describe_scheduler(ConfigSchema& schema, optim::ScheduleConfig& scheduler) {
+  schema.add("scheduler.name", &scheduler.name,
+             "How the learning rate changes after the warm-up. cosine: decreases along half a "
+             "cosine. linear: decreases along a line. constant: does not change. wsd: stays at the "
+             "peak, and decreases in the last steps, so that the length of the run can be chosen "
+             "late. docs/optimizers.md draws all.",
+             {.choices = optim::schedule_names()});
+  schema.add(
+      "scheduler.warmup_steps", &scheduler.warmup_steps,
+      "Number of warm-up steps at the start, over which the learning rate increases linearly: step "
+      "n has n / warmup_steps of the peak. The step after the warm-up has the peak rate again.",
+      {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
+  schema.add("scheduler.minimum_ratio", &scheduler.minimum_ratio,
+             "The learning rate at the end of the schedule, as a fraction of the peak. As in "
+             "transformers, it would be reached one step after train.steps.",
+             {.minimum = 0, .maximum = 1});
+  schema.add("scheduler.power", &scheduler.power,
+             "The exponent of the schedules polynomial and power.",
+             {.minimum = 0, .unset = "1 for polynomial, 0.5 for power"});
+  schema.add("scheduler.decay_factor", &scheduler.decay_factor,
+             "By what step and multistep multiply the learning rate, and exponential in each step.",
+             {.minimum = 0, .maximum = 1});
+  schema.add("scheduler.step_size", &scheduler.step_size,
+             "For step: number of steps after which the learning rate is multiplied.",
+             {.unit = "steps", .minimum = 1, .maximum = kMostSteps});
+  schema.add("scheduler.milestones", &scheduler.milestones,
+             "For multistep: the steps after which the learning rate is multiplied.",
+             {.unit = "steps", .minimum = 1, .maximum = kMostSteps});
+  schema.add("scheduler.flat_ratio", &scheduler.flat_ratio,
+             "For flat_cosine: fraction of the steps after the warm-up that have the peak rate.",
+             {.minimum = 0, .maximum = 0.999});
+  schema.add("scheduler.cycles", &scheduler.cycles,
+             "For cosine_restarts: how often the learning rate falls from the peak.",
+             {.minimum = 1, .maximum = kMostSteps});
+  schema.add("scheduler.decay_steps", &scheduler.decay_steps,
+             "For wsd and power: number of last steps in which the learning rate falls to the "
+             "minimum.",
+             {.unit = "steps",
+              .minimum = 0,
+              .maximum = kMostSteps,
+              .unset = "a tenth of train.steps for wsd, 0 for power"});
+  schema.add(
+      "scheduler.decay_shape", &scheduler.decay_shape,
+      "For wsd and power: how the learning rate falls in these steps. sqrt: by 1 - the root of "
+      "the part of the steps that is done.",
+      {.choices = {"linear", "cosine", "sqrt"}});
+}
+
 void describe_learning(ConfigSchema& schema, RunConfig& config) {
   schema.add("precision.compute", &config.precision.compute,
              "The type of weights and activations in computations. auto: bf16 if the processor "
@@ -152,34 +296,8 @@ void describe_learning(ConfigSchema& schema, RunConfig& config) {
              "The type in which gradients are accumulated and reduced. auto: the type of "
              "precision.compute, but fp32 with bf16 and several micro-batches per step.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
-  optim::OptimizerConfig& optimizer = config.optimizer;
-  schema.add("optimizer.name", &optimizer.name, "The optimizer, which updates the weights.",
-             {.choices = {"adamw"}});
-  schema.add("optimizer.learning_rate", &optimizer.learning_rate,
-             "The peak learning rate, reached after the warm-up.", {.minimum = 0});
-  schema.add("optimizer.weight_decay", &optimizer.weight_decay,
-             "Weight decay: each step subtracts learning rate x this x the weight. Applies to "
-             "weights with two or more dimensions, not to biases and norms.",
-             {.minimum = 0});
-  schema.add("optimizer.betas", &optimizer.betas,
-             "The decay rates of Adam's running averages of gradients and of squared gradients. "
-             "Closer to 1: the averages change more slowly.");
-  schema.add("optimizer.eps", &optimizer.eps,
-             "Added to the denominator of Adam's update, to avoid a division by zero.",
-             {.minimum = 0});
-  schema.add("scheduler.name", &config.scheduler.name,
-             "How the learning rate changes after the warm-up. cosine: decreases along half a "
-             "cosine. linear: decreases along a line. constant: does not change.",
-             {.choices = {"cosine", "linear", "constant"}});
-  schema.add(
-      "scheduler.warmup_steps", &config.scheduler.warmup_steps,
-      "Number of warm-up steps at the start, over which the learning rate increases linearly: step "
-      "n has n / warmup_steps of the peak. The step after the warm-up has the peak rate again.",
-      {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
-  schema.add("scheduler.minimum_ratio", &config.scheduler.minimum_ratio,
-             "The learning rate at the end of the schedule, as a fraction of the peak. As in "
-             "transformers, it would be reached one step after train.steps.",
-             {.minimum = 0, .maximum = 1});
+  describe_optimizer(schema, config.optimizer);
+  describe_scheduler(schema, config.scheduler);
 }
 
 void describe_experts(ConfigSchema& schema, ExpertConfig& experts) {

@@ -1,5 +1,6 @@
 #include "colossal/checkpoint/checkpoint.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <exception>
@@ -77,7 +78,7 @@ struct Kinds {
       add({FilePlan::master_name(parameter.name)}, options.master);
       weights = 2;
     }
-    for (const std::string& state : chunks.optimizer().state_names()) {
+    for (const std::string& state : chunks.optimizer_of(parameter)->state_names()) {
       add({FilePlan::state_name(state, parameter.name)}, options.master);
     }
   }
@@ -142,8 +143,23 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
         failure = std::current_exception();
       }
     };
+    // By the rank that writes the first element.
+    const auto write_whole_states = [&] {
+      const std::vector<at::Tensor>* states = chunks.whole_states(parameter);
+      if (!states || failure) return;
+      try {
+        const std::vector<optim::WholeState> specs = chunks.whole_state_specs(parameter);
+        for (size_t state = 0; state < specs.size(); ++state) {
+          write_values(writer, plan, {FilePlan::state_name(specs[state].name, parameter.name)},
+                       specs[state].shape, 0, (*states)[state]);
+        }
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    };
     std::vector<ShardRange> pieces;
     chunks.for_each_checkpoint_shard(parameter, [&](const memory::OwnedShard& piece) {
+      if (piece.elements.begin == 0) write_whole_states();
       if (strided[i]) {
         pieces.push_back({piece.elements, Kinds::values(piece, chunks)});
       } else {
@@ -207,22 +223,46 @@ void load_values(const std::filesystem::path& checkpoint, const io::SafetensorsR
   }
 }
 
+// Returns the tensor of an optimizer state.
+const io::TensorEntry& find_state(const io::SafetensorsReader& states, const std::string& name,
+                                  const std::vector<int64_t>& shape) {
+  const io::TensorEntry* entry = states.find(name);
+  if (entry && entry->shape == shape) return *entry;
+  throw ConfigError(
+      fmt::format("{}: no tensor \"{}\" of shape [{}]; go on with the optimizer and the "
+                  "optimizer.groups of the "
+                  "run that wrote it",
+                  states.path().string(), name, fmt::join(shape, ", ")));
+}
+
+void load_whole_states(const io::SafetensorsReader& states, const nn::Parameter& parameter,
+                       memory::ChunkEngine& chunks) {
+  const std::vector<optim::WholeState> specs = chunks.whole_state_specs(parameter);
+  const std::vector<at::Tensor>* whole = chunks.whole_states(parameter);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const io::TensorEntry& entry =
+        find_state(states, FilePlan::state_name(specs[i].name, parameter.name), specs[i].shape);
+    if (!whole) continue;
+    const auto stored = stored_tensor(states, entry);
+    const at::Tensor values = at::empty(entry.shape, stored->type());
+    stored->read(0, writable_bytes_of(values));
+    (*whole)[i].copy_(values);
+  }
+}
+
 void load_state(const io::SafetensorsReader& states, memory::ChunkEngine& chunks) {
-  const std::vector<std::string> names = chunks.optimizer().state_names();
   for (const nn::ParameterHandle& parameter : chunks.parameters()) {
     if (!parameter->trainable) continue;
+    const std::vector<std::string> names = chunks.optimizer_of(*parameter)->state_names();
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string name = FilePlan::state_name(names[i], parameter->name);
-      const io::TensorEntry* entry = states.find(name);
-      if (!entry || entry->shape != parameter->shape) {
-        throw ConfigError(fmt::format("{}: no tensor \"{}\" of shape [{}]", states.path().string(),
-                                      name, fmt::join(parameter->shape, ", ")));
-      }
+      const io::TensorEntry* entry = &find_state(states, name, parameter->shape);
       read_tensor(*stored_tensor(states, *entry), *parameter, {entry->name},
                   chunks.kept_state(*parameter), [&](int64_t begin, const at::Tensor& values) {
                     chunks.store_state(*parameter, i, begin, values);
                   });
     }
+    load_whole_states(states, *parameter, chunks);
   }
 }
 
@@ -238,7 +278,7 @@ Save::Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
       all_read_(read_.get_future()) {
   // These belong to this step: the next update changes them.
   description_.state["run"] = folder.run();
-  description_.state["optimizer"] = chunks.optimizer().name();
+  description_.state["optimizer"] = chunks.optimizers().name();
   description_.state["update_counts"] = chunks.update_counts();
   end_ = std::async(std::launch::async, [this] {
     try {
@@ -312,10 +352,10 @@ nlohmann::json load(const std::filesystem::path& checkpoint, memory::ChunkEngine
                     const Description& description) {
   check_model(checkpoint, description);
   nlohmann::json state = read_state(checkpoint);
-  if (state.value("optimizer", "") != chunks.optimizer().name()) {
+  if (state.value("optimizer", "") != chunks.optimizers().name()) {
     throw ConfigError(fmt::format(
         "{} was trained with optimizer.name = {}, but this run has \"{}\"", checkpoint.string(),
-        state.value("optimizer", nlohmann::json()).dump(), chunks.optimizer().name()));
+        state.value("optimizer", nlohmann::json()).dump(), chunks.optimizers().name()));
   }
   const io::SafetensorsReader states(checkpoint / kOptimizerFile);
   load_values(checkpoint, states, chunks, description);

@@ -48,8 +48,11 @@ std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks) {
     if (options.master != options.working) {
       tensors.push_back({FilePlan::master_name(parameter->name), type, parameter->shape});
     }
-    for (const std::string& state : chunks.optimizer().state_names()) {
+    for (const std::string& state : chunks.optimizer_of(*parameter)->state_names()) {
       tensors.push_back({FilePlan::state_name(state, parameter->name), type, parameter->shape});
+    }
+    for (const optim::WholeState& state : chunks.whole_state_specs(*parameter)) {
+      tensors.push_back({FilePlan::state_name(state.name, parameter->name), type, state.shape});
     }
   }
   return tensors;

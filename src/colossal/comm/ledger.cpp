@@ -20,6 +20,8 @@ const char* reason_name(Reason reason) {
       return "gradient";
     case Reason::parameter:
       return "parameter";
+    case Reason::optimizer:
+      return "optimizer";
     case Reason::tensor:
       return "tensor";
     case Reason::sequence:

@@ -19,6 +19,7 @@ class CallListener;
 enum class Reason {
   gradient,    // gradients of parameters, summed over the ranks that hold them
   parameter,   // weights: shards gathered by ZeRO, initial values broadcast
+  optimizer,   // sums over tensors, and matrices, that an optimizer needs whole
   tensor,      // activations, their gradients, panels and statistics of tensor parallelism
   sequence,    // queries, keys, values, results and their gradients of sequence parallelism
   expert,      // rows routed to experts, copied experts, statistics of routers

@@ -56,7 +56,7 @@ ChunkMemory::ChunkMemory(at::Device device, const std::string& nvme_path)
     : pools(device, nvme_path) {}
 
 Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOptions& options,
-             int zero, const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory)
+             int zero, const ChunkTiers& tiers, ChunkMemory& memory)
     : plan(std::move(made)),
       ranks(same),
       partition(plan.numel, ranks.shards.size(), alignment_of(plan)),
@@ -116,7 +116,7 @@ Chunk::Chunk(ChunkPlan made, int of_stage, const ChunkRanks& same, const ChunkOp
                                                  MemoryKind::optimizer, pools);
   }
   master_ = own_master_ ? own_master_.get() : weights_.get();
-  for (size_t i = 0; i < num_states; ++i) {
+  for (size_t i = 0; i < plan.optimizer->state_names().size(); ++i) {
     state_.push_back(std::make_unique<StoredTensor>(tiers.optimizer, held, options.master,
                                                     MemoryKind::optimizer, pools));
   }

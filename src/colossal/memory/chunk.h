@@ -80,10 +80,10 @@ struct ChunkMemory {
 
 class Chunk {
  public:
-  // made, stage: become the members `plan` and `stage` below. zero: the ZeRO stage. num_states:
-  // number of the optimizer's state tensors (Optimizer::state_names()). memory: must outlive this.
+  // made, stage: become the members `plan` and `stage` below. zero: the ZeRO stage. memory: must
+  // outlive this.
   Chunk(ChunkPlan made, int stage, const ChunkRanks& ranks, const ChunkOptions& options, int zero,
-        const ChunkTiers& tiers, size_t num_states, ChunkMemory& memory);
+        const ChunkTiers& tiers, ChunkMemory& memory);
 
   // Ranges are elements of the chunk's buffer.
   const ChunkPlan plan;

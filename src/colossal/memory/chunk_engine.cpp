@@ -25,8 +25,6 @@ nn::ParameterList frozen(nn::ParameterList parameters) {
 
 // Whole gradients that are being reduced, besides the one that is being filled.
 constexpr size_t kReductionsUnderWay = 1;
-// Most spans of an update that are read ahead, and most that are being written.
-constexpr size_t kUpdatesUnderWay = 3;
 
 }  // namespace
 
@@ -47,20 +45,15 @@ class ChunkEngine::GradientHook : public torch::autograd::PostAccumulateGradHook
 };
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-                         const optim::Optimizer& optimizer, const ChunkOptions& options,
-                         const OrderOfStages& order)
-    : ChunkEngine(std::move(parameters), context, &optimizer, options, order) {}
-
-ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
                          const ChunkOptions& options, const OrderOfStages& order)
     : ChunkEngine(frozen(std::move(parameters)), context, nullptr, options, order) {}
 
 ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-                         const optim::Optimizer* optimizer, const ChunkOptions& options,
-                         const OrderOfStages& order)
+                         std::shared_ptr<const optim::ParameterGroups> optimizers,
+                         const ChunkOptions& options, const OrderOfStages& order)
     : parameters_(std::move(parameters)),
       context_(context),
-      optimizer_(optimizer),
+      optimizers_(std::move(optimizers)),
       options_(options),
       memory_(context.device(), options.tiers.nvme_path) {
   // Gradients and gathered weights are allocated and freed in each step. These allocators keep
@@ -68,9 +61,9 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
   install_allocators();
   const int tensor_parts = context.strategy().tp;
   std::vector<ChunkPlan> plans =
-      plan_chunks(parameters_here(), options.working, options.chunk_bytes, tensor_parts);
+      plan_chunks(parameters_here(), options.working, options.chunk_bytes, tensor_parts,
+                  [&](const nn::Parameter& parameter) { return optimizer_of(parameter); });
   const std::vector<ChunkTiers> tiers = tiers_of(plans);
-  const size_t num_states = optimizer ? optimizer->state_names().size() : 0;
   std::vector<Chunk*> all;
   for (size_t i = 0; i < plans.size(); ++i) {
     nn::Placement& placement = plans[i].placement;
@@ -85,7 +78,7 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
         std::make_unique<Chunk>(std::move(plans[i]), stage,
                                 ChunkRanks{context.shard_group(group), context.replica_group(group),
                                            at_both_ends ? context.tied_table_group() : alone_},
-                                options, context.strategy().zero, tiers[i], num_states, memory_));
+                                options, context.strategy().zero, tiers[i], memory_));
     all.push_back(chunks_.back().get());
   }
   memory_.pools.open_swap();
@@ -103,6 +96,35 @@ ChunkEngine::ChunkEngine(nn::ParameterList parameters, const ParallelContext& co
     }
   }
   for (Chunk* chunk : trained_) launch_orders_[chunk->stage].push_back({chunk, /*tied=*/false});
+  make_updates();
+}
+
+const optim::Optimizer* ChunkEngine::optimizer_of(const nn::Parameter& parameter) const {
+  return parameter.trainable ? optimizers_->rule(parameter).optimizer : nullptr;
+}
+
+void ChunkEngine::make_updates() {
+  std::vector<Chunk*> with_sums, with_matrices;
+  for (auto& chunk : chunks_) {
+    if (!chunk->plan.trainable) continue;
+    if (chunk->plan.optimizer->as_tensor_optimizer()) with_sums.push_back(chunk.get());
+    if (chunk->plan.optimizer->as_matrix_optimizer()) with_matrices.push_back(chunk.get());
+  }
+  const auto optimizer_of_parameter = [&](const nn::Parameter& parameter) {
+    return optimizer_of(parameter);
+  };
+  const bool any_sums = std::ranges::any_of(parameters_, [&](const nn::ParameterHandle& parameter) {
+    const optim::Optimizer* optimizer = optimizer_of(*parameter);
+    return optimizer && optimizer->as_tensor_optimizer();
+  });
+  if (any_sums) {  // on any rank: all take part in the sums
+    tensor_updates_ = std::make_unique<TensorUpdates>(
+        parameters_, optimizer_of_parameter, std::move(with_sums), context_, options_.master);
+  }
+  if (!with_matrices.empty()) {
+    matrix_updates_ =
+        std::make_unique<MatrixUpdates>(std::move(with_matrices), context_, options_.master);
+  }
 }
 
 // Returns the stage of this rank whose backward passes bring the parameter's last gradient of a
@@ -497,58 +519,68 @@ std::string ChunkEngine::first_non_finite_gradient() const {
 
 void ChunkEngine::update(const Update& update, const std::vector<bool>& used_anywhere) {
   at::NoGradGuard no_grad;
-  std::unordered_map<const nn::Parameter*, bool> used;
+  std::unordered_map<const nn::Parameter*, optim::UpdateScalars> scalars;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    used[&*parameters_[i]] = used_anywhere[i];
-    if (used_anywhere[i]) ++updates_[&*parameters_[i]];
+    if (!used_anywhere[i]) continue;
+    const nn::Parameter& parameter = *parameters_[i];
+    const optim::UpdateRule rule = optimizers_->rule(parameter);
+    scalars[&parameter] = {.learning_rate = update.learning_rate * rule.learning_rate_scale,
+                           .weight_decay = rule.weight_decay,
+                           .gradient_scale = update.gradient_scale,
+                           .update = ++updates_[&parameter]};
   }
-  struct Part {
-    Chunk* chunk;
-    Range elements;
-    bool last;  // of its chunk
+  const auto scalars_of =
+      [&](const nn::Parameter& parameter) -> std::optional<optim::UpdateScalars> {
+    const auto found = scalars.find(&parameter);
+    return found == scalars.end() ? std::nullopt : std::optional(found->second);
   };
-  std::vector<Part> parts;
+  if (tensor_updates_) tensor_updates_->sum(scalars_of);
+  if (matrix_updates_) matrix_updates_->transform(scalars_of);
+  run_updates(scalars_of);
+  if (!options_.uses_parameter_handles) synchronize();
+}
+
+void ChunkEngine::run_updates(const TensorUpdates::ScalarsOf& scalars_of) {
   // In order of use, so that the weights which the next forward pass needs first are gathered
   // first.
+  std::vector<Chunk*> chunks;
   for (auto& chunk : chunks_) {
-    if (!chunk->plan.trainable) continue;
-    for (const Range& span : update_spans(*chunk)) {
-      parts.push_back({chunk.get(), span, span.end == chunk->held.end});
-    }
+    if (chunk->plan.trainable) chunks.push_back(chunk.get());
   }
-  std::deque<TieredUpdate> reading, writing;  // the oldest first
-  const auto finish_oldest_write = [&] {
-    writing.front().finish();
-    writing.pop_front();
+  const auto run = [&](Chunk& chunk, TieredUpdate& span) {
+    const optim::Optimizer& optimizer = *chunk.plan.optimizer;
+    const auto scalars_of_slot = [&](size_t slot) {
+      auto scalars = scalars_of(*chunk.plan.slots[slot].parameter);
+      if (scalars && optimizer.as_matrix_optimizer()) scalars->gradient_scale = 1;
+      return scalars;
+    };
+    if (optimizer.as_tensor_optimizer())
+      return tensor_updates_->update(chunk, span, scalars_of_slot);
+    span.run(scalars_of_slot, /*merges_slots=*/true,
+             [&](const optim::Piece& piece, const optim::UpdateScalars& scalars, size_t, int64_t) {
+               optimizer.update(piece, scalars);
+             });
   };
-  // A pipeline: some spans are being read, one is updated, and some are being written. Gathering a
-  // chunk's updated weights overlaps with updating the next chunk.
+  // Gathering a chunk's updated weights overlaps with updating the next chunk.
   Chunk* gathering = nullptr;
-  for (size_t next = 0, i = 0; i < parts.size(); ++i) {
-    for (; next < parts.size() && next < i + kUpdatesUnderWay; ++next) {
-      reading.emplace_back(*parts[next].chunk, parts[next].elements);
-    }
-    Chunk& chunk = *parts[i].chunk;
-    reading.front().run(*optimizer_, [&](size_t slot) -> std::optional<optim::UpdateScalars> {
-      const nn::Parameter& parameter = *chunk.plan.slots[slot].parameter;
-      if (!used.at(&parameter)) return std::nullopt;
-      return optim::UpdateScalars{
-          .learning_rate = update.learning_rate,
-          .weight_decay = parameter.shape.size() >= 2 ? update.weight_decay : 0,
-          .gradient_scale = update.gradient_scale,
-          .update = updates_.at(&parameter)};
-    });
-    writing.push_back(std::move(reading.front()));
-    reading.pop_front();
-    while (writing.size() > kUpdatesUnderWay) finish_oldest_write();
-    if (!parts[i].last || !chunk.gathers_updates()) continue;
+  run_passes(chunks, UpdatePhase::update, run, [&](Chunk& chunk) {
+    if (!chunk.gathers_updates()) return;
     chunk.begin_weight_gather();
     if (gathering) gathering->finish_weight_gather();
     gathering = &chunk;
-  }
+  });
   if (gathering) gathering->finish_weight_gather();
-  while (!writing.empty()) finish_oldest_write();
-  if (!options_.uses_parameter_handles) synchronize();
+}
+
+std::vector<optim::WholeState> ChunkEngine::whole_state_specs(
+    const nn::Parameter& parameter) const {
+  const optim::Optimizer* optimizer = optimizer_of(parameter);
+  if (!optimizer) return {};
+  return optimizer->whole_states(optim::matrix_shape(parameter.shape));
+}
+
+std::vector<at::Tensor>* ChunkEngine::whole_states(const nn::Parameter& parameter) const {
+  return tensor_updates_ ? tensor_updates_->whole_states(parameter) : nullptr;
 }
 
 void ChunkEngine::synchronize() {
@@ -632,6 +664,9 @@ ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {
     }
     if (chunk->has_own_masters()) add(bytes.optimizer, chunk->master());
     for (const auto& state : chunk->state()) add(bytes.optimizer, *state);
+  }
+  if (tensor_updates_ && tier == Tier::device) {
+    bytes.optimizer += tensor_updates_->whole_state_bytes();
   }
   return bytes;
 }

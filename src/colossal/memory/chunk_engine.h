@@ -42,10 +42,12 @@
 
 #include "colossal/memory/chunk.h"
 #include "colossal/memory/chunk_fetcher.h"
+#include "colossal/memory/matrix_update.h"
+#include "colossal/memory/tensor_update.h"
 #include "colossal/memory/tiered_update.h"
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/parameter.h"
-#include "colossal/optim/optimizer.h"
+#include "colossal/optim/parameter_groups.h"
 
 namespace colossal::memory {
 
@@ -80,11 +82,11 @@ class ChunkEngine : private nn::Residency {
   // in booster/order_recording.h). A stage that is not in `order` fetches all such weights at once
   // in each pass. When its first backward pass ends, all ranks with this rank's stages compare the
   // orders in which they have used the weights. If one order contains all others, the stage follows
-  // it from then on; otherwise it goes on fetching all weights at once. `context` and `optimizer`
-  // must outlive this. Throws IoError if the file on NVMe cannot be created or host memory cannot
-  // be allocated.
+  // it from then on; otherwise it goes on fetching all weights at once. `context` must outlive
+  // this. optimizers: choose the optimizer of each parameter. Throws IoError if the file on NVMe
+  // cannot be created or host memory cannot be allocated.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-              const optim::Optimizer& optimizer, const ChunkOptions& options,
+              std::shared_ptr<const optim::ParameterGroups> optimizers, const ChunkOptions& options,
               const OrderOfStages& order = {});
   // Likewise for a model that is not trained: freezes the parameters.
   ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
@@ -211,13 +213,12 @@ class ChunkEngine : private nn::Residency {
 
   struct Update {
     double learning_rate = 0;
-    double weight_decay = 0;
     double gradient_scale = 1;  // factor by which gradients are multiplied before the update
   };
   // Updates the parameters that had a gradient on any rank; all others are unchanged.
   // used_anywhere: for each parameter, in the order of parameters(), whether used() is 1 on any
-  // rank. Weight decay applies only to parameters of two or more dimensions. Throws IoError if the
-  // disk fails. Collective.
+  // rank. Overwrites gradients that an optimizer transforms (optim::MatrixOptimizer). Throws
+  // IoError if the disk fails. Collective.
   void update(const Update& update, const std::vector<bool>& used_anywhere);
 
   // Waits for all communication and writes in progress. Afterwards every working weight is up to
@@ -229,8 +230,17 @@ class ChunkEngine : private nn::Residency {
   // Returns whether this rank holds any part of `parameter`.
   bool is_here(const nn::Parameter& parameter) const { return places_.contains(&parameter); }
   const ChunkOptions& options() const { return options_; }
-  // The optimizer of the constructor. Only for a model that is trained.
-  const optim::Optimizer& optimizer() const { return *optimizer_; }
+  // The argument of the constructor. Only for a model that is trained.
+  const optim::ParameterGroups& optimizers() const { return *optimizers_; }
+  // Returns the optimizer of a parameter; null if it is not trained.
+  const optim::Optimizer* optimizer_of(const nn::Parameter& parameter) const;
+
+  // The state tensors of a parameter that have a shape of their own (Optimizer::whole_states()).
+  // whole_state_specs() returns their names and shapes, on all ranks. whole_states() returns the
+  // tensors, in this order, on each rank that stores them; else null. Row blocks of one tensor have
+  // the same whole states.
+  std::vector<optim::WholeState> whole_state_specs(const nn::Parameter& parameter) const;
+  std::vector<at::Tensor>* whole_states(const nn::Parameter& parameter) const;
 
   // The number of updates so far: one number for each tensor, in the order of parameters(). The row
   // blocks of a vocabulary table are several parameters but one tensor, with one number. The
@@ -267,9 +277,9 @@ class ChunkEngine : private nn::Residency {
  private:
   class GradientHook;
 
-  ChunkEngine(nn::ParameterList parameters, const ParallelContext& context,
-              const optim::Optimizer* optimizer, const ChunkOptions& options,
-              const OrderOfStages& order);
+  void make_updates();
+  // Updates all chunks by their optimizers' update().
+  void run_updates(const TensorUpdates::ScalarsOf& scalars_of);
   void before_use(nn::Parameter& parameter) override;
   void before_use_of(nn::Parameter& parameter, const std::vector<int64_t>& counts) override;
   void after_use(nn::Parameter& parameter) override;
@@ -313,8 +323,8 @@ class ChunkEngine : private nn::Residency {
 
   nn::ParameterList parameters_;
   const ParallelContext& context_;
-  const comm::Group alone_;            // this rank alone
-  const optim::Optimizer* optimizer_;  // null if nothing is trained
+  const comm::Group alone_;                                   // this rank alone
+  std::shared_ptr<const optim::ParameterGroups> optimizers_;  // null if nothing is trained
   ChunkOptions options_;
   ChunkMemory memory_;
   std::vector<std::unique_ptr<Chunk>> chunks_;
@@ -331,6 +341,9 @@ class ChunkEngine : private nn::Residency {
   bool last_pass_ = false;         // whether the running backward pass is its stage's last
   HeldGradients* held_ = nullptr;  // where the running pass holds back gradients; null: it does not
   std::unordered_map<const nn::Parameter*, int64_t> updates_;  // number of updates so far
+  // Null if no parameter has such an optimizer.
+  std::unique_ptr<TensorUpdates> tensor_updates_;
+  std::unique_ptr<MatrixUpdates> matrix_updates_;
 
   struct Place {
     Chunk* chunk;

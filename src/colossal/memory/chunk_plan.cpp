@@ -10,13 +10,19 @@ constexpr int64_t kAlignmentBytes = 64;
 
 // What the parameters of a chunk have in common. It is equal on all ranks, so that all make the
 // same chunks.
-using Kind = std::tuple<bool, at::ScalarType, const comm::Group*, int, int, int>;
+using Kind =
+    std::tuple<const optim::Optimizer*, bool, at::ScalarType, const comm::Group*, int, int, int>;
 
-Kind kind_of(const nn::Parameter& parameter, at::ScalarType working) {
+Kind kind_of(const nn::Parameter& parameter, const optim::Optimizer* optimizer,
+             at::ScalarType working) {
   const nn::Placement& placement = parameter.placement;
-  return {parameter.trainable, parameter.stored_type(working),
-          placement.reduction, placement.num_replicas,
-          placement.stage,     placement.tied_stage.value_or(placement.stage)};
+  return {optimizer,
+          parameter.trainable,
+          parameter.stored_type(working),
+          placement.reduction,
+          placement.num_replicas,
+          placement.stage,
+          placement.tied_stage.value_or(placement.stage)};
 }
 
 }  // namespace
@@ -26,7 +32,8 @@ int64_t alignment_elements(int64_t element_bytes) {
 }
 
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::ScalarType working,
-                                   int64_t chunk_bytes, int tensor_parts) {
+                                   int64_t chunk_bytes, int tensor_parts,
+                                   const OptimizerOf& optimizer_of) {
   std::vector<ChunkPlan> chunks;
   std::map<Kind, size_t> open;  // the chunk of each kind that is being filled
   for (size_t index = 0; index < parameters.size(); ++index) {
@@ -37,7 +44,8 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::Scal
     const auto element_bytes = static_cast<int64_t>(c10::elementSize(type));
     const int64_t chunk_numel = chunk_bytes / element_bytes * tensor_parts;
     const int64_t alignment = alignment_elements(element_bytes);
-    const Kind kind = kind_of(*parameter, working);
+    const optim::Optimizer* optimizer = parameter->trainable ? optimizer_of(*parameter) : nullptr;
+    const Kind kind = kind_of(*parameter, optimizer, working);
     const auto found = open.find(kind);
     if (found == open.end() ||
         chunks[found->second].global_numel + numel_over_ranks > chunk_numel) {
@@ -46,6 +54,7 @@ std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::Scal
       made.placement = parameter->placement;
       made.placement.held.clear();
       made.trainable = parameter->trainable;
+      made.optimizer = optimizer;
       made.type = type;
       made.first_use = static_cast<int64_t>(index);
     }

@@ -5,9 +5,11 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "colossal/nn/parameter.h"
+#include "colossal/optim/optimizer.h"
 
 namespace colossal::memory {
 
@@ -28,6 +30,8 @@ struct ChunkPlan {
   // Whether the parameters are trained. Frozen parameters have chunks of their own, without
   // gradients, optimizer state or gradient traffic.
   bool trainable = true;
+  // Updates the parameters; null if they are not trained.
+  const optim::Optimizer* optimizer = nullptr;
   // Dtype of the elements: Parameter::stored_type(). Packed weights, stored as bytes, have chunks
   // of their own.
   at::ScalarType type = at::kFloat;
@@ -41,16 +45,19 @@ struct ChunkPlan {
   int64_t global_bytes() const { return global_numel * element_bytes(); }
 };
 
+using OptimizerOf = std::function<const optim::Optimizer*(const nn::Parameter&)>;
+
 // Packs `parameters`, given in the order in which the model uses them, into chunks. A chunk has at
 // most chunk_bytes * tensor_parts bytes of whole parameters (ChunkPlan::global_bytes()), i.e. about
 // `chunk_bytes` on each rank if the parameters are divided among the ranks of tp. A parameter is
 // never divided between chunks; a parameter above this limit has a chunk of its own.
-// The parameters of a chunk have one dtype, are on the same stages and ranks, and are all trainable
-// or all frozen. working: dtype in which the model computes. tensor_parts: number of ranks of tp.
-// All ranks that hold the same parameters assign them to the same chunks, even if their shards of
-// tensors differ in size.
+// The parameters of a chunk have one dtype, are on the same stages and ranks, and are all frozen or
+// have one optimizer. optimizer_of: returns the optimizer of a trainable parameter. working: dtype
+// in which the model computes. tensor_parts: number of ranks of tp. All ranks that hold the same
+// parameters assign them to the same chunks, even if their shards of tensors differ in size.
 std::vector<ChunkPlan> plan_chunks(const nn::ParameterList& parameters, at::ScalarType working,
-                                   int64_t chunk_bytes, int tensor_parts);
+                                   int64_t chunk_bytes, int tensor_parts,
+                                   const OptimizerOf& optimizer_of);
 
 // Returns the alignment of slots and of the ranks' shards of a chunk, 64 bytes, in elements of
 // `element_bytes` bytes.

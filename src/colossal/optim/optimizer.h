@@ -1,6 +1,12 @@
 // Interface of the optimizers, and make_optimizer(), which creates one by name. An optimizer has no
 // state of its own: memory::ChunkEngine stores the state tensors, and passes them to update() with
 // the weights and gradients.
+//
+// What an update of an element depends on decides which class an optimizer derives from:
+//   Optimizer         on that element alone (AdamW, SGD, Lion, ...)
+//   TensorOptimizer   also on sums over the element's tensor: norms, sums of rows and of columns
+//                     (LAMB, LARS, Adafactor, CAME)
+//   MatrixOptimizer   on the whole matrix (Muon)
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +16,30 @@
 #include <string>
 #include <vector>
 
+#include "colossal/optim/optimizer_config.h"
+
 namespace colossal::optim {
+
+// A tensor of any number of dims as a stack of matrices, whose rows and columns are the last two
+// dims. A tensor with one dim, or none, is one row.
+struct MatrixShape {
+  int64_t matrices = 1;
+  int64_t rows = 1;
+  int64_t columns = 1;
+  int64_t numel() const { return matrices * rows * columns; }
+};
+MatrixShape matrix_shape(at::IntArrayRef shape);
+
+// What the ranks share about a tensor, for the optimizers whose update needs more than an element.
+struct TensorState {
+  MatrixShape shape;
+  // The tensors of Optimizer::whole_states(), on the ranks that store them; else empty. In the type
+  // of the masters, zeros before the first update.
+  std::vector<at::Tensor> whole;
+  // The results of TensorOptimizer::pass() in this update so far, summed over all elements of the
+  // tensor: one tensor [num_sums()] in fp64 for each pass.
+  std::vector<at::Tensor> sums;
+};
 
 // Consecutive elements of a chunk (a flat buffer of parameters) that are updated with the same
 // UpdateScalars. All tensors are one-dimensional, contiguous and of equal length.
@@ -23,12 +52,19 @@ struct Piece {
   // One tensor for each of state_names(), all of one type: fp64, fp32 or bf16. Zeros before the
   // first update; update() overwrites them.
   std::vector<at::Tensor> state;
+
+  // The next members are set for a TensorOptimizer only. The piece is then a block of
+  // rows.numel() rows and columns.numel() columns of one matrix of one tensor.
+  // rows: the index of each row among the rows of all matrices of the tensor (MatrixShape).
+  // columns: likewise for columns. Both are int64 tensors on the device of `master`.
+  at::Tensor rows, columns;
+  const TensorState* tensor = nullptr;
 };
 
 // Numbers that one call of update() applies to all elements of a piece.
 struct UpdateScalars {
   double learning_rate = 0;
-  double weight_decay = 0;  // update() subtracts learning_rate * weight_decay * the weight
+  double weight_decay = 0;
   // Factor of the gradient. It turns the sum over tokens into the mean, and clips the gradient.
   double gradient_scale = 1;
   // Number of this update of the elements, counted from 1. AdamW's bias corrections use it.
@@ -36,29 +72,68 @@ struct UpdateScalars {
   bool operator==(const UpdateScalars&) const = default;
 };
 
+// A state tensor that is not divided among ranks.
+struct WholeState {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+class TensorOptimizer;
+class MatrixOptimizer;
+
 // An update rule, such as AdamW. Objects are immutable, so threads may share an object.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  virtual const char* name() const = 0;  // as in OptimizerConfig
   // Returns the names of the state tensors, such as "exp_avg". Checkpoints use these names. Each
   // state tensor has one number per element of the piece.
   virtual std::vector<std::string> state_names() const = 0;
+  // Returns the state tensors of a parameter that have other shapes than the parameter, such as
+  // Adafactor's averages of rows. The ranks that need them store them whole.
+  virtual std::vector<WholeState> whole_states(const MatrixShape&) const { return {}; }
   // Makes one update: overwrites piece.master, piece.working and piece.state.
   virtual void update(const Piece& piece, const UpdateScalars& scalars) const = 0;
+  // Return this object if it is of the class, else null.
+  virtual const TensorOptimizer* as_tensor_optimizer() const { return nullptr; }
+  virtual const MatrixOptimizer* as_matrix_optimizer() const { return nullptr; }
 };
 
-// The "optimizer" table of a job's configuration.
-struct OptimizerConfig {
-  std::string name = "adamw";            // the only optimizer
-  double learning_rate = 3e-4;           // peak of the schedule (schedule.h)
-  double weight_decay = 0.1;             // applied to parameters with two or more dims
-  std::vector<double> betas{0.9, 0.95};  // AdamW's decay rates of the first and second moments
-  double eps = 1e-8;                     // added to the root of AdamW's second moment
+// An optimizer whose update needs sums over a whole tensor. Before update(), each piece of the
+// tensor is visited num_passes() times. After each pass, the sums of all ranks' pieces are added
+// up, and every rank with a part of the tensor has the result.
+class TensorOptimizer : public Optimizer {
+ public:
+  virtual int num_passes() const = 0;
+  // Returns how many sums the pass makes for a tensor of this shape.
+  virtual int64_t num_sums(int pass, const MatrixShape& shape) const = 0;
+  // Visits a piece, and may overwrite piece.state, but not piece.master. sums: [num_sums()], fp64,
+  // to which the piece's sums are added; undefined if another rank adds those of the same elements.
+  virtual void pass(int pass, const Piece& piece, const UpdateScalars& scalars,
+                    const at::Tensor& sums) const = 0;
+  // Called on every rank with a part of the tensor, when tensor.sums has the result of the pass.
+  // Updates tensor.whole, and may replace tensor.sums.back().
+  virtual void end_pass(int /*pass*/, TensorState&, const UpdateScalars&) const {}
+  const TensorOptimizer* as_tensor_optimizer() const override { return this; }
 };
 
-// Creates the optimizer config.name. Throws ConfigError for an unknown name, for a negative
-// learning rate, or if config.betas is not two numbers in [0, 1).
-std::unique_ptr<Optimizer> make_optimizer(const OptimizerConfig& config);
+// An optimizer whose update needs whole matrices. For each piece prepare() is called; then one rank
+// has each whole matrix, and calls transform(); then update() is called with the parts of the
+// result as piece.gradient, and with a gradient_scale of 1.
+class MatrixOptimizer : public Optimizer {
+ public:
+  // Updates piece.state, and overwrites piece.gradient by what transform() gets.
+  virtual void prepare(const Piece& piece, const UpdateScalars& scalars) const = 0;
+  // Returns the direction of the update of a matrix. matrix: [outputs, inputs] of the product that
+  // the matrix belongs to, in the type of the masters.
+  virtual at::Tensor transform(const at::Tensor& matrix, const UpdateScalars& scalars) const = 0;
+  const MatrixOptimizer* as_matrix_optimizer() const override { return this; }
+};
+
+// Creates the optimizer `name` (OptimizerConfig::name) with the settings of `config`. matrix:
+// whether it updates a tensor with at least two dims; Adafactor and CAME keep averages of rows and
+// columns for these, and averages of elements for others. Throws ConfigError for an unknown name
+// and for settings that the optimizer does not have, or that are out of its range.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const OptimizerConfig& config,
+                                          bool matrix = true);
 
 }  // namespace colossal::optim

@@ -368,7 +368,7 @@ const char* describe_method(Method method) {
 
 void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
   run.optimizer.learning_rate = learning_rate_of(method);
-  run.optimizer.betas = {0.9, 0.999};
+  run.optimizer.adam_betas = {0.9, 0.999};
   run.optimizer.weight_decay = 0;
   run.scheduler.name = "linear";
   run.train.global_batch = 8;

@@ -1,0 +1,294 @@
+#include "colossal/memory/matrix_update.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "colossal/base/error.h"
+
+namespace colossal::memory {
+namespace {
+
+// Elements of a round on each rank: they bound the memory that the exchange takes.
+constexpr int64_t kRoundElements = int64_t{4} << 20;
+
+Range local_range(const Chunk& chunk, size_t slot, Range in_chunk) {
+  const int64_t offset = chunk.plan.slots[slot].offset;
+  const Range here = intersect(chunk.range_of(slot), in_chunk);
+  return {here.begin - offset, here.end - offset};
+}
+
+nlohmann::json to_json(const Range& range) {
+  return {range.begin, range.end};
+}
+
+Range range_of(const nlohmann::json& json) {
+  return {json[0].get<int64_t>(), json[1].get<int64_t>()};
+}
+
+// Puts a block's elements into the matrix, or takes them from it. Rows are those of all matrices of
+// the tensor: `first_row` and `first_column` are those of this matrix.
+void put(const at::Tensor& matrix, const MatrixBlock& block, const at::Tensor& values,
+         int64_t first_row, int64_t first_column) {
+  const at::Tensor rows = block.rows.sub(first_row), columns = block.columns.sub(first_column);
+  const at::Tensor place = matrix.index_select(0, rows);
+  matrix.index_copy_(0, rows,
+                     place.index_copy_(1, columns, values.view({rows.numel(), columns.numel()})));
+}
+
+at::Tensor take(const at::Tensor& matrix, const MatrixBlock& block, int64_t first_row,
+                int64_t first_column) {
+  return matrix.index_select(0, block.rows.sub(first_row))
+      .index_select(1, block.columns.sub(first_column))
+      .reshape(-1);
+}
+
+// The parts of a tensor that is exchanged with each rank, and their sizes.
+struct Parts {
+  explicit Parts(int ranks) : values(ranks), counts(ranks, 0) {}
+  std::vector<std::vector<at::Tensor>> values;
+  std::vector<int64_t> counts;
+};
+
+int64_t total(const std::vector<int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+}  // namespace
+
+MatrixUpdates::MatrixUpdates(std::vector<Chunk*> chunks, const ParallelContext& context,
+                             at::ScalarType master)
+    : chunks_(std::move(chunks)), context_(context), group_(context.stage_group()), type_(master) {
+  gather_parts();
+  assign_owners();
+}
+
+void MatrixUpdates::gather_parts() {
+  nlohmann::json mine = nlohmann::json::array();
+  for (Chunk* chunk : chunks_) {
+    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
+      const nn::Placement& placement = chunk->plan.slots[slot].parameter->placement;
+      nlohmann::json held = nlohmann::json::array();
+      for (const std::vector<Range>& dim : placement.held) {
+        nlohmann::json& ranges = held.emplace_back(nlohmann::json::array());
+        for (const Range& range : dim) ranges.push_back(to_json(range));
+      }
+      const bool counts = chunk->plan.placement.replica == 0;
+      const Range counted = counts ? local_range(*chunk, slot, chunk->part) : Range();
+      mine.push_back({held, to_json(counted), to_json(local_range(*chunk, slot, chunk->held))});
+      parameters_.push_back({chunk, slot, {}});
+    }
+  }
+  const at::Device device = context_.device();
+  for (const std::string& text : comm::gather_bytes(mine.dump(), group_, comm::Reason::control)) {
+    const nlohmann::json of_rank = nlohmann::json::parse(text);
+    COLOSSAL_CHECK(of_rank.size() == parameters_.size(), "{} parameters here, {} on another rank",
+                   parameters_.size(), of_rank.size());
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const nn::Parameter& parameter =
+          *parameters_[i].chunk->plan.slots[parameters_[i].slot].parameter;
+      std::vector<std::vector<Range>> held;
+      for (const nlohmann::json& dim : of_rank[i][0]) {
+        std::vector<Range>& ranges = held.emplace_back();
+        for (const nlohmann::json& range : dim) ranges.push_back(range_of(range));
+      }
+      BlockIndex index(parameter.shape, held, device);
+      parameters_[i].ranks.push_back(
+          {std::move(index), std::move(held), range_of(of_rank[i][1]), range_of(of_rank[i][2])});
+    }
+  }
+}
+
+void MatrixUpdates::assign_owners() {
+  std::vector<double> work(group_.size(), 0);
+  int64_t in_round = 0;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Divided& divided = parameters_[i];
+    const nn::Parameter& parameter = *divided.chunk->plan.slots[divided.slot].parameter;
+    const optim::MatrixShape shape = optim::matrix_shape(parameter.shape);
+    for (int64_t index = 0; index < shape.matrices; ++index) {
+      Matrix matrix{i, index, shape.rows, shape.columns, 0, 0};
+      std::vector<int64_t> sizes;
+      for (int rank = 0; rank < group_.size(); ++rank) {
+        sizes.push_back(updated_by(matrix, rank).size());
+      }
+      // Ranges are aligned to 64 bytes, so that equal shares differ a little.
+      const int64_t most = std::ranges::max(sizes);
+      for (int rank = 1; rank < group_.size(); ++rank) {
+        const bool has_less = sizes[matrix.owner] * 10 < most * 9;
+        if (sizes[rank] * 10 >= most * 9 && (has_less || work[rank] < work[matrix.owner])) {
+          matrix.owner = rank;
+        }
+      }
+      work[matrix.owner] += static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
+                            static_cast<double>(std::min(shape.rows, shape.columns));
+      const int64_t numel = shape.rows * shape.columns;
+      if (in_round > 0 && in_round + numel > kRoundElements * group_.size()) {
+        ++rounds_;
+        in_round = 0;
+      }
+      in_round += numel;
+      matrix.round = rounds_;
+      matrices_.push_back(matrix);
+    }
+  }
+  if (!matrices_.empty()) ++rounds_;
+}
+
+std::vector<Range> MatrixUpdates::minus(Range range, Range taken) {
+  std::vector<Range> left;
+  const Range common = intersect(range, taken);
+  if (common.empty()) {
+    if (!range.empty()) left.push_back(range);
+    return left;
+  }
+  if (range.begin < common.begin) left.push_back({range.begin, common.begin});
+  if (common.end < range.end) left.push_back({common.end, range.end});
+  return left;
+}
+
+std::vector<Range> MatrixUpdates::sent_to_owner(const Matrix& matrix, int rank) const {
+  const std::vector<RankPart>& ranks = parameters_[matrix.parameter].ranks;
+  const RankPart& sender = ranks[rank];
+  const RankPart& owner = ranks[matrix.owner];
+  if (rank == matrix.owner) return minus(updated_by(matrix, rank), {});
+  const Range counted = intersect(sender.counted, sender.index.elements_of_matrix(matrix.index));
+  // Ranks hold either the same elements of a tensor or disjoint ones.
+  return minus(counted, sender.held == owner.held ? owner.updated : Range());
+}
+
+Range MatrixUpdates::updated_by(const Matrix& matrix, int rank) const {
+  const RankPart& part = parameters_[matrix.parameter].ranks[rank];
+  return intersect(part.updated, part.index.elements_of_matrix(matrix.index));
+}
+
+at::Tensor MatrixUpdates::gradients(const Divided& parameter, Range elements) const {
+  const int64_t offset = parameter.chunk->plan.slots[parameter.slot].offset;
+  return parameter.chunk->gradients()
+      .read({offset + elements.begin, offset + elements.end})
+      .to(context_.device(), type_);
+}
+
+void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
+  const int ranks = group_.size(), here = group_.rank();
+  const auto options = at::TensorOptions().dtype(type_).device(context_.device());
+  std::vector<const Matrix*> matrices;
+  const auto parameter_of = [&](const Matrix& matrix) -> const nn::Parameter& {
+    const Divided& divided = parameters_[matrix.parameter];
+    return *divided.chunk->plan.slots[divided.slot].parameter;
+  };
+  for (const Matrix& matrix : matrices_) {
+    if (matrix.round == round && scalars_of(parameter_of(matrix))) matrices.push_back(&matrix);
+  }
+  const auto exchange = [&](const Parts& send, const std::vector<int64_t>& counts) {
+    std::vector<at::Tensor> values{at::empty({0}, options)};
+    for (const auto& of_rank : send.values)
+      values.insert(values.end(), of_rank.begin(), of_rank.end());
+    const at::Tensor received = at::empty({total(counts)}, options);
+    comm::all_to_all(at::cat(values), send.counts, received, counts, group_,
+                     comm::Reason::optimizer);
+    return received.split_with_sizes(counts);
+  };
+
+  // To the owners.
+  Parts send(ranks);
+  std::vector<int64_t> receive_counts(ranks, 0);
+  for (const Matrix* matrix : matrices) {
+    if (matrix->owner == here) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (rank == here) continue;
+        for (const Range& range : sent_to_owner(*matrix, rank))
+          receive_counts[rank] += range.size();
+      }
+    } else {
+      for (const Range& range : sent_to_owner(*matrix, here)) {
+        send.values[matrix->owner].push_back(gradients(parameters_[matrix->parameter], range));
+        send.counts[matrix->owner] += range.size();
+      }
+    }
+  }
+  std::vector<at::Tensor> received = exchange(send, receive_counts);
+
+  // On the owners; then back.
+  Parts results(ranks);
+  std::vector<int64_t> taken(ranks, 0);
+  const auto write = [&](const Divided& divided, int64_t begin, const at::Tensor& values) {
+    divided.chunk->gradients().write(divided.chunk->plan.slots[divided.slot].offset + begin,
+                                     values);
+  };
+  for (const Matrix* matrix : matrices) {
+    if (matrix->owner != here) continue;
+    const Divided& divided = parameters_[matrix->parameter];
+    const nn::Parameter& parameter = parameter_of(*matrix);
+    const int64_t first_row = matrix->index * matrix->rows;
+    const int64_t first_column = matrix->index * matrix->columns;
+    const at::Tensor whole = at::zeros({matrix->rows, matrix->columns}, options);
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (const Range& range : sent_to_owner(*matrix, rank)) {
+        at::Tensor values;
+        if (rank == here) {
+          values = gradients(divided, range);
+        } else {
+          values = received[rank].narrow(0, taken[rank], range.size());
+          taken[rank] += range.size();
+        }
+        for (const MatrixBlock& block : divided.ranks[rank].index.blocks(range)) {
+          put(whole, block,
+              values.narrow(0, block.elements.begin - range.begin, block.elements.size()),
+              first_row, first_column);
+        }
+      }
+    }
+    const bool transposed = parameter.product == nn::WeightOrder::in_out;
+    const at::Tensor oriented = transposed ? whole.t() : whole;
+    const at::Tensor direction = divided.chunk->plan.optimizer->as_matrix_optimizer()->transform(
+        oriented, *scalars_of(parameter));
+    const at::Tensor result = transposed ? direction.t() : direction;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const Range updated = updated_by(*matrix, rank);
+      for (const MatrixBlock& block : divided.ranks[rank].index.blocks(updated)) {
+        const at::Tensor values = take(result, block, first_row, first_column);
+        if (rank == here) {
+          write(divided, block.elements.begin, values);
+        } else {
+          results.values[rank].push_back(values);
+        }
+      }
+      if (rank != here) results.counts[rank] += updated.size();
+    }
+  }
+  std::vector<int64_t> result_counts(ranks, 0);
+  for (const Matrix* matrix : matrices) {
+    if (matrix->owner != here) result_counts[matrix->owner] += updated_by(*matrix, here).size();
+  }
+  received = exchange(results, result_counts);
+  std::ranges::fill(taken, 0);
+  for (const Matrix* matrix : matrices) {
+    if (matrix->owner == here) continue;
+    const Range updated = updated_by(*matrix, here);
+    if (updated.empty()) continue;
+    write(parameters_[matrix->parameter], updated.begin,
+          received[matrix->owner].narrow(0, taken[matrix->owner], updated.size()));
+    taken[matrix->owner] += updated.size();
+  }
+}
+
+void MatrixUpdates::transform(const ScalarsOf& scalars_of) {
+  const at::NoGradGuard no_grad;
+  run_passes(chunks_, UpdatePhase::prepare, [&](Chunk& chunk, TieredUpdate& span) {
+    span.run([&](size_t slot) { return scalars_of(*chunk.plan.slots[slot].parameter); },
+             /*merges_slots=*/true,
+             [&](const optim::Piece& piece, const optim::UpdateScalars& scalars, size_t, int64_t) {
+               chunk.plan.optimizer->as_matrix_optimizer()->prepare(piece, scalars);
+             });
+  });
+  for (int round = 0; round < rounds_; ++round) run_round(round, scalars_of);
+}
+
+}  // namespace colossal::memory

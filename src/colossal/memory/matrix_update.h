@@ -1,0 +1,86 @@
+// MatrixUpdates: the updates of the parameters whose optimizer needs whole matrices
+// (optim::MatrixOptimizer). The matrices may be divided among ranks in any way.
+//
+// Each matrix has an owner, one of the ranks with its pipeline stage. Owners are chosen so that
+// ranks have equal work, and among ranks with as much of the matrix as any other. An update sends
+// the parts of each matrix to its owner, which computes the direction of the update and sends each
+// rank the elements that it updates. The stack of an expert layer is one matrix for each expert.
+//
+// Law: an update is, for each round of matrices, two all-to-alls over the ranks of the stage, in
+// the type of the masters. A rank sends to each owner those of its elements (Chunk::part) that the
+// owner does not have, and from the matrices it owns to each rank all elements that this rank
+// updates (Chunk::held).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "colossal/memory/block_index.h"
+#include "colossal/memory/chunk.h"
+#include "colossal/memory/tiered_update.h"
+#include "colossal/mesh/parallel_context.h"
+#include "colossal/nn/parameter.h"
+#include "colossal/optim/optimizer.h"
+
+namespace colossal::memory {
+
+class MatrixUpdates {
+ public:
+  // The scalars of a parameter in this update; nullopt: it is not updated.
+  using ScalarsOf = std::function<std::optional<optim::UpdateScalars>(const nn::Parameter&)>;
+
+  // chunks: this rank's chunks with a MatrixOptimizer, in the same order on all ranks with this
+  // rank's stages; they and `context` must outlive this. master: dtype of the masters. Collective
+  // over the ranks with this rank's stages.
+  MatrixUpdates(std::vector<Chunk*> chunks, const ParallelContext& context, at::ScalarType master);
+
+  // Replaces the gradients of the chunks by the directions of the update. Collective over the ranks
+  // with this rank's stages.
+  void transform(const ScalarsOf& scalars_of);
+
+ private:
+  // What a rank has of a parameter.
+  struct RankPart {
+    BlockIndex index;
+    std::vector<std::vector<Range>> held;  // nn::Placement::held
+    // Elements of the rank's flattened tensor: those that it counts, and those that it updates.
+    Range counted, updated;
+  };
+  struct Divided {
+    Chunk* chunk;
+    size_t slot;
+    std::vector<RankPart> ranks;  // by rank of the stage's group
+  };
+  struct Matrix {
+    size_t parameter;  // index in parameters_
+    int64_t index;     // of the matrix in the parameter
+    int64_t rows, columns;
+    int owner;
+    int round;
+  };
+  // A part of a matrix that one rank sends to another: elements of the sender's and of the
+  // receiver's flattened tensor, or of the whole matrix on the owner.
+  static std::vector<Range> minus(Range range, Range taken);
+  void gather_parts();
+  void assign_owners();
+  // Returns the elements that `rank` sends to the owner of a matrix, as ranges of its tensor.
+  std::vector<Range> sent_to_owner(const Matrix& matrix, int rank) const;
+  // Returns the elements of a matrix that `rank` updates, as a range of its tensor.
+  Range updated_by(const Matrix& matrix, int rank) const;
+  at::Tensor gradients(const Divided& parameter, Range elements) const;
+  void run_round(int round, const ScalarsOf& scalars_of);
+
+  std::vector<Chunk*> chunks_;
+  const ParallelContext& context_;
+  const comm::Group& group_;  // the ranks with this rank's stages
+  at::ScalarType type_;
+  std::vector<Divided> parameters_;
+  std::vector<Matrix> matrices_;
+  int rounds_ = 0;
+};
+
+}  // namespace colossal::memory

@@ -1,0 +1,67 @@
+// OptimizerConfig: the "optimizer" table of a job's configuration.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "colossal/base/config_value.h"
+
+namespace colossal::optim {
+
+// Settings for the parameters whose name matches a pattern.
+struct GroupConfig {
+  std::string pattern;                 // regular expression, found anywhere in the parameter's name
+  std::optional<std::string> name;     // optimizer; nullopt: OptimizerConfig::name
+  double learning_rate_scale = 1;      // factor of the learning rate
+  std::optional<double> weight_decay;  // nullopt: OptimizerConfig::weight_decay
+  bool frozen = false;                 // the parameters are not trained
+  bool operator==(const GroupConfig&) const = default;
+};
+
+}  // namespace colossal::optim
+
+// A group in a configuration file: {pattern = "norm|bias", weight_decay = 0}.
+template <>
+struct colossal::ConfigType<colossal::optim::GroupConfig>
+    : PlainConfigType<colossal::optim::GroupConfig> {
+  static TypeDescription describe(const KeyOptions& options);
+  static optim::GroupConfig read(const nlohmann::json& found, const KeyOptions& options);
+  static nlohmann::json show(const optim::GroupConfig& group);
+};
+
+namespace colossal::optim {
+
+// Where nullopt is allowed, it stands for the optimizer's own default (default_settings()).
+struct OptimizerConfig {
+  std::string name = "adamw";                 // one of optimizer_names()
+  double learning_rate = 3e-4;                // peak of the schedule (schedule.h)
+  double weight_decay = 0.1;                  // applied to parameters with two or more dims
+  std::optional<std::vector<double>> betas;   // decay rates of the running averages
+  std::vector<double> adam_betas{0.9, 0.95};  // where betas is nullopt: those of adam and adamw
+  std::optional<double> eps;                  // added to denominators
+  std::optional<double> momentum;             // of sgd, lars and muon
+  bool nesterov = false;                      // of sgd; Muon always has it
+  double trust_coefficient = 1e-3;            // of lars
+  double clip_threshold = 1;       // of adafactor and came: largest root mean square of an update
+  bool scale_by_parameter = true;  // of adafactor: multiply the rate by the weights' size
+  int newton_schulz_steps = 5;     // of muon
+  // Of muon: factor by which the orthogonal matrix is multiplied. "match_rms_adamw" or "original".
+  std::string muon_scale = "match_rms_adamw";
+  // Later groups win for a parameter that several patterns match.
+  std::vector<GroupConfig> groups;
+};
+
+// Returns the names of all optimizers.
+std::vector<std::string> optimizer_names();
+
+// The defaults of an optimizer. A setting that it does not have is nullopt.
+struct DefaultSettings {
+  std::optional<std::vector<double>> betas = {};
+  std::optional<double> eps = {};
+  std::optional<double> momentum = {};
+};
+// Throws ConfigError for an unknown name.
+DefaultSettings default_settings(const std::string& name);
+
+}  // namespace colossal::optim

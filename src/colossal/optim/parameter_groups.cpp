@@ -1,0 +1,120 @@
+#include "colossal/optim/parameter_groups.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <ranges>
+#include <set>
+
+#include "colossal/base/error.h"
+
+namespace colossal::optim {
+namespace {
+
+std::set<std::string> names_in(const OptimizerConfig& config) {
+  std::set<std::string> names{config.name};
+  for (const GroupConfig& group : config.groups) {
+    if (group.name) names.insert(*group.name);
+  }
+  return names;
+}
+
+// Throws ConfigError if a setting is given that no optimizer in use has.
+void refuse_unused(const OptimizerConfig& config, const std::set<std::string>& names) {
+  const auto any_has = [&](const auto& setting) {
+    return std::ranges::any_of(names, [&](const std::string& name) {
+      return (default_settings(name).*setting).has_value();
+    });
+  };
+  const auto require = [&](const char* key, bool given, bool has) {
+    if (given && !has) {
+      throw ConfigError(fmt::format("optimizer.{}: {} has no such setting; leave it out", key,
+                                    fmt::join(names, ", ")));
+    }
+  };
+  require("betas", config.betas.has_value(), any_has(&DefaultSettings::betas));
+  require("eps", config.eps.has_value(), any_has(&DefaultSettings::eps));
+  require("momentum", config.momentum.has_value(), any_has(&DefaultSettings::momentum));
+  require("nesterov", config.nesterov, names.contains("sgd") || names.contains("lars"));
+}
+
+std::regex compiled(const std::string& pattern) {
+  try {
+    return std::regex(pattern, std::regex::ECMAScript | std::regex::optimize);
+  } catch (const std::regex_error&) {
+    throw ConfigError(fmt::format(
+        "optimizer.groups: pattern \"{}\" is not a regular expression; for example \"norm|bias\"",
+        pattern));
+  }
+}
+
+}  // namespace
+
+ParameterGroups::ParameterGroups(const OptimizerConfig& config) : config_(config) {
+  if (!(config.learning_rate >= 0)) {
+    throw ConfigError(
+        fmt::format("optimizer.learning_rate = {}: must not be negative", config.learning_rate));
+  }
+  const std::set<std::string> names = names_in(config_);
+  for (const std::string& name : names) {
+    for (const bool matrix : {false, true}) {
+      optimizers_[{name, matrix}] = make_optimizer(name, config_, matrix);
+    }
+  }
+  refuse_unused(config_, names);
+  for (const GroupConfig& group : config_.groups) {
+    groups_.push_back({compiled(group.pattern), &group});
+  }
+}
+
+const ParameterGroups::Group* ParameterGroups::group_of(const nn::Parameter& parameter) const {
+  for (const Group& group : std::views::reverse(groups_)) {
+    if (std::regex_search(parameter.name, group.pattern)) return &group;
+  }
+  return nullptr;
+}
+
+UpdateRule ParameterGroups::rule(const nn::Parameter& parameter) const {
+  const Group* group = group_of(parameter);
+  const bool named = group && group->config->name;
+  const std::string& name = named ? *group->config->name : config_.name;
+  bool matrix = parameter.shape.size() >= 2;
+  if (name == "muon") {
+    matrix = matrix && !parameter.block && (named || (parameter.product && !parameter.head));
+  }
+  UpdateRule rule{.optimizer = optimizers_.at({name, matrix}).get()};
+  rule.weight_decay = parameter.shape.size() >= 2 ? config_.weight_decay : 0;
+  if (group) {
+    rule.learning_rate_scale = group->config->learning_rate_scale;
+    rule.weight_decay = group->config->weight_decay.value_or(rule.weight_decay);
+    rule.frozen = group->config->frozen;
+  }
+  return rule;
+}
+
+void ParameterGroups::apply(const nn::ParameterList& parameters) const {
+  for (const Group& group : groups_) {
+    const auto matches = [&](const nn::ParameterHandle& parameter) {
+      return std::regex_search(parameter->name, group.pattern);
+    };
+    if (std::ranges::any_of(parameters, matches)) continue;
+    std::vector<std::string> examples;
+    for (size_t i = 0; i < parameters.size(); i += parameters.size() / 5 + 1) {
+      examples.push_back(parameters[i]->name);
+    }
+    throw ConfigError(
+        fmt::format("optimizer.groups: no parameter matches \"{}\"; parameters are {}, ...",
+                    group.config->pattern, fmt::join(examples, ", ")));
+  }
+  bool any_trained = false;
+  for (const nn::ParameterHandle& parameter : parameters) {
+    if (rule(*parameter).frozen) parameter->trainable = false;
+    any_trained = any_trained || parameter->trainable;
+  }
+  if (!any_trained && !groups_.empty()) {
+    throw ConfigError("optimizer.groups: all parameters are frozen; train at least one");
+  }
+}
+
+}  // namespace colossal::optim

@@ -9,7 +9,7 @@
 namespace colossal::memory {
 
 // Bytes from which a block counts as large. allocate_pages() itself also accepts fewer, at least 1.
-inline constexpr size_t kLargeBlock = size_t{4} << 20;
+inline constexpr size_t kLargeBlock = size_t{1} << 20;
 
 // Returns page-aligned memory of at least `bytes` bytes, with arbitrary contents. Release it by
 // free_pages(). Throws std::bad_alloc. Thread-safe.

@@ -92,27 +92,51 @@ class Came(Reference):
         weight -= RATE * (decay * weight + m)
 
 
-class Muon(Reference):
+class OfMatrices(Reference):
     """Of Conv1D layers, whose weights are [inputs, outputs]; AdamW for the rest."""
-
     def update(self, weight, gradient, state, decay):
-        if weight.dim() < 2 or weight.shape[1] == 24 and weight.shape[0] in (16, 257):  # tables
+        if weight.dim() < 2 or weight.shape[1] == 24 and weight.shape[0] in (SEQUENCE, 257):  # tables
             direction = self.adam_direction(gradient, state, 0.9, 0.95, 1e-8)
         else:
-            m = self.average(state, "m", gradient, 0.95)
-            x = ((1 - 0.95) * gradient + 0.95 * m).T
-            wide = x.shape[0] <= x.shape[1]
-            x = x if wide else x.T
-            x = x / x.norm()
-            for _ in range(5):
-                gram = x @ x.T
-                x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-            x = x if wide else x.T
-            direction = self.scale(*x.shape) * x.T
+            direction = self.direction(gradient.T, state).T
         weight -= RATE * (decay * weight + direction)
+
+
+class Muon(OfMatrices):
+    def direction(self, gradient, state):
+        m = self.average(state, "m", gradient, 0.95)
+        x = (1 - 0.95) * gradient + 0.95 * m
+        wide = x.shape[0] <= x.shape[1]
+        x = x if wide else x.T
+        x = x / x.norm()
+        for _ in range(5):
+            gram = x @ x.T
+            x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+        x = x if wide else x.T
+        return self.scale(*x.shape) * x
 
     def scale(self, outputs, inputs):
         return 0.2 * math.sqrt(max(outputs, inputs))
+
+
+class Galore(OfMatrices):
+    def update(self, weight, gradient, state, decay):
+        super().update(weight, gradient, state, decay)
+        if "projection" in state:  # these decay after the update
+            weight += RATE * RATE * decay * state["direction"].T
+
+    def direction(self, gradient, state):
+        if (self.steps - 1) % 3 == 0:
+            u, _, v = torch.linalg.svd(gradient, full_matrices=False)
+            vectors = u[:, :5] if gradient.shape[0] < gradient.shape[1] else v[:5].T
+            vectors = vectors * vectors.gather(0, vectors.abs().argmax(0, keepdim=True)).sign()
+            state["projection"] = vectors if gradient.shape[0] < gradient.shape[1] else vectors.T
+        projection, left = state["projection"], gradient.shape[0] < gradient.shape[1]
+        low = projection.T @ gradient if left else gradient @ projection.T
+        m, v = self.average(state, "m", low, 0.9), self.average(state, "v", low**2, 0.95)
+        move = 0.25 * m / (v.sqrt() + 1e-8) * math.sqrt(1 - 0.95**self.steps) / (1 - 0.9**self.steps)
+        state["direction"] = projection @ move if left else move @ projection
+        return state["direction"]
 
 
 class OriginalMuon(Muon):
@@ -151,6 +175,7 @@ CASES = {
                            adafactor(scale_parameter=False, beta1=0.7, clip_threshold=0.5)),
     "came": ([f"--optimizer.eps={EPS}"], Came),
     "muon": ([], Muon),
+    "galore": (["--optimizer.rank=5", "--optimizer.projection_interval=3"], Galore),
     "muon original": (["--optimizer.muon_scale=original"], OriginalMuon),
 }
 
@@ -221,7 +246,7 @@ class Optimizers(EndToEndTest):
                 self.expect_weights(name, [*flags, layout], make, ranks=2)
 
     def test_a_run_goes_on_at_another_layout(self):
-        for name in ("adafactor momentum", "came", "lamb", "muon", "adan"):
+        for name in ("adafactor momentum", "came", "lamb", "muon", "adan", "galore"):
             with self.subTest(name):
                 flags = CASES[name][0]
                 whole, parts = self.directory / f"{name} whole", self.directory / f"{name} in parts"

@@ -189,7 +189,7 @@ void describe_optimizer(ConfigSchema& schema, optim::OptimizerConfig& optimizer)
       "none.",
       {.unset = defaults_of_optimizers([&](const std::string& name, const Defaults& defaults) {
          if (!defaults.betas) return std::string();
-         const bool is_adam = name == "adam" || name == "adamw" || name == "muon";
+         const bool is_adam = optim::has_adam_betas(name);
          return fmt::format("{}", fmt::join(is_adam ? adam_betas : *defaults.betas, ", "));
        })});
   schema.add(
@@ -231,6 +231,14 @@ void describe_optimizer(ConfigSchema& schema, optim::OptimizerConfig& optimizer)
       "root of the larger dimension, so that a learning rate for adamw suits. original: the "
       "root of outputs / inputs, at least 1; use a learning rate of about 0.02 then.",
       {.choices = {"match_rms_adamw", "original"}});
+  schema.add("optimizer.rank", &optimizer.rank,
+             "For galore: the rank of the projection of gradients. Smaller: less memory.",
+             {.minimum = 1, .maximum = kMostTokens});
+  schema.add("optimizer.projection_interval", &optimizer.projection_interval,
+             "For galore: number of steps after which the projection is computed anew.",
+             {.unit = "steps", .minimum = 1, .maximum = kMostSteps});
+  schema.add("optimizer.projection_scale", &optimizer.projection_scale,
+             "For galore: factor of the projected updates.", {.minimum = 0});
   schema.add(
       "optimizer.groups", &optimizer.groups,
       "Other settings for some parameters. Each table has a pattern, a regular expression that "

@@ -121,6 +121,17 @@ std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Gr
   return std::vector<bool>(counts, counts + found.numel());
 }
 
+void write_whole_states(io::DirectoryWriter& writer, const FilePlan& plan,
+                        const memory::ChunkEngine& chunks, const nn::Parameter& parameter) {
+  const std::vector<optim::WholeState> states = chunks.whole_state_specs(parameter);
+  for (const memory::ChunkEngine::WholeStatePart& part : chunks.whole_state_parts(parameter)) {
+    const optim::WholeState& state = states[part.state];
+    if (!part.writes) continue;
+    write_values(writer, plan, {FilePlan::state_name(state.name, parameter.name)}, state.shape,
+                 part.begin, part.values.reshape(-1));
+  }
+}
+
 // Collective. A rank whose disk fails still takes part in the exchanges, and throws at the end.
 void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
                   const memory::ChunkEngine& chunks, const Description& description,
@@ -143,23 +154,15 @@ void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
         failure = std::current_exception();
       }
     };
-    // By the rank that writes the first element.
-    const auto write_whole_states = [&] {
-      const std::vector<at::Tensor>* states = chunks.whole_states(parameter);
-      if (!states || failure) return;
+    if (!failure) {
       try {
-        const std::vector<optim::WholeState> specs = chunks.whole_state_specs(parameter);
-        for (size_t state = 0; state < specs.size(); ++state) {
-          write_values(writer, plan, {FilePlan::state_name(specs[state].name, parameter.name)},
-                       specs[state].shape, 0, (*states)[state]);
-        }
+        write_whole_states(writer, plan, chunks, parameter);
       } catch (...) {
         failure = std::current_exception();
       }
-    };
+    }
     std::vector<ShardRange> pieces;
     chunks.for_each_checkpoint_shard(parameter, [&](const memory::OwnedShard& piece) {
-      if (piece.elements.begin == 0) write_whole_states();
       if (strided[i]) {
         pieces.push_back({piece.elements, Kinds::values(piece, chunks)});
       } else {
@@ -237,16 +240,16 @@ const io::TensorEntry& find_state(const io::SafetensorsReader& states, const std
 
 void load_whole_states(const io::SafetensorsReader& states, const nn::Parameter& parameter,
                        memory::ChunkEngine& chunks) {
-  const std::vector<optim::WholeState> specs = chunks.whole_state_specs(parameter);
-  const std::vector<at::Tensor>* whole = chunks.whole_states(parameter);
-  for (size_t i = 0; i < specs.size(); ++i) {
-    const io::TensorEntry& entry =
-        find_state(states, FilePlan::state_name(specs[i].name, parameter.name), specs[i].shape);
-    if (!whole) continue;
-    const auto stored = stored_tensor(states, entry);
-    const at::Tensor values = at::empty(entry.shape, stored->type());
-    stored->read(0, writable_bytes_of(values));
-    (*whole)[i].copy_(values);
+  const std::vector<optim::WholeState> whole = chunks.whole_state_specs(parameter);
+  std::vector<std::unique_ptr<StoredTensor>> tensors;
+  for (const optim::WholeState& state : whole) {
+    const std::string name = FilePlan::state_name(state.name, parameter.name);
+    tensors.push_back(stored_tensor(states, find_state(states, name, state.shape)));
+  }
+  for (const memory::ChunkEngine::WholeStatePart& part : chunks.whole_state_parts(parameter)) {
+    const at::Tensor values = at::empty(part.values.sizes(), tensors[part.state]->type());
+    tensors[part.state]->read(part.begin, writable_bytes_of(values));
+    part.values.copy_(values);
   }
 }
 

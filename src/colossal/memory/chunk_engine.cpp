@@ -576,11 +576,34 @@ std::vector<optim::WholeState> ChunkEngine::whole_state_specs(
     const nn::Parameter& parameter) const {
   const optim::Optimizer* optimizer = optimizer_of(parameter);
   if (!optimizer) return {};
-  return optimizer->whole_states(optim::matrix_shape(parameter.shape));
+  optim::MatrixShape shape = optim::matrix_shape(parameter.shape);
+  // A MatrixOptimizer gets matrices as [outputs, inputs].
+  if (optimizer->as_matrix_optimizer() && parameter.product == nn::WeightOrder::in_out) {
+    std::swap(shape.rows, shape.columns);
+  }
+  return optimizer->whole_states(shape);
 }
 
-std::vector<at::Tensor>* ChunkEngine::whole_states(const nn::Parameter& parameter) const {
-  return tensor_updates_ ? tensor_updates_->whole_states(parameter) : nullptr;
+std::vector<ChunkEngine::WholeStatePart> ChunkEngine::whole_state_parts(
+    const nn::Parameter& parameter) const {
+  std::vector<WholeStatePart> parts;
+  if (matrix_updates_) {
+    for (const MatrixUpdates::OwnedStates& owned : matrix_updates_->whole_states(parameter)) {
+      for (size_t i = 0; i < owned.whole.size(); ++i) {
+        parts.push_back({i, owned.matrix * owned.whole[i].numel(), owned.whole[i], true});
+      }
+    }
+  }
+  const auto* whole = tensor_updates_ ? tensor_updates_->whole_states(parameter) : nullptr;
+  if (!whole) return parts;
+  bool has_first_element = false;
+  for_each_checkpoint_shard(parameter, [&](const OwnedShard& shard) {
+    has_first_element = has_first_element || shard.elements.begin == 0;
+  });
+  for (size_t i = 0; i < whole->size(); ++i) {
+    parts.push_back({i, 0, (*whole)[i], has_first_element});
+  }
+  return parts;
 }
 
 void ChunkEngine::synchronize() {
@@ -667,6 +690,9 @@ ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {
   }
   if (tensor_updates_ && tier == Tier::device) {
     bytes.optimizer += tensor_updates_->whole_state_bytes();
+  }
+  if (matrix_updates_ && tier == Tier::device) {
+    bytes.optimizer += matrix_updates_->whole_state_bytes();
   }
   return bytes;
 }

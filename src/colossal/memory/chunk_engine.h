@@ -236,11 +236,17 @@ class ChunkEngine : private nn::Residency {
   const optim::Optimizer* optimizer_of(const nn::Parameter& parameter) const;
 
   // The state tensors of a parameter that have a shape of their own (Optimizer::whole_states()).
-  // whole_state_specs() returns their names and shapes, on all ranks. whole_states() returns the
-  // tensors, in this order, on each rank that stores them; else null. Row blocks of one tensor have
+  // whole_state_specs() returns their names and shapes, on all ranks. Row blocks of one tensor have
   // the same whole states.
   std::vector<optim::WholeState> whole_state_specs(const nn::Parameter& parameter) const;
-  std::vector<at::Tensor>* whole_states(const nn::Parameter& parameter) const;
+  // Consecutive elements of a whole state that this rank stores. Writing to `values` changes them.
+  struct WholeStatePart {
+    size_t state;       // index in whole_state_specs()
+    int64_t begin;      // index of the first element in the flattened state
+    at::Tensor values;  // of any shape
+    bool writes;        // whether this rank writes it to checkpoints: one rank does
+  };
+  std::vector<WholeStatePart> whole_state_parts(const nn::Parameter& parameter) const;
 
   // The number of updates so far: one number for each tensor, in the order of parameters(). The row
   // blocks of a vocabulary table are several parameters but one tensor, with one number. The

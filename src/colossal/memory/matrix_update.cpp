@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "colossal/base/error.h"
+#include "colossal/memory/memory_ledger.h"
 
 namespace colossal::memory {
 namespace {
@@ -30,6 +31,19 @@ nlohmann::json to_json(const Range& range) {
 
 Range range_of(const nlohmann::json& json) {
   return {json[0].get<int64_t>(), json[1].get<int64_t>()};
+}
+
+// Returns the parts of `range` that are not in `taken`.
+std::vector<Range> minus(Range range, Range taken) {
+  std::vector<Range> left;
+  const Range common = intersect(range, taken);
+  if (common.empty()) {
+    if (!range.empty()) left.push_back(range);
+    return left;
+  }
+  if (range.begin < common.begin) left.push_back({range.begin, common.begin});
+  if (common.end < range.end) left.push_back({common.end, range.end});
+  return left;
 }
 
 // Puts a block's elements into the matrix, or takes them from it. Rows are those of all matrices of
@@ -56,6 +70,10 @@ struct Parts {
   std::vector<int64_t> counts;
 };
 
+bool is_transposed(const nn::Parameter& parameter) {
+  return parameter.product == nn::WeightOrder::in_out;
+}
+
 int64_t total(const std::vector<int64_t>& counts) {
   return std::accumulate(counts.begin(), counts.end(), int64_t{0});
 }
@@ -67,6 +85,7 @@ MatrixUpdates::MatrixUpdates(std::vector<Chunk*> chunks, const ParallelContext& 
     : chunks_(std::move(chunks)), context_(context), group_(context.stage_group()), type_(master) {
   gather_parts();
   assign_owners();
+  make_states();
 }
 
 void MatrixUpdates::gather_parts() {
@@ -113,7 +132,7 @@ void MatrixUpdates::assign_owners() {
     const nn::Parameter& parameter = *divided.chunk->plan.slots[divided.slot].parameter;
     const optim::MatrixShape shape = optim::matrix_shape(parameter.shape);
     for (int64_t index = 0; index < shape.matrices; ++index) {
-      Matrix matrix{i, index, shape.rows, shape.columns, 0, 0};
+      Matrix matrix{i, index, shape.rows, shape.columns, 0, 0, {}};
       std::vector<int64_t> sizes;
       for (int rank = 0; rank < group_.size(); ++rank) {
         sizes.push_back(updated_by(matrix, rank).size());
@@ -135,22 +154,48 @@ void MatrixUpdates::assign_owners() {
       }
       in_round += numel;
       matrix.round = rounds_;
-      matrices_.push_back(matrix);
+      matrices_.push_back(std::move(matrix));
     }
   }
   if (!matrices_.empty()) ++rounds_;
 }
 
-std::vector<Range> MatrixUpdates::minus(Range range, Range taken) {
-  std::vector<Range> left;
-  const Range common = intersect(range, taken);
-  if (common.empty()) {
-    if (!range.empty()) left.push_back(range);
-    return left;
+const nn::Parameter& MatrixUpdates::parameter_of(const Matrix& matrix) const {
+  const Divided& divided = parameters_[matrix.parameter];
+  return *divided.chunk->plan.slots[divided.slot].parameter;
+}
+
+// An owner gets the matrices as [outputs, inputs].
+void MatrixUpdates::make_states() {
+  const MemoryKindScope scope(MemoryKind::optimizer);
+  for (Matrix& matrix : matrices_) {
+    if (matrix.owner != group_.rank()) continue;
+    optim::MatrixShape shape{1, matrix.rows, matrix.columns};
+    if (is_transposed(parameter_of(matrix))) std::swap(shape.rows, shape.columns);
+    const optim::Optimizer& optimizer = *parameters_[matrix.parameter].chunk->plan.optimizer;
+    for (const optim::WholeState& state : optimizer.whole_states(shape)) {
+      matrix.whole.push_back(
+          at::zeros(state.shape, at::TensorOptions().dtype(type_).device(context_.device())));
+    }
   }
-  if (range.begin < common.begin) left.push_back({range.begin, common.begin});
-  if (common.end < range.end) left.push_back({common.end, range.end});
-  return left;
+}
+
+std::vector<MatrixUpdates::OwnedStates> MatrixUpdates::whole_states(
+    const nn::Parameter& parameter) const {
+  std::vector<OwnedStates> states;
+  for (const Matrix& matrix : matrices_) {
+    if (&parameter_of(matrix) != &parameter || matrix.whole.empty()) continue;
+    states.push_back({matrix.index, matrix.whole});
+  }
+  return states;
+}
+
+int64_t MatrixUpdates::whole_state_bytes() const {
+  int64_t bytes = 0;
+  for (const Matrix& matrix : matrices_) {
+    for (const at::Tensor& whole : matrix.whole) bytes += static_cast<int64_t>(whole.nbytes());
+  }
+  return bytes;
 }
 
 std::vector<Range> MatrixUpdates::sent_to_owner(const Matrix& matrix, int rank) const {
@@ -179,10 +224,6 @@ void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
   const int ranks = group_.size(), here = group_.rank();
   const auto options = at::TensorOptions().dtype(type_).device(context_.device());
   std::vector<const Matrix*> matrices;
-  const auto parameter_of = [&](const Matrix& matrix) -> const nn::Parameter& {
-    const Divided& divided = parameters_[matrix.parameter];
-    return *divided.chunk->plan.slots[divided.slot].parameter;
-  };
   for (const Matrix& matrix : matrices_) {
     if (matrix.round == round && scalars_of(parameter_of(matrix))) matrices.push_back(&matrix);
   }
@@ -245,10 +286,10 @@ void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
         }
       }
     }
-    const bool transposed = parameter.product == nn::WeightOrder::in_out;
+    const bool transposed = is_transposed(parameter);
     const at::Tensor oriented = transposed ? whole.t() : whole;
     const at::Tensor direction = divided.chunk->plan.optimizer->as_matrix_optimizer()->transform(
-        oriented, *scalars_of(parameter));
+        oriented, matrix->whole, *scalars_of(parameter));
     const at::Tensor result = transposed ? direction.t() : direction;
     for (int rank = 0; rank < ranks; ++rank) {
       const Range updated = updated_by(*matrix, rank);

@@ -38,6 +38,15 @@ class MatrixUpdates {
   // over the ranks with this rank's stages.
   MatrixUpdates(std::vector<Chunk*> chunks, const ParallelContext& context, at::ScalarType master);
 
+  // The whole states of a matrix, on its owner.
+  struct OwnedStates {
+    int64_t matrix;                 // index of the matrix in the parameter
+    std::vector<at::Tensor> whole;  // in the order of Optimizer::whole_states()
+  };
+  // Returns the states that this rank stores of a parameter.
+  std::vector<OwnedStates> whole_states(const nn::Parameter& parameter) const;
+  int64_t whole_state_bytes() const;
+
   // Replaces the gradients of the chunks by the directions of the update. Collective over the ranks
   // with this rank's stages.
   void transform(const ScalarsOf& scalars_of);
@@ -61,12 +70,12 @@ class MatrixUpdates {
     int64_t rows, columns;
     int owner;
     int round;
+    std::vector<at::Tensor> whole;  // states; empty on other ranks than the owner
   };
-  // A part of a matrix that one rank sends to another: elements of the sender's and of the
-  // receiver's flattened tensor, or of the whole matrix on the owner.
-  static std::vector<Range> minus(Range range, Range taken);
+  const nn::Parameter& parameter_of(const Matrix& matrix) const;
   void gather_parts();
   void assign_owners();
+  void make_states();
   // Returns the elements that `rank` sends to the owner of a matrix, as ranges of its tensor.
   std::vector<Range> sent_to_owner(const Matrix& matrix, int rank) const;
   // Returns the elements of a matrix that `rank` updates, as a range of its tensor.

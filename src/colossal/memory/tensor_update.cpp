@@ -160,10 +160,10 @@ void TensorUpdates::update(Chunk& chunk, TieredUpdate& span,
            });
 }
 
-std::vector<at::Tensor>* TensorUpdates::whole_states(const nn::Parameter& parameter) {
+const std::vector<at::Tensor>* TensorUpdates::whole_states(const nn::Parameter& parameter) const {
   const auto found = tensor_of_.find(&parameter);
   if (found == tensor_of_.end()) return nullptr;
-  std::vector<at::Tensor>& whole = tensors_[found->second].state.whole;
+  const std::vector<at::Tensor>& whole = tensors_[found->second].state.whole;
   return whole.empty() ? nullptr : &whole;
 }
 

@@ -40,7 +40,7 @@ class TensorUpdates {
 
   // Returns the whole state tensors of a parameter, in the order of Optimizer::whole_states(); null
   // if there are none, or none here.
-  std::vector<at::Tensor>* whole_states(const nn::Parameter& parameter);
+  const std::vector<at::Tensor>* whole_states(const nn::Parameter& parameter) const;
   int64_t whole_state_bytes() const;
 
  private:

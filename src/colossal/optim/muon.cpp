@@ -47,7 +47,8 @@ class Muon : public MatrixOptimizer {
     piece.gradient.copy_(gradient.mul_(1 - momentum_).add_(piece.state[0], momentum_));
   }
 
-  at::Tensor transform(const at::Tensor& matrix, const UpdateScalars&) const override {
+  at::Tensor transform(const at::Tensor& matrix, const std::vector<at::Tensor>&,
+                       const UpdateScalars&) const override {
     const auto outputs = static_cast<double>(matrix.size(0));
     const auto inputs = static_cast<double>(matrix.size(1));
     const double scale = matches_adamw_ ? 0.2 * std::sqrt(std::max(outputs, inputs))

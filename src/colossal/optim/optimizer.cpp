@@ -24,6 +24,12 @@ std::unique_ptr<Optimizer> alike(const Settings& settings, bool) {
   return make(settings);
 }
 
+// AdamW updates the tensors that have no matrix.
+template <std::unique_ptr<Optimizer> (*make)(const Settings&)>
+std::unique_ptr<Optimizer> for_matrices(const Settings& settings, bool matrix) {
+  return matrix ? make(settings) : make_adamw(settings);
+}
+
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
       {"adamw", {.betas = {{0.9, 0.95}}, .eps = 1e-8}, alike<make_adamw>},
@@ -31,11 +37,7 @@ const std::vector<Entry>& entries() {
       {"sgd", {.momentum = 0}, alike<make_sgd>},
       {"lion", {.betas = {{0.9, 0.99}}}, alike<make_lion>},
       {"adan", {.betas = {{0.98, 0.92, 0.99}}, .eps = 1e-8}, alike<make_adan>},
-      {"lamb",
-       {.betas = {{0.9, 0.999}}, .eps = 1e-6},
-       [](const Settings& settings, bool matrix) {
-         return matrix ? make_lamb(settings) : make_adamw(settings);
-       }},
+      {"lamb", {.betas = {{0.9, 0.999}}, .eps = 1e-6}, for_matrices<make_lamb>},
       {"lars",
        {.eps = 1e-8, .momentum = 0.9},
        [](const Settings& settings, bool matrix) {
@@ -43,11 +45,8 @@ const std::vector<Entry>& entries() {
        }},
       {"adafactor", {.betas = {{0}}, .eps = 1e-30}, make_adafactor},
       {"came", {.betas = {{0.9, 0.999, 0.9999}}, .eps = 1e-30}, make_came},
-      {"muon",
-       {.betas = {{0.9, 0.95}}, .eps = 1e-8, .momentum = 0.95},
-       [](const Settings& settings, bool matrix) {
-         return matrix ? make_muon(settings) : make_adamw(settings);
-       }},
+      {"muon", {.betas = {{0.9, 0.95}}, .eps = 1e-8, .momentum = 0.95}, for_matrices<make_muon>},
+      {"galore", {.betas = {{0.9, 0.95}}, .eps = 1e-8}, for_matrices<make_galore>},
   };
   return all;
 }
@@ -85,6 +84,10 @@ std::vector<std::string> optimizer_names() {
   return names;
 }
 
+bool has_adam_betas(const std::string& name) {
+  return name == "adam" || name == "adamw" || name == "muon" || name == "galore";
+}
+
 DefaultSettings default_settings(const std::string& name) {
   return find(name).defaults;
 }
@@ -95,8 +98,8 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const Optimiz
   const DefaultSettings& defaults = entry.defaults;
   Settings settings{.config = config};
   if (defaults.betas) {
-    const bool is_adam = name == "adam" || name == "adamw" || name == "muon";
-    settings.betas = config.betas.value_or(is_adam ? config.adam_betas : *defaults.betas);
+    settings.betas =
+        config.betas.value_or(has_adam_betas(name) ? config.adam_betas : *defaults.betas);
     check_betas(settings.betas, entry);
   }
   settings.eps = config.eps.value_or(defaults.eps.value_or(0));

@@ -89,7 +89,8 @@ class Optimizer {
   // state tensor has one number per element of the piece.
   virtual std::vector<std::string> state_names() const = 0;
   // Returns the state tensors of a parameter that have other shapes than the parameter, such as
-  // Adafactor's averages of rows. The ranks that need them store them whole.
+  // Adafactor's averages of rows. The ranks that need them store them whole. The first dim counts
+  // matrices, or rows or columns of all matrices, so that a matrix has a contiguous part of each.
   virtual std::vector<WholeState> whole_states(const MatrixShape&) const { return {}; }
   // Makes one update: overwrites piece.master, piece.working and piece.state.
   virtual void update(const Piece& piece, const UpdateScalars& scalars) const = 0;
@@ -124,8 +125,10 @@ class MatrixOptimizer : public Optimizer {
   // Updates piece.state, and overwrites piece.gradient by what transform() gets.
   virtual void prepare(const Piece& piece, const UpdateScalars& scalars) const = 0;
   // Returns the direction of the update of a matrix. matrix: [outputs, inputs] of the product that
-  // the matrix belongs to, in the type of the masters.
-  virtual at::Tensor transform(const at::Tensor& matrix, const UpdateScalars& scalars) const = 0;
+  // the matrix belongs to, in the type of the masters. whole: the tensors of
+  // whole_states(matrix_shape(matrix.sizes())), which are overwritten.
+  virtual at::Tensor transform(const at::Tensor& matrix, const std::vector<at::Tensor>& whole,
+                               const UpdateScalars& scalars) const = 0;
   const MatrixOptimizer* as_matrix_optimizer() const override { return this; }
 };
 

@@ -1,6 +1,7 @@
 // OptimizerConfig: the "optimizer" table of a job's configuration.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ struct OptimizerConfig {
   double learning_rate = 3e-4;                // peak of the schedule (schedule.h)
   double weight_decay = 0.1;                  // applied to parameters with two or more dims
   std::optional<std::vector<double>> betas;   // decay rates of the running averages
-  std::vector<double> adam_betas{0.9, 0.95};  // where betas is nullopt: those of adam and adamw
+  std::vector<double> adam_betas{0.9, 0.95};  // where betas is nullopt: if has_adam_betas(name)
   std::optional<double> eps;                  // added to denominators
   std::optional<double> momentum;             // of sgd, lars and muon
   bool nesterov = false;                      // of sgd; Muon always has it
@@ -48,6 +49,9 @@ struct OptimizerConfig {
   int newton_schulz_steps = 5;     // of muon
   // Of muon: factor by which the orthogonal matrix is multiplied. "match_rms_adamw" or "original".
   std::string muon_scale = "match_rms_adamw";
+  int64_t rank = 128;                 // of galore: of the projection
+  int64_t projection_interval = 200;  // of galore: updates between two computations of it
+  double projection_scale = 0.25;     // of galore: factor of the update
   // Later groups win for a parameter that several patterns match.
   std::vector<GroupConfig> groups;
 };
@@ -61,6 +65,8 @@ struct DefaultSettings {
   std::optional<double> eps = {};
   std::optional<double> momentum = {};
 };
+// Returns whether OptimizerConfig::adam_betas are the optimizer's default betas.
+bool has_adam_betas(const std::string& name);
 // Throws ConfigError for an unknown name.
 DefaultSettings default_settings(const std::string& name);
 

@@ -80,7 +80,7 @@ UpdateRule ParameterGroups::rule(const nn::Parameter& parameter) const {
   const bool named = group && group->config->name;
   const std::string& name = named ? *group->config->name : config_.name;
   bool matrix = parameter.shape.size() >= 2;
-  if (name == "muon") {
+  if (optimizers_.at({name, true})->as_matrix_optimizer()) {
     matrix = matrix && !parameter.block && (named || (parameter.product && !parameter.head));
   }
   UpdateRule rule{.optimizer = optimizers_.at({name, matrix}).get()};

@@ -30,9 +30,9 @@ class ParameterGroups {
 
   // Returns the rule of a parameter: the last group whose pattern matches its name wins over
   // OptimizerConfig. Without a weight decay in the group, parameters of one dim have none.
-  // Muon updates the weights of linear layers and of experts, but no head; and, if a group
-  // names "muon", any tensor with two or more dims that the group matches. AdamW, with the same
-  // betas and eps, updates all others.
+  // A MatrixOptimizer (muon, galore) updates the weights of linear layers and of experts, but
+  // no head; and, if a group names it, any tensor with two or more dims that the group matches.
+  // AdamW, with the same betas and eps, updates all others.
   UpdateRule rule(const nn::Parameter& parameter) const;
 
   // Freezes the parameters of frozen groups. parameters: those of the whole model. Throws

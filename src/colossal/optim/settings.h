@@ -28,5 +28,6 @@ std::unique_ptr<Optimizer> make_lars(const Settings& settings);   // lars.cpp
 std::unique_ptr<Optimizer> make_adafactor(const Settings& settings, bool matrix);  // adafactor.cpp
 std::unique_ptr<Optimizer> make_came(const Settings& settings, bool matrix);       // came.cpp
 std::unique_ptr<Optimizer> make_muon(const Settings& settings);                    // muon.cpp
+std::unique_ptr<Optimizer> make_galore(const Settings& settings);                  // galore.cpp
 
 }  // namespace colossal::optim

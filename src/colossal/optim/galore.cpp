@@ -1,0 +1,93 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sqrt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "colossal/optim/elements.h"
+#include "colossal/optim/settings.h"
+
+namespace colossal::optim {
+namespace {
+
+// J. Zhao et al. 2024, "GaLore: Memory-Efficient LLM Training by Gradient Low-Rank Projection",
+// algorithm 2, as the authors' galore_torch computes it: Adam's averages are kept of the gradient's
+// projection to the largest singular vectors, which are computed anew every projection_interval
+// updates.
+class Galore : public MatrixOptimizer {
+ public:
+  explicit Galore(const Settings& settings)
+      : beta1_(settings.betas[0]),
+        beta2_(settings.betas[1]),
+        eps_(settings.eps),
+        rank_(settings.config.rank),
+        interval_(settings.config.projection_interval),
+        scale_(settings.config.projection_scale) {}
+
+  std::vector<std::string> state_names() const override { return {}; }
+
+  std::vector<WholeState> whole_states(const MatrixShape& shape) const override {
+    const auto [less, more] = std::minmax(shape.rows, shape.columns);
+    const int64_t rank = std::min(rank_, less);
+    return {{"projection", {shape.matrices * rank, less}},
+            {"exp_avg", {shape.matrices * rank, more}},
+            {"exp_avg_sq", {shape.matrices * rank, more}}};
+  }
+
+  void prepare(const Piece& piece, const UpdateScalars& scalars) const override {
+    piece.gradient.mul_(scalars.gradient_scale);
+  }
+
+  at::Tensor transform(const at::Tensor& matrix, const std::vector<at::Tensor>& whole,
+                       const UpdateScalars& scalars) const override {
+    const bool wide = matrix.size(0) < matrix.size(1);
+    const at::Tensor gradient = wide ? matrix : matrix.t();  // [less, more]
+    const at::Tensor& projection = whole[0];
+    if ((scalars.update - 1) % interval_ == 0) {
+      projection.copy_(singular_vectors(gradient).narrow(1, 0, projection.size(0)).t());
+    }
+    const at::Tensor low = projection.mm(gradient);
+    move_average(whole[1], low, beta1_);
+    move_average(whole[2], low * low, beta2_);
+    const double correction =
+        std::sqrt(bias_correction(beta2_, scalars)) / bias_correction(beta1_, scalars);
+    const at::Tensor move = whole[1] / (whole[2].sqrt().add_(eps_)) * (scale_ * correction);
+    const at::Tensor direction = projection.t().mm(move);
+    return wide ? direction : direction.t();
+  }
+
+  void update(const Piece& piece, const UpdateScalars& scalars) const override {
+    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+      block.weight.add_(block.gradient, -scalars.learning_rate);
+      decay(block.weight, scalars);
+    });
+  }
+
+ private:
+  // Returns the left singular vectors as columns. A singular vector may have either sign, on which
+  // the averages of earlier gradients depend: the largest element of each is positive here, so that
+  // the result does not depend on rounding.
+  static at::Tensor singular_vectors(const at::Tensor& gradient) {
+    const at::Tensor vectors = std::get<0>(at::linalg_svd(gradient, /*full_matrices=*/false));
+    const at::Tensor largest = vectors.abs().argmax(0, /*keepdim=*/true);
+    return vectors * vectors.gather(0, largest).sign();
+  }
+
+  double beta1_;
+  double beta2_;
+  double eps_;
+  int64_t rank_;
+  int64_t interval_;
+  double scale_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_galore(const Settings& settings) {
+  return std::make_unique<Galore>(settings);
+}
+
+}  // namespace colossal::optim

@@ -93,7 +93,7 @@ TEST_P(OptimizerLayouts, EqualSerial) {
     training.tiers.optimizer = training.tiers.gradients = {.host = 1};
   }
   TinyResult result = train_tiny(training, layout.ranks);
-  result.gradients = serial_run(optimizer).gradients;  // Muon overwrites them
+  result.gradients = serial_run(optimizer).gradients;  // a MatrixOptimizer overwrites them
   expect_same(result, serial_run(optimizer), 1e-9, training);
 }
 
@@ -105,6 +105,61 @@ std::vector<double> settings_of_case(const OptimizerCase& c) {
 INSTANTIATE_TEST_SUITE_P(Pairs, OptimizerLayouts,
                          testing::ValuesIn(pairwise(all_optimizer_cases(), settings_of_case)),
                          optimizer_case_name);
+
+// Stacks of experts: a matrix for each expert, on the ranks of ep and expert_tp.
+TEST(OptimizersOfExperts, EqualSerial) {
+  for (const std::string optimizer : {"lamb", "adafactor", "came", "muon", "galore"}) {
+    SCOPED_TRACE(optimizer);
+    TinyTraining training = training_with(optimizer);
+    training.model = tiny_gpt_oss(2);
+    const TinyResult reference = train_tiny(training, 1);
+    for (const Strategy& layout :
+         {Strategy{.ep = 2, .zero = 1}, Strategy{.tp = 2, .ep = 2, .expert_tp = 2},
+          Strategy{.sp = 2, .ep = 3, .zero = 3}}) {
+      const int ranks = layout.ep == 3 ? 6 : 4;
+      SCOPED_TRACE(layout_name(layout));
+      training.layout = layout;
+      TinyResult result = train_tiny(training, ranks);
+      result.gradients = reference.gradients;  // a MatrixOptimizer overwrites them
+      expect_same(result, reference, 1e-9, training);
+    }
+  }
+}
+
+// The bytes that each rank sends for the optimizer, in all steps.
+std::vector<int64_t> bytes_of_optimizer(const TinyResult& result) {
+  std::vector<int64_t> bytes;
+  for (const auto& of_rank : result.traffic) {
+    bytes.push_back(0);
+    for (const auto& [key, traffic] : of_rank) {
+      if (key.reason == comm::Reason::optimizer) bytes.back() += traffic.law_bytes;
+    }
+  }
+  return bytes;
+}
+
+TEST(OptimizerLaws, ASumIsAnAllReduceOfAllTensors) {
+  TinyTraining training = training_with("lamb");
+  training.layout.zero = 2;
+  // Of 2 blocks with 7 products, the embedding and the head: two norms each.
+  const int64_t tensors = 2 * 7 + 2;
+  const int64_t bytes = training.steps * 8 * 2 * tensors;  // sent by each of two ranks
+  EXPECT_EQ(bytes_of_optimizer(train_tiny(training, 2)), (std::vector<int64_t>{bytes, bytes}));
+}
+
+TEST(OptimizerLaws, AReplicaSendsTheDirectionsOfItsMatrices) {
+  TinyTraining training = training_with("muon");
+  const TinyResult result = train_tiny(training, 2);
+  int64_t elements = 0;  // of matrices: each is sent once, by its owner
+  for (const auto& [name, weight] : result.weights) {
+    const bool is_table =
+        name.find("embedding") != std::string::npos || name.find("head") != std::string::npos;
+    if (weight.dim() == 2 && !is_table) elements += weight.numel();
+  }
+  const std::vector<int64_t> sent = bytes_of_optimizer(result);
+  EXPECT_EQ(sent[0] + sent[1], training.steps * 8 * elements);
+  EXPECT_NEAR(static_cast<double>(sent[0]) / static_cast<double>(sent[1]), 1, 0.2);
+}
 
 }  // namespace
 }  // namespace colossal::test

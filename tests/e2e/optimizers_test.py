@@ -1,13 +1,14 @@
 """Each optimizer changes weights as PyTorch's, transformers' or the paper's formula does."""
 import json
 import math
+import subprocess
 import unittest
 
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config
 from transformers.optimization import Adafactor
 
-from harness import EndToEndTest
+from harness import COLOSSAL, EndToEndTest
 
 SEQUENCE, SAMPLES, STEPS, RATE, DECAY = 16, 4, 4, 1e-2, 0.1
 
@@ -268,6 +269,16 @@ class Optimizers(EndToEndTest):
         stays = {key for key in before if ".h.1." in key or ".wpe." in key}
         self.assertEqual(moved, set(before) - stays)
 
+    def test_plan_knows_the_bytes(self):
+        for name, layout in (("lamb", "--parallel.pp=2"), ("came", "--parallel.zero=2"), ("muon", "--parallel.tp=2"),
+                             ("muon", "--parallel.zero=2"), ("galore", "--parallel.zero=0")):
+            with self.subTest(f"{name} {layout}"):
+                flags = [*self.flags("planned", checkpoints=False), "--train.steps=2", f"--optimizer.name={name}", layout]
+                self.train(*flags, ranks=2)
+                planned = subprocess.run([COLOSSAL, "plan", self.toml, "--ranks=2", *flags, "--json"],
+                                         capture_output=True, text=True, check=True)
+                self.assertEqual(json.loads(planned.stdout)["bytes_sent"], self.metrics("planned")[2]["bytes_sent"])
+
     def test_refusals(self):
         def refused(*flags):
             return self.train("--data.sequence_length=16", "--train.global_batch=4", *self.model_flags, *flags, expect=2)
@@ -276,6 +287,8 @@ class Optimizers(EndToEndTest):
                       refused('--optimizer.groups=[{pattern = "layers.7"}]'))
         self.assertIn("optimizer.momentum: adamw has no such setting", refused("--optimizer.momentum=0.9"))
         self.assertIn('nearest: "adafactor"', refused("--optimizer.name=adafacto"))
+        self.assertIn('"muon" for "embedding": it updates the weights of linear layers',
+                      refused('--optimizer.groups=[{pattern = "embedding", name = "muon"}]'))
         self.assertIn("adan has 3 decay rates", refused("--optimizer.name=adan", "--optimizer.betas=0.9,0.9"))
         self.assertIn("only wsd and power", refused("--scheduler.decay_steps=5"))
 

@@ -35,7 +35,7 @@ TEST(ParameterGroups, TheLastMatchWins) {
 }
 
 TEST(ParameterGroups, MuonUpdatesTheMatricesOfLayers) {
-  const ParameterGroups groups({.name = "muon", .groups = {{.pattern = "table", .name = "muon"}}});
+  const ParameterGroups groups({.name = "muon"});
   const auto is_muon = [&](const nn::ParameterHandle& parameter) {
     return groups.rule(*parameter).optimizer->as_matrix_optimizer() != nullptr;
   };
@@ -45,8 +45,23 @@ TEST(ParameterGroups, MuonUpdatesTheMatricesOfLayers) {
   EXPECT_TRUE(is_muon(layer));
   layer->head = true;
   EXPECT_FALSE(is_muon(layer));
-  EXPECT_TRUE(is_muon(parameter("table.weight", {4, 4})));  // as the group says
-  EXPECT_FALSE(is_muon(parameter("table.bias", {4})));
+  EXPECT_THROW(groups.apply({layer}), ConfigError);  // no matrix at all
+  layer->head = false;
+  EXPECT_NO_THROW(groups.apply({layer, parameter("table.weight", {4, 4})}));
+  const ParameterGroups of_tables({.groups = {{.pattern = "table", .name = "muon"}}});
+  EXPECT_THROW(of_tables.apply({layer, parameter("table.weight", {4, 4})}), ConfigError);
+}
+
+TEST(ParameterGroups, OneOptimizerServesAllTensorsIfItCan) {
+  const auto shares = [](const std::string& name) {
+    const ParameterGroups groups({.name = name});
+    return groups.rule(*parameter("a", {2, 2})).optimizer ==
+           groups.rule(*parameter("b", {2})).optimizer;
+  };
+  EXPECT_TRUE(shares("adamw"));
+  EXPECT_TRUE(shares("sgd"));
+  EXPECT_FALSE(shares("lamb"));
+  EXPECT_FALSE(shares("adafactor"));
 }
 
 TEST(ParameterGroups, FreezesAndRefusesWhatMatchesNothing) {

@@ -22,8 +22,10 @@ memory::ChunkOptions chunk_options(const Job& job) {
 }
 
 // Removes an adapter that would be new: it would not change the outputs. The weights stay as stored
-// for the run.
-Job without_new_adapter(Job job) {
+// for the run. Also removes what concerns training alone: optimizers divide weights among chunks,
+// but frozen weights share them.
+Job of_frozen_model(Job job) {
+  job.config.optimizer = {};
   if (job.model.adapter && job.model.adapter->weights.empty()) {
     job.model.adapter->products.clear();
     job.model.adapter->trained.clear();
@@ -102,7 +104,7 @@ Job job_of_folder(const Job& run, const std::string& folder, const std::string& 
 }
 
 FrozenModel::FrozenModel(const Job& job, const ParallelContext& context, HeadLoss head)
-    : FrozenModel(own_context(job, context), context, without_new_adapter(job), std::move(head)) {}
+    : FrozenModel(own_context(job, context), context, of_frozen_model(job), std::move(head)) {}
 
 FrozenModel::FrozenModel(std::unique_ptr<const ParallelContext> own, const ParallelContext& of_run,
                          const Job& job, HeadLoss head)

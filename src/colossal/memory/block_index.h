@@ -1,4 +1,5 @@
-// BlockIndex: the rows and columns of the elements that a rank has of a tensor. Optimizers that sum
+// BlockIndex: the rows and columns of the elements that a rank holds of a tensor. These elements,
+// flattened, are "the rank's flattened tensor" below. Optimizers that sum
 // over rows and columns get their pieces as blocks of a matrix.
 #pragma once
 
@@ -36,8 +37,8 @@ class BlockIndex {
  private:
   std::vector<int64_t> matrices_;             // index of each matrix on this rank
   int64_t rows_of_matrix_ = 1, columns_ = 1;  // of a matrix on this rank
-  // Index of each row of this rank among the rows of all matrices of the whole tensor; likewise,
-  // for each matrix of this rank and each of its columns here.
+  // Index of each row of this rank among the rows of all matrices of the whole tensor;
+  // column_index_: [matrices here * columns_], the same for columns.
   at::Tensor row_index_, column_index_;
 };
 

@@ -521,7 +521,8 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
   at::NoGradGuard no_grad;
   std::unordered_map<const nn::Parameter*, optim::UpdateScalars> scalars;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (!used_anywhere[i]) continue;
+    // A dry run does not know what other ranks used: all that they train.
+    if (!used_anywhere[i] && !context_.device().is_meta()) continue;
     const nn::Parameter& parameter = *parameters_[i];
     const optim::UpdateRule rule = optimizers_->rule(parameter);
     scalars[&parameter] = {.learning_rate = update.learning_rate * rule.learning_rate_scale,

@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
@@ -83,43 +84,85 @@ int64_t total(const std::vector<int64_t>& counts) {
 MatrixUpdates::MatrixUpdates(std::vector<Chunk*> chunks, const ParallelContext& context,
                              at::ScalarType master)
     : chunks_(std::move(chunks)), context_(context), group_(context.stage_group()), type_(master) {
-  gather_parts();
+  for (Chunk* chunk : chunks_) {
+    for (size_t slot = 0; slot < chunk->slots.size(); ++slot)
+      parameters_.push_back({chunk, slot, {}});
+  }
+  context_.device().is_meta() ? assume_parts() : gather_parts();
   assign_owners();
   make_states();
 }
 
 void MatrixUpdates::gather_parts() {
   nlohmann::json mine = nlohmann::json::array();
-  for (Chunk* chunk : chunks_) {
-    for (size_t slot = 0; slot < chunk->slots.size(); ++slot) {
-      const nn::Placement& placement = chunk->plan.slots[slot].parameter->placement;
-      nlohmann::json held = nlohmann::json::array();
-      for (const std::vector<Range>& dim : placement.held) {
-        nlohmann::json& ranges = held.emplace_back(nlohmann::json::array());
-        for (const Range& range : dim) ranges.push_back(to_json(range));
-      }
-      const bool counts = chunk->plan.placement.replica == 0;
-      const Range counted = counts ? local_range(*chunk, slot, chunk->part) : Range();
-      mine.push_back({held, to_json(counted), to_json(local_range(*chunk, slot, chunk->held))});
-      parameters_.push_back({chunk, slot, {}});
+  for (const Divided& divided : parameters_) {
+    const Chunk& chunk = *divided.chunk;
+    const nn::Placement& placement = chunk.plan.slots[divided.slot].parameter->placement;
+    nlohmann::json held = nlohmann::json::array();
+    for (const std::vector<Range>& dim : placement.held) {
+      nlohmann::json& ranges = held.emplace_back(nlohmann::json::array());
+      for (const Range& range : dim) ranges.push_back(to_json(range));
     }
+    const bool counts = chunk.plan.placement.replica == 0;
+    const Range counted = counts ? local_range(chunk, divided.slot, chunk.part) : Range();
+    mine.push_back({held, to_json(counted), to_json(local_range(chunk, divided.slot, chunk.held))});
   }
-  const at::Device device = context_.device();
+  struct Held {
+    int number;
+    std::shared_ptr<const BlockIndex> index;
+  };
+  std::map<std::string, Held> all_held;  // by shape and ranges
+  const MemoryKindScope scope(MemoryKind::optimizer);
   for (const std::string& text : comm::gather_bytes(mine.dump(), group_, comm::Reason::control)) {
     const nlohmann::json of_rank = nlohmann::json::parse(text);
     COLOSSAL_CHECK(of_rank.size() == parameters_.size(), "{} parameters here, {} on another rank",
                    parameters_.size(), of_rank.size());
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      const nn::Parameter& parameter =
-          *parameters_[i].chunk->plan.slots[parameters_[i].slot].parameter;
-      std::vector<std::vector<Range>> held;
-      for (const nlohmann::json& dim : of_rank[i][0]) {
-        std::vector<Range>& ranges = held.emplace_back();
-        for (const nlohmann::json& range : dim) ranges.push_back(range_of(range));
+      const std::vector<int64_t>& shape =
+          parameters_[i].chunk->plan.slots[parameters_[i].slot].parameter->shape;
+      Held& held = all_held[nlohmann::json(shape).dump() + of_rank[i][0].dump()];
+      if (!held.index) {
+        std::vector<std::vector<Range>> ranges;
+        for (const nlohmann::json& dim : of_rank[i][0]) {
+          std::vector<Range>& of_dim = ranges.emplace_back();
+          for (const nlohmann::json& range : dim) of_dim.push_back(range_of(range));
+        }
+        held.number = static_cast<int>(all_held.size());
+        held.index = std::make_shared<BlockIndex>(shape, ranges, context_.device());
       }
-      BlockIndex index(parameter.shape, held, device);
       parameters_[i].ranks.push_back(
-          {std::move(index), std::move(held), range_of(of_rank[i][1]), range_of(of_rank[i][2])});
+          {held.index, held.number, range_of(of_rank[i][1]), range_of(of_rank[i][2])});
+    }
+  }
+}
+
+// For a dry run, where no rank tells what it has. Ranks that share the parameter have the other
+// shards of the chunk; all others have other elements, divided like those of this rank.
+void MatrixUpdates::assume_parts() {
+  for (Divided& divided : parameters_) {
+    const Chunk& chunk = *divided.chunk;
+    const nn::Parameter& parameter = *chunk.plan.slots[divided.slot].parameter;
+    const auto index =
+        std::make_shared<BlockIndex>(parameter.shape, parameter.placement.held, context_.device());
+    const comm::Group* reduction = chunk.plan.placement.reduction;
+    const comm::Group& sharing = reduction ? *reduction : context_.data_group();
+    const int shards = chunk.ranks.shards.size();
+    const int stride = std::max(1, group_.size() / sharing.size());
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      const auto& ranks = sharing.ranks();
+      const auto found = std::ranges::find(ranks, group_.ranks()[rank]);
+      const bool shares = found != ranks.end();
+      const auto place =
+          static_cast<int>(shares ? found - ranks.begin() : rank / stride % sharing.size());
+      const Range shard = chunk.partition.range(place % shards);
+      const bool all = chunk.held.size() == chunk.numel();
+      const Partition parts(shard.size(), chunk.ranks.replicas.size(),
+                            alignment_elements(chunk.plan.element_bytes()));
+      const Range part = parts.range(place / shards % chunk.ranks.replicas.size());
+      divided.ranks.push_back(
+          {index, shares ? 0 : 1 + rank % stride,
+           local_range(chunk, divided.slot, {shard.begin + part.begin, shard.begin + part.end}),
+           local_range(chunk, divided.slot, all ? Range{0, chunk.numel()} : shard)});
     }
   }
 }
@@ -203,14 +246,14 @@ std::vector<Range> MatrixUpdates::sent_to_owner(const Matrix& matrix, int rank) 
   const RankPart& sender = ranks[rank];
   const RankPart& owner = ranks[matrix.owner];
   if (rank == matrix.owner) return minus(updated_by(matrix, rank), {});
-  const Range counted = intersect(sender.counted, sender.index.elements_of_matrix(matrix.index));
+  const Range counted = intersect(sender.counted, sender.index->elements_of_matrix(matrix.index));
   // Ranks hold either the same elements of a tensor or disjoint ones.
-  return minus(counted, sender.held == owner.held ? owner.updated : Range());
+  return minus(counted, sender.holding == owner.holding ? owner.updated : Range());
 }
 
 Range MatrixUpdates::updated_by(const Matrix& matrix, int rank) const {
   const RankPart& part = parameters_[matrix.parameter].ranks[rank];
-  return intersect(part.updated, part.index.elements_of_matrix(matrix.index));
+  return intersect(part.updated, part.index->elements_of_matrix(matrix.index));
 }
 
 at::Tensor MatrixUpdates::gradients(const Divided& parameter, Range elements) const {
@@ -279,7 +322,7 @@ void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
           values = received[rank].narrow(0, taken[rank], range.size());
           taken[rank] += range.size();
         }
-        for (const MatrixBlock& block : divided.ranks[rank].index.blocks(range)) {
+        for (const MatrixBlock& block : divided.ranks[rank].index->blocks(range)) {
           put(whole, block,
               values.narrow(0, block.elements.begin - range.begin, block.elements.size()),
               first_row, first_column);
@@ -293,7 +336,7 @@ void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
     const at::Tensor result = transposed ? direction.t() : direction;
     for (int rank = 0; rank < ranks; ++rank) {
       const Range updated = updated_by(*matrix, rank);
-      for (const MatrixBlock& block : divided.ranks[rank].index.blocks(updated)) {
+      for (const MatrixBlock& block : divided.ranks[rank].index->blocks(updated)) {
         const at::Tensor values = take(result, block, first_row, first_column);
         if (rank == here) {
           write(divided, block.elements.begin, values);

@@ -1,14 +1,14 @@
 // MatrixUpdates: the updates of the parameters whose optimizer needs whole matrices
 // (optim::MatrixOptimizer). The matrices may be divided among ranks in any way.
 //
-// Each matrix has an owner, one of the ranks with its pipeline stage. Owners are chosen so that
-// ranks have equal work, and among ranks with as much of the matrix as any other. An update sends
+// Each matrix has an owner, one of the ranks with its pipeline stage. The owner is
+// among the ranks that update most of the matrix; within that, work is balanced. An update sends
 // the parts of each matrix to its owner, which computes the direction of the update and sends each
 // rank the elements that it updates. The stack of an expert layer is one matrix for each expert.
 //
-// Law: an update is, for each round of matrices, two all-to-alls over the ranks of the stage, in
-// the type of the masters. A rank sends to each owner those of its elements (Chunk::part) that the
-// owner does not have, and from the matrices it owns to each rank all elements that this rank
+// Law (docs/laws.md): matrices are exchanged in rounds of up to 4 Mi elements for each rank. A
+// round is two all-to-alls over the ranks of the stage, in the type of the masters. Each rank sends
+// owners the elements (Chunk::part) that they lack; owners return to each rank the elements that it
 // updates (Chunk::held).
 #pragma once
 
@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -47,15 +48,16 @@ class MatrixUpdates {
   std::vector<OwnedStates> whole_states(const nn::Parameter& parameter) const;
   int64_t whole_state_bytes() const;
 
-  // Replaces the gradients of the chunks by the directions of the update. Collective over the ranks
-  // with this rank's stages.
+  // Calls prepare() and transform(), and replaces the gradients of the chunks by the directions of
+  // the update. Throws IoError. Collective over the ranks with this rank's stages.
   void transform(const ScalarsOf& scalars_of);
 
  private:
   // What a rank has of a parameter.
   struct RankPart {
-    BlockIndex index;
-    std::vector<std::vector<Range>> held;  // nn::Placement::held
+    // Parts with the same elements of a tensor, or of tensors of one shape, share an index.
+    std::shared_ptr<const BlockIndex> index;
+    int holding;  // number of the set of elements: equal for ranks that hold the same ones
     // Elements of the rank's flattened tensor: those that it counts, and those that it updates.
     Range counted, updated;
   };
@@ -74,6 +76,7 @@ class MatrixUpdates {
   };
   const nn::Parameter& parameter_of(const Matrix& matrix) const;
   void gather_parts();
+  void assume_parts();
   void assign_owners();
   void make_states();
   // Returns the elements that `rank` sends to the owner of a matrix, as ranges of its tensor.

@@ -195,6 +195,8 @@ const at::Tensor& TierTransfer::tensor() {
 void TierTransfer::leave() {
   const at::NoGradGuard no_grad;
   if (access_ == Access::read || tensor_->tier_ == place_) return;
+  // Nobody has asked for the elements, which are still being read: they are unchanged.
+  if (!arrived_) return;
   count(/*to=*/true);
   if (tensor_->tier_ != Tier::nvme) {
     tensor_->memory(range_).copy_(here_);

@@ -102,8 +102,9 @@ class TierTransfer {
   // is stored there, else a copy. Throws IoError if the disk fails or returns other bytes than were
   // written.
   const at::Tensor& tensor();
-  // Begins to move the elements back, unless Access is read. Without leave(), changes to a copy are
-  // lost. tensor() must not be used afterwards.
+  // Begins to move the elements back, unless Access is read, or tensor() was never called for
+  // elements that are read from NVMe. Without leave(), changes to a copy are lost. tensor() must
+  // not be used afterwards.
   void leave();
   // Waits for reads or writes in progress. Throws IoError. The destructor waits, too, but ignores
   // errors.

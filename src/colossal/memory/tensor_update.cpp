@@ -49,6 +49,7 @@ TensorUpdates::TensorUpdates(const nn::ParameterList& parameters, const Optimize
     }
     tensor_of_[&*parameter] = tensors_.size() - 1;
   }
+  const MemoryKindScope scope(MemoryKind::optimizer);
   for (const Chunk* chunk : chunks_) {
     const bool on_host = chunk->tiers().optimizer != Tier::device;
     const at::Device place = on_host ? at::Device(at::kCPU) : context.device();
@@ -58,7 +59,6 @@ TensorUpdates::TensorUpdates(const nn::ParameterList& parameters, const Optimize
       indices_[chunk].emplace_back(parameter.shape, parameter.placement.held, place);
     }
   }
-  const MemoryKindScope scope(MemoryKind::optimizer);
   for (Tensor& tensor : tensors_) {
     if (!tensor.here) continue;
     for (const optim::WholeState& state : tensor.optimizer->whole_states(tensor.state.shape)) {

@@ -1,8 +1,8 @@
 // TensorUpdates: the updates of the parameters whose optimizer needs sums over whole tensors
 // (optim::TensorOptimizer). The tensors may be divided among ranks in any way.
 //
-// Law: each pass of the optimizers is one all-reduce over all ranks, of 8 bytes for each of the
-// sums that the pass makes (TensorOptimizer::num_sums()) for all tensors of the model.
+// Law (docs/laws.md): each pass of the optimizers is one all-reduce over all ranks, of 8 bytes for
+// each of the sums that the pass makes (TensorOptimizer::num_sums()) for all tensors of the model.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,9 +33,10 @@ class TensorUpdates {
   TensorUpdates(const nn::ParameterList& parameters, const OptimizerOf& optimizer_of,
                 std::vector<Chunk*> chunks, const ParallelContext& context, at::ScalarType master);
 
-  // Runs the passes before the last one. Collective over all ranks.
+  // Runs the passes of the optimizers (TensorOptimizer::pass()). Throws IoError. Collective over
+  // all ranks.
   void sum(const ScalarsOf& scalars_of);
-  // Visits one span of one of the chunks: the last pass.
+  // Updates one span of one of the chunks by TensorOptimizer::update(). Throws IoError.
   void update(Chunk& chunk, TieredUpdate& span, const TieredUpdate::ScalarsOf& scalars_of) const;
 
   // Returns the whole state tensors of a parameter, in the order of Optimizer::whole_states(); null
@@ -45,7 +46,7 @@ class TensorUpdates {
 
  private:
   struct Tensor {
-    const nn::Parameter* parameter;  // the first one, if the tensor consists of several
+    const nn::Parameter* parameter;  // the first one, if the tensor consists of several row blocks
     const optim::TensorOptimizer* optimizer;
     optim::TensorState state;
     bool here = false;  // whether this rank has any of its elements

@@ -65,8 +65,10 @@ std::vector<Range> update_spans(const Chunk& chunk);
 
 // Visits all elements that this rank updates in `chunks`, span by span, while some spans are being
 // read and some are being written.
-//   run    called for each span: calls TieredUpdate::run()
-//   ended  called when the last span of a chunk has been visited
+//   run    called for each span; must call TieredUpdate::run()
+//   ended  called after `run` for the last span of a chunk, perhaps before its results are
+//   transferred
+// Throws IoError.
 void run_passes(
     const std::vector<Chunk*>& chunks, UpdatePhase phase,
     const std::function<void(Chunk&, TieredUpdate&)>& run,

@@ -1,7 +1,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linalg_svd.h>
+#include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sqrt.h>
+#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +49,10 @@ class Galore : public MatrixOptimizer {
     const at::Tensor gradient = wide ? matrix : matrix.t();  // [less, more]
     const at::Tensor& projection = whole[0];
     if ((scalars.update - 1) % interval_ == 0) {
-      projection.copy_(singular_vectors(gradient).narrow(1, 0, projection.size(0)).t());
+      // An expert without tokens has a gradient of zeros, which says nothing of its directions.
+      const at::Tensor fresh = singular_vectors(gradient).narrow(1, 0, projection.size(0)).t();
+      const at::Tensor kept = at::where(at::linalg_vector_norm(projection) > 0, projection, fresh);
+      projection.copy_(at::where(at::linalg_vector_norm(gradient) > 0, fresh, kept));
     }
     const at::Tensor low = projection.mm(gradient);
     move_average(whole[1], low, beta1_);

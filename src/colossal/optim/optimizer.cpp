@@ -16,6 +16,7 @@ struct Entry {
   std::string name;
   DefaultSettings defaults;
   std::unique_ptr<Optimizer> (*make)(const Settings& settings, bool matrix);
+  bool apart = true;  // whether `make` depends on `matrix`
 };
 
 // Drops `matrix` for optimizers that treat all tensors alike.
@@ -32,11 +33,11 @@ std::unique_ptr<Optimizer> for_matrices(const Settings& settings, bool matrix) {
 
 const std::vector<Entry>& entries() {
   static const std::vector<Entry> all{
-      {"adamw", {.betas = {{0.9, 0.95}}, .eps = 1e-8}, alike<make_adamw>},
-      {"adam", {.betas = {{0.9, 0.95}}, .eps = 1e-8}, alike<make_adam>},
-      {"sgd", {.momentum = 0}, alike<make_sgd>},
-      {"lion", {.betas = {{0.9, 0.99}}}, alike<make_lion>},
-      {"adan", {.betas = {{0.98, 0.92, 0.99}}, .eps = 1e-8}, alike<make_adan>},
+      {"adamw", {.betas = {{0.9, 0.95}}, .eps = 1e-8}, alike<make_adamw>, false},
+      {"adam", {.betas = {{0.9, 0.95}}, .eps = 1e-8}, alike<make_adam>, false},
+      {"sgd", {.momentum = 0}, alike<make_sgd>, false},
+      {"lion", {.betas = {{0.9, 0.99}}}, alike<make_lion>, false},
+      {"adan", {.betas = {{0.98, 0.92, 0.99}}, .eps = 1e-8}, alike<make_adan>, false},
       {"lamb", {.betas = {{0.9, 0.999}}, .eps = 1e-6}, for_matrices<make_lamb>},
       {"lars",
        {.eps = 1e-8, .momentum = 0.9},
@@ -82,6 +83,10 @@ std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
   for (const Entry& entry : entries()) names.push_back(entry.name);
   return names;
+}
+
+bool treats_matrices_apart(const std::string& name) {
+  return find(name).apart;
 }
 
 bool has_adam_betas(const std::string& name) {

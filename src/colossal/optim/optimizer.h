@@ -2,11 +2,11 @@
 // state of its own: memory::ChunkEngine stores the state tensors, and passes them to update() with
 // the weights and gradients.
 //
-// What an update of an element depends on decides which class an optimizer derives from:
+// An optimizer derives from one of these classes, by what the update of an element depends on:
 //   Optimizer         on that element alone (AdamW, SGD, Lion, ...)
 //   TensorOptimizer   also on sums over the element's tensor: norms, sums of rows and of columns
 //                     (LAMB, LARS, Adafactor, CAME)
-//   MatrixOptimizer   on the whole matrix (Muon)
+//   MatrixOptimizer   on the whole matrix (Muon, GaLore)
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,14 +30,14 @@ struct MatrixShape {
 };
 MatrixShape matrix_shape(at::IntArrayRef shape);
 
-// What the ranks share about a tensor, for the optimizers whose update needs more than an element.
+// The state of a whole tensor that a TensorOptimizer uses.
 struct TensorState {
   MatrixShape shape;
   // The tensors of Optimizer::whole_states(), on the ranks that store them; else empty. In the type
   // of the masters, zeros before the first update.
   std::vector<at::Tensor> whole;
   // The results of TensorOptimizer::pass() in this update so far, summed over all elements of the
-  // tensor: one tensor [num_sums()] in fp64 for each pass.
+  // tensor: one tensor [num_sums(pass, shape)] in fp64 for each pass.
   std::vector<at::Tensor> sums;
 };
 
@@ -54,7 +54,8 @@ struct Piece {
   std::vector<at::Tensor> state;
 
   // The next members are set for a TensorOptimizer only. The piece is then a block of
-  // rows.numel() rows and columns.numel() columns of one matrix of one tensor.
+  // rows.numel() rows and columns.numel() columns of one matrix of
+  // one tensor, in row-major order.
   // rows: the index of each row among the rows of all matrices of the tensor (MatrixShape).
   // columns: likewise for columns. Both are int64 tensors on the device of `master`.
   at::Tensor rows, columns;
@@ -89,19 +90,20 @@ class Optimizer {
   // state tensor has one number per element of the piece.
   virtual std::vector<std::string> state_names() const = 0;
   // Returns the state tensors of a parameter that have other shapes than the parameter, such as
-  // Adafactor's averages of rows. The ranks that need them store them whole. The first dim counts
-  // matrices, or rows or columns of all matrices, so that a matrix has a contiguous part of each.
+  // Adafactor's averages of rows. The ranks that need them store them whole. The first dim
+  // has one entry, or one for each row or column, for each matrix, in order; so the part of one
+  // matrix is contiguous.
   virtual std::vector<WholeState> whole_states(const MatrixShape&) const { return {}; }
   // Makes one update: overwrites piece.master, piece.working and piece.state.
   virtual void update(const Piece& piece, const UpdateScalars& scalars) const = 0;
-  // Return this object if it is of the class, else null.
+  // Return this object as the named class, or null if it is not one.
   virtual const TensorOptimizer* as_tensor_optimizer() const { return nullptr; }
   virtual const MatrixOptimizer* as_matrix_optimizer() const { return nullptr; }
 };
 
 // An optimizer whose update needs sums over a whole tensor. Before update(), each piece of the
-// tensor is visited num_passes() times. After each pass, the sums of all ranks' pieces are added
-// up, and every rank with a part of the tensor has the result.
+// tensor is visited num_passes() times; update() is not counted. After each pass, the sums of all
+// ranks' pieces are added up, and every rank with a part of the tensor has the result.
 class TensorOptimizer : public Optimizer {
  public:
   virtual int num_passes() const = 0;
@@ -112,20 +114,20 @@ class TensorOptimizer : public Optimizer {
   virtual void pass(int pass, const Piece& piece, const UpdateScalars& scalars,
                     const at::Tensor& sums) const = 0;
   // Called on every rank with a part of the tensor, when tensor.sums has the result of the pass.
-  // Updates tensor.whole, and may replace tensor.sums.back().
+  // Updates tensor.whole, and may replace tensor.sums.back() by what later passes use.
   virtual void end_pass(int /*pass*/, TensorState&, const UpdateScalars&) const {}
   const TensorOptimizer* as_tensor_optimizer() const override { return this; }
 };
 
-// An optimizer whose update needs whole matrices. For each piece prepare() is called; then one rank
-// has each whole matrix, and calls transform(); then update() is called with the parts of the
-// result as piece.gradient, and with a gradient_scale of 1.
+// An optimizer whose update needs whole matrices. For each piece prepare() is called. Then, for
+// each matrix, its owner, one of the ranks, gathers the matrix and calls transform(). Then update()
+// is called with the parts of the result as piece.gradient, and with a gradient_scale of 1.
 class MatrixOptimizer : public Optimizer {
  public:
-  // Updates piece.state, and overwrites piece.gradient by what transform() gets.
+  // Updates piece.state, and overwrites piece.gradient with the input of transform().
   virtual void prepare(const Piece& piece, const UpdateScalars& scalars) const = 0;
-  // Returns the direction of the update of a matrix. matrix: [outputs, inputs] of the product that
-  // the matrix belongs to, in the type of the masters. whole: the tensors of
+  // Returns the direction of the update of a matrix, in the shape and type of `matrix`. matrix:
+  // [outputs, inputs] of a linear layer, in the type of the masters. whole: the tensors of
   // whole_states(matrix_shape(matrix.sizes())), which are overwritten.
   virtual at::Tensor transform(const at::Tensor& matrix, const std::vector<at::Tensor>& whole,
                                const UpdateScalars& scalars) const = 0;

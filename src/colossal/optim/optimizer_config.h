@@ -35,22 +35,25 @@ namespace colossal::optim {
 
 // Where nullopt is allowed, it stands for the optimizer's own default (default_settings()).
 struct OptimizerConfig {
-  std::string name = "adamw";                 // one of optimizer_names()
-  double learning_rate = 3e-4;                // peak of the schedule (schedule.h)
-  double weight_decay = 0.1;                  // applied to parameters with two or more dims
-  std::optional<std::vector<double>> betas;   // decay rates of the running averages
-  std::vector<double> adam_betas{0.9, 0.95};  // where betas is nullopt: if has_adam_betas(name)
-  std::optional<double> eps;                  // added to denominators
-  std::optional<double> momentum;             // of sgd, lars and muon
-  bool nesterov = false;                      // of sgd; Muon always has it
-  double trust_coefficient = 1e-3;            // of lars
-  double clip_threshold = 1;       // of adafactor and came: largest root mean square of an update
-  bool scale_by_parameter = true;  // of adafactor: multiply the rate by the weights' size
-  int newton_schulz_steps = 5;     // of muon
-  // Of muon: factor by which the orthogonal matrix is multiplied. "match_rms_adamw" or "original".
+  std::string name = "adamw";                // one of optimizer_names()
+  double learning_rate = 3e-4;               // peak of the schedule (schedule.h)
+  double weight_decay = 0.1;                 // applied to parameters with two or more dims
+  std::optional<std::vector<double>> betas;  // decay rates of the running averages
+  std::vector<double> adam_betas{
+      0.9, 0.95};                   // the betas of optimizers with has_adam_betas(), by default
+  std::optional<double> eps;        // added to denominators
+  std::optional<double> momentum;   // of sgd, lars and muon
+  bool nesterov = false;            // of sgd; Muon always has it
+  double trust_coefficient = 1e-3;  // of lars
+  double clip_threshold = 1;        // of adafactor and came: largest root mean square of an update
+  bool scale_by_parameter =
+      true;  // of adafactor: multiply the rate by the root mean square of weights
+  int newton_schulz_steps = 5;  // of muon
+  // Of muon: factor of the orthogonal matrix. "match_rms_adamw": 0.2 * sqrt(max(outputs, inputs)).
+  // "original": sqrt(max(1, outputs / inputs)).
   std::string muon_scale = "match_rms_adamw";
-  int64_t rank = 128;                 // of galore: of the projection
-  int64_t projection_interval = 200;  // of galore: updates between two computations of it
+  int64_t rank = 128;                 // of galore: rank of the projection
+  int64_t projection_interval = 200;  // of galore: updates between computations of the projection
   double projection_scale = 0.25;     // of galore: factor of the update
   // Later groups win for a parameter that several patterns match.
   std::vector<GroupConfig> groups;
@@ -65,8 +68,11 @@ struct DefaultSettings {
   std::optional<double> eps = {};
   std::optional<double> momentum = {};
 };
-// Returns whether OptimizerConfig::adam_betas are the optimizer's default betas.
+// Returns whether OptimizerConfig::adam_betas replace DefaultSettings::betas as the optimizer's
+// default.
 bool has_adam_betas(const std::string& name);
+// Returns whether make_optimizer() depends on its argument `matrix`.
+bool treats_matrices_apart(const std::string& name);
 // Throws ConfigError for an unknown name.
 DefaultSettings default_settings(const std::string& name);
 

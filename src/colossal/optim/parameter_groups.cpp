@@ -58,9 +58,11 @@ ParameterGroups::ParameterGroups(const OptimizerConfig& config) : config_(config
   }
   const std::set<std::string> names = names_in(config_);
   for (const std::string& name : names) {
-    for (const bool matrix : {false, true}) {
-      optimizers_[{name, matrix}] = make_optimizer(name, config_, matrix);
-    }
+    // One object where it updates all tensors alike, so that they share chunks.
+    const std::shared_ptr<const Optimizer> of_matrices = make_optimizer(name, config_, true);
+    optimizers_[{name, true}] = of_matrices;
+    optimizers_[{name, false}] =
+        treats_matrices_apart(name) ? make_optimizer(name, config_, false) : of_matrices;
   }
   refuse_unused(config_, names);
   for (const GroupConfig& group : config_.groups) {
@@ -77,12 +79,9 @@ const ParameterGroups::Group* ParameterGroups::group_of(const nn::Parameter& par
 
 UpdateRule ParameterGroups::rule(const nn::Parameter& parameter) const {
   const Group* group = group_of(parameter);
-  const bool named = group && group->config->name;
-  const std::string& name = named ? *group->config->name : config_.name;
-  bool matrix = parameter.shape.size() >= 2;
-  if (optimizers_.at({name, true})->as_matrix_optimizer()) {
-    matrix = matrix && !parameter.block && (named || (parameter.product && !parameter.head));
-  }
+  const std::string& name = group && group->config->name ? *group->config->name : config_.name;
+  const bool matrix =
+      needs_matrices(name) ? parameter.product && !parameter.head : parameter.shape.size() >= 2;
   UpdateRule rule{.optimizer = optimizers_.at({name, matrix}).get()};
   rule.weight_decay = parameter.shape.size() >= 2 ? config_.weight_decay : 0;
   if (group) {
@@ -91,6 +90,34 @@ UpdateRule ParameterGroups::rule(const nn::Parameter& parameter) const {
     rule.frozen = group->config->frozen;
   }
   return rule;
+}
+
+bool ParameterGroups::needs_matrices(const std::string& name) const {
+  return optimizers_.at({name, true})->as_matrix_optimizer() != nullptr;
+}
+
+// Throws ConfigError if an optimizer that updates matrices has none.
+void ParameterGroups::refuse_without_matrices(const nn::ParameterList& parameters) const {
+  const auto refuse = [](const std::string& setting) {
+    throw ConfigError(fmt::format(
+        "{}: it updates the weights of linear layers and of experts, but no embedding, head or "
+        "adapter, and nothing of a torch module of your own; use adamw",
+        setting));
+  };
+  const auto any_updates_matrices = [&](const Group* of_group) {
+    return std::ranges::any_of(parameters, [&](const nn::ParameterHandle& parameter) {
+      return group_of(*parameter) == of_group && rule(*parameter).optimizer->as_matrix_optimizer();
+    });
+  };
+  if (needs_matrices(config_.name) && !any_updates_matrices(nullptr)) {
+    refuse(fmt::format("optimizer.name = \"{}\"", config_.name));
+  }
+  for (const Group& group : groups_) {
+    if (!group.config->name || !needs_matrices(*group.config->name)) continue;
+    if (any_updates_matrices(&group)) continue;
+    refuse(fmt::format("optimizer.groups: \"{}\" for \"{}\"", *group.config->name,
+                       group.config->pattern));
+  }
 }
 
 void ParameterGroups::apply(const nn::ParameterList& parameters) const {
@@ -107,6 +134,7 @@ void ParameterGroups::apply(const nn::ParameterList& parameters) const {
         fmt::format("optimizer.groups: no parameter matches \"{}\"; parameters are {}, ...",
                     group.config->pattern, fmt::join(examples, ", ")));
   }
+  refuse_without_matrices(parameters);
   bool any_trained = false;
   for (const nn::ParameterHandle& parameter : parameters) {
     if (rule(*parameter).frozen) parameter->trainable = false;

@@ -28,15 +28,16 @@ class ParameterGroups {
   // of range, and patterns that are no regular expressions.
   explicit ParameterGroups(const OptimizerConfig& config);
 
-  // Returns the rule of a parameter: the last group whose pattern matches its name wins over
-  // OptimizerConfig. Without a weight decay in the group, parameters of one dim have none.
-  // A MatrixOptimizer (muon, galore) updates the weights of linear layers and of experts, but
-  // no head; and, if a group names it, any tensor with two or more dims that the group matches.
-  // AdamW, with the same betas and eps, updates all others.
+  // Returns the rule of a parameter. The last group whose pattern matches its name overrides
+  // OptimizerConfig. Unless this group sets a weight decay, parameters with fewer than two dims
+  // have none. muon and galore update the weights of linear layers and of experts, but no head.
+  // lamb and lars update tensors with two or more dims. Where such an optimizer is chosen for
+  // another parameter, adamw (for lars: sgd) updates it, with the same betas, eps and momentum.
   UpdateRule rule(const nn::Parameter& parameter) const;
 
   // Freezes the parameters of frozen groups. parameters: those of the whole model. Throws
-  // ConfigError if a group matches none of them, or if none is left to train.
+  // ConfigError if a group matches none of them, if an optimizer that updates matrices has none, or
+  // if no parameter is left to train.
   void apply(const nn::ParameterList& parameters) const;
 
   const std::string& name() const { return config_.name; }  // of the optimizer outside groups
@@ -47,11 +48,13 @@ class ParameterGroups {
     const GroupConfig* config;
   };
   const Group* group_of(const nn::Parameter& parameter) const;
+  bool needs_matrices(const std::string& name) const;
+  void refuse_without_matrices(const nn::ParameterList& parameters) const;
 
   OptimizerConfig config_;
   std::vector<Group> groups_;
   // By name, and by the argument `matrix` of make_optimizer().
-  std::map<std::pair<std::string, bool>, std::unique_ptr<Optimizer>> optimizers_;
+  std::map<std::pair<std::string, bool>, std::shared_ptr<const Optimizer>> optimizers_;
 };
 
 }  // namespace colossal::optim

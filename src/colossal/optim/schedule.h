@@ -14,7 +14,7 @@ struct ScheduleConfig {
   std::string name = "cosine";  // one of schedule_names(): the rate after warm-up
   int64_t warmup_steps = 0;
   double minimum_ratio = 0;  // the lowest rate after warm-up, as a fraction of the peak, 0 to 1
-  std::optional<double> power = {};      // of "polynomial" [1] and "power" [0.5]
+  std::optional<double> power = {};      // of "polynomial" (default 1) and "power" (default 0.5)
   double decay_factor = 0.1;             // of "step", "multistep" and "exponential"
   int64_t step_size = 1;                 // of "step": number of steps with one rate
   std::vector<int64_t> milestones = {};  // of "multistep": the last steps with each rate
@@ -56,15 +56,15 @@ class Schedule {
   //     power         *  (t / (n + t))^power with t = max(1, warmup_steps); see below
   //     wsd              1; see below (S. Hu et al. 2024, "MiniCPM")
   //     one_cycle        from 1/25 up to 1 and down to 1/250,000 along cosines, as
-  //                      torch.optim.lr_scheduler.OneCycleLR does by default; without warm-up
-  // In the last decay_steps of "wsd" and "power", the rate falls from the one reached to the
-  // minimum. With d from 0 to below 1 the fraction of these steps before this one, the distance to
-  // the minimum is multiplied by 1 - d (linear), (1 + cos(pi * d)) / 2 (cosine) or 1 - sqrt(d)
-  // (sqrt).
+  //                      torch.optim.lr_scheduler.OneCycleLR does by default; warmup_steps
+  //                      must be 0
+  // In the last decay_steps of "wsd" and "power", the rate's distance to the minimum is multiplied
+  // by 1 - d (linear), (1 + cos(pi * d)) / 2 (cosine) or 1 - sqrt(d) (sqrt), where d is the number
+  // of these steps before this one, divided by decay_steps.
   //
-  // So the first step after warm-up has the peak rate, and the minimum would be reached in step
-  // total_steps + 1, as in Hugging Face transformers. The rate during warm-up is not that of
-  // transformers, which is peak * (step - 1) / warmup_steps.
+  // With "linear" and "cosine", the first step after warm-up has the peak rate, and the minimum
+  // would be reached in step total_steps + 1, as in Hugging Face transformers. The rate during
+  // warm-up is not that of transformers, which is peak * (step - 1) / warmup_steps.
   double learning_rate(int64_t step) const;
 
  private:

@@ -8,7 +8,8 @@
 
 namespace colossal::optim {
 
-// OptimizerConfig for one optimizer, where each setting that the optimizer has is set.
+// The settings of one optimizer, with its defaults filled in; those that it does not have are empty
+// or 0. `config` must outlive this.
 struct Settings {
   std::vector<double> betas;
   double eps = 0;

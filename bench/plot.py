@@ -7,17 +7,17 @@ COLOURS = ["#c0392b", "#2471a3", "#229954", "#8e44ad", "#b9770e", "#17a589", "#5
 GRID, TEXT, FAINT = "#dfe3e6", "#1c2833", "#566573"
 
 
-def _text(x, y, text, anchor="start", size=12, colour=TEXT, extra=""):
+def text(x, y, text, anchor="start", size=12, colour=TEXT, extra=""):
     return (f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
             f'fill="{colour}" {extra}>{html.escape(text)}</text>')
 
 
-def _line(x1, y1, x2, y2, colour=GRID, width=1.0, extra=""):
+def line(x1, y1, x2, y2, colour=GRID, width=1.0, extra=""):
     return (f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}" '
             f'stroke-width="{width}" {extra}/>')
 
 
-def _svg(width, height, parts):
+def svg(width, height, parts):
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}" font-family="system-ui, sans-serif">'
             f'<rect width="{width}" height="{height}" fill="white"/>{"".join(parts)}</svg>')
@@ -92,25 +92,25 @@ def bars(title, axis_name, rows, highlight="ours", reference=None, show=number, 
     bottom = top + row_height * len(rows)
     values = [v for _, point in rows for v in point] + ([reference] if reference else [])
     axis = _Axis(values, left, width - right, log=False)
-    parts = [_text(8, 20, title, size=14, extra='font-weight="600"')]
+    parts = [text(8, 20, title, size=14, extra='font-weight="600"')]
     for tick in axis.ticks:
-        parts.append(_line(axis(tick), top, axis(tick), bottom))
-        parts.append(_text(axis(tick), bottom + 16, show(tick), "middle", 11, FAINT))
-    parts.append(_text((left + width - right) / 2, bottom + 34, axis_name, "middle", 12, FAINT))
+        parts.append(line(axis(tick), top, axis(tick), bottom))
+        parts.append(text(axis(tick), bottom + 16, show(tick), "middle", 11, FAINT))
+    parts.append(text((left + width - right) / 2, bottom + 34, axis_name, "middle", 12, FAINT))
     for index, (label, (low, median, high)) in enumerate(rows):
         y = top + row_height * (index + 0.5)
         colour = COLOURS[0] if label.startswith(highlight) else COLOURS[1]
         parts.append(f'<rect x="{left}" y="{y - 8:.1f}" height="16" fill="{colour}" '
                      f'width="{max(0.5, axis(median) - left):.1f}" fill-opacity="0.85"/>')
         if high > low:
-            parts.append(_line(axis(low), y, axis(high), y, TEXT, 1.5))
-            parts += [_line(axis(v), y - 4, axis(v), y + 4, TEXT, 1.5) for v in (low, high)]
-        parts.append(_text(left - 8, y + 4, label, "end"))
-        parts.append(_text(axis(high) + 6, y + 4, show(median), size=11))
+            parts.append(line(axis(low), y, axis(high), y, TEXT, 1.5))
+            parts += [line(axis(v), y - 4, axis(v), y + 4, TEXT, 1.5) for v in (low, high)]
+        parts.append(text(left - 8, y + 4, label, "end"))
+        parts.append(text(axis(high) + 6, y + 4, show(median), size=11))
     if reference:
-        parts.append(_line(axis(reference), top, axis(reference), bottom, TEXT, 1.5,
+        parts.append(line(axis(reference), top, axis(reference), bottom, TEXT, 1.5,
                            'stroke-dasharray="4 3"'))
-    return _svg(width, bottom + 44, parts)
+    return svg(width, bottom + 44, parts)
 
 
 def lines(title, x_name, y_name, series, log_x=True, log_y=True, show_x=number, show_y=number,
@@ -120,16 +120,16 @@ def lines(title, x_name, y_name, series, log_x=True, log_y=True, show_x=number, 
     points = [point for _, values, _ in series for point in values]
     x_axis = _Axis([x for x, _ in points], left, width - right, log_x, x_ticks)
     y_axis = _Axis([v for _, y in points for v in y], bottom, top, log_y)
-    parts = [_text(8, 20, title, size=14, extra='font-weight="600"')]
+    parts = [text(8, 20, title, size=14, extra='font-weight="600"')]
     for tick in y_axis.ticks:
-        parts.append(_line(left, y_axis(tick), width - right, y_axis(tick)))
-        parts.append(_text(left - 6, y_axis(tick) + 4, show_y(tick), "end", 11, FAINT))
+        parts.append(line(left, y_axis(tick), width - right, y_axis(tick)))
+        parts.append(text(left - 6, y_axis(tick) + 4, show_y(tick), "end", 11, FAINT))
     for tick in x_axis.ticks:
-        parts.append(_line(x_axis(tick), top, x_axis(tick), bottom))
-        parts.append(_text(x_axis(tick), bottom + 16, show_x(tick), "middle", 11, FAINT))
-    parts.append(_text((left + width - right) / 2, height - 18, x_name, "middle", 12, FAINT))
+        parts.append(line(x_axis(tick), top, x_axis(tick), bottom))
+        parts.append(text(x_axis(tick), bottom + 16, show_x(tick), "middle", 11, FAINT))
+    parts.append(text((left + width - right) / 2, height - 18, x_name, "middle", 12, FAINT))
     middle = (top + bottom) / 2
-    parts.append(_text(16, middle, y_name, "middle", 12, FAINT, f'transform="rotate(-90 16 {middle})"'))
+    parts.append(text(16, middle, y_name, "middle", 12, FAINT, f'transform="rotate(-90 16 {middle})"'))
     solid = 0
     for index, (name, values, dashed) in enumerate(series):
         colour = FAINT if dashed else COLOURS[solid % len(COLOURS)]
@@ -138,9 +138,9 @@ def lines(title, x_name, y_name, series, log_x=True, log_y=True, show_x=number, 
         path = " ".join(f"{x_axis(x):.1f},{y_axis(y[1]):.1f}" for x, y in values)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" {dash}/>')
         for x, (low, median, high) in values if not dashed else []:
-            parts.append(_line(x_axis(x), y_axis(low), x_axis(x), y_axis(high), colour, 1.5))
+            parts.append(line(x_axis(x), y_axis(low), x_axis(x), y_axis(high), colour, 1.5))
             parts.append(f'<circle cx="{x_axis(x):.1f}" cy="{y_axis(median):.1f}" r="3.5" fill="{colour}"/>')
         y = top + 10 + 20 * index
-        parts.append(_line(width - right + 14, y, width - right + 38, y, colour, 2, dash))
-        parts.append(_text(width - right + 44, y + 4, name))
-    return _svg(width, height, parts)
+        parts.append(line(width - right + 14, y, width - right + 38, y, colour, 2, dash))
+        parts.append(text(width - right + 44, y + 4, name))
+    return svg(width, height, parts)

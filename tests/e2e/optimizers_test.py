@@ -290,7 +290,9 @@ class Optimizers(EndToEndTest):
         self.assertIn('"muon" for "embedding": it updates the weights of linear layers',
                       refused('--optimizer.groups=[{pattern = "embedding", name = "muon"}]'))
         self.assertIn("adan has 3 decay rates", refused("--optimizer.name=adan", "--optimizer.betas=0.9,0.9"))
-        self.assertIn("only wsd and power", refused("--scheduler.decay_steps=5"))
+        self.assertIn("optimizer.rank: lion has no such setting", refused("--optimizer.name=lion", "--optimizer.rank=4"))
+        self.assertIn('scheduler.decay_steps is a setting of wsd and power, but scheduler.name = "cosine"',
+                      refused("--scheduler.decay_steps=5"))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <ranges>
 #include <set>
 
@@ -36,7 +37,22 @@ void refuse_unused(const OptimizerConfig& config, const std::set<std::string>& n
   require("betas", config.betas.has_value(), any_has(&DefaultSettings::betas));
   require("eps", config.eps.has_value(), any_has(&DefaultSettings::eps));
   require("momentum", config.momentum.has_value(), any_has(&DefaultSettings::momentum));
-  require("nesterov", config.nesterov, names.contains("sgd") || names.contains("lars"));
+  // Other settings count as given if they differ from their defaults.
+  const OptimizerConfig unset;
+  const auto differs = [&](const auto& setting) { return config.*setting != unset.*setting; };
+  const auto any_of = [&](std::initializer_list<const char*> owners) {
+    return std::ranges::any_of(owners, [&](const char* owner) { return names.contains(owner); });
+  };
+  using Config = OptimizerConfig;
+  require("nesterov", differs(&Config::nesterov), any_of({"sgd", "lars"}));
+  require("trust_coefficient", differs(&Config::trust_coefficient), any_of({"lars"}));
+  require("clip_threshold", differs(&Config::clip_threshold), any_of({"adafactor", "came"}));
+  require("scale_by_parameter", differs(&Config::scale_by_parameter), any_of({"adafactor"}));
+  require("newton_schulz_steps", differs(&Config::newton_schulz_steps), any_of({"muon"}));
+  require("muon_scale", differs(&Config::muon_scale), any_of({"muon"}));
+  require("rank", differs(&Config::rank), any_of({"galore"}));
+  require("projection_interval", differs(&Config::projection_interval), any_of({"galore"}));
+  require("projection_scale", differs(&Config::projection_scale), any_of({"galore"}));
 }
 
 std::regex compiled(const std::string& pattern) {

@@ -1,6 +1,7 @@
 #include "colossal/optim/schedule.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -49,8 +50,24 @@ Schedule::Schedule(const ScheduleConfig& config, double peak, int64_t total_step
   require(std::ranges::is_sorted(config.milestones), "milestones", "...", "must be ascending");
   require(config.decay_steps.value_or(0) >= 0, "decay_steps", text(config.decay_steps.value_or(0)),
           "must not be negative");
-  require(!config.decay_steps || falls_at_the_end(config.name), "decay_steps",
-          text(config.decay_steps.value_or(0)), "only wsd and power have such a setting");
+  // Settings of other schedules; those with a default count as given if they differ from it.
+  const ScheduleConfig unset;
+  const auto only = [&](const char* key, bool given, std::vector<std::string> owners) {
+    if (!given || std::ranges::find(owners, config.name) != owners.end()) return;
+    throw ConfigError(
+        fmt::format("scheduler.{} is a setting of {}, but scheduler.name = \"{}\"; leave "
+                    "it out",
+                    key, fmt::join(owners, " and "), config.name));
+  };
+  only("power", config.power.has_value(), {"polynomial", "power"});
+  only("decay_factor", config.decay_factor != unset.decay_factor,
+       {"exponential", "step", "multistep"});
+  only("step_size", config.step_size != unset.step_size, {"step"});
+  only("milestones", !config.milestones.empty(), {"multistep"});
+  only("flat_ratio", config.flat_ratio != unset.flat_ratio, {"flat_cosine"});
+  only("cycles", config.cycles != unset.cycles, {"cosine_restarts"});
+  only("decay_steps", config.decay_steps.has_value(), {"wsd", "power"});
+  only("decay_shape", config.decay_shape != unset.decay_shape, {"wsd", "power"});
 }
 
 int64_t Schedule::decay_steps() const {

@@ -18,12 +18,15 @@ SCHEDULES = {
     "step": ["decay_factor=0.5", "step_size=20"], "multistep": ["decay_factor=0.3", "milestones=40,70"],
     "inverse_sqrt": [], "power": ["decay_steps=30"], "one_cycle": ["warmup_steps=0"],
 }
-WIDTH, HEIGHT, COLUMNS, MARGIN, TITLE = 150, 80, 5, 14, 34
+WIDTH, HEIGHT, COLUMNS, MARGIN, TITLE = 186, 90, 4, 16, 34
 
 
 def learning_rates(name, settings, folder):
+    folder.mkdir()
+    toml = folder / "run.toml"
+    toml.write_text("[model]\npreset = \"gpt2-tiny\"\n")
     subprocess.run([
-        ROOT / "build" / "colossal", "train", "--model.preset=gpt2-tiny", "--model.n_layer=1", "--model.n_embd=8",
+        ROOT / "build" / "colossal", "train", toml, "--model.n_layer=1", "--model.n_embd=8",
         "--model.n_head=1", f"--data.train={__file__}", "--data.sequence_length=8", "--train.global_batch=1",
         f"--train.steps={STEPS}", f"--log.directory={folder}", "--log.report=false", "--precision.compute=fp32",
         f"--scheduler.name={name}", f"--scheduler.warmup_steps={WARMUP}", "--optimizer.learning_rate=1",

@@ -64,22 +64,57 @@ at::Tensor take(const at::Tensor& matrix, const MatrixBlock& block, int64_t firs
       .reshape(-1);
 }
 
-// The parts of a tensor that is exchanged with each rank, and their sizes.
-struct Parts {
-  explicit Parts(int ranks) : values(ranks), counts(ranks, 0) {}
-  std::vector<std::vector<at::Tensor>> values;
-  std::vector<int64_t> counts;
-};
-
 bool is_transposed(const nn::Parameter& parameter) {
   return parameter.product == nn::WeightOrder::in_out;
 }
 
-int64_t total(const std::vector<int64_t>& counts) {
-  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
-}
-
 }  // namespace
+
+// One all-to-all. A rank takes what it receives from another in the order in which that one sent
+// it.
+class MatrixExchange {
+ public:
+  MatrixExchange(const comm::Group& group, const at::TensorOptions& options)
+      : group_(group),
+        options_(options),
+        sent_(group.size()),
+        send_counts_(group.size(), 0),
+        receive_counts_(group.size(), 0),
+        taken_(group.size(), 0) {}
+
+  void send(int rank, const at::Tensor& values) {
+    sent_[rank].push_back(values);
+    send_counts_[rank] += values.numel();
+  }
+  // Announces that the rank sends `count` elements more.
+  void expect(int rank, int64_t count) { receive_counts_[rank] += count; }
+
+  void run() {
+    std::vector<at::Tensor> values{at::empty({0}, options_)};
+    for (const auto& to_rank : sent_) values.insert(values.end(), to_rank.begin(), to_rank.end());
+    const int64_t received =
+        std::accumulate(receive_counts_.begin(), receive_counts_.end(), int64_t{0});
+    const at::Tensor all = at::empty({received}, options_);
+    comm::all_to_all(at::cat(values), send_counts_, all, receive_counts_, group_,
+                     comm::Reason::optimizer);
+    sent_.clear();
+    received_ = all.split_with_sizes(receive_counts_);
+  }
+
+  // Returns the next `count` elements from the rank.
+  at::Tensor next(int rank, int64_t count) {
+    const at::Tensor values = received_[rank].narrow(0, taken_[rank], count);
+    taken_[rank] += count;
+    return values;
+  }
+
+ private:
+  const comm::Group& group_;
+  at::TensorOptions options_;
+  std::vector<std::vector<at::Tensor>> sent_;  // by rank
+  std::vector<int64_t> send_counts_, receive_counts_, taken_;
+  std::vector<at::Tensor> received_;
+};
 
 MatrixUpdates::MatrixUpdates(std::vector<Chunk*> chunks, const ParallelContext& context,
                              at::ScalarType master)
@@ -263,103 +298,83 @@ at::Tensor MatrixUpdates::gradients(const Divided& parameter, Range elements) co
       .to(context_.device(), type_);
 }
 
-void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
-  const int ranks = group_.size(), here = group_.rank();
+void MatrixUpdates::write(const Divided& parameter, int64_t begin, const at::Tensor& values) const {
+  const int64_t offset = parameter.chunk->plan.slots[parameter.slot].offset;
+  parameter.chunk->gradients().write(offset + begin, values);
+}
+
+at::Tensor MatrixUpdates::gathered(const Matrix& matrix, MatrixExchange& to_owners) const {
+  const Divided& divided = parameters_[matrix.parameter];
   const auto options = at::TensorOptions().dtype(type_).device(context_.device());
-  std::vector<const Matrix*> matrices;
+  const at::Tensor whole = at::zeros({matrix.rows, matrix.columns}, options);
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    for (const Range& range : sent_to_owner(matrix, rank)) {
+      const at::Tensor values =
+          rank == matrix.owner ? gradients(divided, range) : to_owners.next(rank, range.size());
+      for (const MatrixBlock& block : divided.ranks[rank].index->blocks(range)) {
+        put(whole, block,
+            values.narrow(0, block.elements.begin - range.begin, block.elements.size()),
+            matrix.index * matrix.rows, matrix.index * matrix.columns);
+      }
+    }
+  }
+  return whole;
+}
+
+void MatrixUpdates::return_direction(const Matrix& matrix, const at::Tensor& direction,
+                                     MatrixExchange& from_owners) const {
+  const Divided& divided = parameters_[matrix.parameter];
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    for (const MatrixBlock& block : divided.ranks[rank].index->blocks(updated_by(matrix, rank))) {
+      const at::Tensor values =
+          take(direction, block, matrix.index * matrix.rows, matrix.index * matrix.columns);
+      if (rank == matrix.owner) {
+        write(divided, block.elements.begin, values);
+      } else {
+        from_owners.send(rank, values);
+      }
+    }
+  }
+}
+
+void MatrixUpdates::run_round(int round, const ScalarsOf& scalars_of) {
+  const int here = group_.rank();
+  const auto options = at::TensorOptions().dtype(type_).device(context_.device());
+  std::vector<const Matrix*> owned, others;
   for (const Matrix& matrix : matrices_) {
-    if (matrix.round == round && scalars_of(parameter_of(matrix))) matrices.push_back(&matrix);
+    if (matrix.round != round || !scalars_of(parameter_of(matrix))) continue;
+    (matrix.owner == here ? owned : others).push_back(&matrix);
   }
-  const auto exchange = [&](const Parts& send, const std::vector<int64_t>& counts) {
-    std::vector<at::Tensor> values{at::empty({0}, options)};
-    for (const auto& of_rank : send.values)
-      values.insert(values.end(), of_rank.begin(), of_rank.end());
-    const at::Tensor received = at::empty({total(counts)}, options);
-    comm::all_to_all(at::cat(values), send.counts, received, counts, group_,
-                     comm::Reason::optimizer);
-    return received.split_with_sizes(counts);
-  };
-
-  // To the owners.
-  Parts send(ranks);
-  std::vector<int64_t> receive_counts(ranks, 0);
-  for (const Matrix* matrix : matrices) {
-    if (matrix->owner == here) {
-      for (int rank = 0; rank < ranks; ++rank) {
-        if (rank == here) continue;
-        for (const Range& range : sent_to_owner(*matrix, rank))
-          receive_counts[rank] += range.size();
-      }
-    } else {
-      for (const Range& range : sent_to_owner(*matrix, here)) {
-        send.values[matrix->owner].push_back(gradients(parameters_[matrix->parameter], range));
-        send.counts[matrix->owner] += range.size();
-      }
+  MatrixExchange to_owners(group_, options), from_owners(group_, options);
+  for (const Matrix* matrix : owned) {
+    for (int rank = 0; rank < group_.size(); ++rank) {
+      if (rank == here) continue;
+      for (const Range& range : sent_to_owner(*matrix, rank)) to_owners.expect(rank, range.size());
     }
   }
-  std::vector<at::Tensor> received = exchange(send, receive_counts);
-
-  // On the owners; then back.
-  Parts results(ranks);
-  std::vector<int64_t> taken(ranks, 0);
-  const auto write = [&](const Divided& divided, int64_t begin, const at::Tensor& values) {
-    divided.chunk->gradients().write(divided.chunk->plan.slots[divided.slot].offset + begin,
-                                     values);
-  };
-  for (const Matrix* matrix : matrices) {
-    if (matrix->owner != here) continue;
-    const Divided& divided = parameters_[matrix->parameter];
+  for (const Matrix* matrix : others) {
+    for (const Range& range : sent_to_owner(*matrix, here)) {
+      to_owners.send(matrix->owner, gradients(parameters_[matrix->parameter], range));
+    }
+    from_owners.expect(matrix->owner, updated_by(*matrix, here).size());
+  }
+  to_owners.run();
+  for (const Matrix* matrix : owned) {
     const nn::Parameter& parameter = parameter_of(*matrix);
-    const int64_t first_row = matrix->index * matrix->rows;
-    const int64_t first_column = matrix->index * matrix->columns;
-    const at::Tensor whole = at::zeros({matrix->rows, matrix->columns}, options);
-    for (int rank = 0; rank < ranks; ++rank) {
-      for (const Range& range : sent_to_owner(*matrix, rank)) {
-        at::Tensor values;
-        if (rank == here) {
-          values = gradients(divided, range);
-        } else {
-          values = received[rank].narrow(0, taken[rank], range.size());
-          taken[rank] += range.size();
-        }
-        for (const MatrixBlock& block : divided.ranks[rank].index->blocks(range)) {
-          put(whole, block,
-              values.narrow(0, block.elements.begin - range.begin, block.elements.size()),
-              first_row, first_column);
-        }
-      }
-    }
-    const bool transposed = is_transposed(parameter);
-    const at::Tensor oriented = transposed ? whole.t() : whole;
-    const at::Tensor direction = divided.chunk->plan.optimizer->as_matrix_optimizer()->transform(
-        oriented, matrix->whole, *scalars_of(parameter));
-    const at::Tensor result = transposed ? direction.t() : direction;
-    for (int rank = 0; rank < ranks; ++rank) {
-      const Range updated = updated_by(*matrix, rank);
-      for (const MatrixBlock& block : divided.ranks[rank].index->blocks(updated)) {
-        const at::Tensor values = take(result, block, first_row, first_column);
-        if (rank == here) {
-          write(divided, block.elements.begin, values);
-        } else {
-          results.values[rank].push_back(values);
-        }
-      }
-      if (rank != here) results.counts[rank] += updated.size();
-    }
+    const optim::Optimizer& optimizer = *parameters_[matrix->parameter].chunk->plan.optimizer;
+    const auto oriented = [&](const at::Tensor& tensor) {
+      return is_transposed(parameter) ? tensor.t() : tensor;
+    };
+    const at::Tensor direction = optimizer.as_matrix_optimizer()->transform(
+        oriented(gathered(*matrix, to_owners)), matrix->whole, *scalars_of(parameter));
+    return_direction(*matrix, oriented(direction), from_owners);
   }
-  std::vector<int64_t> result_counts(ranks, 0);
-  for (const Matrix* matrix : matrices) {
-    if (matrix->owner != here) result_counts[matrix->owner] += updated_by(*matrix, here).size();
-  }
-  received = exchange(results, result_counts);
-  std::ranges::fill(taken, 0);
-  for (const Matrix* matrix : matrices) {
-    if (matrix->owner == here) continue;
+  from_owners.run();
+  for (const Matrix* matrix : others) {
     const Range updated = updated_by(*matrix, here);
     if (updated.empty()) continue;
     write(parameters_[matrix->parameter], updated.begin,
-          received[matrix->owner].narrow(0, taken[matrix->owner], updated.size()));
-    taken[matrix->owner] += updated.size();
+          from_owners.next(matrix->owner, updated.size()));
   }
 }
 

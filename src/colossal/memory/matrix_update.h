@@ -29,6 +29,8 @@
 
 namespace colossal::memory {
 
+class MatrixExchange;
+
 class MatrixUpdates {
  public:
   // The scalars of a parameter in this update; nullopt: it is not updated.
@@ -84,6 +86,13 @@ class MatrixUpdates {
   // Returns the elements of a matrix that `rank` updates, as a range of its tensor.
   Range updated_by(const Matrix& matrix, int rank) const;
   at::Tensor gradients(const Divided& parameter, Range elements) const;
+  // Overwrites gradients, from element `begin` of the rank's tensor on.
+  void write(const Divided& parameter, int64_t begin, const at::Tensor& values) const;
+  // On the owner: puts a matrix together from the parts of all ranks.
+  at::Tensor gathered(const Matrix& matrix, MatrixExchange& to_owners) const;
+  // On the owner: writes this rank's part of the direction, and sends those of others.
+  void return_direction(const Matrix& matrix, const at::Tensor& direction,
+                        MatrixExchange& from_owners) const;
   void run_round(int round, const ScalarsOf& scalars_of);
 
   std::vector<Chunk*> chunks_;

@@ -56,8 +56,10 @@ TinyTraining training_with(const std::string& optimizer) {
   training.model = tiny_llama();
   training.optimizer.name = optimizer;
   training.optimizer.weight_decay = 0.05;
-  training.optimizer.rank = 7;
-  training.optimizer.projection_interval = 3;
+  if (optimizer == "galore") {
+    training.optimizer.rank = 7;
+    training.optimizer.projection_interval = 3;
+  }
   if (optimizer == "adafactor") training.optimizer.betas = {{0.8}};
   if (optimizer == "sgd") {
     training.optimizer.momentum = 0.9;

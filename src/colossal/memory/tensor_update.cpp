@@ -2,10 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "colossal/memory/memory_ledger.h"

@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "colossal/ops/optimizer_kernels.h"
 #include "colossal/optim/elements.h"
 #include "colossal/optim/factored.h"
 #include "colossal/optim/settings.h"
@@ -45,7 +44,7 @@ class Adafactor : public TensorOptimizer {
       move = piece.state[0];
     }
     piece.master.mul_(1 - decayed).sub_(move);
-    if (piece.working.defined()) ops::convert_copy(piece.working, piece.master);
+    write_working(piece);
   }
 
  protected:

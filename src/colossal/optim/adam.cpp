@@ -21,7 +21,7 @@ class Adam : public Optimizer {
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
     const double step = scalars.learning_rate / bias_correction(beta1_, scalars);
     const double root = std::sqrt(bias_correction(beta2_, scalars));
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       const at::Tensor& gradient = block.gradient;
       if (scalars.weight_decay != 0) gradient.add_(block.weight, scalars.weight_decay);
       move_average(block.state[0], gradient, beta1_);

@@ -28,7 +28,7 @@ class Adan : public Optimizer {
     const double step_of_difference =
         scalars.learning_rate * beta2_ / bias_correction(beta2_, scalars);
     const double root = std::sqrt(bias_correction(beta3_, scalars));
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       const at::Tensor& gradient = block.gradient;
       const at::Tensor& previous = block.state[3];
       if (scalars.update == 1) previous.copy_(gradient);  // the first difference is 0

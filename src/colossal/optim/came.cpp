@@ -3,7 +3,6 @@
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/sum.h>
 
-#include "colossal/ops/optimizer_kernels.h"
 #include "colossal/optim/elements.h"
 #include "colossal/optim/factored.h"
 #include "colossal/optim/settings.h"
@@ -36,7 +35,7 @@ class Came : public TensorOptimizer {
   static void move(const Piece& piece, const at::Tensor& direction, const UpdateScalars& scalars) {
     decay(piece.master, scalars);
     piece.master.sub_(direction, scalars.learning_rate);
-    if (piece.working.defined()) ops::convert_copy(piece.working, piece.master);
+    write_working(piece);
   }
 
   static constexpr double kLeastResidual = 1e-16;  // epsilon 2 of the paper

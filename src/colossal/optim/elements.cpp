@@ -23,29 +23,29 @@ Piece block_of(const Piece& piece, int64_t begin, int64_t count) {
   return block;
 }
 
-void update_block(const Piece& block, const UpdateScalars& scalars, int64_t offset,
-                  const std::function<void(const Elements&, int64_t)>& visit) {
+void update_block(const Piece& block, const UpdateScalars& scalars,
+                  const std::function<void(const Elements&)>& visit) {
   const at::NoGradGuard no_grad;
   const auto type = block.master.scalar_type();
   Elements elements{block.master, scaled_gradient(block, scalars), {}};
   for (const at::Tensor& state : block.state) elements.state.push_back(state.to(type));
-  visit(elements, offset);
+  visit(elements);
   for (size_t i = 0; i < block.state.size(); ++i) {
     if (!elements.state[i].is_same(block.state[i])) block.state[i].copy_(elements.state[i]);
   }
-  if (block.working.defined()) ops::convert_copy(block.working, block.master);
+  write_working(block);
 }
 
 }  // namespace
 
 void update_elements(const Piece& piece, const UpdateScalars& scalars,
-                     const std::function<void(const Elements&, int64_t)>& visit) {
+                     const std::function<void(const Elements&)>& visit) {
   const int64_t count = piece.master.numel();
-  if (!piece.master.is_cpu()) return update_block(piece, scalars, 0, visit);
+  if (!piece.master.is_cpu()) return update_block(piece, scalars, visit);
   ops::parallel_for(0, (count + kBlock - 1) / kBlock, 1, [&](int64_t first, int64_t last) {
     for (int64_t begin = first * kBlock; begin < std::min(count, last * kBlock); begin += kBlock) {
       const int64_t size = std::min(kBlock, count - begin);
-      update_block(block_of(piece, begin, size), scalars, begin, visit);
+      update_block(block_of(piece, begin, size), scalars, visit);
     }
   });
 }
@@ -56,6 +56,16 @@ at::Tensor scaled_gradient(const Piece& piece, const UpdateScalars& scalars) {
 
 void decay(const at::Tensor& weight, const UpdateScalars& scalars) {
   if (scalars.weight_decay != 0) weight.mul_(1 - scalars.learning_rate * scalars.weight_decay);
+}
+
+void write_working(const Piece& piece) {
+  if (piece.working.defined()) ops::convert_copy(piece.working, piece.master);
+}
+
+at::Tensor with_momentum(const at::Tensor& buffer, const at::Tensor& direction, double momentum,
+                         bool nesterov) {
+  buffer.mul_(momentum).add_(direction);
+  return nesterov ? direction.add_(buffer, momentum) : buffer;
 }
 
 void move_average(const at::Tensor& average, const at::Tensor& value, double beta) {

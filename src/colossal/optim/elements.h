@@ -20,10 +20,9 @@ struct Elements {
 
 // Calls visit() for blocks of consecutive elements that together are the piece, and then writes
 // weights, working weights and states back. On a CPU, blocks fit its caches, and several threads
-// visit them; elsewhere the whole piece is one block. offset: index of the block's first element in
-// the piece.
+// visit them; elsewhere the whole piece is one block.
 void update_elements(const Piece& piece, const UpdateScalars& scalars,
-                     const std::function<void(const Elements& block, int64_t offset)>& visit);
+                     const std::function<void(const Elements& block)>& visit);
 
 // Returns the gradient of the piece in the type of its masters, multiplied by gradient_scale.
 at::Tensor scaled_gradient(const Piece& piece, const UpdateScalars& scalars);
@@ -31,6 +30,14 @@ at::Tensor scaled_gradient(const Piece& piece, const UpdateScalars& scalars);
 // weight <- weight * (1 - learning_rate * weight_decay): decoupled weight decay (I. Loshchilov,
 // F. Hutter, ICLR 2019).
 void decay(const at::Tensor& weight, const UpdateScalars& scalars);
+
+// Sets piece.working, if it is defined, to the masters.
+void write_working(const Piece& piece);
+
+// buffer <- momentum * buffer + direction. Returns the buffer or, with `nesterov`, direction +
+// momentum * buffer; may overwrite `direction`.
+at::Tensor with_momentum(const at::Tensor& buffer, const at::Tensor& direction, double momentum,
+                         bool nesterov);
 
 // average <- beta * average + (1 - beta) * value
 void move_average(const at::Tensor& average, const at::Tensor& value, double beta);

@@ -65,7 +65,7 @@ class Galore : public MatrixOptimizer {
   }
 
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       block.weight.add_(block.gradient, -scalars.learning_rate);
       decay(block.weight, scalars);
     });

@@ -38,7 +38,7 @@ class Lamb : public TensorOptimizer {
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
     const at::Tensor norms = piece.tensor->sums[0].sqrt();
     const at::Tensor ratio = at::where(norms[0] * norms[1] > 0, norms[0] / norms[1], 1.0);
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       const at::Tensor move = direction(block.weight, block.state, scalars);
       block.weight.sub_(move.mul_(ratio * scalars.learning_rate));
     });

@@ -38,10 +38,9 @@ class Lars : public TensorOptimizer {
     const at::Tensor ratio =
         at::where(norms[0] * norms[1] > 0,
                   norms[0] * trust_ / (norms[1] + norms[0] * scalars.weight_decay + eps_), 1.0);
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
-      at::Tensor move = block.gradient.add_(block.weight, scalars.weight_decay).mul_(ratio);
-      block.state[0].mul_(momentum_).add_(move);
-      move = nesterov_ ? move.add_(block.state[0], momentum_) : block.state[0];
+    update_elements(piece, scalars, [&](const Elements& block) {
+      const at::Tensor scaled = block.gradient.add_(block.weight, scalars.weight_decay).mul_(ratio);
+      const at::Tensor move = with_momentum(block.state[0], scaled, momentum_, nesterov_);
       block.weight.add_(move, -scalars.learning_rate);
     });
   }

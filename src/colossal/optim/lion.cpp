@@ -15,7 +15,7 @@ class Lion : public Optimizer {
   std::vector<std::string> state_names() const override { return {"exp_avg"}; }
 
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       decay(block.weight, scalars);
       const at::Tensor direction = (block.state[0] * beta1_).add_(block.gradient, 1 - beta1_);
       block.weight.add_(direction.sign_(), -scalars.learning_rate);

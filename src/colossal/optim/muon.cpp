@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "colossal/ops/optimizer_kernels.h"
 #include "colossal/optim/elements.h"
 #include "colossal/optim/settings.h"
 
@@ -57,7 +56,7 @@ class Muon : public MatrixOptimizer {
   }
 
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       decay(block.weight, scalars);
       block.weight.add_(block.gradient, -scalars.learning_rate);
     });

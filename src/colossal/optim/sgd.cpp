@@ -20,12 +20,11 @@ class Sgd : public Optimizer {
   }
 
   void update(const Piece& piece, const UpdateScalars& scalars) const override {
-    update_elements(piece, scalars, [&](const Elements& block, int64_t) {
+    update_elements(piece, scalars, [&](const Elements& block) {
       at::Tensor direction = block.gradient;
       if (scalars.weight_decay != 0) direction.add_(block.weight, scalars.weight_decay);
       if (momentum_ != 0) {
-        block.state[0].mul_(momentum_).add_(direction);
-        direction = nesterov_ ? direction.add_(block.state[0], momentum_) : block.state[0];
+        direction = with_momentum(block.state[0], direction, momentum_, nesterov_);
       }
       block.weight.add_(direction, -scalars.learning_rate);
     });

@@ -163,6 +163,11 @@ models::ModelSpecification resolve_model_of(const RunConfig& config,
 Job resolve_with_model(const RunConfig& config, const Machine& machine,
                        const std::set<std::string>& given_keys,
                        const models::ModelSpecification& model) {
+  if (config.parallel.strategy == "auto") {
+    throw ConfigError(
+        "parallel.strategy = \"auto\": the layout is not chosen yet; `colossal plan`, `train` and "
+        "`tune` choose it before they resolve the job (plan/strategy_search.h)");
+  }
   Job job{.config = config,
           .strategy = resolve_parallel(config.parallel, machine.ranks),
           .model = model,
@@ -214,6 +219,11 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
     throw ConfigError(nearest.empty() ? error.what()
                                       : fmt::format("{}; nearest: {}", error.what(), nearest));
   }
+}
+
+Job resolve_job_as_given(const RunConfig& config, const Machine& machine,
+                         const std::set<std::string>& given_keys) {
+  return resolve_with_model(config, machine, given_keys, resolve_model_of(config, given_keys));
 }
 
 EngineConfig engine_config(const Job& job) {

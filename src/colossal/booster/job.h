@@ -78,6 +78,10 @@ struct Machine {
 // them; if the layout is the cause, also the nearest layouts that work.
 Job resolve_job(const RunConfig& config, const Machine& machine,
                 const std::set<std::string>& given_keys = {});
+// Likewise, but the message of the ConfigError names no layouts that work. Finding them takes as
+// long as resolving hundreds of jobs.
+Job resolve_job_as_given(const RunConfig& config, const Machine& machine,
+                         const std::set<std::string>& given_keys);
 
 // Returns the configuration of the job's engine. The caller sets EngineConfig::order and
 // EngineConfig::metrics.

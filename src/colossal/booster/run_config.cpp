@@ -65,6 +65,19 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
 }
 
 void describe_parallel(ConfigSchema& schema, ParallelConfig& parallel) {
+  schema.add("parallel.strategy", &parallel.strategy,
+             "auto: choose the fastest layout that fits the memory, by predicting the time of a "
+             "step with many layouts. It chooses those of these keys that you do not set: "
+             "parallel.pp, dp, sp, tp, ep, tp_mode, tp_depth, sp_mode, zero, pp_schedule and "
+             "pp_chunks, train.micro_batch, memory.recompute. manual: use the keys as they are.",
+             {.choices = {"manual", "auto"}});
+  schema.add(
+      "parallel.cluster", &parallel.cluster,
+      "A file with the rates of the machines (docs/plan.md), which colossal check "
+      "--cluster=FILE writes. The search of strategy = \"auto\" and predicted times use it. "
+      "Empty: for strategy = \"auto\", the machine of rank 0 is measured, and all ranks count "
+      "as ranks of this host.",
+      {.per_rank = true});
   schema.add("parallel.dp", &parallel.dp,
              "Data parallelism: number of replicas of the model, each of which trains on its part "
              "of the batch.",

@@ -43,6 +43,10 @@ struct DataConfig {
 };
 
 struct ParallelConfig {
+  // "manual", or "auto": the keys of the layout that the user has not set are chosen by a search
+  // (plan/strategy_search.h), in which case the fields below have no meaning until it is done.
+  std::string strategy = "manual";
+  std::string cluster;  // file with the rates of the machines, for "auto"; empty: measured
   // The sizes of the axes. ep: number of ranks among which the experts of a layer are divided.
   // expert_tp: number of ranks that share an expert. ep and expert_tp add no ranks.
   std::optional<int64_t> dp;  // unset: ranks / (pp x sp x tp)

@@ -1,27 +1,25 @@
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <string>
-#include <thread>
 
 #include "colossal/base/cpu_features.h"
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
+#include "colossal/comm/link_rate.h"
 #include "colossal/comm/world.h"
+#include "colossal/io/file.h"
 #include "colossal/io/swap_file.h"
 #include "colossal/io/transfer_memory.h"
 #include "colossal/ops/gemm_rate.h"
+#include "colossal/plan/measure_cluster.h"
 
 namespace colossal::cli {
 namespace {
@@ -73,67 +71,22 @@ void print_gemm_rates() {
   }
 }
 
-// Returns the seconds of an all-reduce of `bytes` bytes of fp32 between the ranks of `worlds`: the
-// fastest of 10.
-double all_reduce_seconds(std::vector<std::unique_ptr<comm::World>>& worlds, int64_t bytes) {
-  double best = 1e9;
-  std::vector<std::jthread> threads;
-  for (auto& world : worlds) {
-    threads.emplace_back([&world, &best, bytes] {
-      at::set_num_threads(1);
-      const comm::Group group = world->group("dp", {0, 1});
-      const at::Tensor tensor = at::zeros({bytes / 4}, at::kFloat);
-      for (int repeat = 0; repeat < 10; ++repeat) {
-        comm::barrier(group);
-        const Clock::time_point start = Clock::now();
-        comm::all_reduce(tensor, group, comm::Reason::gradient);
-        const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-        if (group.rank() == 0) best = std::min(best, seconds);
-      }
-    });
-  }
-  threads.clear();
-  return best;
-}
-
-// Returns the worlds of two ranks, which are threads but communicate as processes do.
-std::vector<std::unique_ptr<comm::World>> process_worlds(const char* backend,
-                                                         std::chrono::milliseconds timeout) {
-  sockaddr_in address{.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  socklen_t length = sizeof(address);
-  const int listening = ::socket(AF_INET, SOCK_STREAM, 0);
-  if (::bind(listening, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
-      ::listen(listening, 8) != 0 ||
-      ::getsockname(listening, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    throw IoError("no socket can listen on 127.0.0.1");
-  }
-  std::vector<std::future<std::unique_ptr<comm::World>>> coming;
-  for (int rank = 0; rank < 2; ++rank) {
-    coming.push_back(std::async(std::launch::async, [=] {
-      return comm::connect({.rank = rank,
-                            .size = 2,
-                            .port = ntohs(address.sin_port),
-                            .listen_fd = rank == 0 ? listening : -1},
-                           {.backend = backend, .device = "cpu"}, timeout);
-    }));
-  }
-  std::vector<std::unique_ptr<comm::World>> worlds;
-  for (auto& world : coming) worlds.push_back(world.get());
-  return worlds;
-}
-
 void print_link_rates() {
   fmt::print("\nlinks, all-reduce over 2 ranks     4 KiB      16 MiB\n");
-  const std::chrono::seconds timeout(20);
-  const auto report = [](const char* name, std::vector<std::unique_ptr<comm::World>> worlds) {
-    const double small = all_reduce_seconds(worlds, 4 << 10);
-    const double large = all_reduce_seconds(worlds, 16 << 20);
-    fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, small * 1e6,
-               (16 << 20) / large / 1e9);
-  };
-  report("shared memory", process_worlds("shm", timeout));
-  report("gloo, loopback", process_worlds("gloo", timeout));
-  report("threads", comm::local_worlds(2, timeout));
+  const std::pair<const char*, const char*> links[] = {
+      {"shared memory", "shm"}, {"gloo, loopback", "gloo"}, {"threads", "local"}};
+  for (const auto& [name, backend] : links) {
+    const comm::LinkRate rate = comm::measure_link(backend, std::chrono::seconds(20));
+    fmt::print("  {:<22} {:>10.0f} us {:>6.2f} GB/s\n", name, rate.latency * 1e6,
+               rate.bandwidth / 1e9);
+  }
+}
+
+// Measures this machine for plans, and writes the result.
+void write_cluster(const std::string& path) {
+  const plan::ClusterSpecification cluster = plan::measure_cluster();
+  io::write_file_atomically(path, plan::cluster_file(cluster));
+  fmt::print("\nwrote {}; use it with colossal plan RUN.toml --cluster={}\n", path, path);
 }
 
 // Prints how the NVMe tier would transfer bytes in this directory, and how fast: with buffers as
@@ -181,11 +134,18 @@ void add_check(CLI::App& app, int&) {
                    "A folder on the disk to measure, the one that memory.nvme_path would use")
       ->capture_default_str()
       ->check(CLI::ExistingDirectory);
-  command->callback([directory] {
+  const auto cluster = std::make_shared<std::string>();
+  command
+      ->add_option("--cluster", *cluster,
+                   "Also measure what plans need to predict the time of a step on this machine, "
+                   "and write it to this file, for `colossal plan --cluster=FILE`")
+      ->type_name("FILE");
+  command->callback([directory, cluster] {
     print_machine();
     print_gemm_rates();
     print_link_rates();
     print_disk(*directory);
+    if (!cluster->empty()) write_cluster(*cluster);
   });
 }
 

@@ -2,11 +2,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "colossal/base/log.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/run_arguments.h"
+#include "colossal/cli/strategy_choice.h"
 #include "colossal/io/file.h"
 #include "colossal/plan/fit_memory.h"
 #include "colossal/plan/plan_page.h"
@@ -17,6 +19,7 @@ namespace {
 
 struct PlanArguments {
   RunArguments run;
+  std::string cluster;  // a file; empty: the key parallel.cluster
   bool json = false;
   std::string page;  // a file; empty: none
 };
@@ -27,21 +30,59 @@ void check_tokenizer(const Job& job) {
   check_vocabulary(job, *text::make_tokenizer(job.tokenizer));
 }
 
+// Returns the machines of the cluster. Without one, the job may run on machines unlike this one, so
+// only budgets in the configuration limit its memory.
+Machine machine_of_plan(GivenConfig& given, int ranks,
+                        const std::optional<plan::ClusterSpecification>& cluster) {
+  if (!cluster) return machine_of(given.config, ranks, ranks, HostMemory::not_a_limit);
+  const int local_ranks = static_cast<int>(cluster->local_ranks(ranks));
+  Machine machine = machine_of(given.config, ranks, local_ranks, HostMemory::not_a_limit);
+  if (cluster->on_gpus()) {
+    machine.bf16_instructions = true;
+    if (!given.config.memory.device_budget) {
+      given.config.memory.device_budget = cluster->hosts.memory;
+    }
+  } else {
+    machine.cores = static_cast<int>(cluster->hosts.cores);
+    if (cluster->hosts.memory) machine.memory_bytes = cluster->hosts.memory->bytes;
+  }
+  return machine;
+}
+
 void print_plan(const PlanArguments& arguments) {
   const int ranks = arguments.run.num_ranks();
-  // The job may run on other machines, so only budgets in the configuration limit it.
-  Job job = resolve(read_config(arguments.run), ranks, ranks, HostMemory::not_a_limit);
+  GivenConfig given = read_config(arguments.run);
+  if (!arguments.cluster.empty()) given.config.parallel.cluster = arguments.cluster;
+  std::optional<plan::ClusterSpecification> cluster;
+  if (!given.config.parallel.cluster.empty() || is_undecided(given.config)) {
+    cluster = cluster_of(given.config);
+  }
+  const Machine machine = machine_of_plan(given, ranks, cluster);
+  std::optional<plan::StrategySearch> search;
+  if (is_undecided(given.config)) {
+    search = search_strategies(given, machine, *cluster, [](const Job& job) { return job; });
+    given.config = search->choices.front().config;
+    for (const auto& [key, value] : search->choices.front().settings) given.keys.insert(key);
+  }
+  Job job = resolve_job(given.config, machine, given.keys);
   for (const std::string& warning : job.warnings) log::warn("{}", warning);
   check_tokenizer(job);
   job = plan::fit_memory(job);
-  const plan::Plan made = plan::make_plan(job);
+  const plan::Plan made = plan::make_plan(job, cluster ? &*cluster : nullptr);
   const std::vector<plan::RecomputeCost> costs =
       plan::compare_recompute(job, made.rank_with_largest_peak());
-  const std::string text = plan::describe(job, made, costs);
+  const std::string text =
+      (search ? plan::describe(*search) + "\n\n" : "") + plan::describe(job, made, costs);
   if (!arguments.page.empty()) {
     io::write_file_atomically(arguments.page, plan::page_of(job, text));
   }
-  fmt::print("{}", arguments.json ? plan::to_json(job, made, costs).dump(2) + "\n" : text);
+  if (!arguments.json) {
+    fmt::print("{}", text);
+    return;
+  }
+  nlohmann::ordered_json json = plan::to_json(job, made, costs);
+  if (search) json["search"] = plan::to_json(*search);
+  fmt::print("{}\n", json.dump(2));
 }
 
 }  // namespace
@@ -54,6 +95,11 @@ void add_plan(CLI::App& app, int&) {
       "per step, and when the ranks of a pipeline wait. This is a dry run: it reads no data, "
       "allocates no tensors and sends nothing");
   add_run_arguments(*command, arguments->run, "Plan for this many ranks in total [1]");
+  command
+      ->add_option("--cluster", arguments->cluster,
+                   "Also predict the time of a step on the machines of this file, which colossal "
+                   "check --cluster=FILE writes; the same as --parallel.cluster=FILE")
+      ->type_name("FILE");
   command->add_flag("--json", arguments->json,
                     "Print one JSON object, with the key names of metrics.jsonl");
   command

@@ -59,16 +59,19 @@ GivenConfig read_config(const RunArguments& arguments) {
   return given;
 }
 
-Job resolve(const GivenConfig& given, int ranks, int local_ranks, HostMemory memory) {
-  const bool on_gpus = computes_on_gpus(given.config, local_ranks);
+Machine machine_of(const RunConfig& config, int ranks, int local_ranks, HostMemory memory) {
+  const bool on_gpus = computes_on_gpus(config, local_ranks);
   const bool is_limit = memory == HostMemory::is_limit && !on_gpus;
-  return resolve_job(given.config,
-                     {.ranks = ranks,
-                      .local_ranks = local_ranks,
-                      .cores = machine::available_cores(),
-                      .max_threads = cluster::openmp_threads().value_or(INT_MAX),
-                      .memory_bytes = is_limit ? machine::total_memory_bytes() : 0,
-                      .bf16_instructions = on_gpus || has_bf16_instructions()},
+  return {.ranks = ranks,
+          .local_ranks = local_ranks,
+          .cores = machine::available_cores(),
+          .max_threads = cluster::openmp_threads().value_or(INT_MAX),
+          .memory_bytes = is_limit ? machine::total_memory_bytes() : 0,
+          .bf16_instructions = on_gpus || has_bf16_instructions()};
+}
+
+Job resolve(const GivenConfig& given, int ranks, int local_ranks, HostMemory memory) {
+  return resolve_job(given.config, machine_of(given.config, ranks, local_ranks, memory),
                      given.keys);
 }
 

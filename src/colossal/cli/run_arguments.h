@@ -46,6 +46,9 @@ GivenConfig read_config(const RunArguments& arguments);
 //   not_a_limit  no: for the plan of a job that may run on another machine
 enum class HostMemory { is_limit, not_a_limit };
 
+// Returns the ranks and hosts of a job of `ranks` ranks, of which `local_ranks` are on this host.
+Machine machine_of(const RunConfig& config, int ranks, int local_ranks,
+                   HostMemory memory = HostMemory::is_limit);
 // Returns the job for `ranks` ranks, of which `local_ranks` are on this host. Throws ConfigError if
 // the configuration does not fit the ranks or the machine.
 Job resolve(const GivenConfig& given, int ranks, int local_ranks,

@@ -3,6 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
+#include <sstream>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
@@ -12,11 +15,13 @@
 #include "colossal/booster/agreement.h"
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/strategy_choice.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/stop_listener.h"
 #include "colossal/comm/world.h"
 #include "colossal/memory/memory_ledger.h"
+#include "colossal/plan/plan_text.h"
 
 namespace colossal::cli {
 namespace {
@@ -103,6 +108,42 @@ int unless_stopped_in_set_up(const cluster::StopListener& stop, Train train) {
   }
 }
 
+// Returns the arguments with the flags of the layout that a search chooses.
+RunArguments with_chosen_strategy(const RunArguments& arguments, const TrainingRun& run, int ranks,
+                                  int local_ranks) {
+  const RunConfig& config = run.given.config;
+  const plan::ClusterSpecification cluster = cluster_of(config);
+  const plan::StrategySearch search = search_strategies(
+      run.given, machine_of(config, ranks, local_ranks), cluster, run.dry_run_job);
+  log::info("{}", plan::describe(search));
+  RunArguments chosen = arguments;
+  for (const std::string& flag : flags_of(search)) chosen.flags.push_back(flag);
+  return chosen;
+}
+
+comm::Group all_ranks_of(comm::World& world) {
+  std::vector<int> ranks(world.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return world.host_group("all", ranks);
+}
+
+// Returns the run with the layout that rank 0 chooses. Collective.
+TrainingRun read_with_choice_of_first(const RunArguments& arguments, const ReadRun& read,
+                                      const TrainingRun& run, comm::World& world, int local_ranks) {
+  std::string flags;
+  if (world.rank() == 0) {
+    const RunArguments chosen = with_chosen_strategy(arguments, run, world.size(), local_ranks);
+    for (size_t i = arguments.flags.size(); i < chosen.flags.size(); ++i) {
+      flags += chosen.flags[i] + '\n';
+    }
+  }
+  flags = comm::gather_bytes(flags, all_ranks_of(world), comm::Reason::control).front();
+  RunArguments chosen = arguments;
+  std::istringstream lines(flags);
+  for (std::string flag; std::getline(lines, flag);) chosen.flags.push_back(flag);
+  return read(chosen);
+}
+
 int train_launched(const RunArguments& arguments, const ReadRun& read,
                    const cluster::LaunchEnvironment& launch, cluster::StopListener& stop) {
   const comm::Rendezvous& rendezvous = launch.rendezvous;
@@ -111,15 +152,30 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
         "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out",
         *arguments.ranks, launch.launcher, rendezvous.size));
   }
-  const TrainingRun run = read(arguments);
+  TrainingRun run = read(arguments);
+  std::unique_ptr<comm::World> world;
+  const bool chooses = is_undecided(run.given.config);
+  const auto connect = [&](const comm::Settings& settings) {
+    const ParallelConfig& parallel = run.given.config.parallel;
+    return comm::connect(rendezvous, parallel.world, parallel.timeout, settings);
+  };
+  if (chooses) {
+    // The ranks compare their settings below, when they know the layout.
+    require_open_files(rendezvous.size, "");
+    world = connect(run.settings);
+    run = read_with_choice_of_first(arguments, read, run, *world, launch.local_size);
+  }
   const Job job = resolve(run.given, rendezvous.size, launch.local_size);
   const std::string beside = run.concurrent_work(job);
   require_open_files(rendezvous.size, beside);
   require_threads(job, launch.local_size, beside);
   comm::Settings settings = common_settings(job);
   settings.insert(settings.end(), run.settings.begin(), run.settings.end());
-  const auto world =
-      comm::connect(rendezvous, job.config.parallel.world, job.config.parallel.timeout, settings);
+  if (chooses) {
+    require_agreement(settings, all_ranks_of(*world));
+  } else {
+    world = connect(settings);
+  }
   return train_rank(run, job, *world, stop);
 }
 
@@ -145,8 +201,13 @@ int train_launched_and_report(const RunArguments& arguments, const ReadRun& read
   }
 }
 
-int train_here(const RunArguments& arguments, const ReadRun& read, int ranks) {
-  const TrainingRun run = read(arguments);
+int train_here(const RunArguments& given, const ReadRun& read, int ranks) {
+  RunArguments arguments = given;
+  TrainingRun run = read(arguments);
+  if (is_undecided(run.given.config)) {
+    arguments = with_chosen_strategy(arguments, run, ranks, ranks);
+    run = read(arguments);
+  }
   const Job job = resolve(run.given, ranks, ranks);  // finds wrong settings before any rank starts
   const std::string beside = run.concurrent_work(job);
   require_open_files(ranks, beside);

@@ -27,6 +27,9 @@ struct TrainingRun {
   // the job fits its memory budgets. run_training() passes this function to the training loop,
   // which calls it on rank 0 only (TrainingHooks::fit_memory).
   std::function<Job(const Job&)> fit_memory = plan::fit_memory;
+  // Returns the job whose dry run costs as much as a step of the given job, for parallel.strategy =
+  // "auto".
+  std::function<Job(const Job&)> dry_run_job = [](const Job& job) { return job; };
   // Returns a phrase for error messages that names work which the job runs at the same time as the
   // optimizer's updates, such as sampling, and the setting that turns it off; "" if there is no
   // such work. A run with such work needs twice as many sockets between ranks, and twice

@@ -67,6 +67,9 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
     const bool samples = tune::samples_during_updates(tuning.method, tuning.config, job, device);
     return samples ? "the sampler (tune.overlap_sampling)" : "";
   };
+  run.dry_run_job = [tuning](const Job& job) {
+    return tune::dry_run_job(tuning, job, tune::extra_bytes_during_updates(tuning, job));
+  };
   run.fit_memory = [tuning](const Job& job) {
     const int64_t extra_bytes = tune::extra_bytes_during_updates(tuning, job);
     const Job fitted = fit_beside(extra_bytes, tune::dry_run_job(tuning, job, extra_bytes));

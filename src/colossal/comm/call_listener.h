@@ -6,6 +6,7 @@
 #include <c10/core/Allocator.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,7 @@ struct IssuedCall {
   // choose other ranks.
   std::optional<std::vector<int>> partners;
   std::vector<at::Tensor> buffers;  // tensors that the call reads or writes
+  bool asynchronous = false;        // whether the caller does not wait for the call at once
 };
 
 class CallListener {
@@ -34,6 +36,9 @@ class CallListener {
   // Called on the issuing thread for each call in a group of two or more ranks, before the call
   // runs. Not called for barriers and for shared_empty() (group.h).
   virtual void issued(const IssuedCall& call) = 0;
+  // Called after issued() for each asynchronous call of a dry run. Returns a function, which the
+  // first Work::wait() for this call then calls, on its thread; null: none.
+  virtual std::function<void()> when_waited_for() { return nullptr; }
   // Called by shared_empty() (group.h) for new shared memory of `bytes` bytes, which no allocator
   // of LibTorch counts. Returns the DataPtr that the tensor gets: `memory`, or a DataPtr that wraps
   // `memory`, so that the listener learns of its release.

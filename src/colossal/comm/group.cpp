@@ -14,6 +14,7 @@
 #include "colossal/comm/call_listener.h"
 #include "colossal/comm/group_impl.h"
 #include "colossal/comm/law.h"
+#include "colossal/comm/store.h"
 #include "colossal/comm/sum.h"
 
 namespace colossal::comm {
@@ -83,7 +84,7 @@ struct Facts {
   std::function<std::vector<int>()> partners = {};  // none: all other ranks
 };
 
-void tell_listener(const Group& group, const Call& call, const Facts& facts) {
+void tell_listener(const Group& group, const Call& call, const Facts& facts, bool asynchronous) {
   CallListener* const listener = group.ledger().listener();
   if (!listener) return;
   const std::shared_ptr<const Membership> membership(group.impl().shared_from_this(),
@@ -94,12 +95,12 @@ void tell_listener(const Group& group, const Call& call, const Facts& facts) {
     for (int& partner : *partners) partner = membership->ranks[partner];
   }
   listener->issued({call.operation, call.reason, membership, facts.law_bytes, std::move(partners),
-                    facts.buffers});
+                    facts.buffers, asynchronous});
 }
 
-void book(const Group& group, const Call& call, const Facts& facts) {
+void book(const Group& group, const Call& call, const Facts& facts, bool asynchronous) {
   group.ledger().book(group.axis(), call.reason, facts.law_bytes);
-  tell_listener(group, call, facts);
+  tell_listener(group, call, facts, asynchronous);
 }
 
 template <typename Body>
@@ -109,26 +110,37 @@ void run(const Group& group, const Call& call, const Body& body) {
   impl.queue.run([&] { carry_out(impl, call, body); });
 }
 
+// Returns the Work of an asynchronous call that has ended already.
+Work finished_work(const Group& group) {
+  CallListener* const listener = group.ledger().listener();
+  std::function<void()> when_waited_for = listener ? listener->when_waited_for() : nullptr;
+  if (!when_waited_for) return {};
+  const auto state = std::make_shared<Work::State>();
+  state->done = true;
+  state->when_waited_for = std::move(when_waited_for);
+  return Work(state);
+}
+
 template <typename Body>
 Work run_async(const Group& group, const Call& call, Body body) {
   Group::Impl& impl = group.impl();
   impl.backend->before_call();
   if (impl.backend->is_immediate()) {
     carry_out(impl, call, body);
-    return {};
+    return finished_work(group);
   }
   return impl.queue.submit([&impl, call, body = std::move(body)] { carry_out(impl, call, body); });
 }
 
 template <typename Body>
 void issue(const Group& group, const Call& call, const Facts& facts, const Body& body) {
-  book(group, call, facts);
+  book(group, call, facts, false);
   run(group, call, body);
 }
 
 template <typename Body>
 Work issue_async(const Group& group, const Call& call, const Facts& facts, Body body) {
-  book(group, call, facts);
+  book(group, call, facts, true);
   return run_async(group, call, std::move(body));
 }
 
@@ -428,14 +440,14 @@ Work send_async(const at::Tensor& tensor, int to, const Group& group, Reason rea
 void receive(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
   check_peer(tensor, from, group);
   const Call call = call_of(Operation::send, tensor, reason);
-  tell_listener(group, call, {0, {tensor}, only(from)});
+  tell_listener(group, call, {0, {tensor}, only(from)}, false);
   run(group, call, [&](Backend& backend) { backend.receive(call, tensor, from); });
 }
 
 Work receive_async(const at::Tensor& tensor, int from, const Group& group, Reason reason) {
   check_peer(tensor, from, group);
   const Call call = call_of(Operation::send, tensor, reason);
-  tell_listener(group, call, {0, {tensor}, only(from)});
+  tell_listener(group, call, {0, {tensor}, only(from)}, true);
   return run_async(group, call,
                    [call, tensor, from](Backend& backend) { backend.receive(call, tensor, from); });
 }

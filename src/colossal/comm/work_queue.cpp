@@ -11,6 +11,7 @@ void Work::wait() {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });
   if (state_->error) std::rethrow_exception(state_->error);
+  if (const auto tell = std::exchange(state_->when_waited_for, nullptr)) tell();
 }
 
 bool Work::done() const {

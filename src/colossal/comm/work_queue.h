@@ -20,7 +20,8 @@ struct Work::State {
   std::mutex mutex;  // guards done and error
   std::condition_variable changed;
   bool done = false;
-  std::exception_ptr error;  // thrown by the call; null if it has succeeded
+  std::exception_ptr error;               // thrown by the call; null if it has succeeded
+  std::function<void()> when_waited_for;  // called by the first wait(), then null
 };
 
 // Thread-safe.

@@ -698,4 +698,17 @@ ChunkEngine::StateBytes ChunkEngine::state_bytes(Tier tier) const {
   return bytes;
 }
 
+int64_t ChunkEngine::update_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& chunk : chunks_) {
+    if (!chunk->plan.trainable) continue;
+    bytes += chunk->held.size() *
+             (chunk->whole_gradients().element_size() + chunk->whole_weights().element_size());
+    for (const auto& state : chunk->state()) bytes += 2 * state->bytes();
+    bytes += chunk->has_own_masters() ? 2 * chunk->master().bytes()
+                                      : chunk->held.size() * chunk->whole_weights().element_size();
+  }
+  return bytes;
+}
+
 }  // namespace colossal::memory

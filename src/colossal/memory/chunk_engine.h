@@ -272,6 +272,11 @@ class ChunkEngine : private nn::Residency {
   // included even while they have no memory.
   StateBytes state_bytes(Tier tier) const;
 
+  // Returns the bytes of tensors that an update of all parameters reads or writes on this rank:
+  // masters and optimizer states twice, gradients and working weights once. Not counted are passes
+  // that an optimizer makes before its update.
+  int64_t update_bytes() const;
+
   // Returns the bytes moved to and from tiers other than the device since construction.
   const TierPools::Traffic& tier_traffic() const { return memory_.pools.traffic(); }
   // Returns, by kind, the bytes that a tier other than the device stored when it stored the most

@@ -3,6 +3,7 @@
 // (StepMemory), and in dry runs to predict the memory of a rank.
 #pragma once
 
+#include <functional>
 #include <utility>
 
 #include "colossal/comm/call_listener.h"
@@ -21,7 +22,8 @@ class MemoryCount final : private comm::CallListener {
   // calls: the ledger of the rank's communication calls; must outlive this. The constructor makes
   // this the ledger's one listener, in place of an earlier one; the destructor leaves none. device:
   // the device type whose memory is counted, CPU or meta. next: another listener, null: none. For
-  // each communication call, next->issued() is called after this has counted the call's buffers.
+  // each communication call, next->issued() is called after this has counted the call's buffers;
+  // next->when_waited_for() is called too.
   // next->made(), the notice of new shared memory, is never called. Also calls install_allocators()
   // (memory_ledger.h). Destroy this on the constructing thread.
   MemoryCount(comm::Ledger& calls, c10::DeviceType device, comm::CallListener* next = nullptr);
@@ -33,6 +35,9 @@ class MemoryCount final : private comm::CallListener {
 
  private:
   void issued(const comm::IssuedCall& call) override;
+  std::function<void()> when_waited_for() override {
+    return next_ ? next_->when_waited_for() : nullptr;
+  }
   c10::DataPtr made(c10::DataPtr memory, int64_t bytes) override {
     return counted(std::move(memory), bytes);
   }

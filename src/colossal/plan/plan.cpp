@@ -34,7 +34,7 @@ std::vector<Span> spans_of(const RecordedStep& step) {
   };
   for (const ActionMark& mark : step.actions) {
     add(mark.operators, mark.collectives,
-        mark.micro_batch == step.middle ? step.middle_repeats : 1);
+        mark.action.micro_batch == step.middle ? step.middle_repeats : 1);
   }
   add(std::ssize(step.recording.operators), std::ssize(step.recording.collectives), 1);
   return spans;
@@ -51,7 +51,7 @@ memory::TierPools::Traffic tier_traffic_of(const RecordedStep& step) {
     }
   };
   for (size_t i = 1; i < step.actions.size(); ++i) {
-    if (step.actions[i].micro_batch != step.middle) continue;
+    if (step.actions[i].action.micro_batch != step.middle) continue;
     add(step.actions[i].tier_traffic, unrecorded);
     add(step.actions[i - 1].tier_traffic, -unrecorded);
   }
@@ -130,7 +130,7 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
                 .at_rest = step.at_rest};
   for (const Span& span : spans_of(step)) {
     for (int64_t i = span.operators_begin; i < span.operators_end; ++i) {
-      plan.flops += static_cast<double>(span.times) * step.recording.operators[i].flops;
+      plan.flops += static_cast<double>(span.times) * step.recording.operators[i].work.flops;
     }
     for (int64_t i = span.collectives_begin; i < span.collectives_end; ++i) {
       const Collective& call = step.recording.collectives[i];
@@ -198,7 +198,8 @@ std::vector<int> ranks_to_record(const Job& job) {
 
 namespace {
 
-std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks) {
+std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks,
+                                   const ClusterSpecification* cluster = nullptr) {
   memory::install_allocators();  // before other threads start
   std::vector<RankPlan> plans(ranks.size());
   std::atomic<size_t> next = 0;
@@ -208,7 +209,9 @@ std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks
     at::set_num_threads(job.threads);
     try {
       for (size_t i = next++; i < ranks.size(); i = next++) {
-        plans[i] = plan_of(record_step(job, ranks[i]), ranks[i]);
+        const RecordedStep step = record_step(job, ranks[i]);
+        plans[i] = plan_of(step, ranks[i]);
+        if (cluster) plans[i].seconds = seconds_of(step, job, ranks[i], *cluster);
       }
     } catch (...) {
       const std::lock_guard lock(mutex);
@@ -230,10 +233,15 @@ const RankPlan& Plan::rank_with_largest_peak() const {
   return *std::ranges::max_element(ranks, {}, &RankPlan::memory_peak_bytes);
 }
 
-Plan make_plan(const Job& job) {
+Plan make_plan(const Job& job, const ClusterSpecification* cluster) {
   const auto start = std::chrono::steady_clock::now();
   Plan plan;
-  plan.ranks = record_ranks(job, ranks_to_record(job));
+  plan.ranks = record_ranks(job, ranks_to_record(job), cluster);
+  if (cluster) {
+    std::vector<RankSeconds> seconds;
+    for (const RankPlan& rank : plan.ranks) seconds.push_back(*rank.seconds);
+    plan.time = step_time(seconds, job, *cluster);
+  }
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

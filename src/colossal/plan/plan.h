@@ -5,17 +5,22 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "colossal/booster/job.h"
+#include "colossal/plan/cluster_specification.h"
 #include "colossal/plan/recorded_step.h"
+#include "colossal/plan/step_time.h"
 
 namespace colossal::plan {
 
 // The costs of one rank in one step.
 struct RankPlan {
-  int rank = 0;            // global rank
+  int rank = 0;  // global rank
+  // Of a plan for a cluster: the time of the rank's step.
+  std::optional<RankSeconds> seconds;
   int64_t parameters = 0;  // number of parameter elements that the rank holds
   double flops = 0;        // of matrix products and attention (flops.h)
   // Bytes that the rank sends, by axis and reason, computed by the laws.
@@ -51,8 +56,9 @@ struct RankPlan {
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 struct Plan {
-  std::vector<RankPlan> ranks;  // of the recorded ranks (ranks_to_record()), ascending
-  double seconds = 0;           // time that it took to make the plan
+  std::vector<RankPlan> ranks;   // of the recorded ranks (ranks_to_record()), ascending
+  std::optional<StepTime> time;  // of a plan for a cluster: of a step
+  double seconds = 0;            // time that it took to make the plan
 
   // Returns the plan of the rank with the largest peak memory on the device; the first if several
   // are equal.
@@ -74,7 +80,10 @@ std::vector<int> ranks_to_record(const Job& job);
 // Returns the plan of a job. Records several ranks at once, on at most as many threads as this
 // process may use cores. Calls memory::install_allocators(): unless the process has called that
 // function already, call make_plan() before other threads allocate memory.
-Plan make_plan(const Job& job);
+//
+// cluster: the machines on which the job will run; null: the plan predicts no times. Throws
+// ConfigError if it lacks a rate that the step needs.
+Plan make_plan(const Job& job, const ClusterSpecification* cluster = nullptr);
 
 // Returns make_plan(job).rank_with_largest_peak(), but records fewer ranks where that is enough for
 // the largest peak memory. Also calls memory::install_allocators().

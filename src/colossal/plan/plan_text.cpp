@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "colossal/base/toml.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/run_summary.h"
 #include "colossal/mesh/rank_grid.h"
@@ -69,6 +70,37 @@ std::set<comm::Reason> reasons_of(const Plan& plan) {
     for (const auto& [key, bytes] : rank.sent) reasons.insert(key.reason);
   }
   return reasons;
+}
+
+// Seconds with three digits: "4.21 s", "12.3 ms".
+std::string format_seconds(double seconds) {
+  return seconds >= 1 ? fmt::format("{:.3g} s", seconds) : fmt::format("{:.3g} ms", 1e3 * seconds);
+}
+
+// What the rank that computes and communicates longest does with its time.
+std::vector<std::pair<std::string, double>> named_shares(const StepTime& time) {
+  std::vector<std::pair<std::string, double>> shares{
+      {"matrix products", time.shares.products},
+      {"attention", time.shares.attention},
+      {"other operators", time.shares.other_operators},
+      {"update", time.shares.update},
+      {"tiers", time.shares.tiers}};
+  for (const auto& [axis, seconds] : time.shares.communication) {
+    shares.emplace_back("waits on " + axis, seconds);
+  }
+  shares.emplace_back("waits for stages", time.pipeline_wait);
+  std::erase_if(shares, [](const auto& share) { return share.second <= 0; });
+  return shares;
+}
+
+std::string time_table(const Plan& plan) {
+  if (!plan.time) return "";
+  std::string text = fmt::format("predicted time of a step{:>19}\n", "");
+  for (const auto& [name, seconds] : named_shares(*plan.time)) {
+    text += fmt::format("  {:<26}{:>10}{:>6.0f} %\n", name, format_seconds(seconds),
+                        100 * seconds / plan.time->seconds);
+  }
+  return text + fmt::format("  {:<26}{:>10}\n\n", "in all", format_seconds(plan.time->seconds));
 }
 
 std::string memory_table(const Plan& plan) {
@@ -317,6 +349,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
                   "plan with its rows\n\n"
                 : "experts: rows are divided as in " + job.config.experts.observed + "\n\n";
   }
+  text += time_table(plan);
   text += memory_table(plan);
   text += tier_table(plan);
   text += recompute_table(costs);
@@ -359,6 +392,12 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
       {"training_partners", largest(plan, [](const RankPlan& r) { return r.training_partners; })},
       {"plan_seconds", plan.seconds},
       {"recorded_ranks", nlohmann::ordered_json::array()}};
+  if (plan.time) {
+    json["predicted_step_seconds"] = plan.time->seconds;
+    for (const auto& [name, seconds] : named_shares(*plan.time)) {
+      json["predicted_seconds_by_kind"][name] = seconds;
+    }
+  }
   for (const std::string& axis : axes_of(plan)) {
     json["bytes_sent"][axis] = largest(plan, [&](const RankPlan& r) { return sent_for(r, axis); });
     json["partners"][axis] = largest(plan, [&](const RankPlan& r) { return partners_on(r, axis); });
@@ -378,6 +417,58 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
   add_tiers(plan, json);
   add_pipeline(job, plan, json);
   for (const RankPlan& rank : plan.ranks) json["recorded_ranks"].push_back(to_json(rank));
+  return json;
+}
+
+namespace {
+
+// Returns the settings of a choice in one line; all choices have the same order of keys.
+std::string settings_in_a_line(const StrategyChoice& choice) {
+  std::string line;
+  for (const auto& [key, value] : choice.settings) {
+    line += fmt::format("{}{}={}", line.empty() ? "" : " ", key.substr(key.find('.') + 1), value);
+  }
+  return line.empty() ? "(all given)" : line;
+}
+
+double waits_of(const StepTime& time) {
+  double waits = time.pipeline_wait;
+  for (const auto& [axis, seconds] : time.shares.communication) waits += seconds;
+  return waits;
+}
+
+}  // namespace
+
+std::string describe(const StrategySearch& search) {
+  std::string text = fmt::format(
+      "layouts: {} predicted in {}, of which {} exceed the memory; {} others are impossible\n"
+      "  {:>10}{:>9}{:>12}{:>12}  settings\n",
+      format_count(search.recorded), format_duration(std::chrono::duration<double>(search.seconds)),
+      format_count(search.too_large), format_count(search.impossible), "a step", "waits",
+      "at the peak", "sent");
+  for (const StrategyChoice& choice : search.choices) {
+    text += fmt::format("  {:>10}{:>7.0f} %{:>12}{:>12}  {}\n", format_seconds(choice.time.seconds),
+                        100 * waits_of(choice.time) / choice.time.seconds,
+                        format_bytes(choice.peak_bytes), format_bytes(choice.sent_bytes),
+                        settings_in_a_line(choice));
+  }
+  return text + "the first is chosen";
+}
+
+nlohmann::ordered_json to_json(const StrategySearch& search) {
+  nlohmann::ordered_json json{{"seconds", search.seconds},
+                              {"predicted", search.recorded},
+                              {"too_large", search.too_large},
+                              {"impossible", search.impossible},
+                              {"choices", nlohmann::ordered_json::array()}};
+  for (const StrategyChoice& choice : search.choices) {
+    nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+    for (const auto& [key, value] : choice.settings) settings[key] = *parse_toml_value(value);
+    json["choices"].push_back({{"settings", settings},
+                               {"predicted_step_seconds", choice.time.seconds},
+                               {"memory_at_peak", choice.peak_bytes},
+                               {"bytes_sent", choice.sent_bytes}});
+  }
   return json;
 }
 

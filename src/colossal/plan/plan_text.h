@@ -7,6 +7,7 @@
 
 #include "colossal/plan/fit_memory.h"
 #include "colossal/plan/plan.h"
+#include "colossal/plan/strategy_search.h"
 
 namespace colossal::plan {
 
@@ -22,5 +23,9 @@ std::string describe(const Job& job, const Plan& plan,
 // plan.ranks. A figure that a run writes to metrics.jsonl has the same key as there.
 nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
                                const std::vector<RecomputeCost>& costs = {});
+
+// Return the result of a search: the fastest layouts, with their times and what they cost.
+std::string describe(const StrategySearch& search);
+nlohmann::ordered_json to_json(const StrategySearch& search);
 
 }  // namespace colossal::plan

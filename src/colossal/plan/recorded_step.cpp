@@ -99,7 +99,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     };
     Engine engine(build->parameters(), stages, context, config);
     engine.after_each_action([&](const parallel::pipeline::Action& action) {
-      step.actions.push_back({.micro_batch = action.micro_batch,
+      step.actions.push_back({.action = action,
                               .operators = recorder.num_operators(),
                               .collectives = recorder.num_collectives(),
                               .tier_traffic = engine.chunks().tier_traffic()});
@@ -110,6 +110,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     engine.step(make_batches());
     engine.chunks().synchronize();
     gather_figures(context);
+    step.update_bytes = engine.chunks().update_bytes();
     step.tier_traffic = engine.chunks().tier_traffic();
     for (const memory::Tier tier : memory::kTiersOffDevice) {
       step.at_rest[tier] = engine.chunks().at_rest(tier);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "colossal/booster/job.h"
+#include "colossal/parallel/pipeline/schedule.h"
 #include "colossal/plan/recording.h"
 
 namespace colossal::plan {
@@ -16,7 +17,8 @@ namespace colossal::plan {
 // micro-batch in a stage, or a send or receive. What was recorded since the previous action's mark
 // belongs to the action's micro-batch.
 struct ActionMark {
-  int64_t micro_batch = 0;  // index of the action's micro-batch among those that are recorded
+  // The action; its micro-batch is an index among those that are recorded.
+  parallel::pipeline::Action action;
   // Lengths of Recording::operators and Recording::collectives so far.
   int64_t operators = 0, collectives = 0;
   memory::TierPools::Traffic tier_traffic = {};  // bytes moved between tiers so far
@@ -39,6 +41,8 @@ struct RecordedStep {
   int64_t middle_repeats = 1;
   // Number of parameter elements in the rank's tensor-parallel shards, before ZeRO divides them.
   int64_t parameters = 0;
+  // Bytes of masters, optimizer state, gradients and weights that the update reads and writes.
+  int64_t update_bytes = 0;
   // Bytes moved between tiers in the recorded micro-batches and the update.
   memory::TierPools::Traffic tier_traffic;
   // For each tier other than the device: the bytes by kind that it stores, at the moment of the

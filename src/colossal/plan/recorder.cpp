@@ -3,10 +3,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "colossal/base/error.h"
-#include "colossal/plan/flops.h"
+#include "colossal/plan/operator_work.h"
 
 namespace colossal::plan {
 namespace {
@@ -15,18 +16,37 @@ thread_local Recorder* recorder_of_thread = nullptr;
 
 constexpr auto kMode = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
-void add_shapes(const c10::IValue& value, std::vector<Shape>& shapes) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) shapes.push_back(value.toTensor().sizes().vec());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) shapes.push_back(tensor.sizes().vec());
+template <typename Visit>
+void for_each_tensor(c10::ArrayRef<c10::IValue> values, const Visit& visit) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined()) visit(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) visit(tensor);
+    }
   }
 }
 
-std::vector<Shape> shapes_of(c10::ArrayRef<c10::IValue> values) {
-  std::vector<Shape> shapes;
-  for (const c10::IValue& value : values) add_shapes(value, shapes);
-  return shapes;
+// Adds the shapes and bytes of tensors to the operator, and sets its type.
+void add_tensors(c10::ArrayRef<c10::IValue> values, std::vector<Shape>& shapes, Operator& made) {
+  for_each_tensor(values, [&](const at::Tensor& tensor) {
+    shapes.push_back(tensor.sizes().vec());
+    made.bytes += static_cast<int64_t>(tensor.nbytes());
+    const bool is_better =
+        at::isFloatingType(tensor.scalar_type()) && !at::isFloatingType(made.type);
+    if (made.type == at::ScalarType::Undefined || is_better) made.type = tensor.scalar_type();
+  });
+}
+
+// Returns whether the operator touches no elements: it returns a view, or only allocates.
+bool moves_no_elements(const c10::FunctionSchema& schema) {
+  if (schema.name().starts_with("aten::empty") || schema.name() == "aten::new_empty" ||
+      schema.name() == "aten::detach") {
+    return true;
+  }
+  return std::ranges::any_of(schema.returns(), [](const c10::Argument& result) {
+    return result.alias_info() && !result.alias_info()->isWrite();
+  });
 }
 
 // As LibTorch writes it, but without a stream, because there are hundreds of thousands of names.
@@ -44,11 +64,12 @@ void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::
   const c10::ArrayRef<c10::IValue> arguments =
       torch::jit::last(*stack, op.schema().arguments().size());
   made.name = name_of(op.operator_name());
-  made.inputs = shapes_of(arguments);
-  made.flops = operator_flops(made.name, arguments);
+  add_tensors(arguments, made.inputs, made);
+  made.work = work_of(made.name, arguments);
   made.memory_changes = recorder->memory().num_changes();
   op.callBoxed(stack);
-  made.outputs = shapes_of(torch::jit::last(*stack, op.schema().returns().size()));
+  add_tensors(torch::jit::last(*stack, op.schema().returns().size()), made.outputs, made);
+  if (moves_no_elements(op.schema())) made.bytes = 0;
   recorder->add(std::move(made));
 }
 
@@ -88,7 +109,17 @@ void Recorder::issued(const comm::IssuedCall& call) {
        .partners = call.partners ? index_of(*call.partners) : lists.others,
        .law_bytes = call.law_bytes,
        .operators = num_operators(),
-       .memory_changes = memory().num_changes()});
+       .memory_changes = memory().num_changes(),
+       .asynchronous = call.asynchronous});
+}
+
+std::function<void()> Recorder::when_waited_for() {
+  return [this, collective = recording_.collectives.size() - 1] {
+    // A call may be waited for after the recording.
+    if (recorder_of_thread == this) {
+      recording_.waits.push_back({collective, num_operators(), num_collectives()});
+    }
+  };
 }
 
 size_t Recorder::index_of(const std::vector<int>& ranks) {

@@ -8,6 +8,7 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -45,6 +46,7 @@ class Recorder final : private comm::CallListener {
 
  private:
   void issued(const comm::IssuedCall& call) override;
+  std::function<void()> when_waited_for() override;
   // Returns the index of a list in Recording::rank_lists; adds the list if it is new.
   size_t index_of(const std::vector<int>& ranks);
   // Indices in Recording::rank_lists of two lists for a group: of all its ranks, and of all its

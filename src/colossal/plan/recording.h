@@ -8,6 +8,7 @@
 
 #include "colossal/comm/call.h"
 #include "colossal/memory/memory_ledger.h"
+#include "colossal/plan/operator_work.h"
 
 namespace colossal::plan {
 
@@ -18,8 +19,14 @@ using Shape = std::vector<int64_t>;  // sizes of a tensor
 struct Operator {
   std::string name;                    // "aten::mm.out", "colossal::attention"
   std::vector<Shape> inputs, outputs;  // shapes of its tensor arguments and results
-  double flops = 0;                    // result of operator_flops() (flops.h)
-  int64_t memory_changes = 0;          // number of elements of Recording::memory before the call
+  OperatorWork work;                   // result of work_of() (operator_work.h)
+  // Type of the elements that it computes with: of its first tensor of floating-point numbers, or
+  // of its first tensor if there is none.
+  at::ScalarType type = at::ScalarType::Undefined;
+  // Bytes of its tensor arguments and results; 0 if a result is a view of an argument, or if the
+  // operator only allocates, because it then touches no elements.
+  int64_t bytes = 0;
+  int64_t memory_changes = 0;  // number of elements of Recording::memory before the call
 };
 
 // A call of a collective, or of a send or receive.
@@ -34,11 +41,21 @@ struct Collective {
   int64_t law_bytes = 0;       // bytes that this rank sends, by the law
   int64_t operators = 0;       // number of elements of Recording::operators before the call
   int64_t memory_changes = 0;  // number of elements of Recording::memory before the call
+  // Whether the rank goes on before the call has ended; if so, Recording::waits says until when.
+  bool asynchronous = false;
+};
+
+// The first wait for the end of an asynchronous call. Recorded in dry runs only.
+struct Wait {
+  size_t collective = 0;  // index of the call in Recording::collectives
+  // Numbers of elements of Recording::operators and of Recording::collectives before the wait.
+  int64_t operators = 0, collectives = 0;
 };
 
 struct Recording {
   std::vector<Operator> operators;
   std::vector<Collective> collectives;
+  std::vector<Wait> waits;
   // Distinct lists of global ranks, to which Collective refers.
   std::vector<std::vector<int>> rank_lists;
   std::vector<memory::MemoryChange> memory;

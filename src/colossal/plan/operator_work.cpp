@@ -1,4 +1,4 @@
-#include "colossal/plan/flops.h"
+#include "colossal/plan/operator_work.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -14,33 +14,45 @@ namespace colossal::plan {
 namespace {
 
 using Arguments = c10::ArrayRef<c10::IValue>;
-using Rule = double (*)(Arguments arguments);
+using Rule = OperatorWork (*)(Arguments arguments);
 
-// Returns the FLOPs of a product of two matrices or of batches of them: [.., m, k] and [.., k, n];
-// `a` has all batches.
-double product_flops(const at::Tensor& a, const at::Tensor& b) {
-  return 2.0 * static_cast<double>(a.numel()) * static_cast<double>(b.dim() == 1 ? 1 : b.size(-1));
+// Returns the work of `times` products of [rows, inner] by [inner, columns]. elements: of all left
+// matrices.
+OperatorWork products(double elements, int64_t rows, int64_t inner, int64_t columns,
+                      double times = 1) {
+  return {.kind = OperatorKind::product,
+          .flops = 2 * times * elements * static_cast<double>(columns),
+          .narrowest = std::min({rows, inner, columns})};
 }
 
+// The operands are two matrices or batches of them, [.., m, k] and [.., k, n]; the left one has all
+// batches.
 template <size_t first>
-double product(Arguments arguments) {
-  return product_flops(arguments[first].toTensor(), arguments[first + 1].toTensor());
+OperatorWork product(Arguments arguments) {
+  const at::Tensor &a = arguments[first].toTensor(), &b = arguments[first + 1].toTensor();
+  return products(static_cast<double>(a.numel()), a.dim() == 1 ? 1 : a.size(-2), a.size(-1),
+                  b.dim() == 1 ? 1 : b.size(-1));
 }
 
-double linear(Arguments arguments) {
+OperatorWork linear(Arguments arguments) {
   const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
-  return 2.0 * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
+  const int64_t inner = weight.size(-1);
+  return products(static_cast<double>(x.numel()), inner == 0 ? 0 : x.numel() / inner, inner,
+                  weight.size(0));
 }
 
 // If the logits are kept, the backward pass computes the weight's gradient, not this operator.
-double linear_cross_entropy(Arguments arguments) {
+OperatorWork linear_cross_entropy(Arguments arguments) {
   const at::Tensor &x = arguments[0].toTensor(), &weight = arguments[1].toTensor();
   const bool x_gradient = arguments[3].toBool();
   const bool weight_gradient = arguments[4].toBool() && !ops::linear_cross_entropy_keeps_logits(
                                                             x.size(0), x.size(1), weight.size(0),
                                                             x.scalar_type(), arguments[5].toInt());
-  const int products = 1 + (x_gradient ? 1 : 0) + (weight_gradient ? 1 : 0);
-  return 2.0 * products * static_cast<double>(x.numel()) * static_cast<double>(weight.size(0));
+  const int times = 1 + (x_gradient ? 1 : 0) + (weight_gradient ? 1 : 0);
+  OperatorWork work =
+      products(static_cast<double>(x.numel()), x.size(0), x.size(1), weight.size(0), times);
+  work.logits = static_cast<double>(x.size(0)) * static_cast<double>(weight.size(0));
+  return work;
 }
 
 // Counts pairs of a query and a key in which the key is at most `ahead` positions after the query.
@@ -102,34 +114,43 @@ double pair_flops(const at::Tensor& query, const at::Tensor& value, bool backwar
   return 2 * heads * (backward ? 3 * size + 2 * values : size + values);
 }
 
+OperatorWork attention_work(double flops, bool backward) {
+  return {.kind = backward ? OperatorKind::attention_backward : OperatorKind::attention,
+          .flops = flops};
+}
+
 template <bool backward>
-double attention(Arguments arguments) {
+OperatorWork attention(Arguments arguments) {
   constexpr size_t first = backward ? 1 : 0;  // after the gradient of the output
   const at::Tensor& query = arguments[first].toTensor();
   const at::Tensor& key = arguments[first + 1].toTensor();
   const at::Tensor& value = arguments[first + 2].toTensor();
   const ops::AttentionRule rule = add_anonymous_rule(arguments, backward ? 7 : 4);
   const int64_t queries = query.size(2), keys = key.size(2);
-  return seen_pairs(rule, {{keys - queries, keys}}, {{0, keys}}) *
-         pair_flops(query, value, backward);
+  return attention_work(
+      seen_pairs(rule, {{keys - queries, keys}}, {{0, keys}}) * pair_flops(query, value, backward),
+      backward);
 }
 
 template <bool backward>
-double attention_part(Arguments arguments) {
+OperatorWork attention_part(Arguments arguments) {
   constexpr size_t first = backward ? 1 : 0;
   constexpr size_t positions = backward ? 8 : 6;
   const auto runs = [&](size_t index) { return ops::unpack_runs(arguments[index].toIntVector()); };
-  return seen_pairs(add_anonymous_rule(arguments, positions + 2), runs(positions),
-                    runs(positions + 1)) *
-         pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward);
+  const double pairs = seen_pairs(add_anonymous_rule(arguments, positions + 2), runs(positions),
+                                  runs(positions + 1));
+  return attention_work(
+      pairs * pair_flops(arguments[first].toTensor(), arguments[first + 2].toTensor(), backward),
+      backward);
 }
 
-double few_rows_product(Arguments arguments) {
-  double outputs = 0;
-  for (const at::Tensor& weight : arguments[2].toTensorVector()) {
-    outputs += static_cast<double>(weight.size(0));
-  }
-  return 2.0 * static_cast<double>(arguments[1].toTensor().numel()) * outputs;
+OperatorWork few_rows_product(Arguments arguments) {
+  const at::Tensor& x = arguments[1].toTensor();
+  int64_t outputs = 0;
+  for (const at::Tensor& weight : arguments[2].toTensorVector()) outputs += weight.size(0);
+  const int64_t inner = x.size(-1);
+  return products(static_cast<double>(x.numel()), inner == 0 ? 0 : x.numel() / inner, inner,
+                  outputs);
 }
 
 const std::unordered_map<std::string, Rule>& rules() {
@@ -158,9 +179,9 @@ const std::unordered_map<std::string, Rule>& rules() {
 
 }  // namespace
 
-double operator_flops(const std::string& name, Arguments arguments) {
+OperatorWork work_of(const std::string& name, Arguments arguments) {
   const auto rule = rules().find(name);
-  return rule == rules().end() ? 0 : rule->second(arguments);
+  return rule == rules().end() ? OperatorWork{} : rule->second(arguments);
 }
 
 }  // namespace colossal::plan

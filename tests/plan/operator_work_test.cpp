@@ -1,4 +1,4 @@
-#include "colossal/plan/flops.h"
+#include "colossal/plan/operator_work.h"
 
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
@@ -14,6 +14,10 @@ at::Tensor meta(std::vector<int64_t> sizes) {
   return at::empty(sizes, at::TensorOptions(at::kFloat).device(at::kMeta));
 }
 
+double flops_of(const std::string& name, const std::vector<c10::IValue>& arguments) {
+  return plan::work_of(name, arguments).flops;
+}
+
 double part_flops(const std::vector<int64_t>& queries, const std::vector<int64_t>& keys,
                   const ops::AttentionRule& rule) {
   const auto size = [](const std::vector<int64_t>& runs) {
@@ -26,24 +30,21 @@ double part_flops(const std::vector<int64_t>& queries, const std::vector<int64_t
   const std::vector<c10::IValue> arguments{query,         key,           key,     c10::IValue(),
                                            c10::IValue(), c10::IValue(), queries, keys,
                                            integers,      numbers};
-  return plan::operator_flops("colossal::attention_part", arguments);
+  return flops_of("colossal::attention_part", arguments);
 }
 
 TEST(Flops, OfProducts) {
   const at::Tensor a = meta({3, 5}), b = meta({5, 7});
-  EXPECT_EQ(plan::operator_flops("aten::mm", std::vector<c10::IValue>{a, b}), 2 * 3 * 5 * 7);
-  EXPECT_EQ(plan::operator_flops("aten::addmm", std::vector<c10::IValue>{b, a, b}), 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops_of("aten::mm", std::vector<c10::IValue>{a, b}), 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops_of("aten::addmm", std::vector<c10::IValue>{b, a, b}), 2 * 3 * 5 * 7);
   for (const char* name : {"colossal::summed_product", "colossal::rounded_product"}) {
-    EXPECT_EQ(plan::operator_flops(name, std::vector<c10::IValue>{a, b, meta({3, 7})}),
-              2 * 3 * 5 * 7);
+    EXPECT_EQ(flops_of(name, std::vector<c10::IValue>{a, b, meta({3, 7})}), 2 * 3 * 5 * 7);
   }
-  EXPECT_EQ(
-      plan::operator_flops("aten::bmm", std::vector<c10::IValue>{meta({2, 3, 5}), meta({2, 5, 7})}),
-      2 * 2 * 3 * 5 * 7);
-  EXPECT_EQ(
-      plan::operator_flops("aten::linear", std::vector<c10::IValue>{meta({2, 3, 5}), meta({7, 5})}),
-      2 * 2 * 3 * 5 * 7);
-  EXPECT_EQ(plan::operator_flops("aten::add", std::vector<c10::IValue>{a, a}), 0);
+  EXPECT_EQ(flops_of("aten::bmm", std::vector<c10::IValue>{meta({2, 3, 5}), meta({2, 5, 7})}),
+            2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops_of("aten::linear", std::vector<c10::IValue>{meta({2, 3, 5}), meta({7, 5})}),
+            2 * 2 * 3 * 5 * 7);
+  EXPECT_EQ(flops_of("aten::add", std::vector<c10::IValue>{a, a}), 0);
 }
 
 // Four FLOPs a pair: a product for the score and one for the sum, of size 1.

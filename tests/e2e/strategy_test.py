@@ -60,8 +60,9 @@ class Strategy(EndToEndTest):
     def settings_of_plan(self, *flags, ranks):
         plan = json.loads(self.plan(*flags, "--json", ranks=ranks).stdout)
         first = plan["search"]["choices"][0]
-        self.assertAlmostEqual(first["predicted_step_seconds"], plan["predicted_step_seconds"])
-        return [f"--{key}={json.dumps(value)}" for key, value in first["settings"].items()]
+        # The search records fewer ranks than the plan.
+        self.assertAlmostEqual(plan["predicted_step_seconds"] / first["predicted_step_seconds"], 1, delta=0.02)
+        return [f"--{key}={value}" for key, value in first["settings"].items()]
 
     def test_run_has_the_layout_of_the_plan(self):
         auto = ["--parallel.strategy=auto", f"--parallel.cluster={self.cluster}", "--precision.compute=fp32"]
@@ -114,7 +115,7 @@ class Strategy(EndToEndTest):
 
     def test_help_tells_what_is_chosen(self):
         text = subprocess.run([COLOSSAL, "train", "--help"], capture_output=True, text=True).stdout
-        self.assertIn("parallel.strategy", text)
+        self.assertIn('strategy = "manual" (one of: manual, auto)', text)
 
 
 if __name__ == "__main__":

@@ -133,6 +133,7 @@ std::map<std::string, int64_t> RunMonitor::sent_so_far() const {
   std::map<std::string, int64_t> sent;  // the same axes on all ranks, used or not
   for (const std::string& axis : context_.ledger_axes()) sent[axis] = 0;
   for (const auto& [axis, traffic] : context_.world().ledger().by_axis()) {
+    if (axis == kSetUpAxis) continue;
     const auto found = sent.find(axis);
     COLOSSAL_CHECK(found != sent.end(), "traffic on {}, which is no axis of the mesh", axis);
     found->second = traffic.law_bytes;

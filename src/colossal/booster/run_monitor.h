@@ -27,6 +27,10 @@ namespace colossal {
 // sent along each axis. Figures of unused tiers are included.
 int64_t num_rank_figures(const ParallelContext& context);
 
+// The axis of calls before the mesh exists, such as those that agree on a layout. Metrics do not
+// count them.
+inline constexpr const char* kSetUpAxis = "set-up";
+
 // Call start() once; begin_step() before and end_step() after each step; finish() at the end. All
 // functions are collective over all ranks. Each rank writes its profile; rank 0 writes all other
 // files and the progress line.

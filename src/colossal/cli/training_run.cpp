@@ -13,6 +13,7 @@
 #include "colossal/base/process_limits.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/agreement.h"
+#include "colossal/booster/run_monitor.h"
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/strategy_choice.h"
@@ -124,7 +125,7 @@ RunArguments with_chosen_strategy(const RunArguments& arguments, const TrainingR
 comm::Group all_ranks_of(comm::World& world) {
   std::vector<int> ranks(world.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  return world.host_group("all", ranks);
+  return world.host_group(kSetUpAxis, ranks);
 }
 
 // Returns the run with the layout that rank 0 chooses. Collective.

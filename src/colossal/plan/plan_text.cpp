@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "colossal/base/toml.h"
+#include "colossal/base/config_value.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/run_summary.h"
 #include "colossal/mesh/rank_grid.h"
@@ -463,7 +463,7 @@ nlohmann::ordered_json to_json(const StrategySearch& search) {
                               {"choices", nlohmann::ordered_json::array()}};
   for (const StrategyChoice& choice : search.choices) {
     nlohmann::ordered_json settings = nlohmann::ordered_json::object();
-    for (const auto& [key, value] : choice.settings) settings[key] = *parse_toml_value(value);
+    for (const auto& [key, value] : choice.settings) settings[key] = toml_or_text(value);
     json["choices"].push_back({{"settings", settings},
                                {"predicted_step_seconds", choice.time.seconds},
                                {"memory_at_peak", choice.peak_bytes},

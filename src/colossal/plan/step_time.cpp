@@ -267,6 +267,28 @@ int pipeline_rank(const Job& job, int rank) {
   return mesh.coordinate(rank, mesh.axis(axis_name(Axis::pp)));
 }
 
+// Gives the stages of ranks that were not recorded the costs of the nearest recorded stage without
+// embedding and head, by their numbers of blocks.
+void complete(const Job& job, const std::set<int>& recorded, parallel::pipeline::Costs& costs) {
+  const Strategy& strategy = job.strategy;
+  const int stages = strategy.num_stages();
+  const auto blocks = [&](int stage) {
+    return static_cast<double>(strategy.blocks_of_stage(stage, job.model.facts.layers).size());
+  };
+  for (int stage = 0; stage < stages; ++stage) {
+    if (recorded.contains(stage)) continue;
+    const int like = *std::ranges::min_element(recorded, {}, [&](int other) {
+      const bool has_an_end = other == 0 || other == stages - 1;
+      return std::pair(has_an_end, std::abs(other - stage));
+    });
+    const double ratio = blocks(like) == 0 ? 1 : blocks(stage) / blocks(like);
+    const parallel::pipeline::StageCosts& of_like = costs.stages[like];
+    costs.stages[stage] = {of_like.forward * ratio, of_like.input_gradient * ratio,
+                           of_like.weight_gradient * ratio};
+    if (stage + 1 < stages) costs.messages[stage] = std::ranges::max(costs.messages);
+  }
+}
+
 parallel::pipeline::Costs measured_costs(const std::vector<RankSeconds>& ranks, const Job& job,
                                          const ClusterSpecification& cluster) {
   const Strategy& strategy = job.strategy;
@@ -275,6 +297,7 @@ parallel::pipeline::Costs measured_costs(const std::vector<RankSeconds>& ranks, 
   parallel::pipeline::Costs costs;
   costs.stages.resize(strategy.num_stages(), {0, 0, 0});
   costs.messages.resize(strategy.num_stages() - 1);
+  std::set<int> recorded;
   for (const RankSeconds& rank : ranks) {
     std::map<int, StageMeans> means;
     for (const RankSeconds::OfAction& made : rank.actions) {
@@ -286,10 +309,12 @@ parallel::pipeline::Costs measured_costs(const std::vector<RankSeconds>& ranks, 
       seconds = std::max(seconds, rates.message_seconds(made.message_bytes, rank.rank, peer));
     }
     for (const auto& [stage, of_stage] : means) {
+      recorded.insert(stage);
       const parallel::pipeline::StageCosts here = of_stage.costs();
       if (here.total() > costs.stages[stage].total()) costs.stages[stage] = here;
     }
   }
+  complete(job, recorded, costs);
   return costs;
 }
 

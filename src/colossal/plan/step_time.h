@@ -64,8 +64,9 @@ struct StepTime {
   double pipeline_wait = 0;  // what is left of `seconds` for this rank: its waits for other stages
 };
 
-// Returns the time of a step of the job. ranks: the recorded ranks, at least one for each
-// coordinate along pp.
+// Returns the time of a step of the job. ranks: the recorded ranks, at least one of the first, one
+// of the last and one other coordinate along pp. Of the other coordinates, stages that were not
+// recorded count as proportional to their blocks.
 StepTime step_time(const std::vector<RankSeconds>& ranks, const Job& job,
                    const ClusterSpecification& cluster);
 

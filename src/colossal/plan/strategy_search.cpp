@@ -25,7 +25,13 @@ namespace colossal::plan {
 namespace {
 
 // Number of layouts whose other keys a round changes.
-constexpr size_t kRefined = 6;
+constexpr size_t kRefined = 4;
+// Sequence parallelism pays off with more tokens than this on each rank.
+constexpr int64_t kTokensOfRank = 1024;
+// Schedules, and their numbers of stages of a rank; 0: the schedule's own.
+constexpr std::pair<const char*, int64_t> kSchedules[] = {
+    {"1f1b", 0}, {"interleaved", 2}, {"interleaved", 4}, {"zb-h1", 0},
+    {"zb-v", 0}, {"v-half", 0},      {"v-min", 0}};
 
 // The values of the keys that the search sets. Those of keys that the user has set have no meaning.
 struct Layout {
@@ -112,18 +118,27 @@ class LayoutSearch {
     return of % given == 0 ? std::vector{given} : std::vector<int64_t>{};
   }
 
-  // Returns the layouts that divide the ranks into axes, with tensor parallelism within hosts only
-  // if there are such layouts.
+  // Returns the layouts that divide the ranks into axes, without those that are hardly ever fast,
+  // as far as others are left: tensor parallelism over several hosts, and few tokens of a sequence
+  // on each rank.
   std::vector<Layout> divisions() const {
-    std::vector<Layout> all = divisions_up_to(machine_.ranks);
+    std::vector<Layout> layouts = all_divisions(machine_.ranks);
+    const auto keep = [&](const auto& is_usual) {
+      std::vector<Layout> usual;
+      std::ranges::copy_if(layouts, std::back_inserter(usual), is_usual);
+      if (!usual.empty()) layouts = std::move(usual);
+    };
     const int64_t local = cluster_.local_ranks(machine_.ranks);
-    std::vector<Layout> within;
-    std::ranges::copy_if(all, std::back_inserter(within),
-                         [&](const Layout& layout) { return layout.tp <= local; });
-    return within.empty() ? all : within;
+    keep([&](const Layout& layout) { return layout.tp <= local; });
+    const int64_t sequence = config_.data.sequence_length.value_or(0);
+    keep([&](const Layout& layout) {
+      const bool enough_sequences = config_.train.global_batch >= machine_.ranks;
+      return layout.sp == 1 || !enough_sequences || sequence / layout.sp >= kTokensOfRank;
+    });
+    return layouts;
   }
 
-  std::vector<Layout> divisions_up_to(int64_t ranks) const {
+  std::vector<Layout> all_divisions(int64_t ranks) const {
     const ParallelConfig& given = config_.parallel;
     std::vector<Layout> layouts;
     for (const int64_t pp : sizes("parallel.pp", given.pp, ranks)) {
@@ -220,7 +235,7 @@ class LayoutSearch {
       for (const int64_t zero : {1, 2, 3}) add([&](Layout& l) { l.zero = zero; });
     }
     if (is_free("parallel.pp_schedule") && layout.pp > 1) {
-      for (const auto& [schedule, chunks] : schedules()) {
+      for (const auto& [schedule, chunks] : kSchedules) {
         add([&](Layout& l) {
           l.pp_schedule = schedule;
           l.pp_chunks = is_free("parallel.pp_chunks") ? chunks : 0;
@@ -228,12 +243,6 @@ class LayoutSearch {
       }
     }
     return found;
-  }
-
-  // Number of stages of a rank, 0: the schedule's own.
-  static std::vector<std::pair<std::string, int64_t>> schedules() {
-    return {{"1f1b", 0},  {"interleaved", 2}, {"interleaved", 4}, {"zb-h1", 0},
-            {"zb-h2", 0}, {"zb-v", 0},        {"v-half", 0},      {"v-min", 0}};
   }
 
   int64_t share_of(const Layout& layout) const {
@@ -266,14 +275,24 @@ class LayoutSearch {
   }
 
   static std::string text_of(int64_t value) { return std::to_string(value); }
-  static std::string text_of(const std::string& value) { return '"' + value + '"'; }
+  static std::string text_of(const std::string& value) { return value; }
 
-  // Returns the recorded ranks: of each stage of the pipeline that may differ from the others, the
-  // first rank.
+  // Returns the recorded ranks: the first of each of up to three coordinates along pp: the first,
+  // the last, and the one with most blocks between them.
   static std::vector<int> ranks_of(const Job& job) {
-    const int apart = job.strategy.world_size() / job.strategy.pp;
+    const Strategy& strategy = job.strategy;
+    std::vector<int64_t> blocks(strategy.pp);
+    for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+      blocks[strategy.stage_rank(stage)] +=
+          strategy.blocks_of_stage(stage, job.model.facts.layers).size();
+    }
+    std::set<int> places{0, strategy.pp - 1};
+    if (strategy.pp > 2) {
+      places.insert(static_cast<int>(std::max_element(blocks.begin() + 1, blocks.end() - 1) -
+                                     blocks.begin()));
+    }
     std::vector<int> ranks;
-    for (int place = 0; place < job.strategy.pp; ++place) ranks.push_back(place * apart);
+    for (const int place : places) ranks.push_back(place * (strategy.world_size() / strategy.pp));
     return ranks;
   }
 

@@ -17,7 +17,7 @@ namespace colossal::plan {
 
 // A layout that fits its memory budgets.
 struct StrategyChoice {
-  // The keys that the search has set in Choice::config, and their values as TOML:
+  // The keys that the search has set in Choice::config, and their values as in flags:
   // {"parallel.pp", "4"}. Together with the user's keys they give the job.
   std::vector<std::pair<std::string, std::string>> settings;
   RunConfig config;
@@ -49,9 +49,10 @@ using SearchProgress = std::function<void(int64_t done, int64_t total)>;
 // key at a time. Layouts that exceed their memory budgets count as worse than all that do not; if
 // two exceed them, the one that exceeds them by less is better.
 //
-// Tensor parallelism over several hosts is left out if there are layouts without. Offloading
-// (memory.offload_*) is never chosen. The search ends with kMostChoices layouts. The result depends
-// on the arguments only, not on timing.
+// Two kinds of layouts are left out if there are layouts without: tensor parallelism over several
+// hosts; and, if there are sequences for all ranks, sequence parallelism with fewer than 1,024
+// tokens of a sequence on a rank. Offloading (memory.offload_*) is never chosen. Of a pipeline,
+// three ranks are recorded. The result depends on the arguments only, not on timing.
 //
 // keys: full names of the keys that the user has set. dry_run_job: returns the job whose dry run
 // costs as much as the given one; it may be called by several threads at once. Throws ConfigError

@@ -17,7 +17,7 @@
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/mesh/rank_grid.h"
-#include "colossal/parallel/pipeline/schedules.h"
+#include "colossal/plan/estimated_rank.h"
 #include "colossal/plan/place_tiers.h"
 #include "colossal/plan/plan.h"
 
@@ -60,6 +60,7 @@ std::vector<int64_t> divisors(int64_t number) {
 struct Prediction {
   StrategyChoice choice;
   int64_t overrun = 0;  // bytes by which it exceeds the budgets
+  bool exact = false;   // whether it is from a dry run of the whole model
 
   std::pair<int64_t, double> cost() const { return {overrun, choice.time.seconds}; }
 };
@@ -80,7 +81,7 @@ class LayoutSearch {
 
   StrategySearch run() {
     const auto start = std::chrono::steady_clock::now();
-    predict(divisions());
+    estimate(divisions());
     if (tried_.empty()) resolve_job(config_, machine_, keys_);  // says which sizes do not divide
     if (predictions_.empty()) throw ConfigError(refusal());
     // Each round starts from what the last one has found; most changes help in the first.
@@ -91,8 +92,9 @@ class LayoutSearch {
         const std::vector<Layout> near = changes(layout);
         changed.insert(changed.end(), near.begin(), near.end());
       }
-      predict(changed);
+      estimate(changed);
     }
+    predict_best_exactly();
     StrategySearch result{.recorded = std::ssize(predictions_), .impossible = impossible_};
     for (const auto& [layout, prediction] : predictions_)
       result.too_large += prediction.overrun > 0;
@@ -296,8 +298,8 @@ class LayoutSearch {
     return ranks;
   }
 
-  Prediction predict(const Layout& layout) const {
-    Prediction prediction;
+  Prediction predict(const Layout& layout, bool exactly) const {
+    Prediction prediction{.choice = {}, .exact = exactly};
     StrategyChoice& choice = prediction.choice;
     apply(layout, choice);
     std::set<std::string> keys = keys_;
@@ -307,9 +309,9 @@ class LayoutSearch {
     at::set_num_threads(dry.threads);
     std::vector<RankSeconds> seconds;
     for (const int rank : ranks_of(dry)) {
-      const RecordedStep step = record_step(dry, rank);
-      const RankPlan plan = plan_of(step, rank);
-      seconds.push_back(seconds_of(step, dry, rank, cluster_));
+      const RankPlan plan =
+          exactly ? recorded_rank(dry, rank, cluster_) : estimated_rank(dry, rank, cluster_);
+      seconds.push_back(*plan.seconds);
       choice.peak_bytes = std::max(choice.peak_bytes, plan.memory_peak_bytes());
       choice.sent_bytes = std::max(choice.sent_bytes, plan.bytes_sent());
       prediction.overrun = std::max(prediction.overrun, overrun_of(dry, plan).sum());
@@ -318,11 +320,27 @@ class LayoutSearch {
     return prediction;
   }
 
-  // Predicts the layouts that are not predicted yet, on several threads.
-  void predict(std::vector<Layout> layouts) {
+  // Estimates the layouts that are not tried yet.
+  void estimate(std::vector<Layout> layouts) {
     std::ranges::sort(layouts);
     layouts.erase(std::ranges::unique(layouts).begin(), layouts.end());
     std::erase_if(layouts, [&](const Layout& layout) { return !tried_.insert(layout).second; });
+    predict(layouts, false);
+  }
+
+  // Predicts the best layouts exactly. Others may then be better, so this goes on until all of the
+  // best are exact.
+  void predict_best_exactly() {
+    while (true) {
+      std::vector<Layout> layouts = best(kMostChoices);
+      std::erase_if(layouts, [&](const Layout& layout) { return predictions_.at(layout).exact; });
+      if (layouts.empty()) return;
+      predict(layouts, true);
+    }
+  }
+
+  // Predicts layouts on several threads.
+  void predict(const std::vector<Layout>& layouts, bool exactly) {
     total_ += std::ssize(layouts);
     std::mutex mutex;
     size_t next = 0;
@@ -336,7 +354,7 @@ class LayoutSearch {
         std::string reason;
         std::exception_ptr thrown;
         try {
-          made = predict(layout);
+          made = predict(layout, exactly);
         } catch (const ConfigError& error) {
           reason = error.what();
         } catch (...) {
@@ -344,7 +362,7 @@ class LayoutSearch {
         }
         lock.lock();
         if (thrown) failure = thrown;
-        if (made) predictions_.emplace(layout, *std::move(made));
+        if (made) predictions_.insert_or_assign(layout, *std::move(made));
         if (!reason.empty()) {
           ++impossible_;
           reasons_.emplace(layout, reason);

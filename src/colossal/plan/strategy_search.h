@@ -44,10 +44,11 @@ using SearchProgress = std::function<void(int64_t done, int64_t total)>;
 //   parallel.pp, sp, tp, ep (dp follows), tp_mode, tp_depth, sp_mode, zero, pp_schedule, pp_chunks
 //   train.micro_batch
 //   memory.recompute
-// It proceeds in rounds. The first predicts each division of the ranks into axes, with defaults for
-// the other keys. The next rounds change the other keys of the layouts that are best so far, one
-// key at a time. Layouts that exceed their memory budgets count as worse than all that do not; if
-// two exceed them, the one that exceeds them by less is better.
+// It proceeds in rounds, with estimates of the costs (estimated_rank.h). The first estimates each
+// division of the ranks into axes, with defaults for the other keys. The next rounds change the
+// other keys of the layouts that are best so far, one key at a time. At the end, the best layouts
+// are predicted exactly. Layouts that exceed their memory budgets count as worse than all that do
+// not; if two exceed them, the one that exceeds them by less is better.
 //
 // Two kinds of layouts are left out if there are layouts without: tensor parallelism over several
 // hosts; and, if there are sequences for all ranks, sequence parallelism with fewer than 1,024

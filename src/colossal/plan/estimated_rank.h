@@ -1,0 +1,22 @@
+// Estimates what a step costs a rank without a dry run of the whole model: blocks are alike, so the
+// costs follow from dry runs with few blocks. For searches over many layouts.
+#pragma once
+
+#include "colossal/booster/job.h"
+#include "colossal/plan/cluster_specification.h"
+#include "colossal/plan/plan.h"
+
+namespace colossal::plan {
+
+// Returns the plan of a rank, with RankPlan::seconds. If the model's blocks are alike and each
+// stage has more than 2 * kFewBlocks of them, makes dry runs of the job with kFewBlocks and with 2
+// * kFewBlocks blocks in each stage, and adds to each figure of the first the difference of the two
+// for each further kFewBlocks blocks. Otherwise makes a dry run of the job. Sets only these fields:
+// rank, seconds, sent, memory_at_peak and at_rest.
+inline constexpr int64_t kFewBlocks = 2;
+RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cluster);
+
+// Returns the plan of a rank with RankPlan::seconds, from a dry run of the job.
+RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification& cluster);
+
+}  // namespace colossal::plan

@@ -43,8 +43,14 @@ InFlight in_flight_of(const std::vector<Action>& actions) {
 // Counts what a rank holds while it carries out its actions.
 class HeldState {
  public:
-  explicit HeldState(const Schedule& schedule)
-      : schedule_(schedule), counts_(static_cast<size_t>(schedule.num_stages()) * kKinds + 1) {}
+  HeldState(const Schedule& schedule, int rank)
+      : schedule_(schedule), first_(schedule.num_stages()) {
+    size_t stages = 0;
+    for (int stage = 0; stage < schedule.num_stages(); ++stage) {
+      if (schedule.rank_of_stage[stage] == rank) first_[stage] = kKinds * stages++;
+    }
+    counts_.resize(kKinds * stages + 1);
+  }
 
   void carry_out(const Action& action) {
     if (action.micro_batch + 1 == schedule_.num_micro_batches) counts_.back() = 1;
@@ -84,9 +90,10 @@ class HeldState {
   }
 
   bool is_stage(int stage) const { return 0 <= stage && stage < schedule_.num_stages(); }
-  int& at(int stage, Kind kind) { return counts_[static_cast<size_t>(stage) * kKinds + kind]; }
+  int& at(int stage, Kind kind) { return counts_[first_[stage] + kind]; }
 
   const Schedule& schedule_;
+  std::vector<size_t> first_;  // by stage, if it is of this rank: where its counts begin
   std::vector<int> counts_;
 };
 
@@ -94,10 +101,10 @@ class HeldState {
 
 std::vector<std::set<std::vector<int>>> held_states_of_ranks(const Schedule& schedule) {
   std::vector<std::set<std::vector<int>>> ranks;
-  for (const std::vector<Action>& actions : schedule.actions) {
-    HeldState state(schedule);
+  for (int rank = 0; rank < schedule.num_ranks(); ++rank) {
+    HeldState state(schedule, rank);
     std::set<std::vector<int>>& all = ranks.emplace_back();
-    for (const Action& action : actions) {
+    for (const Action& action : schedule.actions[rank]) {
       state.carry_out(action);
       all.insert(state.counts());
     }

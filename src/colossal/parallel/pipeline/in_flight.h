@@ -22,8 +22,8 @@ struct InFlight {
 std::vector<InFlight> in_flight_of_ranks(const Schedule& schedule);
 
 // Returns, for each rank, the distinct states of its memory: the state after each action, without
-// duplicates. A state is a list of 6 * stages + 1 numbers. For each stage of the pipeline there are
-// six, which are zeros for stages of other ranks:
+// duplicates. A state is a list of 6 * stages + 1 numbers, where `stages` is the number of the
+// rank's stages. For each of them, in model order, there are six:
 //   0  micro-batches between their forward and their input gradient
 //   1  micro-batches between their input gradient and their weight gradient
 //   2  posted receives of activations that the stage has not used yet

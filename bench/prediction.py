@@ -39,10 +39,12 @@ def cases():
 
 
 def run_round(arguments, corpus, number):
-    cluster = arguments.out / f"cluster-{number}.toml"
-    runner.run([arguments.binary, "check", f"--cluster={cluster}"], arguments.out / "logs" / "check.txt")
     found = []
     for case, flags in cases():
+        # The speed of a shared machine drifts: it is measured before the layouts of each model, type and rank count.
+        cluster = arguments.out / f"cluster-{number}-{case['model']}-{case['dtype']}-{case['ranks']}.toml".replace(" ", "-")
+        if not cluster.exists():
+            runner.run([arguments.binary, "check", f"--cluster={cluster}"], arguments.out / "logs" / "check.txt")
         name = "-".join(str(part) for part in case.values()).replace(" ", "-").replace(",", "")
         plan = runner.plan(arguments.binary, corpus, arguments.out, name,
                            [*flags, f"--cluster={cluster.resolve()}"], case["ranks"])
@@ -64,10 +66,11 @@ def rank_correlation(pairs):
 def report(results, out):
     rounds = [json.loads(line)["cases"] for line in results.read_text().splitlines()]
     page = Page("Predicted times of a step")
-    page.note(f"{runner.cpu_name()}. {len(rounds)} rounds; in each, the machine is measured and every layout runs "
-              f"{STEPS - WARMUP} steps after {WARMUP}; a figure is the median over rounds. Error: predicted over "
-              "measured, less one. Order: Kendall's rank correlation between predicted and measured times of the "
-              "layouts of one model, type and number of ranks: 1 if the order is the same.")
+    page.note(f"{runner.cpu_name()}. {len(rounds)} rounds; in each, every layout runs {STEPS - WARMUP} "
+              f"steps after {WARMUP}, and the machine is measured before each group of layouts; a figure is the median "
+              "over rounds. Error: predicted over measured, less one. Order: Kendall's rank correlation between "
+              "predicted and measured times of the layouts of one model, type and number of ranks: 1 if the order is "
+              "the same.")
     table = Table("model, type, ranks, layout", "predicted ms", "measured ms", "error: minimum", "median", "maximum")
     errors, orders = [], []
     for index, case in enumerate(rounds[0]):

@@ -157,6 +157,20 @@ TEST(StrategySearch, TakesALayoutThatFitsTheMemory) {
   EXPECT_GE(found.choices.front().time.seconds, unlimited.choices.front().time.seconds);
 }
 
+// What the user leaves to the program is decided for each layout: here, recomputation of one rank.
+TEST(StrategySearch, DecidesRecomputationThatIsAuto) {
+  RunConfig config = small_config();
+  const std::set<std::string> keys{"memory.recompute", "train.micro_batch"};
+  config.train.micro_batch = 8;
+  const ClusterSpecification cluster = gpus(1);
+  const StrategySearch none = search(config, keys, machine_with(1), cluster);
+  config.memory.recompute = "auto";
+  config.memory.device_budget = ByteSize{none.choices.front().peak_bytes - 1};
+  const StrategySearch found = search(config, keys, machine_with(1), cluster);
+  EXPECT_LT(found.choices.front().peak_bytes, none.choices.front().peak_bytes);
+  EXPECT_GT(found.choices.front().time.seconds, none.choices.front().time.seconds);
+}
+
 std::string refusal_of_search(const RunConfig& config, const std::set<std::string>& keys,
                               int ranks) {
   try {

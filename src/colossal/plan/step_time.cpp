@@ -109,10 +109,10 @@ class RankRates {
   double overlap() const { return cluster_.links.overlap; }
 
  private:
-  // Returns how many times the law's bytes of a call leave the host. Reductions, gathers and rings
-  // pass a host once, whatever number of its ranks are in the group; what they send in other calls
-  // leaves the host as far as it is for other hosts. Other groups of the host do the same at the
-  // same time.
+  // Returns the bytes that a host sends to other hosts, as a multiple of the law's bytes of a call.
+  // All groups of the host make such a call at the same time. In a reduction, a gather or a ring,
+  // a group sends the law's bytes once out of a host; in other calls each rank does, as far as its
+  // partners are on other hosts.
   double shares_of_network(const Collective& call, int64_t here, int64_t size) const {
     const auto local = static_cast<double>(local_ranks_);
     if (call.operation == comm::Operation::send) return local;

@@ -18,6 +18,7 @@
 #include "colossal/memory/memory_ledger.h"
 #include "colossal/mesh/rank_grid.h"
 #include "colossal/plan/estimated_rank.h"
+#include "colossal/plan/fit_memory.h"
 #include "colossal/plan/place_tiers.h"
 #include "colossal/plan/plan.h"
 
@@ -307,17 +308,31 @@ class LayoutSearch {
     choice.job = resolve_job_as_given(choice.config, machine_, keys);
     const Job dry = dry_run_job_(choice.job);
     at::set_num_threads(dry.threads);
+    predict_step(dry, prediction);
+    if (prediction.overrun > 0 && (dry.recompute_undecided || !dry.undecided_tiers.empty())) {
+      try {
+        predict_step(fit_memory(dry), prediction);
+      } catch (const ConfigError&) {
+        // It does not fit with any recomputation or offloading either.
+      }
+    }
+    return prediction;
+  }
+
+  // Sets the costs of a prediction to those of the job's step.
+  void predict_step(const Job& job, Prediction& prediction) const {
+    StrategyChoice& choice = prediction.choice;
+    choice.peak_bytes = choice.sent_bytes = prediction.overrun = 0;
     std::vector<RankSeconds> seconds;
-    for (const int rank : ranks_of(dry)) {
-      const RankPlan plan =
-          exactly ? recorded_rank(dry, rank, cluster_) : estimated_rank(dry, rank, cluster_);
+    for (const int rank : ranks_of(job)) {
+      const RankPlan plan = prediction.exact ? recorded_rank(job, rank, cluster_)
+                                             : estimated_rank(job, rank, cluster_);
       seconds.push_back(*plan.seconds);
       choice.peak_bytes = std::max(choice.peak_bytes, plan.memory_peak_bytes());
       choice.sent_bytes = std::max(choice.sent_bytes, plan.bytes_sent());
-      prediction.overrun = std::max(prediction.overrun, overrun_of(dry, plan).sum());
+      prediction.overrun = std::max(prediction.overrun, overrun_of(job, plan).sum());
     }
-    choice.time = step_time(seconds, dry, cluster_);
-    return prediction;
+    choice.time = step_time(seconds, job, cluster_);
   }
 
   // Estimates the layouts that are not tried yet.

@@ -52,8 +52,9 @@ using SearchProgress = std::function<void(int64_t done, int64_t total)>;
 //
 // Two kinds of layouts are left out if there are layouts without: tensor parallelism over several
 // hosts; and, if there are sequences for all ranks, sequence parallelism with fewer than 1,024
-// tokens of a sequence on a rank. Offloading (memory.offload_*) is never chosen. Of a pipeline,
-// three ranks are recorded. The result depends on the arguments only, not on timing.
+// tokens of a sequence on a rank. Recomputation and offloading that the user has left to the
+// program ("auto") are decided for each layout (fit_memory.h); other offloading is never chosen. Of
+// a pipeline, three ranks are recorded. The result depends on the arguments only, not on timing.
 //
 // keys: full names of the keys that the user has set. dry_run_job: returns the job whose dry run
 // costs as much as the given one; it may be called by several threads at once. Throws ConfigError

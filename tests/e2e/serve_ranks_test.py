@@ -15,10 +15,17 @@ from harness import COLOSSAL, SHIM, EndToEndTest
 from serve_test import Server, make_model
 
 
+def environment_of(process):
+    try:
+        return pathlib.Path(f"/proc/{process}/environ").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):  # it has ended since it was listed
+        return b""
+
+
 def ranks_started_by(process):
     """Process numbers of the ranks that a process has started."""
     children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(child) for child in children if b"\0RANK=" in pathlib.Path(f"/proc/{child}/environ").read_bytes()]
+    return [int(child) for child in children if b"\0RANK=" in environment_of(child)]
 
 
 def other_ranks(server):

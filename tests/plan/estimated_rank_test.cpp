@@ -61,7 +61,7 @@ TEST(EstimatedRank, IsCloseToARecordedOne) {
     const int apart = job.strategy.world_size() / layout.pp;
     for (int rank = 0; rank < job.strategy.world_size(); rank += apart) {
       const RankPlan estimated = estimated_rank(job, rank, cluster);
-      const RankPlan recorded = recorded_rank(job, rank, cluster);
+      const RankPlan recorded = recorded_rank(job, rank, &cluster);
       const std::string name =
           fmt::format("pp {} dp {} tp {} zero {} {}, rank {}", layout.pp, layout.dp, layout.tp,
                       layout.zero, layout.schedule, rank);

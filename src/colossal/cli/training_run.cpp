@@ -1,6 +1,7 @@
 #include "colossal/cli/training_run.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -109,17 +110,14 @@ int unless_stopped_in_set_up(const cluster::StopListener& stop, Train train) {
   }
 }
 
-// Returns the arguments with the flags of the layout that a search chooses.
-RunArguments with_chosen_strategy(const RunArguments& arguments, const TrainingRun& run, int ranks,
-                                  int local_ranks) {
+// Returns the flags of the layout that a search chooses.
+std::vector<std::string> choose_strategy(const TrainingRun& run, int ranks, int local_ranks) {
   const RunConfig& config = run.given.config;
   const plan::ClusterSpecification cluster = cluster_of(config);
   const plan::StrategySearch search = search_strategies(
       run.given, machine_of(config, ranks, local_ranks), cluster, run.dry_run_job);
   log::info("{}", plan::describe(search));
-  RunArguments chosen = arguments;
-  for (const std::string& flag : flags_of(search)) chosen.flags.push_back(flag);
-  return chosen;
+  return flags_of(search);
 }
 
 comm::Group all_ranks_of(comm::World& world) {
@@ -133,10 +131,7 @@ TrainingRun read_with_choice_of_first(const RunArguments& arguments, const ReadR
                                       const TrainingRun& run, comm::World& world, int local_ranks) {
   std::string flags;
   if (world.rank() == 0) {
-    const RunArguments chosen = with_chosen_strategy(arguments, run, world.size(), local_ranks);
-    for (size_t i = arguments.flags.size(); i < chosen.flags.size(); ++i) {
-      flags += chosen.flags[i] + '\n';
-    }
+    flags = fmt::format("{}", fmt::join(choose_strategy(run, world.size(), local_ranks), "\n"));
   }
   flags = comm::gather_bytes(flags, all_ranks_of(world), comm::Reason::control).front();
   RunArguments chosen = arguments;
@@ -206,7 +201,7 @@ int train_here(const RunArguments& given, const ReadRun& read, int ranks) {
   RunArguments arguments = given;
   TrainingRun run = read(arguments);
   if (is_undecided(run.given.config)) {
-    arguments = with_chosen_strategy(arguments, run, ranks, ranks);
+    std::ranges::copy(choose_strategy(run, ranks, ranks), std::back_inserter(arguments.flags));
     run = read(arguments);
   }
   const Job job = resolve(run.given, ranks, ranks);  // finds wrong settings before any rank starts

@@ -76,20 +76,13 @@ std::optional<RankSeconds> extrapolated(RankSeconds few, const RankSeconds& more
 
 }  // namespace
 
-RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification& cluster) {
-  const RecordedStep step = record_step(job, rank);
-  RankPlan plan = plan_of(step, rank);
-  plan.seconds = seconds_of(step, job, rank, cluster);
-  return plan;
-}
-
 RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cluster) {
   const std::vector<int64_t> blocks = blocks_of_stages(job);
   if (!has_equal_blocks(job) || std::ranges::min(blocks) <= 2 * kFewBlocks) {
-    return recorded_rank(job, rank, cluster);
+    return recorded_rank(job, rank, &cluster);
   }
-  const RankPlan few = recorded_rank(with_blocks(job, kFewBlocks), rank, cluster);
-  const RankPlan more = recorded_rank(with_blocks(job, 2 * kFewBlocks), rank, cluster);
+  const RankPlan few = recorded_rank(with_blocks(job, kFewBlocks), rank, &cluster);
+  const RankPlan more = recorded_rank(with_blocks(job, 2 * kFewBlocks), rank, &cluster);
   std::vector<double> times;
   double of_rank = 0;
   int stages_here = 0;
@@ -103,7 +96,7 @@ RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cl
   of_rank /= stages_here;
   RankPlan plan{.rank = rank};
   plan.seconds = extrapolated(*few.seconds, *more.seconds, times, of_rank);
-  if (!plan.seconds) return recorded_rank(job, rank, cluster);
+  if (!plan.seconds) return recorded_rank(job, rank, &cluster);
   plan.memory_at_peak = extrapolated(few.memory_at_peak, more.memory_at_peak, of_rank);
   for (const auto& [tier, bytes] : few.at_rest) {
     plan.at_rest[tier] = extrapolated(bytes, more.at_rest.at(tier), of_rank);

@@ -16,7 +16,4 @@ namespace colossal::plan {
 inline constexpr int64_t kFewBlocks = 2;
 RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cluster);
 
-// Returns the plan of a rank with RankPlan::seconds, from a dry run of the job.
-RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification& cluster);
-
 }  // namespace colossal::plan

@@ -93,15 +93,11 @@ double rounded(double value) {
   return std::strtod(fmt::format("{:.3g}", value).c_str(), nullptr);
 }
 
-at::Tensor random(const std::vector<int64_t>& sizes, at::TensorOptions options) {
-  return at::rand(sizes, options);
-}
-
 double product_rate(const Stopwatch& watch, at::ScalarType type, int64_t rows, int64_t inner,
                     int64_t columns) {
   const at::TensorOptions options = at::TensorOptions(type).device(watch.device());
   const double seconds = watch.seconds([&]() -> Stopwatch::Work {
-    const at::Tensor a = random({rows, inner}, options), b = random({inner, columns}, options);
+    const at::Tensor a = at::rand({rows, inner}, options), b = at::rand({inner, columns}, options);
     return [=, out = at::empty({rows, columns}, options)]() mutable { at::mm_out(out, a, b); };
   });
   return 2.0 * static_cast<double>(rows * inner * columns) / seconds;
@@ -129,7 +125,7 @@ void measure_attention(const Stopwatch& watch, at::ScalarType type, ComputeRates
     return [&, backward]() -> Stopwatch::Work {
       std::vector<at::Tensor> inputs;
       for (int i = 0; i < 3; ++i) {
-        inputs.push_back(random({sizes.batch, sizes.heads, sizes.sequence, kHeadSize}, options));
+        inputs.push_back(at::rand({sizes.batch, sizes.heads, sizes.sequence, kHeadSize}, options));
         inputs.back().requires_grad_(backward);
       }
       return [inputs, backward, gradient = at::ones_like(inputs[0], at::TensorOptions())] {
@@ -153,8 +149,8 @@ double element_rate(const Stopwatch& watch, at::ScalarType type) {
   const int64_t rows = sizes.batch * sizes.sequence;
   const auto bytes = static_cast<double>(rows * sizes.hidden * c10::elementSize(type));
   const double seconds = watch.seconds([&]() -> Stopwatch::Work {
-    const at::Tensor x = random({rows, sizes.hidden}, options),
-                     weight = random({sizes.hidden}, options);
+    const at::Tensor x = at::rand({rows, sizes.hidden}, options),
+                     weight = at::rand({sizes.hidden}, options);
     return [=] {
       const at::NoGradGuard no_grad;
       ops::add_rms_norm(x, x, weight, 1e-5);
@@ -180,8 +176,8 @@ double logit_rate(const Stopwatch& watch, at::ScalarType type) {
   constexpr int64_t kTokens = 512, kHidden = 64, kVocabulary = 4096;
   const at::TensorOptions options = at::TensorOptions(type).device(watch.device());
   const double seconds = watch.seconds([&]() -> Stopwatch::Work {
-    const at::Tensor x = random({kTokens, kHidden}, options).requires_grad_(),
-                     weight = random({kVocabulary, kHidden}, options).requires_grad_(),
+    const at::Tensor x = at::rand({kTokens, kHidden}, options).requires_grad_(),
+                     weight = at::rand({kVocabulary, kHidden}, options).requires_grad_(),
                      labels = at::zeros({kTokens}, options.dtype(at::kLong));
     return [=] {
       const at::AutoGradMode mode(true);

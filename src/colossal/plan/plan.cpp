@@ -144,6 +144,13 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
   return plan;
 }
 
+RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* cluster) {
+  const RecordedStep step = record_step(job, rank);
+  RankPlan plan = plan_of(step, rank);
+  if (cluster) plan.seconds = seconds_of(step, job, rank, *cluster);
+  return plan;
+}
+
 namespace {
 
 // Returns, for each pipeline rank, a rank whose experts had the most rows, if rows were observed.
@@ -209,9 +216,7 @@ std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks
     at::set_num_threads(job.threads);
     try {
       for (size_t i = next++; i < ranks.size(); i = next++) {
-        const RecordedStep step = record_step(job, ranks[i]);
-        plans[i] = plan_of(step, ranks[i]);
-        if (cluster) plans[i].seconds = seconds_of(step, job, ranks[i], *cluster);
+        plans[i] = recorded_rank(job, ranks[i], cluster);
       }
     } catch (...) {
       const std::lock_guard lock(mutex);

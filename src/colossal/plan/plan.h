@@ -55,6 +55,9 @@ struct RankPlan {
 // global rank.
 RankPlan plan_of(const RecordedStep& step, int rank);
 
+// Returns the plan of a rank from a dry run of the job. cluster: as for make_plan().
+RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* cluster);
+
 struct Plan {
   std::vector<RankPlan> ranks;   // of the recorded ranks (ranks_to_record()), ascending
   std::optional<StepTime> time;  // of a plan for a cluster: of a step

@@ -8,7 +8,6 @@
 
 #include "colossal/base/error.h"
 #include "colossal/booster/pipeline_config.h"
-#include "colossal/mesh/rank_grid.h"
 #include "colossal/parallel/pipeline/simulator.h"
 
 namespace colossal::plan {
@@ -262,11 +261,6 @@ struct StageMeans {
   }
 };
 
-int pipeline_rank(const Job& job, int rank) {
-  const RankGrid mesh(job.strategy);
-  return mesh.coordinate(rank, mesh.axis(axis_name(Axis::pp)));
-}
-
 // Gives the stages of ranks that were not recorded the costs of the nearest recorded stage without
 // embedding and head, by their numbers of blocks.
 void complete(const Job& job, const std::set<int>& recorded, parallel::pipeline::Costs& costs) {
@@ -304,7 +298,7 @@ parallel::pipeline::Costs measured_costs(const std::vector<RankSeconds>& ranks, 
       means[made.action.stage].add(made);
       if (made.action.kind != ActionKind::send_forward) continue;
       const int to = strategy.stage_rank(made.action.stage + 1);
-      const int peer = rank.rank + (to - pipeline_rank(job, rank.rank)) * apart;
+      const int peer = rank.rank + (to - rank.rank / apart) * apart;
       double& seconds = costs.messages[made.action.stage];
       seconds = std::max(seconds, rates.message_seconds(made.message_bytes, rank.rank, peer));
     }

@@ -325,7 +325,7 @@ class LayoutSearch {
     choice.peak_bytes = choice.sent_bytes = prediction.overrun = 0;
     std::vector<RankSeconds> seconds;
     for (const int rank : ranks_of(job)) {
-      const RankPlan plan = prediction.exact ? recorded_rank(job, rank, cluster_)
+      const RankPlan plan = prediction.exact ? recorded_rank(job, rank, &cluster_)
                                              : estimated_rank(job, rank, cluster_);
       seconds.push_back(*plan.seconds);
       choice.peak_bytes = std::max(choice.peak_bytes, plan.memory_peak_bytes());

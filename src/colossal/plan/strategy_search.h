@@ -17,7 +17,7 @@ namespace colossal::plan {
 
 // A layout that fits its memory budgets.
 struct StrategyChoice {
-  // The keys that the search has set in Choice::config, and their values as in flags:
+  // The keys that the search has set in StrategyChoice::config, and their values as in flags:
   // {"parallel.pp", "4"}. Together with the user's keys they give the job.
   std::vector<std::pair<std::string, std::string>> settings;
   RunConfig config;

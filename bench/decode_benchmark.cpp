@@ -38,7 +38,7 @@ std::optional<ops::Quantization> quantization(const std::string& name) {
 // All weights but the table of tokens, of which one row is read, where the head has its own.
 double bytes_of_a_token(const serve::InferenceModel& model,
                         const models::ModelSpecification& specification) {
-  const models::DecoderConfig& decoder = specification.decoder;
+  const models::TransformerConfig& decoder = specification.decoder;
   const double table =
       static_cast<double>(decoder.vocabulary * decoder.hidden) *
       static_cast<double>(c10::elementSize(serve::compute_type(specification.weights)));

@@ -36,7 +36,7 @@ WITHOUT_LIBTORCH = {"base", "io", "text", "report"}
 
 # A model is single-process code: of other folders, these files, and what they include of models/,
 # know only those below.
-MODEL_FILES = ("decoder", "decoder_block", "decoder_config")
+MODEL_FILES = ("transformer", "transformer_block", "transformer_config")
 MODEL_FOLDERS = {"base", "ops", "nn"}
 
 THIS_FILE = pathlib.Path(__file__).name

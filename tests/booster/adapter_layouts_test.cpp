@@ -19,7 +19,7 @@ std::optional<std::string> some_products(const std::string& product) {
   return stacked ? product.substr(0, product.rfind('.')) + ".stacked" : product;
 }
 
-TinyTraining training_of(const models::DecoderConfig& model, const Adapted& adapted) {
+TinyTraining training_of(const models::TransformerConfig& model, const Adapted& adapted) {
   TinyTraining training;
   training.model = model;
   training.adapter =

@@ -72,7 +72,7 @@ void expect_merged(const models::ModelSpecification& adapted, const at::Tensor& 
 bool can_be_merged(const models::ModelSpecification& adapted) {
   const models::ModelAdapter& adapter = *adapted.adapter;
   return !adapter.prefix &&
-         (!adapted.decoder.tied_head ||
+         (!adapted.transformer.tied_head ||
           std::ranges::all_of(adapter.products, &adapters::Product::is_of_blocks));
 }
 

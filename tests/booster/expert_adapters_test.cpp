@@ -62,7 +62,7 @@ std::optional<std::string> experts_and_queries(const std::string& product) {
   return product.ends_with(".query") ? std::optional(product) : std::nullopt;
 }
 
-void expect_parity(const models::DecoderConfig& model,
+void expect_parity(const models::TransformerConfig& model,
                    std::optional<ops::PackedType> base = std::nullopt) {
   TinyTraining training;
   training.model = model;
@@ -83,7 +83,7 @@ void expect_parity(const models::DecoderConfig& model,
   }
 }
 
-models::DecoderConfig separate_stacks() {
+models::TransformerConfig separate_stacks() {
   return decoder("qwen3-30b-a3b", {{"vocab_size", 61},
                                    {"hidden_size", 28},
                                    {"intermediate_size", 22},

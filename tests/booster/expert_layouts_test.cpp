@@ -10,8 +10,8 @@
 
 #include "colossal/booster/state_shapes.h"
 #include "colossal/layout/partition.h"
-#include "colossal/models/decoder.h"
-#include "colossal/models/decoder_sharding.h"
+#include "colossal/models/transformer.h"
+#include "colossal/models/transformer_sharding.h"
 #include "colossal/parallel/builder.h"
 #include "tests/support/covering.h"
 #include "tests/support/pairwise.h"
@@ -24,20 +24,20 @@ namespace {
 constexpr int64_t kExperts = 6, kChosen = 2;
 
 // Attention and experts of sizes that divide by nothing convenient; a first layer without experts.
-models::DecoderConfig model_of_experts() {
-  models::DecoderConfig model = decoder("qwen3-30b-a3b", {{"vocab_size", 61},
-                                                          {"hidden_size", 28},
-                                                          {"intermediate_size", 22},
-                                                          {"moe_intermediate_size", 10},
-                                                          {"num_hidden_layers", 3},
-                                                          {"mlp_only_layers", {0}},
-                                                          {"num_attention_heads", 6},
-                                                          {"num_key_value_heads", 2},
-                                                          {"head_dim", 4},
-                                                          {"max_position_embeddings", 16},
-                                                          {"num_experts", kExperts},
-                                                          {"num_experts_per_tok", kChosen},
-                                                          {"initializer_range", 0.3}});
+models::TransformerConfig model_of_experts() {
+  models::TransformerConfig model = decoder("qwen3-30b-a3b", {{"vocab_size", 61},
+                                                              {"hidden_size", 28},
+                                                              {"intermediate_size", 22},
+                                                              {"moe_intermediate_size", 10},
+                                                              {"num_hidden_layers", 3},
+                                                              {"mlp_only_layers", {0}},
+                                                              {"num_attention_heads", 6},
+                                                              {"num_key_value_heads", 2},
+                                                              {"head_dim", 4},
+                                                              {"max_position_embeddings", 16},
+                                                              {"num_experts", kExperts},
+                                                              {"num_experts_per_tok", kChosen},
+                                                              {"initializer_range", 0.3}});
   return model;
 }
 
@@ -396,7 +396,7 @@ TEST(ExpertLayouts, RanksWithoutSequencesTakePartInEvaluation) {
       const ParallelContext context(world, strategy_of(training, layout.ranks));
       const auto build = parallel::make_builder(context, models::sharding(training.model));
       const auto make = [&](nn::Builder& into) {
-        return std::make_unique<models::Decoder>(into, training.model);
+        return std::make_unique<models::Transformer>(into, training.model);
       };
       const auto model = make(*build);
       EngineConfig config;

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "colossal/models/decoder_sharding.h"
+#include "colossal/models/transformer_sharding.h"
 #include "colossal/parallel/tensor_1d.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/tiny_training.h"

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "colossal/booster/batch_context.h"
 #include "colossal/io/json.h"
 #include "colossal/models/families.h"
 #include "colossal/models/family.h"
@@ -57,8 +58,11 @@ const std::vector<Feature>& features() {
 }
 
 nlohmann::json configs() {
-  return io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support" /
-                       "families.json");
+  const std::filesystem::path folder =
+      std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support";
+  nlohmann::json all = io::read_json(folder / "families.json");
+  all.update(io::read_json(folder / "encoders.json"));
+  return all;
 }
 
 std::vector<std::string> family_names() {
@@ -67,20 +71,25 @@ std::vector<std::string> family_names() {
   return names;
 }
 
-models::DecoderConfig small(const std::string& family) {
+models::TransformerConfig small(const std::string& family) {
   const TemporaryDirectory folder;
   nlohmann::json config = configs().at(family);
   config["model_type"] = family;
   // Larger than usual, so that what a layer does wrong is seen in the loss.
   config[family == "opt" ? "init_std" : "initializer_range"] = 0.2;
   std::ofstream(folder.path() / "config.json") << config;
-  return models::resolve_model({.path = folder.path().string()}).decoder;
+  return models::resolve_model({.path = folder.path().string()}).transformer;
 }
 
 TinyTraining training_of(const std::string& family, const Feature& feature) {
   TinyTraining training;
   training.model = small(family);
   if (feature.documents) training.end_of_document = 3;
+  if (const int64_t types = training.model.token_types; types > 1) {
+    training.fields = [types](data::Batch& batch) {
+      batch.fields[kTokenTypesField] = {.values = batch.inputs.remainder(types), .sequence_dim = 1};
+    };
+  }
   return training;
 }
 
@@ -207,7 +216,8 @@ TEST(FamilyLayouts, AreTheTableOfTheDocument) {
   EXPECT_NE(text.str().find(header + "\n"), std::string::npos) << header;
   for (const std::string& family : family_names()) {
     std::string row = "\n| " + family + " |";
-    for (size_t i = 0; i < features().size() + 2; ++i) row += " yes |";
+    for (size_t i = 0; i < features().size(); ++i) row += " yes |";
+    row += small(family).causal ? " yes | yes |" : " no | yes |";
     EXPECT_NE(text.str().find(row + "\n"), std::string::npos) << row;
   }
 }

@@ -14,13 +14,15 @@ import sys
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 SEQUENCE = 11
 VOCABULARY = 97
 # A small config of each family, which tests in C++ train too.
-BASES = json.loads((pathlib.Path(__file__).parents[1] / "support" / "families.json").read_text())
+SUPPORT = pathlib.Path(__file__).parents[1] / "support"
+ENCODERS = json.loads((SUPPORT / "encoders.json").read_text())
+BASES = {**json.loads((SUPPORT / "families.json").read_text()), **ENCODERS}
 
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "relu2", "silu", "quick_gelu"]
 ROTARY = {
@@ -100,6 +102,11 @@ SWITCHES = {
     "gpt_oss": {**rotary_switches(4), "full": dict(sliding_window=None), "layer_types": dict(
                     layer_types=SLIDING[::-1]), "one": dict(num_experts_per_tok=1), "gate": dict(
                     swiglu_alpha=1.2, swiglu_limit=7.0)},
+    "bert": activations("hidden_act"),
+    "roberta": {"padding": dict(pad_token_id=3)},
+    "modernbert": {"layer_types": dict(layer_types=SLIDING), "bases": dict(rope_parameters=dict(
+        sliding_attention=dict(rope_type="default", rope_theta=300.0),
+        full_attention=dict(rope_type="default", rope_theta=5e3))), **activations("hidden_activation")},
     "falcon": {"newer": dict(new_decoder_architecture=True), "newer_one_norm": dict(
                    new_decoder_architecture=True, num_ln_in_parallel_attn=1), **activations("activation")},
 }
@@ -128,7 +135,7 @@ def flipped(config):
 def variants():
     for family, base in BASES.items():
         yield family, family, base
-        for name, fields in {**flipped(CONFIG_MAPPING[family](**base)), **SWITCHES[family]}.items():
+        for name, fields in {**flipped(CONFIG_MAPPING[family](**base)), **SWITCHES.get(family, {})}.items():
             yield f"{family}.{name}", family, {**base, **fields}
 
 
@@ -182,7 +189,8 @@ def write(directory, family, fields):
     # Of Falcon, the other one adds ALiBi twice.
     config._attn_implementation = "sdpa" if family == "falcon" else "eager"
     config._experts_implementation = "eager"  # a loop over experts
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float64).eval()
+    kind = AutoModelForMaskedLM if family in ENCODERS else AutoModelForCausalLM
+    model = kind.from_config(config, dtype=torch.float64).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter += 0.1 * torch.randn(parameter.shape)

@@ -391,7 +391,7 @@ TEST(ResolveJob, KeysOfExpertsAreForModelsWithThem) {
   EXPECT_THAT(refusal(config, 1), HasSubstr("experts.balance_loss is 0"));
   config.experts.balance_loss = 0.1;
   const auto resolved = [&] {
-    return resolve_job(config, {.cores = 2}).model.decoder.router_losses;
+    return resolve_job(config, {.cores = 2}).model.transformer.router_losses;
   };
   EXPECT_EQ(resolved(),
             (nn::RouterLosses{.balance = 0.1, .over = nn::RouterLosses::Over::sequence, .z = 0.1}));

@@ -54,7 +54,7 @@ const std::vector<Case>& cases() {
   return kCases;
 }
 
-models::DecoderConfig latent_decoder(int64_t query_rank, int64_t key_value_rank) {
+models::TransformerConfig latent_decoder(int64_t query_rank, int64_t key_value_rank) {
   nlohmann::json rank;  // null: none
   if (query_rank > 0) rank = query_rank;
   return decoder("deepseek-v3", {{"vocab_size", 97},

@@ -2,8 +2,8 @@
 // rank, and as over the numbers that the weights stand for.
 #include <gtest/gtest.h>
 
-#include "colossal/models/decoder.h"
-#include "colossal/models/decoder_sharding.h"
+#include "colossal/models/transformer.h"
+#include "colossal/models/transformer_sharding.h"
 #include "colossal/ops/packed_weight.h"
 #include "colossal/parallel/builder.h"
 #include "tests/booster/adapter_layouts.h"
@@ -16,7 +16,7 @@ namespace {
 using ops::PackedType;
 
 // Rows of several blocks, whose scales lie in several groups; ranks cut within both.
-models::DecoderConfig llama_of_blocks() {
+models::TransformerConfig llama_of_blocks() {
   return decoder("llama-tiny", {{"vocab_size", 97},
                                 {"hidden_size", 72},
                                 {"intermediate_size", 150},
@@ -27,7 +27,7 @@ models::DecoderConfig llama_of_blocks() {
 }
 
 // What is cut needs no padding.
-models::DecoderConfig llama_of_whole_blocks() {
+models::TransformerConfig llama_of_whole_blocks() {
   return decoder("llama-tiny", {{"vocab_size", 64},
                                 {"hidden_size", 128},
                                 {"intermediate_size", 256},
@@ -37,7 +37,7 @@ models::DecoderConfig llama_of_whole_blocks() {
                                 {"max_position_embeddings", 16}});
 }
 
-models::DecoderConfig gpt2_of_blocks() {
+models::TransformerConfig gpt2_of_blocks() {
   return decoder("gpt2-tiny", {{"vocab_size", 97},
                                {"n_positions", 16},
                                {"n_embd", 72},
@@ -46,7 +46,7 @@ models::DecoderConfig gpt2_of_blocks() {
                                {"n_inner", 150}});
 }
 
-TinyTraining training_of(const models::DecoderConfig& model, std::optional<PackedType> base) {
+TinyTraining training_of(const models::TransformerConfig& model, std::optional<PackedType> base) {
   TinyTraining training;
   training.model = model;
   training.steps = 2;
@@ -62,7 +62,7 @@ nn::ParameterList packed_weights(const TinyTraining& training, int rank = 0, int
   const ParallelContext context(*world, strategy_of(training, ranks), at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(training.model));
   build->adapt(*training.adapter);
-  const models::Decoder model(*build, training.model);
+  const models::Transformer model(*build, training.model);
   nn::ParameterList packed;
   for (const nn::ParameterHandle& parameter : build->parameters()) {
     if (parameter->packed) packed.push_back(parameter);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kVirtualTokens = 5;
 
-TinyTraining training_of(const models::DecoderConfig& model) {
+TinyTraining training_of(const models::TransformerConfig& model) {
   TinyTraining training;
   training.model = model;
   training.adapter = adapters::adapter_options(

@@ -93,7 +93,7 @@ void expect_like_oracle(const Oracle& oracle, double tolerance, bool whole = fal
   training.compute = training.gradient = oracle.type;
   training.tokens = read_tensor(batch, "tokens", at::kLong);
   const auto specification = models::resolve_model({.path = (oracle.directory / "model").string()});
-  training.model = specification.decoder;
+  training.model = specification.transformer;
   nn::DenseBuilder names;
   const auto model = models::build_model(specification, names);  // registers the parameters
   load(specification, names.parameters(), oracle.type);

@@ -7,13 +7,16 @@ import torch
 import torch.nn.functional as F
 from safetensors import safe_open
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, Gemma3Config, Gemma3ForConditionalGeneration
+from transformers import (AutoModelForCausalLM, AutoModelForMaskedLM, Gemma3Config,
+                          Gemma3ForConditionalGeneration)
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from harness import COLOSSAL, CORPUS, ROOT, EndToEndTest
 
-BASES = json.loads((ROOT / "tests" / "support" / "families.json").read_text())
+SUPPORT = ROOT / "tests" / "support"
+ENCODERS = json.loads((SUPPORT / "encoders.json").read_text())
+BASES = {**json.loads((SUPPORT / "families.json").read_text()), **ENCODERS}
 # In turns, each with the next family.
 TYPES = [torch.float32, torch.bfloat16, torch.float16]
 SHARDS = ["1GB", "20KB"]
@@ -32,10 +35,11 @@ class Families(EndToEndTest):
     def check(self, family, dtype, shard, ranks, flags):
         folder = self.directory / family
         torch.manual_seed(1)
-        fields = dict(BASES[family], vocab_size=257)
+        fields = dict(BASES[family], vocab_size=258 if family in ENCODERS else 257)  # with a row for masks
+        kind = AutoModelForMaskedLM if family in ENCODERS else AutoModelForCausalLM
         positions = {"gpt2": "n_positions", "gptj": "n_positions", "bloom": "seq_length"}
-        fields[positions.get(family, "max_position_embeddings")] = 32
-        model = AutoModelForCausalLM.from_config(CONFIG_MAPPING[family](**fields)).to(dtype)
+        fields[positions.get(family, "max_position_embeddings")] = 36
+        model = kind.from_config(CONFIG_MAPPING[family](**fields)).to(dtype)
         model.save_pretrained(folder, max_shard_size=shard)
         self.assertEqual(len(list(folder.glob("*.safetensors"))) > 1, shard != "1GB")
         self.use_folder(folder)
@@ -47,10 +51,10 @@ class Families(EndToEndTest):
         self.assertEqual(found.keys(), expected.keys())
         for name, tensor in expected.items():
             self.assertTrue(torch.equal(found[name], tensor.to(found[name].dtype)), name)
-        opened, report = AutoModelForCausalLM.from_pretrained(saved, output_loading_info=True, dtype=torch.float32)
+        opened, report = kind.from_pretrained(saved, output_loading_info=True, dtype=torch.float32)
         self.assertFalse(report["missing_keys"] or report["unexpected_keys"], report)
         tokens = torch.arange(20).view(2, 10)
-        original = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        original = kind.from_pretrained(folder, dtype=torch.float32)
         self.assertTrue(torch.equal(opened(tokens).logits, original(tokens).logits))
 
     def test_the_text_model_of_a_folder_for_images_too(self):

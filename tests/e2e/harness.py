@@ -26,6 +26,8 @@ TINY_MODELS = {
                    "--model.num_attention_heads=6", "--model.num_key_value_heads=2",
                    "--model.intermediate_size=50", "--model.vocab_size=257",
                    "--model.max_position_embeddings=64"],
+    "bert-tiny": ["--model.hidden_size=32", "--model.num_attention_heads=4", "--model.intermediate_size=50",
+                  "--model.vocab_size=258", "--model.max_position_embeddings=64"],
 }
 
 # All of the four kinds on NVMe; --memory.nvme_path says where.

@@ -27,8 +27,8 @@ class ModelFolder {
   test::TemporaryDirectory folder_;
 };
 
-DecoderConfig parse(const json& config) {
-  return ModelFolder(config).resolve().decoder;
+TransformerConfig parse(const json& config) {
+  return ModelFolder(config).resolve().transformer;
 }
 
 std::string refusal(const json& config) {
@@ -50,9 +50,9 @@ TEST(Gpt2Config, RoundTripsThroughJson) {
   config["n_inner"] = 52;
   config["resid_pdrop"] = 0.25;
   const ModelSpecification parsed = ModelFolder(config).resolve();
-  EXPECT_EQ(parsed.decoder.inner, 52);
-  EXPECT_EQ(parsed.decoder.mlp_dropout, 0.25);
-  EXPECT_EQ(parse(parsed.config), parsed.decoder);
+  EXPECT_EQ(parsed.transformer.inner, 52);
+  EXPECT_EQ(parsed.transformer.mlp_dropout, 0.25);
+  EXPECT_EQ(parse(parsed.config), parsed.transformer);
 }
 
 TEST(Gpt2Config, EveryFieldIsCheckedByName) {
@@ -104,7 +104,7 @@ TEST(ResolveModel, NamesWhatIsWrongAndWhatWouldWork) {
   EXPECT_THAT(request_refusal({.path = "/nowhere"}), HasSubstr("/nowhere/config.json"));
   EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"n_layers", 3}}}),
               HasSubstr("nearest: model.n_layer"));
-  EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"model_type", "bert"}}}),
+  EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"model_type", "no_such_model"}}}),
               HasSubstr("unknown family"));
 }
 
@@ -126,7 +126,7 @@ TEST(Presets, RoundTripThroughConfigJson) {
   for (const std::string& name : preset_names()) {
     const ModelSpecification preset = resolve_model({.preset = name});
     const ModelSpecification saved = ModelFolder(preset.config).resolve();
-    EXPECT_EQ(saved.decoder, preset.decoder) << name;
+    EXPECT_EQ(saved.transformer, preset.transformer) << name;
     EXPECT_EQ(saved.config, preset.config) << name;
   }
 }
@@ -223,11 +223,11 @@ TEST(LlamaConfig, ARunsSettingsWinAndWhatFollowsFromThemFollows) {
   config["rope_parameters"] = {{"rope_type", "linear"}, {"factor", 2.0}, {"rope_theta", 5e5}};
   const ModelFolder folder(config);
   const auto rotary = [&](const json& overrides) {
-    return folder.resolve(overrides).decoder.attention.front().rotary;
+    return folder.resolve(overrides).transformer.attention.front().rotary;
   };
   EXPECT_EQ(rotary({{"rope_theta", 1e4}}), (ops::RotaryOptions{.base = 1e4, .factor = 2}));
   EXPECT_EQ(rotary({{"rope_scaling", nullptr}}), (ops::RotaryOptions{.base = 5e5}));
-  const DecoderConfig wider = folder.resolve({{"num_attention_heads", 18}}).decoder;
+  const TransformerConfig wider = folder.resolve({{"num_attention_heads", 18}}).transformer;
   EXPECT_EQ(wider.kv_heads, 18);
   EXPECT_EQ(wider.head_size, 2);
   const ModelSpecification preset =

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "colossal/models/decoder.h"
 #include "colossal/models/families.h"
+#include "colossal/models/transformer.h"
 #include "colossal/ops/random.h"
 
 namespace colossal::models {
@@ -17,8 +17,8 @@ struct Outcome {
   std::vector<at::Tensor> gradients;
 };
 
-Outcome run(const DecoderConfig& config, nn::Builder& build) {
-  Decoder model(build, config);
+Outcome run(const TransformerConfig& config, nn::Builder& build) {
+  Transformer model(build, config);
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     parameter->tensor = at::empty(parameter->shape, at::kDouble);
     ops::fill_normal(parameter->tensor.view(-1), 0, ops::parameter_stream(3, parameter->name), 0,
@@ -38,8 +38,8 @@ Outcome run(const DecoderConfig& config, nn::Builder& build) {
 }
 
 void expect_the_same(const std::string& preset, const nlohmann::json& fields) {
-  const DecoderConfig config =
-      resolve_model({.preset = preset, .overrides = fields, .dropout = 0.1}).decoder;
+  const TransformerConfig config =
+      resolve_model({.preset = preset, .overrides = fields, .dropout = 0.1}).transformer;
   nn::DenseBuilder dense;
   test::LyingBuilder lying;
   const Outcome expected = run(config, dense);
@@ -67,6 +67,14 @@ TEST(LyingBuilder, LlamaComputesTheSame) {
                                  {"num_key_value_heads", 2},
                                  {"max_position_embeddings", 16},
                                  {"attention_bias", true}});
+}
+
+TEST(LyingBuilder, BertComputesTheSame) {
+  expect_the_same("bert-tiny", {{"vocab_size", 61},
+                                {"hidden_size", 24},
+                                {"intermediate_size", 20},
+                                {"num_attention_heads", 4},
+                                {"max_position_embeddings", 16}});
 }
 
 }  // namespace

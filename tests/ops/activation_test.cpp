@@ -53,12 +53,15 @@ at::Tensor formula(const at::Tensor& x, Activation activation) {
       return x * x.gt(0);
     case Activation::relu_squared:
       return x * x * x.gt(0);
+    case Activation::tanh:
+      return at::tanh(x);
   }
   return {};
 }
 
 constexpr Activation kAll[] = {Activation::gelu, Activation::gelu_tanh, Activation::quick_gelu,
-                               Activation::silu, Activation::relu,      Activation::relu_squared};
+                               Activation::silu, Activation::relu,      Activation::relu_squared,
+                               Activation::tanh};
 
 TEST(Activations, EqualTheirFormulasWithTheirGradients) {
   for (const at::ScalarType type : all_types()) {

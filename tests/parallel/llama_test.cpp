@@ -103,7 +103,7 @@ TEST(Llama, BytesOfSharedTensorsEqualTheLaws) {
       training.layout = {.tp = tp, .tp_sequence = tp_sequence};
       training.steps = 1;
       auto sent = sent_by_all(train_tiny(training, tp));
-      const models::DecoderConfig& model = training.model;
+      const models::TransformerConfig& model = training.model;
       const int64_t layers = model.layers, hidden = model.hidden;
       const int64_t tokens = training.global_batch * training.sequence;
       const int64_t of_a_layer = tp_sequence ? 4 + 6 : 2 * (2 + 2);
@@ -132,7 +132,7 @@ TEST(Llama, BytesOfTheRingEqualTheLaw) {
     training.layout.sp = sp;
     training.steps = 1;
     auto sent = sent_by_all(train_tiny(training, sp));
-    const models::DecoderConfig& model = training.model;
+    const models::TransformerConfig& model = training.model;
     const int64_t keys_and_values =
         2 * training.global_batch * training.sequence * model.kv_heads * model.head_size * 8;
     EXPECT_EQ(sent[comm::Reason::sequence], model.layers * (2 * (sp - 1) + sp) * keys_and_values)
@@ -160,7 +160,7 @@ TEST(Llama, BytesOfUlyssesEqualTheLaw) {
                       Partition(8, sp).range(from).size();  // results
       }
     }
-    const models::DecoderConfig& model = training.model;
+    const models::TransformerConfig& model = training.model;
     EXPECT_EQ(sent[comm::Reason::sequence],
               model.layers * 2 * training.global_batch * heads_sent * model.head_size * 8)
         << sp;

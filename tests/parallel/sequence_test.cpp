@@ -137,7 +137,7 @@ TEST(Sequence, BytesOfUlyssesEqualTheLaw) {
     training.layout = {.sp = sp, .sequence_mode = SequenceMode::ulysses};
     training.steps = 1;
     const std::vector<int64_t> sent = sent_for_sequences(train_tiny(training, sp));
-    const models::DecoderConfig& model = training.model;
+    const models::TransformerConfig& model = training.model;
     const int64_t activation = training.global_batch * training.sequence * model.hidden * 8;
     // Over all ranks (c-1)/c of 4 activations, forward and backward.
     EXPECT_EQ(std::accumulate(sent.begin(), sent.end(), int64_t{0}),
@@ -162,7 +162,7 @@ TEST(Ring, BytesEqualTheLaw) {
         training.steps = 1;
         training.micro_batch = 5;  // 5, 5 and 2 sequences
         const std::vector<int64_t> sent = sent_for_sequences(train_tiny(training, sp * tp));
-        const models::DecoderConfig& model = training.model;
+        const models::TransformerConfig& model = training.model;
         const int64_t of_a_position = 2 * training.global_batch * model.hidden / tp;
         const auto bytes = static_cast<int64_t>(c10::elementSize(type));
         for (int rank = 0; rank < sp; ++rank) {

@@ -76,7 +76,7 @@ TEST(Tensor1d, BytesEqualTheLaws) {
           sent[key.reason] += bytes.law_bytes;
         }
       }
-      const models::DecoderConfig& model = training.model;
+      const models::TransformerConfig& model = training.model;
       const int64_t tokens = training.global_batch * training.sequence;
       const int64_t activation = tokens * model.hidden * 8;
       const int64_t of_a_layer = tp_sequence ? 4 + 6 : 2 * (2 + 2);

@@ -128,7 +128,7 @@ struct Sizes {
 Sizes sizes_of(const TinyTraining& training) {
   const int64_t tokens = training.global_batch * training.sequence;
   const int64_t table_passes = training.layout.table_rows > 0 ? 3 : 2;
-  const models::DecoderConfig& model = training.model;
+  const models::TransformerConfig& model = training.model;
   const int64_t h = model.hidden, f = model.inner;
   if (model.gated) {
     const int64_t head = model.head_size, queries = model.query_features();

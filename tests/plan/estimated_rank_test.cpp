@@ -85,7 +85,7 @@ TEST(EstimatedRank, IsCloseToARecordedOne) {
 TEST(EstimatedRank, RecordsModelsWithDifferentBlocks) {
   Job job = job_with_26_blocks({});
   EXPECT_EQ(estimated_rank(job, 0, some_rates()).flops, 0);
-  job.model.decoder.attention.resize(26, job.model.decoder.attention.front());
+  job.model.transformer.attention.resize(26, job.model.transformer.attention.front());
   EXPECT_GT(estimated_rank(job, 0, some_rates()).flops, 0);
   job = job_with_26_blocks({});
   job.recompute.full_blocks = 3;

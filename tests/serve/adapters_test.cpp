@@ -43,7 +43,7 @@ std::shared_ptr<nn::AdapterWeights> make_adapter(const RandomModel& model, uint6
   size_t which = 0;
   for (const adapters::Product& product : models::list_products(model.specification)) {
     const bool is_table = !product.is_of_blocks();
-    if (is_table && model.specification.decoder.tied_head)
+    if (is_table && model.specification.transformer.tied_head)
       continue;  // a tied table cannot be
                  // merged
     const auto& [name, module] = product;
@@ -187,7 +187,7 @@ TEST_F(AdaptersTest, PrefixesGiveTheNumbersOfAModelThatHasOne) {
   for (const auto& specification :
        {tiny(), family_of("llama", families["llama"]), family_of("gemma2", families["gemma2"]),
         family_of("bloom", families["bloom"])}) {
-    SCOPED_TRACE(specification.decoder.family);
+    SCOPED_TRACE(specification.transformer.family);
     const RandomModel model(specification, at::kDouble),
         few(with_prefix(specification, 3), at::kDouble),
         many(with_prefix(specification, 9), at::kDouble);

@@ -190,7 +190,7 @@ TEST_F(QuantizedFolder, IsUsedAsItIsByRanks) {
        {with_weights(llama_of_groups()), with_weights(test::qwen_of_few_experts()),
         with_weights(gpt2_of_groups())}) {
     for (const ops::Quantization& how : {kInt8, kInt4, kSymmetricInt4, kFp8}) {
-      if (specification.decoder.stored_in_out && how.type == Type::fp8) continue;  // refused
+      if (specification.transformer.stored_in_out && how.type == Type::fp8) continue;  // refused
       const models::ModelSpecification rounded = quantized(specification, {.how = how});
       const double expected = loss(rounded, {});
       EXPECT_GT(std::abs(loss(specification, {}) - expected), 1e-6);

@@ -8,9 +8,9 @@
 #include "colossal/booster/state_shapes.h"
 #include "colossal/layout/heads.h"
 #include "colossal/mesh/parallel_context.h"
-#include "colossal/models/decoder.h"
-#include "colossal/models/decoder_sharding.h"
 #include "colossal/models/families.h"
+#include "colossal/models/transformer.h"
+#include "colossal/models/transformer_sharding.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/ops/meta_kernels.h"
 #include "colossal/parallel/builder.h"
@@ -57,7 +57,7 @@ std::unique_ptr<models::LanguageModel> make_model(const TinyTraining& training,
                                                   nn::Builder& build) {
   if (training.adapter) build.adapt(*training.adapter);
   if (training.make_model) return training.make_model(build);
-  return std::make_unique<models::Decoder>(build, training.model);
+  return std::make_unique<models::Transformer>(build, training.model);
 }
 
 std::unique_ptr<nn::Builder> make_builder(const TinyTraining& training,
@@ -172,11 +172,11 @@ void run_rank(const TinyTraining& training, comm::World& world, TinyResult& resu
 
 }  // namespace
 
-models::DecoderConfig decoder(const std::string& preset, const nlohmann::json& fields) {
-  return models::resolve_model({.preset = preset, .overrides = fields}).decoder;
+models::TransformerConfig decoder(const std::string& preset, const nlohmann::json& fields) {
+  return models::resolve_model({.preset = preset, .overrides = fields}).transformer;
 }
 
-models::DecoderConfig tiny_gpt2(double dropout) {
+models::TransformerConfig tiny_gpt2(double dropout) {
   return decoder("gpt2-tiny", {{"vocab_size", 97},
                                {"n_positions", 16},
                                {"n_embd", 36},
@@ -188,7 +188,7 @@ models::DecoderConfig tiny_gpt2(double dropout) {
                                {"resid_pdrop", dropout}});
 }
 
-models::DecoderConfig unpadded_gpt2() {
+models::TransformerConfig unpadded_gpt2() {
   return decoder("gpt2-tiny", {{"vocab_size", 64},
                                {"n_positions", 16},
                                {"n_embd", 24},
@@ -197,7 +197,7 @@ models::DecoderConfig unpadded_gpt2() {
                                {"n_inner", 48}});
 }
 
-models::DecoderConfig tiny_llama(double dropout) {
+models::TransformerConfig tiny_llama(double dropout) {
   return decoder("llama-tiny", {{"vocab_size", 97},
                                 {"hidden_size", 36},
                                 {"intermediate_size", 52},
@@ -208,7 +208,7 @@ models::DecoderConfig tiny_llama(double dropout) {
                                 {"attention_dropout", dropout}});
 }
 
-models::DecoderConfig tiny_gpt_oss(int64_t layers) {
+models::TransformerConfig tiny_gpt_oss(int64_t layers) {
   return decoder("gpt-oss-20b", {{"vocab_size", 61},
                                  {"hidden_size", 28},
                                  {"intermediate_size", 10},
@@ -227,7 +227,7 @@ std::map<std::string, at::Tensor> adapters_that_add(const TinyTraining& training
   nn::DenseBuilder build;
   build.adapt(*training.adapter);
   models::ModelSpecification specification;
-  specification.decoder = training.model;
+  specification.transformer = training.model;
   models::build_model(specification, build);
   std::map<std::string, at::Tensor> weights;
   for (const nn::ParameterHandle& parameter : build.parameters()) {

@@ -14,26 +14,26 @@
 #include "colossal/booster/engine.h"
 #include "colossal/comm/world.h"
 #include "colossal/mesh/strategy.h"
-#include "colossal/models/decoder_config.h"
 #include "colossal/models/language_model.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
 namespace colossal::test {
 
 // A preset with other fields of its config.json.
-models::DecoderConfig decoder(const std::string& preset, const nlohmann::json& fields);
+models::TransformerConfig decoder(const std::string& preset, const nlohmann::json& fields);
 
 // Sizes that divide by nothing convenient.
-models::DecoderConfig tiny_gpt2(double dropout = 0);
-models::DecoderConfig tiny_llama(double dropout = 0);
+models::TransformerConfig tiny_gpt2(double dropout = 0);
+models::TransformerConfig tiny_llama(double dropout = 0);
 // Six experts in pairs of stacks, whose routers and products have biases.
-models::DecoderConfig tiny_gpt_oss(int64_t layers);
+models::TransformerConfig tiny_gpt_oss(int64_t layers);
 // Sizes that are multiples of 8, of which chunks pad none.
-models::DecoderConfig unpadded_gpt2();
+models::TransformerConfig unpadded_gpt2();
 
 struct TinyTraining {
-  models::DecoderConfig model = tiny_gpt2();
+  models::TransformerConfig model = tiny_gpt2();
   // Makes another model of those sizes than the decoder that all families share.
   std::function<std::unique_ptr<models::LanguageModel>(nn::Builder& build)> make_model;
   // Errors that a test puts in: another builder than that of the layout, other placements before

@@ -90,22 +90,22 @@ const char* text = "at::Tensor // \\" torch::";
         self.assert_clean({"base/a.h": '// #include "colossal/io/a.h"\n'})
 
     def test_models_are_single_process_code(self):
-        self.assert_finds("models/decoder.h", '#include "colossal/memory/a.h"\n', 1, "memory/")
-        self.assert_finds("models/decoder_config.cpp", '#include "colossal/io/a.h"\n', 1, "io/")
+        self.assert_finds("models/transformer.h", '#include "colossal/memory/a.h"\n', 1, "memory/")
+        self.assert_finds("models/transformer_config.cpp", '#include "colossal/io/a.h"\n', 1, "io/")
         self.assert_clean({
             "models/gpt2/weights.cpp": '#include "colossal/io/a.h"\n',
-            "models/decoder.cpp":
+            "models/transformer.cpp":
                 '#include "colossal/models/gpt2/config.h"\n#include "colossal/nn/a.h"\n',
             "models/gpt2/config.h": '#include "colossal/base/a.h"\n',
         })
 
     def test_models_are_so_through_other_files_too(self):
         found = self.found({
-            "models/decoder.h": '#include "colossal/models/decoder_sharding.h"\n',
-            "models/decoder_sharding.h": '\n#include "colossal/layout/a.h"\n',
+            "models/transformer.h": '#include "colossal/models/transformer_sharding.h"\n',
+            "models/transformer_sharding.h": '\n#include "colossal/layout/a.h"\n',
         })
         self.assertEqual(len(found), 1, found)
-        self.assertTrue(found[0].startswith("models/decoder_sharding.h:2: models/decoder.h"), found)
+        self.assertTrue(found[0].startswith("models/transformer_sharding.h:2: models/transformer.h"), found)
 
 
 if __name__ == "__main__":

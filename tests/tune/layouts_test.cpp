@@ -36,6 +36,9 @@ std::string line_of(Method method, int i) {
     case Method::kto:
       return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": {}}})", prompt,
                          i % 3 == 0 ? bad : good, i % 3 != 0);
+    case Method::classify:
+      return fmt::format(R"({{"text": "{}", "text_pair": "{}", "label": {}, "tags": [{}]}})", prompt,
+                         good, i % 3, i % 4 == 0 ? "" : i % 2 == 0 ? R"("b")" : R"("a", "c")");
     default:
       return fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})", prompt, good,
                          bad);
@@ -77,7 +80,9 @@ const std::vector<Variant>& variants() {
          c.lmbda = 0.6;  // with this seed, there are steps of both kinds
          c.max_completion_length = 11;
        }},
-      {"draft_head", Method::draft_head}};
+      {"draft_head", Method::draft_head},
+      {"classify", Method::classify},
+      {"classify_encoder", Method::classify, [](TuneConfig& c) { c.label_field = "tags"; }}};
   return all;
 }
 
@@ -151,6 +156,15 @@ std::vector<report::StepMetrics> run(const Variant& variant, const Layout& layou
     config.model.preset.clear();
     config.model.overrides = nlohmann::json::object();
     config.model.path = saved_model(Method::sft);
+  }
+  if (variant.method == Method::classify) config.model.labels = {"a", "b", "c"};
+  if (variant.name == "classify_encoder") {
+    config.model.preset = "bert-tiny";
+    config.model.overrides = {{"num_hidden_layers", 3},    {"hidden_size", 12},
+                              {"num_attention_heads", 3},  {"vocab_size", 259},
+                              {"intermediate_size", 20},   {"max_position_embeddings", 40},
+                              {"hidden_dropout_prob", 0.1}};
+    config.model.problem_type = problem_name(Problem::multi_label);
   }
   config.data.train = {directory.write("lines.jsonl", lines)};
   config.data.sequence_length = 40;
@@ -267,6 +281,14 @@ TEST_P(SlowDpoLearns, WhichCompletionIsBetterFromEachSeed) {
   EXPECT_GE(last, 0.95);
 }
 INSTANTIATE_TEST_SUITE_P(SlowSeeds, SlowDpoLearns, testing::Range<int64_t>(1, 6));
+
+TEST(Classification, LearnsAndTellsHowOftenItIsRight) {
+  for (const size_t variant : {12, 13}) {
+    const auto& steps = alone(variant);
+    EXPECT_LT(steps.back().loss, steps.front().loss) << variants()[variant].name;
+    EXPECT_THAT(steps[0].task_metrics, testing::Contains(testing::Key("accuracy")));
+  }
+}
 
 TEST(DraftHead, LearnsWhatTheModelSays) {
   const auto& steps = alone(11);

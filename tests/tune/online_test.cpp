@@ -859,7 +859,7 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   const test::TemporaryDirectory directory(test::Storage::memory);
   const std::filesystem::path merged = directory / "merged";
   models::ModelRequest request{.path = saved_model(Method::sft)};
-  request.score_head = true;
+  request.labels = models::numbered_labels(1);
   checkpoint::write_merged_folder(models::with_adapter(models::resolve_model(request), adapter),
                                   merged, {});
   const auto told = [](const std::string& folder, int ranks) {

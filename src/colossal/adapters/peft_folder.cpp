@@ -161,12 +161,29 @@ nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Produ
   return config;
 }
 
+namespace {
+
+// Returns the number of rows of the head for scores; 1 if the folder has none.
+int64_t count_scores(const fs::path& folder) {
+  if (!fs::exists(folder / kWeightsFile)) return 1;
+  const io::SafetensorsReader file(folder / kWeightsFile);
+  for (const io::TensorEntry& entry : file.entries()) {
+    for (const char* head :
+         {".score.weight", ".classifier.weight", ".classifier.out_proj.weight"}) {
+      if (entry.name.ends_with(head) && entry.shape.size() == 2) return entry.shape[0];
+    }
+  }
+  return 1;
+}
+
+}  // namespace
+
 std::optional<AdaptedModel> adapted_model(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(folder / kConfigFile, ignored)) return std::nullopt;
   const PeftConfigReader config(folder / kConfigFile);
   return AdaptedModel{.folder = config.text("base_model_name_or_path"),
-                      .scores = config.text("task_type") == "SEQ_CLS",
+                      .scores = config.text("task_type") == "SEQ_CLS" ? count_scores(folder) : 0,
                       .has_prefix = config.text("peft_type") == kPrefixKind};
 }
 

@@ -35,14 +35,16 @@ nlohmann::json peft_config(const LoraSettings& settings, const std::vector<Produ
 
 // What adapter_config.json says about the base model to load, and the kind of adapter.
 struct AdaptedModel {
-  std::string folder;       // folder or name of the base model; empty if not given
-  bool scores = false;      // whether the model has a score head (sequence classification)
+  std::string folder;  // folder or name of the base model; empty if not given
+  // Number of scores of a model that scores or classifies texts: rows of the head in the adapter's
+  // folder, or 1 if the folder has no head. 0: the model predicts tokens.
+  int64_t scores = 0;
   bool has_prefix = false;  // true: the adapter is a prefix; false: LoRA or an unsupported kind
 };
 // Reads an AdaptedModel from the adapter folder `folder`, from the fields base_model_name_or_path,
-// task_type and peft_type. Returns nullopt if the folder has no adapter_config.json. Throws IoError
-// if the file cannot be read or is not JSON, and ConfigError if it is not a JSON object or one of
-// the three fields is not a string.
+// task_type and peft_type, and the names and shapes of the weights. Returns nullopt if the folder
+// has no adapter_config.json. Throws IoError if the file cannot be read or is not JSON, and
+// ConfigError if it is not a JSON object or one of the three fields is not a string.
 std::optional<AdaptedModel> adapted_model(const std::filesystem::path& folder);
 
 // The contents of an adapter folder, without the weights.

@@ -60,7 +60,7 @@ AdapterStart AdapterStart::of_weights(const models::ModelSpecification& specific
                                       at::ScalarType type, const ParallelContext& context) {
   AdapterStart start(specification);
   const adapters::LoraSettings& settings = specification.adapter->settings;
-  const bool in_out = specification.decoder.stored_in_out;
+  const bool in_out = specification.transformer.stored_in_out;
   const checkpoint::WeightFolder directory(specification.weights);
   const comm::Group& all = context.world_group();
   int next = 0;

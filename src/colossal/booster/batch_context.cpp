@@ -42,6 +42,9 @@ nn::StepContext context_of(const data::Batch& batch, const ParallelContext& cont
   if (const auto states = batch.fields.find(kStatesField); states != batch.fields.end()) {
     made.states = states->second.values;
   }
+  if (const auto types = batch.fields.find(kTokenTypesField); types != batch.fields.end()) {
+    made.token_types = types->second.values.index_select(1, positions).to(context.device());
+  }
   return made;
 }
 

@@ -26,6 +26,9 @@ data::Batch local_batch(const data::Batch& batch, const ParallelContext& context
 // the context's device and has no sequence_dim. context_of() stores the tensor as
 // StepContext::states, which is undefined if the micro-batch lacks this field.
 inline constexpr const char* kStatesField = "states";
+// Name of the batch field with the type of each token (nn::StepContext::token_types), [batch,
+// sequence] int64, whose sequence_dim is 1.
+inline constexpr const char* kTokenTypesField = "token_types";
 
 // Makes the StepContext for a forward pass over local_batch(batch, context). batch: the whole
 // micro-batch, not the result of local_batch(). steps_done: number of updates so far. The layers'

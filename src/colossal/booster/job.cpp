@@ -117,8 +117,8 @@ void refuse_key_of_experts(const std::string& setting, const std::string& why) {
 // the keys would have no effect.
 void resolve_experts(const ExpertConfig& config, models::ModelSpecification& model) {
   using Over = nn::RouterLosses::Over;
-  const nn::RouterOptions& router = model.decoder.router;
-  nn::RouterLosses& losses = model.decoder.router_losses;
+  const nn::RouterOptions& router = model.transformer.router;
+  nn::RouterLosses& losses = model.transformer.router_losses;
   const bool any = config.balance_loss.value_or(0) > 0 || config.balance_over ||
                    config.z_loss > 0 || config.bias_rate > 0 || config.capacity_factor > 0;
   if (!config.observed.empty() && router.experts == 0) {
@@ -146,7 +146,7 @@ void resolve_experts(const ExpertConfig& config, models::ModelSpecification& mod
                                                      : Over::micro_batch;
   }
   losses.z = config.z_loss;
-  model.decoder.router.capacity_factor = config.capacity_factor;
+  model.transformer.router.capacity_factor = config.capacity_factor;
 }
 
 models::ModelSpecification resolve_model_of(const RunConfig& config,
@@ -251,7 +251,7 @@ ModelSource model_source_of(const Job& job) {
       .sharding = models::sharding(job.model),
       .make = [model = job.model](nn::Builder& build) { return models::build_model(model, build); },
       .compute = job.precision.compute,
-      .router_losses = job.model.decoder.router_losses};
+      .router_losses = job.model.transformer.router_losses};
 }
 
 int64_t stricter_limit(int64_t a, int64_t b) {

@@ -27,7 +27,7 @@ memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
   const ParallelContext context(*world, job.strategy, at::kMeta);
   const auto build = parallel::make_builder(context, models::sharding(job.model));
   const auto model = models::build_model(job.model, *build);
-  if (!loss) loss = job.model.decoder.value_head ? all_heads : cross_entropy_of_all;
+  if (!loss) loss = job.model.transformer.value_head ? all_heads : cross_entropy_of_all;
   Engine engine(build->parameters(), pipelined(*model, model_source_of(job), context, loss),
                 context, engine_config(job));
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},

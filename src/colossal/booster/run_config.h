@@ -34,9 +34,13 @@ struct DataConfig {
   std::string text_field = "text";         // of a jsonl file: the field that holds the document
   std::optional<std::string> tokenizer;    // unset: the model's own if it has one, else "bytes"
   std::optional<int64_t> sequence_length;  // unset: the model's number of positions, at most 256
-  bool separate_documents = false;         // true: attention does not cross documents of a sequence
-  int64_t seed = 0;                        // of the order of samples
-  std::string cache;                       // folder for tokenized files; empty: none
+  // "causal": predict the next token; "masked": predict masked tokens, each of which is masked with
+  // probability mask_probability. Unset: "causal" for decoders, "masked" for encoders.
+  std::optional<std::string> objective;
+  double mask_probability = 0.15;
+  bool separate_documents = false;  // true: attention does not cross documents of a sequence
+  int64_t seed = 0;                 // of the order of samples
+  std::string cache;                // folder for tokenized files; empty: none
   // What to do with invalid input, such as a jsonl line without a document: stop with an error, or
   // leave it out.
   data::InvalidFiles invalid = data::InvalidFiles::error;

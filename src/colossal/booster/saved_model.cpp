@@ -86,7 +86,8 @@ text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer&
 SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer) {
   const models::ModelAdapter& adapter = *job.model.adapter;
   const adapters::BaseModel base{fs::absolute(job.model.weights).lexically_normal().string(),
-                                 job.model.decoder.stored_in_out, job.model.decoder.score_head};
+                                 job.model.transformer.stored_in_out,
+                                 job.model.transformer.scores > 0};
   nlohmann::json config, shaping_fields;
   if (adapter.prefix) {
     const adapters::PrefixedModel model = models::prefixed_model(job.model);
@@ -161,7 +162,7 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
   // vocabulary.
   saved.config.emplace("pad_token_id", nullptr);
   // The score is that of the last token that is not padding, so the model needs a padding token.
-  if (job.model.decoder.score_head && saved.config["pad_token_id"].is_null()) {
+  if (job.model.transformer.scores > 0 && saved.config["pad_token_id"].is_null()) {
     saved.config["pad_token_id"] = tokenizer.end_of_text();
   }
   if (!keep && !model.path.empty()) {

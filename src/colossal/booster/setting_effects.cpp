@@ -100,6 +100,21 @@ void refuse_other_weights(const DataConfig& data) {
   }
 }
 
+void refuse_other_objective(const Job& job) {
+  const std::optional<std::string>& objective = job.config.data.objective;
+  if (!objective || (*objective == "causal") == job.model.facts.causal) return;
+  refuse(
+      fmt::format("data.objective = \"{}\"", *objective),
+      job.model.facts.causal
+          ? fmt::format("the model, of family {}, is a decoder: a position sees only the tokens "
+                        "before it, so it cannot predict a masked token from those after it",
+                        job.model.facts.family)
+          : fmt::format("the model, of family {}, is an encoder: a position sees the next token, "
+                        "so there is nothing to learn from predicting it",
+                        job.model.facts.family),
+      "leave data.objective out, or use another model");
+}
+
 // Returns whether a corpus file may hold lines, some of which may be rejected.
 bool may_hold_lines(const DataConfig& data) {
   const auto says_so = [](const std::string& pattern) {
@@ -114,6 +129,7 @@ bool may_hold_lines(const DataConfig& data) {
 void refuse_impossible_settings(const Job& job) {
   refuse_absurd_sizes(job);
   refuse_other_weights(job.config.data);
+  refuse_other_objective(job);
   refuse_without_log_directory(job);
   refuse_without_checkpoint_directory(job.config.checkpoint);
   refuse_too_few_steps(job.config);
@@ -167,6 +183,9 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes" &&
              !may_hold_lines(config.data),
          "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which accepts any file");
+  add_if(job.model.facts.causal && given("data.mask_probability"),
+         fmt::format("data.mask_probability = {}", config.data.mask_probability),
+         "the model is a decoder, which predicts the next token");
   add_if(config.data.weights.size() == 1, "data.weights", "data.train has one entry");
   add_if(config.data.format == data::FileFormat::text && given("data.text_field"),
          fmt::format("data.text_field = \"{}\"", config.data.text_field),

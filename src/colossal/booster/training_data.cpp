@@ -83,6 +83,7 @@ constexpr std::pair<const char*, const char*> kStateKeys[] = {
     {"separate_documents", "data.separate_documents"},
     {"global_batch", "train.global_batch"},
     {"weights", "data.weights"},
+    {"mask_probability", "data.mask_probability"},
     {"seed", "data.seed"}};
 
 }  // namespace
@@ -158,6 +159,11 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
       context_(context),
       shape_(batch_shape(job, context)),
       tokenizer_(open_tokenizer(job)) {
+  if (!job.model.facts.causal) {
+    masks_ = data::mask_options(*tokenizer_, job.tokenizer, job.model.facts.vocabulary);
+    masks_->probability = job.config.data.mask_probability;
+    masks_->seed = static_cast<uint64_t>(job.config.data.seed);
+  }
   train_ = open_mixture(*tokenizer_, job, tokenizing);
   log_shares(*train_, job);
   if (!job.config.data.validation.empty()) {
@@ -171,15 +177,25 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
 }
 
 data::BatchLoader TrainingData::training_loader(int64_t steps_done) const {
-  return data::make_training_loader(*train_, shape_, steps_done, job_.config.train.steps);
+  return data::make_training_loader(*train_, shape_, steps_done, job_.config.train.steps,
+                                    masking());
 }
 
 data::BatchLoader TrainingData::validation_loader() const {
-  return data::make_evaluation_loader(*validation_, shape_);
+  return data::make_evaluation_loader(*validation_, shape_, masking());
 }
 
 int64_t TrainingData::num_validation_steps() const {
   return data::num_evaluation_steps(shape_, validation_->num_samples());
+}
+
+HeadLoss TrainingData::loss() const {
+  return masks_ ? HeadLoss(cross_entropy) : TrainingTask::loss();
+}
+
+data::ChangeBatch TrainingData::masking() const {
+  if (!masks_) return nullptr;
+  return [options = *masks_](data::Batch& batch) { data::mask_tokens(batch, options); };
 }
 
 nlohmann::json TrainingData::state() const {
@@ -191,6 +207,7 @@ nlohmann::json TrainingData::state() const {
                        {"global_batch", job_.config.train.global_batch},
                        {"weights", job_.config.data.weights},
                        {"seed", job_.config.data.seed}};
+  if (masks_) state["mask_probability"] = masks_->probability;
   if (validation_) state["validation_contents"] = validation_->corpus().fingerprint();
   return state;
 }

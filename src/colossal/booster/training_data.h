@@ -12,6 +12,7 @@
 #include "colossal/booster/training_task.h"
 #include "colossal/data/batch.h"
 #include "colossal/data/batch_loader.h"
+#include "colossal/data/masking.h"
 #include "colossal/data/mixture.h"
 #include "colossal/data/sampler.h"
 #include "colossal/mesh/parallel_context.h"
@@ -41,7 +42,8 @@ data::Corpus open_corpus(const std::vector<std::string>& files, const text::Toke
 // difference. Returns "" if they are equal, or if `saved` lacks the fields to compare.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
-// The task of predicting the next token of a text. TrainingTask documents the overridden functions.
+// The task of predicting the next token of a text or, for encoders, its masked tokens. TrainingTask
+// documents the overridden functions.
 class TrainingData final : public TrainingTask {
  public:
   // Opens the corpora data.train and data.validation, and tokenizes them if needed. While it
@@ -58,6 +60,7 @@ class TrainingData final : public TrainingTask {
   data::BatchLoader training_loader(int64_t steps_done) const override;
   data::BatchLoader validation_loader() const override;
   int64_t num_validation_steps() const override;
+  HeadLoss loss() const override;
 
   // Returns fingerprints of the corpora and the tokenizer, the sequence length, and the settings
   // that determine the order of samples.
@@ -65,10 +68,14 @@ class TrainingData final : public TrainingTask {
   void check_resumed(const nlohmann::json& state) const override;
 
  private:
+  // Returns the function that masks tokens; null if the model predicts next tokens.
+  data::ChangeBatch masking() const;
+
   const Job& job_;
   const ParallelContext& context_;
   data::BatchShape shape_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
+  std::optional<data::MaskOptions> masks_;  // nullopt: the model predicts next tokens
   std::optional<data::Mixture> train_;
   std::optional<data::TokenDataset> validation_;
 };

@@ -21,7 +21,7 @@ bool is_looked_up(const adapters::Product& product) {
 
 AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
     : adapter_(*specification.adapter),
-      stored_in_out_(specification.decoder.stored_in_out),
+      stored_in_out_(specification.transformer.stored_in_out),
       file_(adapter_.weights / adapters::kWeightsFile) {
   if (adapter_.prefix) {
     throw ConfigError(
@@ -30,7 +30,7 @@ AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
                     file_.path().string()));
   }
   for (const adapters::Product& product : adapter_.products) {
-    if (!product.is_of_blocks() && specification.decoder.tied_head) {
+    if (!product.is_of_blocks() && specification.transformer.tied_head) {
       throw ConfigError(
           fmt::format("{}: the adapter changes {}, whose table the embedding and the output head "
                       "share (tie_word_embeddings = true), so merging would change both; use it "

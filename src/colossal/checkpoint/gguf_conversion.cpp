@@ -48,7 +48,7 @@ void turn_heads(std::span<float> numbers, int64_t head_rows, int64_t columns, Di
 }
 
 // Converts a tensor buffer by buffer, with the changes that GGUF needs. name: in GGUF.
-void convert_numbers(const GgufFamily& family, const models::DecoderConfig& config,
+void convert_numbers(const GgufFamily& family, const models::TransformerConfig& config,
                      const std::string& name, const std::vector<int64_t>& shape,
                      Direction direction, const ReadNumbers& read, const WriteNumbers& write) {
   const int64_t head_rows = rows_of_rotary_head(family, name, config);
@@ -152,8 +152,8 @@ std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const Gguf
                                 const models::ModelSpecification& specification, GgufType type) {
   std::vector<Renamed> renamed;
   std::map<std::string, size_t> of_experts;  // indices in `renamed`
-  const bool tied = specification.decoder.tied_head;
-  const int64_t experts = specification.decoder.router.experts;
+  const bool tied = specification.transformer.tied_head;
+  const int64_t experts = specification.transformer.router.experts;
   for (const std::string& name : directory.names()) {
     if (models::explain_unmapped_tensor(specification, name)) continue;
     const auto to = gguf_name(family, name);
@@ -188,8 +188,8 @@ std::vector<Renamed> tensors_of(const io::TensorDirectory& directory, const Gguf
 }
 
 void write_tensor(const io::TensorDirectory::Tensor& from, int64_t part, const GgufTensor& to,
-                  int64_t position, const GgufFamily& family, const models::DecoderConfig& config,
-                  io::File& file) {
+                  int64_t position, const GgufFamily& family,
+                  const models::TransformerConfig& config, io::File& file) {
   const auto& [source, entry] = from;
   if (!entry) {
     throw ConfigError(fmt::format("tensor \"{}\": expert {} is missing", to.name, part));
@@ -213,7 +213,7 @@ void write_tensor(const io::TensorDirectory::Tensor& from, int64_t part, const G
 
 void write_all(const io::GgufPlan& plan, const std::vector<Renamed>& tensors,
                const std::vector<float>& divisors, const GgufFamily& family,
-               const models::DecoderConfig& config, const std::filesystem::path& path) {
+               const models::TransformerConfig& config, const std::filesystem::path& path) {
   io::File file = io::File::create(path);
   file.reserve(plan.file_bytes);
   file.write_at(std::as_bytes(std::span(plan.header)), 0);
@@ -265,7 +265,7 @@ std::vector<NewTensor> tensors_of(const io::GgufReader& file, const GgufFamily& 
 }
 
 void write_safetensors(const io::GgufReader& file, const GgufFamily& family,
-                       const models::DecoderConfig& config, GgufType type,
+                       const models::TransformerConfig& config, GgufType type,
                        const std::filesystem::path& path) {
   const std::vector<NewTensor> tensors = tensors_of(file, family, config.router.experts, type);
   std::vector<io::TensorSpec> specs;
@@ -318,7 +318,7 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
                 GgufType type) {
   require_new(file);
   const models::ModelSpecification specification = models::resolve_model({.path = folder.string()});
-  const models::DecoderConfig& config = specification.decoder;
+  const models::TransformerConfig& config = specification.transformer;
   const GgufFamily& family = find_gguf_family(config.family, folder.string());
   if (specification.weights.empty()) {
     throw ConfigError(fmt::format("{} contains no weights to convert", folder.string()));
@@ -365,7 +365,8 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
     }
     const models::ModelSpecification specification =
         models::resolve_model({.path = temporary.string()});
-    write_safetensors(reader, family, specification.decoder, as, temporary / "model.safetensors");
+    write_safetensors(reader, family, specification.transformer, as,
+                      temporary / "model.safetensors");
   });
 }
 

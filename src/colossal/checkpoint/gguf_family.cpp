@@ -11,7 +11,7 @@
 namespace colossal::checkpoint {
 namespace {
 
-using models::DecoderConfig;
+using models::TransformerConfig;
 using Layers = std::vector<std::pair<std::string_view, std::string_view>>;
 using Scaling = ops::RotaryOptions::Scaling;
 
@@ -176,14 +176,14 @@ double gemma2_scale(int64_t layers, int64_t hidden, int64_t heads, int64_t head_
 }
 
 // llama.cpp divides the weights of a token's experts by their sum, and has experts in every layer.
-void check_experts(const GgufFamily& family, const DecoderConfig& config) {
+void check_experts(const GgufFamily& family, const TransformerConfig& config) {
   if (!config.router.normalized) refuse(family, "norm_topk_prob = false");
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (!config.has_experts(layer)) refuse(family, "layers without experts");
   }
 }
 
-void check(const GgufFamily& family, const DecoderConfig& config) {
+void check(const GgufFamily& family, const TransformerConfig& config) {
   const bool gemma = family.name == "gemma2";
   if (config.activation != (gemma ? ops::Activation::gelu_tanh : ops::Activation::silu)) {
     refuse(family, "this activation function");
@@ -206,7 +206,7 @@ void check(const GgufFamily& family, const DecoderConfig& config) {
   }
 }
 
-int64_t window_of(const DecoderConfig& config) {
+int64_t window_of(const TransformerConfig& config) {
   int64_t window = 0;
   for (const models::LayerAttention& attention : config.attention) {
     window = std::max(window, attention.window);
@@ -222,9 +222,9 @@ int64_t required(const io::GgufReader& file, const std::string& key) {
 
 // Returns the rope_scaling of config.json that gives these divisors. GGUF files have the divisors
 // only, so this tries the parameters of Llama 3.1 and 3.2.
-nlohmann::json llama3_scaling(const io::GgufReader& file, const DecoderConfig& like,
+nlohmann::json llama3_scaling(const io::GgufReader& file, const TransformerConfig& like,
                               const std::vector<float>& divisors) {
-  DecoderConfig config = like;
+  TransformerConfig config = like;
   ops::RotaryOptions& rotary = config.attention.front().rotary;
   rotary.scaling = Scaling::llama3;
   rotary.factor = std::ranges::max(divisors);
@@ -250,7 +250,7 @@ nlohmann::json rope_scaling(const io::GgufReader& file, const GgufFamily& family
   if (const io::GgufTensor* tensor = file.find("rope_freqs.weight")) {
     std::vector<float> divisors(static_cast<size_t>(tensor->numel()));
     file.read(*tensor, 0, divisors);
-    DecoderConfig like;
+    TransformerConfig like;
     like.head_size = head_size;
     like.attention.front().rotary.base = base;
     return llama3_scaling(file, like, divisors);
@@ -349,7 +349,7 @@ bool stays_fp32(std::string_view gguf_name) {
 }
 
 int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
-                            const DecoderConfig& config) {
+                            const TransformerConfig& config) {
   const std::string_view layer = parts_of(gguf_name, kGgufBlocks).layer;
   return family.rotates_adjacent_channels && (layer == "attn_q" || layer == "attn_k")
              ? config.head_size
@@ -360,7 +360,7 @@ bool adds_one(const GgufFamily& family, std::string_view gguf_name) {
   return family.norms_add_one && parts_of(gguf_name, kGgufBlocks).layer.ends_with("_norm");
 }
 
-std::vector<float> frequency_divisors(const DecoderConfig& config) {
+std::vector<float> frequency_divisors(const TransformerConfig& config) {
   const ops::RotaryOptions& rotary = config.attention_of(0).rotary;
   if (rotary.scaling != Scaling::llama3) return {};
   const double low_wave =
@@ -385,7 +385,7 @@ std::vector<float> frequency_divisors(const DecoderConfig& config) {
   return divisors;
 }
 
-GgufFields model_fields(const GgufFamily& family, const DecoderConfig& config) {
+GgufFields model_fields(const GgufFamily& family, const TransformerConfig& config) {
   check(family, config);
   const ops::RotaryOptions& rotary = config.attention_of(0).rotary;
   GgufFields fields{{"general.architecture", io::GgufValue::of(family.gguf_architecture)},

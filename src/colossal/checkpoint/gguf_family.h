@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "colossal/io/gguf.h"
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 
 namespace colossal::checkpoint {
 
@@ -62,7 +62,7 @@ std::vector<std::string> hf_names(const GgufFamily& family, const std::string& g
 // Returns the number of rows of a head if the conversion reorders the tensor's rows (see
 // rotates_adjacent_channels), otherwise 0.
 int64_t rows_of_rotary_head(const GgufFamily& family, std::string_view gguf_name,
-                            const models::DecoderConfig& config);
+                            const models::TransformerConfig& config);
 // Whether GGUF stores the tensor's values plus 1 (see norms_add_one).
 bool adds_one(const GgufFamily& family, std::string_view gguf_name);
 // Whether GGUF files store the matrix as f32 even if another type is chosen: true for the weights
@@ -71,10 +71,10 @@ bool stays_fp32(std::string_view gguf_name);
 
 // Returns the GGUF fields that describe the model. Throws ConfigError if GGUF cannot describe the
 // model in this family.
-GgufFields model_fields(const GgufFamily& family, const models::DecoderConfig& config);
+GgufFields model_fields(const GgufFamily& family, const models::TransformerConfig& config);
 // Returns what the tensor "rope_freqs.weight" holds: the numbers by which the head_size / 2 rotary
 // frequencies are divided. Empty unless the model scales the frequencies as Llama 3 does.
-std::vector<float> frequency_divisors(const models::DecoderConfig& config);
+std::vector<float> frequency_divisors(const models::TransformerConfig& config);
 
 // Returns the contents of config.json, without "dtype", for the model of a GGUF file. Throws
 // IoError if a field is missing, and ConfigError if a value is not supported.

@@ -4,6 +4,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -18,14 +19,39 @@
 namespace colossal::checkpoint {
 namespace {
 
-constexpr const char* kScoreHead = "score.weight";
 constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+// How the adapter's head for scores replaces the model's head for tokens, if it does.
+struct ChangedHead {
+  std::string file;                                         // gets the new head
+  std::vector<std::string> added;                           // tensors of the new head; empty: none
+  std::set<std::string> dropped;                            // tensors of the old head
+  nlohmann::json config_fields = nlohmann::json::object();  // changed fields of config.json
+};
+
+ChangedHead find_changed_head(const WeightFolder& directory,
+                              const models::ModelSpecification& specification) {
+  if (specification.transformer.scores == 0) return {};
+  ChangedHead head{.file = directory.files().back()->path().filename(), .added = {}, .dropped = {}};
+  for (const std::string& parameter : specification.adapter->trained) {
+    const std::string tensor = models::slice_in_model(specification, parameter).name;
+    if (models::is_of_head(parameter) && !directory.contains(tensor)) head.added.push_back(tensor);
+  }
+  if (head.added.empty()) return {};
+  head.dropped = models::tensors_of_token_head(specification);
+  head.config_fields["architectures"] = specification.config.at("architectures");
+  for (const char* labels : {"id2label", "label2id"}) {
+    head.config_fields[labels] = specification.other_fields.at(labels);
+  }
+  return head;
+}
 
 // By the name of a tensor in the folder: the adapted weight's full name in the model's files.
 using AdaptedWeights = std::map<std::string, std::string>;
 
 AdaptedWeights find_adapted(const WeightFolder& directory,
-                            const models::ModelSpecification& specification) {
+                            const models::ModelSpecification& specification,
+                            const ChangedHead& head) {
   AdaptedWeights adapted;
   for (const adapters::Product& product : specification.adapter->products) {
     const std::vector<std::string> weights =
@@ -38,34 +64,11 @@ AdaptedWeights find_adapted(const WeightFolder& directory,
   }
   for (const std::string& parameter : specification.adapter->trained) {
     for (const std::string& tensor : models::slice_in_model(specification, parameter).names()) {
-      if (tensor == kScoreHead && !directory.contains(tensor)) continue;
+      if (std::ranges::count(head.added, tensor) > 0) continue;
       adapted.emplace(find_weight(directory, tensor).entry->name, tensor);
     }
   }
   return adapted;
-}
-
-// How the adapter's head for scores replaces the model's head for tokens, if it does.
-struct ChangedHead {
-  std::string file;                                         // gets the new head; empty: no new head
-  std::set<std::string> dropped;                            // tensors of the old head
-  nlohmann::json config_fields = nlohmann::json::object();  // changed fields of config.json
-  bool is_new() const { return !file.empty(); }
-};
-
-ChangedHead find_changed_head(const WeightFolder& directory,
-                              const models::ModelSpecification& specification) {
-  if (!specification.decoder.score_head || directory.contains(kScoreHead)) return {};
-  ChangedHead head{.file = directory.files().back()->path().filename(), .dropped = {}};
-  for (const char* parameter : {"head.weight", "head.bias"}) {
-    if (parameter == std::string("head.bias") && !specification.decoder.head_bias) continue;
-    head.dropped.insert(models::slice_in_files(specification, parameter).name);
-  }
-  head.config_fields["architectures"] = specification.config.at("architectures");
-  for (const char* labels : {"id2label", "label2id"}) {
-    head.config_fields[labels] = specification.other_fields.at(labels);
-  }
-  return head;
 }
 
 at::Tensor merge_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
@@ -88,19 +91,22 @@ void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& 
   for (const io::TensorEntry& entry : from.entries()) {
     if (!head.dropped.contains(entry.name)) specs.push_back({entry.name, entry.type, entry.shape});
   }
-  at::Tensor scores;
+  std::map<std::string, at::Tensor> added;
   if (head.file == path.filename()) {
     const io::TensorEntry& any = from.entries().front();
-    scores = merge.replacement(kScoreHead).to(tensor_type(any, from.path()));
-    specs.push_back({kScoreHead, any.type, scores.sizes().vec()});
+    for (const std::string& tensor : head.added) {
+      const at::Tensor values = merge.replacement(tensor).to(tensor_type(any, from.path()));
+      specs.push_back({tensor, any.type, values.sizes().vec()});
+      added.emplace(tensor, values);
+    }
   }
   const io::SafetensorsPlan plan = io::plan_safetensors(specs, from.metadata());
   io::File to = io::File::create(path);
   to.reserve(plan.file_bytes);
   to.write_at(std::as_bytes(std::span(plan.header)), 0);
   for (const io::TensorEntry& entry : plan.entries) {
-    if (scores.defined() && entry.name == kScoreHead) {
-      to.write_at(bytes_of(scores), plan.position(entry));
+    if (const auto found = added.find(entry.name); found != added.end()) {
+      to.write_at(bytes_of(found->second), plan.position(entry));
       continue;
     }
     const io::TensorEntry& source = *from.find(entry.name);
@@ -118,7 +124,7 @@ void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& 
 
 // Returns the merged folder's config.json or index, given the text of the source's.
 std::string with_head(const std::string& name, const std::string& text, const ChangedHead& head) {
-  if (!head.is_new()) return text;
+  if (head.added.empty()) return text;
   nlohmann::json json = nlohmann::json::parse(text);
   if (name != kIndexFile) {
     json.update(head.config_fields);
@@ -127,7 +133,7 @@ std::string with_head(const std::string& name, const std::string& text, const Ch
     if (padding.is_null()) padding = json.value("eos_token_id", nlohmann::json());
   } else {
     for (const std::string& tensor : head.dropped) json.at("weight_map").erase(tensor);
-    json["weight_map"][kScoreHead] = head.file;
+    for (const std::string& tensor : head.added) json["weight_map"][tensor] = head.file;
     json["metadata"].erase("total_size");
   }
   return json.dump(2) + "\n";
@@ -141,15 +147,17 @@ void write_merged_folder(const models::ModelSpecification& specification,
   require_new(folder);
   const WeightFolder directory(specification.weights);
   directory.require_unquantized("merge an adapter into");
-  const AdaptedWeights adapted = find_adapted(directory, specification);
-  const AdapterMerge merge(specification);
   const ChangedHead head = find_changed_head(directory, specification);
-  if (head.is_new() && !merge.replacement(kScoreHead).defined()) {
+  const AdaptedWeights adapted = find_adapted(directory, specification, head);
+  const AdapterMerge merge(specification);
+  if (specification.transformer.scores > 0 && !specification.newly_initialized.empty()) {
     throw ConfigError(fmt::format(
         "{}: the adapter is for a model that scores texts (task_type = \"SEQ_CLS\"), but neither "
-        "it nor {} has the head, \"{}\"; merge it into the folder of the model that it was trained "
+        "it nor {} has all of the head ({}); merge it into the folder of the model that it was "
+        "trained "
         "with",
-        specification.adapter->weights.string(), directory.path().string(), kScoreHead));
+        specification.adapter->weights.string(), directory.path().string(),
+        fmt::join(specification.newly_initialized, ", ")));
   }
   write_whole(folder, [&](const std::filesystem::path& temporary) {
     io::make_folders(temporary);

@@ -33,6 +33,7 @@ void add_tune(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);
 void add_evaluate(CLI::App& app, int& exit_code);
+void add_classify(CLI::App& app, int& exit_code);
 void add_convert(CLI::App& app, int& exit_code);
 void add_config(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);

@@ -1,5 +1,7 @@
 #include "colossal/serve/evaluate.h"
 
+#include <fmt/ranges.h>
+
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -53,7 +55,9 @@ std::string evaluate_help() {
          "The text is\ncut into rows of --sequence-length = S tokens. A prediction sees only the "
          "tokens before\nit in its own row, even if they belong to another document: 1 token at "
          "the start of a row,\nS at its end. The last row is shorter. A larger S gives more "
-         "context, and usually a lower\nloss.\n\n" +
+         "context, and usually a lower\nloss.\n\nAn encoder, such as BERT, predicts masked tokens "
+         "instead: 15 % of a row's tokens, always the\nsame ones, from all the others of the "
+         "row.\n\n" +
          help_of_keys<EvaluateConfig>();
 }
 
@@ -81,6 +85,19 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "evaluate", arguments.adapter);
+  if (specification.facts.scores > 0) {
+    throw ConfigError(
+        fmt::format("{}: this model gives labels or scores to texts and predicts no "
+                    "tokens; use colossal classify",
+                    arguments.model));
+  }
+  if (!specification.missing_prefix.empty()) {
+    throw ConfigError(
+        fmt::format("{}: this folder has no head ({}), so its model predicts nothing; use a folder "
+                    "of {}",
+                    arguments.model, fmt::join(specification.newly_initialized, ", "),
+                    specification.config.at("architectures")[0].get<std::string>()));
+  }
   serve::EvaluateOptions options{
       .sequence_length = resolve_sequence_length(arguments.sequence_length, kMostDefaultSequence,
                                                  specification.facts),
@@ -93,6 +110,10 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   const data::Corpus corpus =
       open_model_text(arguments.text, tokenizer, specification.facts, config.data, config.threads);
   const auto model = open_model_over_ranks(specification, config, strategy, ranks, bits);
+  if (!specification.facts.causal) {
+    options.masks = data::mask_options(*text::make_tokenizer(tokenizer), tokenizer,
+                                       specification.facts.vocabulary);
+  }
   options.device = model->device();
   options.ranks = model->ranks();
   if (!ranks.is_first()) {
@@ -100,11 +121,11 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
     return;
   }
   const Clock::time_point start = Clock::now();
-  ProgressLine progress("evaluating", 0, corpus.num_tokens() - 1, "tokens");
+  const int64_t targets = corpus.num_tokens() - (options.masks ? 0 : 1);
+  ProgressLine progress("evaluating", 0, targets, "tokens");
   const serve::Evaluation evaluation =
       serve::evaluate(**model, corpus, options, [&](const serve::Evaluation& done) {
-        progress.update(done.tokens,
-                        [=](double) { return fmt::format("loss {:.4f}", done.loss()); });
+        progress.update(done.read, [=](double) { return fmt::format("loss {:.4f}", done.loss()); });
       });
   progress.finish();
   print(evaluation, std::chrono::duration<double>(Clock::now() - start).count(), arguments.json);

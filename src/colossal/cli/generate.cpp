@@ -141,6 +141,7 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
+  require_decoder(specification, "generate");
   const models::ModelFacts& facts = specification.facts;
   server::ServedModel served(arguments.model, arguments.model, facts.positions, facts.vocabulary);
   const auto model = open_model(arguments, specification, config, ranks);
@@ -171,6 +172,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
+  require_decoder(specification, "generate");
   const auto tokenizer = text::make_tokenizer(tokenizer_folder(arguments.model, arguments.adapter));
   arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
   const auto model = open_model(arguments, specification, config, ranks);

@@ -131,13 +131,30 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& adapter) {
   models::ModelRequest request{.path = folder};
   // The adapter of a reward model may have the score head that its model lacks.
-  if (const auto adapted = adapters::adapted_model(adapter)) request.score_head = adapted->scores;
+  if (const auto adapted = adapters::adapted_model(adapter)) {
+    request.labels = models::numbered_labels(adapted->scores);
+  }
   models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {
     throw ConfigError(fmt::format("{} contains no weights to {} with", folder, purpose));
   }
   if (adapter.empty()) return specification;
   return models::with_adapter(std::move(specification), adapter);
+}
+
+void require_decoder(const models::ModelSpecification& specification, const std::string& command) {
+  const std::string folder = specification.weights.string();
+  if (specification.facts.scores > 0) {
+    throw ConfigError(
+        fmt::format("{}: this model gives labels or scores to texts and predicts no "
+                    "tokens, as colossal {} needs; use colossal classify",
+                    folder, command));
+  }
+  if (specification.facts.causal) return;
+  throw ConfigError(
+      fmt::format("{}: this model ({}) is an encoder, which predicts masked tokens "
+                  "only, but colossal {} needs a model that predicts the next token",
+                  folder, specification.facts.family, command));
 }
 
 std::string tokenizer_folder(const std::string& model, const std::string& adapter) {

@@ -147,6 +147,9 @@ void add_ranks_option(CLI::App& command, std::optional<int>& ranks,
 models::ModelSpecification resolve_trained_model(const std::string& folder,
                                                  const std::string& purpose,
                                                  const std::string& adapter = "");
+// Throws ConfigError unless the model predicts the next token of a text: an encoder does not, nor
+// does a model that gives texts scores. command: the command that needs such a model.
+void require_decoder(const models::ModelSpecification& specification, const std::string& command);
 
 // Returns the folder with the tokenizer: `adapter` if this folder has a tokenizer, else `model`.
 std::string tokenizer_folder(const std::string& model, const std::string& adapter);

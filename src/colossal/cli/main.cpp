@@ -86,6 +86,7 @@ int run(int argc, char** argv) {
   add_generate(app, exit_code);
   add_serve(app, exit_code);
   add_evaluate(app, exit_code);
+  add_classify(app, exit_code);
   add_convert(app, exit_code);
   add_config(app, exit_code);
   add_check(app, exit_code);

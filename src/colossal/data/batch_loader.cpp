@@ -43,14 +43,29 @@ std::vector<Batch> BatchLoader::next() {
   return batches;
 }
 
-BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
-                                 int64_t end_step) {
-  return BatchLoader([=](int64_t step) { return read_training_step(mixture, shape, step); },
-                     first_step, end_step);
+namespace {
+
+// Returns a function that reads a step's micro-batches with `read` and changes them.
+BatchLoader::ReadStep changed(BatchLoader::ReadStep read, ChangeBatch change) {
+  if (!change) return read;
+  return [read = std::move(read), change = std::move(change)](int64_t step) {
+    std::vector<Batch> batches = read(step);
+    for (Batch& batch : batches) change(batch);
+    return batches;
+  };
 }
 
-BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape) {
-  return BatchLoader([=](int64_t step) { return read_evaluation_step(dataset, shape, step); }, 0,
+}  // namespace
+
+BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
+                                 int64_t end_step, ChangeBatch change) {
+  const auto read = [=](int64_t step) { return read_training_step(mixture, shape, step); };
+  return BatchLoader(changed(read, std::move(change)), first_step, end_step);
+}
+
+BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape, ChangeBatch change) {
+  const auto read = [=](int64_t step) { return read_evaluation_step(dataset, shape, step); };
+  return BatchLoader(changed(read, std::move(change)), 0,
                      num_evaluation_steps(shape, dataset.num_samples()));
 }
 

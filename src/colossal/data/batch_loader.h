@@ -49,11 +49,16 @@ class BatchLoader {
   std::future<std::vector<Batch>> pending_;
 };
 
+// A function that changes a batch after it was read, such as mask_tokens() (masking.h). Null: no
+// change.
+using ChangeBatch = std::function<void(Batch&)>;
+
 // Returns a loader for the training steps [first_step, end_step). The loader owns the mixture.
 BatchLoader make_training_loader(Mixture mixture, BatchShape shape, int64_t first_step,
-                                 int64_t end_step);
+                                 int64_t end_step, ChangeBatch change = nullptr);
 // Returns a loader for all steps of one evaluation (num_evaluation_steps(), sampler.h). The loader
 // owns the dataset.
-BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape);
+BatchLoader make_evaluation_loader(TokenDataset dataset, BatchShape shape,
+                                   ChangeBatch change = nullptr);
 
 }  // namespace colossal::data

@@ -2,11 +2,11 @@
 
 namespace colossal::models {
 
-DecoderConfig read_cohere_fields(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 8192,
-                                                    .norm = DecoderConfig::Norm::layer,
-                                                    .norm_epsilon = 1e-5,
-                                                    .tied_head = true});
+TransformerConfig read_cohere_fields(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.positions = 8192,
+                                                        .norm = TransformerConfig::Norm::layer,
+                                                        .norm_epsilon = 1e-5,
+                                                        .tied_head = true});
   config.norm_bias = false;
   config.parallel_branches = config.shared_norm = true;
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);

@@ -10,6 +10,6 @@ namespace colossal::models {
 // result, norms are layer norms without bias, and a block's attention and MLP are parallel branches
 // after one shared norm. The caller reads the rotary embedding (rotary_fields.h). Throws FieldError
 // if a field without a default is missing, or if a field is invalid.
-DecoderConfig read_cohere_fields(ConfigFields& fields);
+TransformerConfig read_cohere_fields(ConfigFields& fields);
 
 }  // namespace colossal::models

@@ -1,6 +1,6 @@
 // Reads and validates fields of a Hugging Face config.json. ConfigFields also records which fields
 // were read, so that fields that nobody reads can be reported. Model families use this to make a
-// DecoderConfig.
+// TransformerConfig.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace colossal::models {
 namespace {
 
-void read_latents(ConfigFields& fields, DecoderConfig& config) {
+void read_latents(ConfigFields& fields, TransformerConfig& config) {
   const bool without_query_rank =
       fields.json().contains("q_lora_rank") && !fields.has("q_lora_rank");
   config.query_rank = without_query_rank ? fields.size_or_none("q_lora_rank", kMaximumWidth)
@@ -38,7 +38,8 @@ void read_latents(ConfigFields& fields, DecoderConfig& config) {
   fields.ignore("qk_head_dim");
 }
 
-void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults, DecoderConfig& config) {
+void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults,
+                  TransformerConfig& config) {
   if (defaults.chosen == 0) fields.required_size("num_experts_per_tok", kMaximumWidth);
   config.router = read_router(fields, {.experts_field = "n_routed_experts",
                                        .experts = defaults.experts,
@@ -62,9 +63,9 @@ void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults, Decode
 
 }  // namespace
 
-DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults) {
+TransformerConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults) {
   // The head sizes are separate fields, so the number of heads need not divide the hidden size.
-  DecoderConfig config =
+  TransformerConfig config =
       read_llama_fields(fields, {.positions = defaults.positions, .head_size = 1});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   read_latents(fields, config);
@@ -73,8 +74,8 @@ DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults&
   return config;
 }
 
-void read_latent_rotary(ConfigFields& fields, bool interleaved, DecoderConfig& config) {
-  DecoderConfig of_rotary = config;
+void read_latent_rotary(ConfigFields& fields, bool interleaved, TransformerConfig& config) {
+  TransformerConfig of_rotary = config;
   of_rotary.head_size = config.attention.front().rotary.channels;
   LayerAttention& attention = config.attention.front();
   attention.rotary = read_rotary(fields, of_rotary, {.interleaved = interleaved});
@@ -87,7 +88,7 @@ void read_latent_rotary(ConfigFields& fields, bool interleaved, DecoderConfig& c
 }
 
 void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_groups,
-                        DecoderConfig& config) {
+                        TransformerConfig& config) {
   nn::RouterOptions& router = config.router;
   router.groups = fields.size("n_group", groups, router.experts);
   router.chosen_groups = fields.size("topk_group", chosen_groups, router.groups);
@@ -103,7 +104,7 @@ void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_gro
   }
 }
 
-WeightNames deepseek_weight_names(const DecoderConfig& config) {
+WeightNames deepseek_weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("query", "self_attn.q_proj", latent_queries(config));
   names.set("query_down", "self_attn.q_a_proj");

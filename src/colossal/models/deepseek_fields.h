@@ -3,8 +3,8 @@
 #pragma once
 
 #include "colossal/models/config_fields.h"
-#include "colossal/models/decoder_config.h"
 #include "colossal/models/rotary_fields.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/models/weight_names.h"
 
 namespace colossal::models {
@@ -27,22 +27,22 @@ struct DeepseekDefaults {
 // topk_method, scoring_func and norm_topk_prob. If the router chooses experts by groups, the caller
 // must also call read_expert_groups(); if not, ConfigFields::ignore() for n_group and topk_group.
 // Throws FieldError.
-DecoderConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults);
+TransformerConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults);
 
 // Reads the rotary embedding, which rotates qk_rope_head_dim channels of each head: the first ones
 // in the model, the last ones in the files (latent_queries(), weight_names.h). Also sets the scale
 // of the attention scores, if YaRN's mscale_all_dim changes it. interleaved: whether pairs of
 // neighbouring channels are rotated (RotaryOptions::interleaved). Call this after
 // read_deepseek_fields(). Throws FieldError.
-void read_latent_rotary(ConfigFields& fields, bool interleaved, DecoderConfig& config);
+void read_latent_rotary(ConfigFields& fields, bool interleaved, TransformerConfig& config);
 
 // Reads n_group and topk_group into config.router. groups, chosen_groups: the defaults of these
 // fields. Before, call read_deepseek_fields() and set config.router.best_of_group (nn/router.h).
 // Throws FieldError.
 void read_expert_groups(ConfigFields& fields, int64_t groups, int64_t chosen_groups,
-                        DecoderConfig& config);
+                        TransformerConfig& config);
 
 // Returns the names of the weights in the files of both families.
-WeightNames deepseek_weight_names(const DecoderConfig& config);
+WeightNames deepseek_weight_names(const TransformerConfig& config);
 
 }  // namespace colossal::models

@@ -41,7 +41,7 @@ nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient) {
   return {.balance = read, .over = nn::RouterLosses::Over::layers};
 }
 
-void read_sparse_layers(ConfigFields& fields, DecoderConfig& config) {
+void read_sparse_layers(ConfigFields& fields, TransformerConfig& config) {
   const int64_t step = fields.size("decoder_sparse_step", 1, kMaximumLayers);
   const std::set<int64_t> dense = read_dense_layers(fields, config.layers);
   config.layers_with_experts.clear();
@@ -50,7 +50,7 @@ void read_sparse_layers(ConfigFields& fields, DecoderConfig& config) {
   }
 }
 
-void name_experts(WeightNames& names, const DecoderConfig& config, const ExpertNames& experts) {
+void name_experts(WeightNames& names, const TransformerConfig& config, const ExpertNames& experts) {
   const int64_t count = config.router.experts;
   names.set("router", experts.router);
   names.of_a_block.push_back({.ours = "experts.gate", .theirs = experts.gate, .stacked = count});

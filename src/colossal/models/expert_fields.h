@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "colossal/models/config_fields.h"
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/models/weight_names.h"
 
 namespace colossal::models {
@@ -28,7 +28,7 @@ nn::RouterLosses read_router_losses(ConfigFields& fields, double coefficient);
 // Sets config.layers_with_experts from decoder_sparse_step and mlp_only_layers: layer i, from 0,
 // has experts if decoder_sparse_step (default 1) divides i + 1 and i is not in the list
 // mlp_only_layers (default: empty). config.layers must be set before.
-void read_sparse_layers(ConfigFields& fields, DecoderConfig& config);
+void read_sparse_layers(ConfigFields& fields, TransformerConfig& config);
 
 // Names of a block's router and experts in files, without the block's name. In gate, up and down,
 // "{}" stands for the expert's number.
@@ -41,6 +41,6 @@ inline constexpr ExpertNames kMlpExperts{.router = "mlp.gate",
                                          .up = "mlp.experts.{}.up_proj",
                                          .down = "mlp.experts.{}.down_proj"};
 // Adds to `names` the entries of a block's router and of its config.router.experts experts.
-void name_experts(WeightNames& names, const DecoderConfig& config, const ExpertNames& experts);
+void name_experts(WeightNames& names, const TransformerConfig& config, const ExpertNames& experts);
 
 }  // namespace colossal::models

@@ -9,22 +9,23 @@
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
-#include "colossal/models/decoder.h"
-#include "colossal/models/decoder_sharding.h"
 #include "colossal/models/families/list.h"
+#include "colossal/models/transformer.h"
+#include "colossal/models/transformer_sharding.h"
 #include "colossal/nn/dense_builder.h"
 
 namespace colossal::models {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies{
-      gpt2::family(),      llama::family(),     qwen2::family(),       qwen3::family(),
-      mistral::family(),   gemma::family(),     gemma2::family(),      gemma3_text::family(),
-      phi3::family(),      olmo2::family(),     glm4::family(),        cohere::family(),
-      cohere2::family(),   smollm3::family(),   gptj::family(),        gpt_neox::family(),
-      opt::family(),       bloom::family(),     falcon::family(),      mixtral::family(),
-      qwen2_moe::family(), qwen3_moe::family(), deepseek_v2::family(), deepseek_v3::family(),
-      gpt_oss::family()};
+      gpt2::family(),       llama::family(),     qwen2::family(),       qwen3::family(),
+      mistral::family(),    gemma::family(),     gemma2::family(),      gemma3_text::family(),
+      phi3::family(),       olmo2::family(),     glm4::family(),        cohere::family(),
+      cohere2::family(),    smollm3::family(),   gptj::family(),        gpt_neox::family(),
+      opt::family(),        bloom::family(),     falcon::family(),      mixtral::family(),
+      qwen2_moe::family(),  qwen3_moe::family(), deepseek_v2::family(), deepseek_v3::family(),
+      gpt_oss::family(),    bert::family(),      roberta::family(),     xlm_roberta::family(),
+      distilbert::family(), modernbert::family()};
   return kFamilies;
 }
 
@@ -97,50 +98,79 @@ nlohmann::json preset_config(const std::string& name) {
 
 constexpr std::string_view kScoringClass = "ForSequenceClassification";
 
-// Returns whether config.json describes a model that scores texts. Throws ConfigError if the model
-// has other than one score per text.
-bool scores_texts(const nlohmann::json& config) {
+// Returns the transformers class in config.json; "" if there is none.
+std::string class_of(const nlohmann::json& config) {
   const nlohmann::json classes = config.value("architectures", nlohmann::json());
-  if (!classes.is_array() || classes.empty() || !classes[0].is_string() ||
-      !classes[0].get<std::string>().ends_with(kScoringClass)) {
-    return false;
-  }
+  if (!classes.is_array() || classes.empty() || !classes[0].is_string()) return "";
+  return classes[0].get<std::string>();
+}
+
+// Returns how many scores the model gives a text; 0 if it predicts tokens.
+int64_t count_scores(const nlohmann::json& config) {
+  if (!class_of(config).ends_with(kScoringClass)) return 0;
   const nlohmann::json labels = config.value("id2label", nlohmann::json());
-  if (labels.is_object() && labels.size() == 1) return true;
-  throw ConfigError(fmt::format(
-      "config.json: architectures = [{}] with {} labels: models that classify texts are supported "
-      "only with one label, as a score (num_labels = 1)",
-      classes[0].dump(), labels.is_object() ? fmt::format("{}", labels.size()) : "two"));
+  if (labels.is_object() && !labels.empty()) return static_cast<int64_t>(labels.size());
+  const nlohmann::json number = config.value("num_labels", nlohmann::json());
+  return number.is_number_integer() && number > 0 ? number.get<int64_t>() : 2;  // as transformers
+}
+
+// Returns the beginning of the names of the family's transformers classes, such as "Llama".
+std::string class_stem(const Family& family) {
+  const std::string& predicting = family.architecture;
+  for (const char* end : {"ForCausalLM", "ForMaskedLM", "LMHeadModel"}) {
+    if (predicting.ends_with(end)) return predicting.substr(0, predicting.rfind(end));
+  }
+  return predicting;
 }
 
 // Returns the class of the family that scores texts, such as "LlamaForSequenceClassification".
 std::string scoring_architecture(const Family& family) {
-  const std::string& predicting = family.architecture;
-  size_t stem = predicting.find("ForCausalLM");
-  if (stem == predicting.npos) stem = predicting.find("LMHeadModel");
-  return fmt::format("{}{}", predicting.substr(0, stem), kScoringClass);
+  return fmt::format("{}{}", class_stem(family), kScoringClass);
 }
 
-void make_score_head(const Family& family, ModelSpecification& specification) {
-  specification.decoder.score_head = true;
-  specification.config["architectures"] = {scoring_architecture(family)};
-  specification.other_fields["id2label"] = {{"0", "LABEL_0"}};
-  specification.other_fields["label2id"] = {{"LABEL_0", 0}};
+// Turns a config.json into that of a model that gives texts these scores.
+void add_scores(nlohmann::json& config, const ModelRequest& request) {
+  const int64_t has = count_scores(config), wanted = std::ssize(request.labels);
+  if (has > 0 && has != wanted) {
+    throw ConfigError(fmt::format("{}: the model has {} labels, but {} {} wanted", request.path,
+                                  has, wanted, wanted == 1 ? "is" : "are"));
+  }
+  if (has > 0) return;
+  config["architectures"] = {scoring_architecture(family_of(config))};
+  config["id2label"] = config["label2id"] = nlohmann::json::object();
+  for (int64_t i = 0; i < wanted; ++i) {
+    config["id2label"][fmt::format("{}", i)] = request.labels[i];
+    config["label2id"][request.labels[i]] = i;
+  }
+  config.erase("num_labels");
+  if (!request.problem_type.empty()) config["problem_type"] = request.problem_type;
+}
+
+TransformerConfig read_model(const Family& family, ConfigFields& fields) {
+  TransformerConfig config = family.read(fields);
+  config.family = family.model_type;
+  config.scores = count_scores(fields.json());
+  if (config.scores > 0 && family.read_scores) family.read_scores(fields, config);
+  return config;
 }
 
 constexpr std::string_view kGuessingEnd = "Eagle";  // end of a draft head's class
 
 bool guesses(const nlohmann::json& config) {
-  const nlohmann::json classes = config.value("architectures", nlohmann::json());
-  return classes.is_array() && !classes.empty() && classes[0].is_string() &&
-         classes[0].get<std::string>().ends_with(kGuessingEnd);
+  return class_of(config).ends_with(kGuessingEnd);
+}
+
+// Whether the folder's model is of the class without a head, such as BertModel, whose tensors lack
+// the prefix Family::body.
+bool is_headless(const nlohmann::json& config, const Family& family) {
+  return !family.body.empty() && class_of(config) == class_stem(family) + "Model";
 }
 
 constexpr const char* kValueHead = "v_head.summary";  // name in files, as in TRL
 
 void add_value_head(ModelSpecification& specification) {
-  specification.decoder.value_head = true;
-  specification.facts = facts(specification.decoder);
+  specification.transformer.value_head = true;
+  specification.facts = facts(specification.transformer);
   if (specification.weights.empty()) return;
   const io::TensorDirectory folder(specification.weights);
   if (!folder.contains(std::string(kValueHead) + ".weight")) {
@@ -156,26 +186,26 @@ ModelSpecification specify(nlohmann::json config) {
   const Family& family = family_of(config);
   ConfigFields fields(config);
   ModelSpecification specification;
-  specification.decoder = family.read(fields);
-  specification.decoder.family = family.model_type;
+  specification.transformer = read_model(family, fields);
   specification.other_fields = fields.unread_fields();
   specification.config = fields.resolved();
   specification.config["model_type"] = family.model_type;
-  specification.config["architectures"] = {family.architecture};
-  if (scores_texts(config)) make_score_head(family, specification);
+  const bool scores = specification.transformer.scores > 0;
+  specification.config["architectures"] = {scores ? scoring_architecture(family)
+                                                  : family.architecture};
   if (guesses(config)) {
-    specification.decoder.is_draft_head = true;
+    specification.transformer.is_draft_head = true;
     specification.config["architectures"] = {
         fmt::format("{}{}", family.architecture, kGuessingEnd)};
   }
-  specification.facts = facts(specification.decoder);
+  specification.facts = facts(specification.transformer);
   return specification;
 }
 
 ModelSpecification specify(nlohmann::json config, double dropout) {
   if (dropout >= 0) {
     ConfigFields fields(config);
-    family_of(config).read(fields);
+    read_model(family_of(config), fields);
     for (const std::string& field : fields.dropouts()) config[field] = dropout;
   }
   return specify(std::move(config));
@@ -236,6 +266,7 @@ ModelSpecification specify(const ModelRequest& request) {
     simplify(config);
   }
   if (request.draft_head && !guesses(config)) config = config_of_draft_head(config);
+  if (!request.labels.empty()) add_scores(config, request);
   return specify(std::move(config), request.dropout);
 }
 
@@ -247,11 +278,32 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
   return nullptr;
 }
 
+// Finds out how the names of tensors in the model's folder differ from those of the class that it
+// is loaded as, and which parts of the head the folder lacks because it is of another class.
+void describe_folder(ModelSpecification& specification) {
+  const nlohmann::json config = text_config(read_config(specification.weights));
+  const Family& family = family_of(config);
+  if (is_headless(config, family)) specification.missing_prefix = family.body;
+  const io::TensorDirectory folder(specification.weights);
+  specification.old_norm_names = std::ranges::any_of(
+      folder.names(), [](const std::string& name) { return name.ends_with("LayerNorm.gamma"); });
+  const bool has_new_head = (specification.transformer.scores > 0 && count_scores(config) == 0) ||
+                            !specification.missing_prefix.empty();
+  if (!has_new_head) return;
+  nn::DenseBuilder build;
+  const Transformer model(build, specification.transformer);
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    if (!is_of_head(parameter->name)) continue;
+    if (folder.contains(slice_in_model(specification, parameter->name).name)) continue;
+    specification.newly_initialized.push_back(parameter->name);
+  }
+}
+
 // Lists the parameters of a draft head that the target model's folder does not have.
 void find_new_parts_of_draft_head(ModelSpecification& specification) {
   if (specification.weights.empty() || guesses(read_config(specification.weights))) return;
   nn::DenseBuilder build;
-  const Decoder head(build, specification.decoder);
+  const Transformer head(build, specification.transformer);
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     const std::string& name = parameter->name;
     if (name.starts_with("blocks.") || name.find("_product.") != name.npos) {
@@ -268,8 +320,18 @@ StoredForm stored_form_of(const std::filesystem::path& folder) {
   StoredForm form = read_stored_form(config.value("quantization_config", nlohmann::json()));
   if (form.method.empty()) return form;
   simplify(config);
-  form.in_out = specify(std::move(config)).decoder.stored_in_out;
+  form.in_out = specify(std::move(config)).transformer.stored_in_out;
   return form;
+}
+
+bool is_of_head(const std::string& parameter) {
+  return parameter.starts_with("head") || parameter.starts_with("score.");
+}
+
+std::vector<std::string> numbered_labels(int64_t count) {
+  std::vector<std::string> labels;
+  for (int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
+  return labels;
 }
 
 std::vector<std::string> preset_names() {
@@ -300,15 +362,11 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   if (!request.path.empty() && io::holds_weights(request.path)) {
     specification.weights = request.path;
   }
-  if (request.score_head && !specification.decoder.score_head) {
-    make_score_head(family_of(specification.config), specification);
-    specification.facts = facts(specification.decoder);
-    if (!specification.weights.empty()) specification.newly_initialized = {"score.weight"};
-  }
+  if (!specification.weights.empty()) describe_folder(specification);
   if (request.value_head) add_value_head(specification);
   if (request.draft_head) {
     find_new_parts_of_draft_head(specification);
-  } else if (specification.decoder.is_draft_head) {
+  } else if (specification.transformer.is_draft_head) {
     throw ConfigError(
         fmt::format("{}: this is an EAGLE head, which guesses tokens for another model and reads "
                     "its hidden states: use it with --speculate=eagle --draft={}, or train it with "
@@ -328,22 +386,25 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
     options.base = adapter->base;
     build.adapt(std::move(options));
   }
-  return std::make_unique<Decoder>(build, specification.decoder);
+  return std::make_unique<Transformer>(build, specification.transformer);
 }
 
 parallel::Sharding sharding(const ModelSpecification& specification) {
-  return sharding(specification.decoder);
+  return sharding(specification.transformer);
 }
 
 namespace {
 
 WeightNames names_of(const ModelSpecification& specification) {
-  WeightNames names = family_of(specification.config).weights(specification.decoder);
-  if (specification.decoder.score_head) names.others.push_back({"score", "score"});
-  if (specification.decoder.value_head) names.others.push_back({"value", kValueHead});
-  if (specification.decoder.is_draft_head) {
+  const Family& family = family_of(specification.config);
+  WeightNames names = family.weights(specification.transformer);
+  if (specification.transformer.scores > 0 && !family.read_scores) {
+    names.others.push_back({"score", "score"});
+  }
+  if (specification.transformer.value_head) names.others.push_back({"value", kValueHead});
+  if (specification.transformer.is_draft_head) {
     // files have both side by side in one weight
-    const int64_t hidden = specification.decoder.hidden;
+    const int64_t hidden = specification.transformer.hidden;
     names.others.push_back({.ours = "embedding_product",
                             .theirs = "fc",
                             .columns = {0, hidden},
@@ -389,7 +450,7 @@ TensorSlice weight_of_experts(const ModelSpecification& specification, const Wei
                                                                 &adapters::Product::name) > 0;
   TensorSlice slice{.name = fmt::format("{}{}.weight", layer_of_experts(names, product),
                                         is_inside ? ".base_layer" : "")};
-  const int64_t inner = specification.decoder.expert_inner;
+  const int64_t inner = specification.transformer.expert_inner;
   if (matrix == "gate") slice.rows = {{0, inner}};
   if (matrix == "up") slice.rows = {{inner, 2 * inner}};
   if (!slice.rows.empty()) slice.num_rows = 2 * inner;
@@ -422,11 +483,55 @@ TensorSlice slice_in_files(const ModelSpecification& specification, const std::s
   return slice_of(names, parameter);
 }
 
+namespace {
+
+// Returns the name in the model's own folder of a tensor of the class that the folder is loaded as.
+std::string name_in_folder(const ModelSpecification& specification, std::string name) {
+  const std::string& prefix = specification.missing_prefix;
+  if (!prefix.empty() && name.starts_with(prefix)) name = name.substr(prefix.size());
+  if (!specification.old_norm_names) return name;
+  for (const auto& [now, then] :
+       {std::pair<std::string_view, std::string_view>{"weight", "gamma"}, {"bias", "beta"}}) {
+    const std::string end = fmt::format("LayerNorm.{}", now);
+    if (name.ends_with(end)) return name.replace(name.size() - now.size(), now.size(), then);
+  }
+  return name;
+}
+
+// Returns the names of the tensors, in the model's own folder, of its head.
+std::set<std::string> head_tensors(const ModelSpecification& specification) {
+  std::set<std::string> tensors;
+  nn::DenseBuilder build;
+  const Transformer model(build, specification.transformer);
+  for (const nn::ParameterHandle& parameter : build.parameters()) {
+    if (!is_of_head(parameter->name)) continue;
+    tensors.insert(slice_in_model(specification, parameter->name).name);
+  }
+  return tensors;
+}
+
+}  // namespace
+
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter) {
   if (adapters::find_adapter_parameter(parameter) || adapters::find_prefix_parameter(parameter)) {
     return slice_in_files(specification, parameter);
   }
-  return slice_of(names_of(specification), parameter);
+  TensorSlice slice = slice_of(names_of(specification), parameter);
+  slice.name = name_in_folder(specification, slice.name);
+  return slice;
+}
+
+std::set<std::string> tensors_of_token_head(const ModelSpecification& specification) {
+  ModelSpecification predicting = specification;
+  const Family& family = family_of(specification.config);
+  predicting.config["architectures"] = {family.architecture};
+  ConfigFields predicting_fields(predicting.config);
+  predicting.transformer = read_model(family, predicting_fields);
+  predicting.transformer.is_draft_head = specification.transformer.is_draft_head;
+  std::set<std::string> tensors = head_tensors(predicting);
+  tensors.insert(slice_in_model(predicting, "head.weight").name);  // even if it is tied
+  for (const std::string& tensor : head_tensors(specification)) tensors.erase(tensor);
+  return tensors;
 }
 
 std::vector<std::string> list_trained(const ModelSpecification& specification,
@@ -436,7 +541,7 @@ std::vector<std::string> list_trained(const ModelSpecification& specification,
   if (modules.empty()) return {};
   const WeightNames names = names_of(specification);
   nn::DenseBuilder build;
-  const Decoder with_all(build, specification.decoder);
+  const Transformer with_all(build, specification.transformer);
   std::set<std::string> trained, found, others;
   for (const nn::ParameterHandle& parameter : build.parameters()) {
     for (const std::string& tensor : slice_of(names, parameter->name).names()) {
@@ -477,48 +582,48 @@ std::vector<adapters::Product> list_products(const ModelSpecification& specifica
     products.push_back({name, module_of_product(names, name)});
     return std::nullopt;
   }});
-  const Decoder asks_for_all(build, specification.decoder);
+  const Transformer asks_for_all(build, specification.transformer);
   return products;
 }
 
 adapters::PrefixedModel prefixed_model(const ModelSpecification& specification) {
-  const DecoderConfig& decoder = specification.decoder;
-  return {decoder.layers, decoder.kv_heads, decoder.head_size};
+  const TransformerConfig& config = specification.transformer;
+  return {config.layers, config.kv_heads, config.head_size};
 }
 
 namespace {
 
 // Returns how many of the model's positions remain after the prefix.
-int64_t positions_behind(const DecoderConfig& decoder, const ModelAdapter* adapter) {
-  if (!adapter || !adapter->prefix) return decoder.positions;
-  if (decoder.has_latents()) {
+int64_t positions_behind(const TransformerConfig& config, const ModelAdapter* adapter) {
+  if (!adapter || !adapter->prefix) return config.positions;
+  if (config.has_latents()) {
     throw ConfigError(fmt::format(
         "a prefix for a model of family {}: a prefix needs keys and values of equal size, but "
         "latent attention has keys and values of two sizes; use adapter.kind = \"lora\"",
-        decoder.family));
+        config.family));
   }
   const int64_t tokens = adapter->prefix->virtual_tokens;
-  if (tokens < decoder.positions) return decoder.positions - tokens;
+  if (tokens < config.positions) return config.positions - tokens;
   throw ConfigError(
       fmt::format("a prefix of {} virtual tokens: the model has {} positions, and the text comes "
                   "after the prefix; use at most {} virtual tokens to leave room for it",
-                  tokens, decoder.positions, decoder.positions - 1));
+                  tokens, config.positions, config.positions - 1));
 }
 
 }  // namespace
 
 void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter) {
   specification.facts.positions =
-      positions_behind(specification.decoder, adapter ? &*adapter : nullptr);
+      positions_behind(specification.transformer, adapter ? &*adapter : nullptr);
   const bool of_latents =
       adapter && std::ranges::any_of(adapter->products, [](const adapters::Product& product) {
         return product.name.ends_with(".key_value_up");
       });
-  const bool keeps_latents = specification.decoder.has_latents() && !of_latents;
+  const bool keeps_latents = specification.transformer.has_latents() && !of_latents;
   specification.facts.key_value_cache_heads =
-      specification.decoder.key_value_cache_heads(keeps_latents);
+      specification.transformer.key_value_cache_heads(keeps_latents);
   specification.facts.key_value_cache_features =
-      specification.decoder.key_value_cache_features(keeps_latents);
+      specification.transformer.key_value_cache_features(keeps_latents);
   if (adapter && !adapter->weights.empty()) {  // the adapter's folder contains what it trains
     std::erase_if(specification.newly_initialized, [&](const std::string& parameter) {
       return std::ranges::count(adapter->trained, parameter) > 0;
@@ -575,31 +680,34 @@ ModelSpecification with_adapter(ModelSpecification specification,
 std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& specification,
                                                    const std::string& name) {
   const WeightNames names = names_of(specification);
+  const auto in_folder = [&](std::string_view tensor) {
+    return name_in_folder(specification, std::string(tensor));
+  };
   for (std::string_view end : names.computed) {
     if (name.ends_with(end)) return "";
   }
   for (const std::string& begin : names.unused) {
-    if (name.starts_with(begin)) return "";
+    if (name.starts_with(in_folder(begin))) return "";
+  }
+  for (const auto& [copy, original] : names.copies) {
+    if (name == in_folder(copy)) return in_folder(original);
   }
   if (family_of(specification.config).multimodal_model_type && is_for_images(name)) return "";
-  if (!specification.decoder.value_head && name == std::string(kValueHead) + ".weight") return "";
-  if (specification.decoder.is_draft_head && !specification.newly_initialized.empty() &&
+  if (!specification.transformer.value_head && name == std::string(kValueHead) + ".weight") {
+    return "";
+  }
+  if (specification.transformer.is_draft_head && !specification.newly_initialized.empty() &&
       name.starts_with(names.blocks)) {
     return "";  // a block of the target model
   }
-  const bool predicts = !specification.decoder.score_head;
+  const bool predicts = specification.transformer.scores == 0;
   const bool has_new_head =
       !specification.newly_initialized.empty() ||
       (specification.adapter && std::ranges::count(specification.adapter->trained, "score.weight"));
-  if (!predicts && has_new_head &&
-      (name == slice_in_files(specification, "head.weight").name ||
-       (specification.decoder.head_bias &&
-        name == slice_in_files(specification, "head.bias").name))) {
-    return "";  // the output head of the folder's model
-  }
-  if (predicts && specification.decoder.tied_head &&
-      name == slice_in_files(specification, "head.weight").name) {
-    return slice_in_files(specification, "token_embedding.weight").name;
+  if (!predicts && has_new_head && tensors_of_token_head(specification).contains(name)) return "";
+  if (predicts && specification.transformer.tied_head &&
+      name == slice_in_model(specification, "head.weight").name) {
+    return slice_in_model(specification, "token_embedding.weight").name;
   }
   return std::nullopt;
 }

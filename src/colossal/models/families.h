@@ -8,14 +8,15 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "colossal/adapters/lora.h"
 #include "colossal/adapters/prefix.h"
 #include "colossal/layout/tensor_slice.h"
-#include "colossal/models/decoder_config.h"
 #include "colossal/models/stored_form.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/nn/builder.h"
 #include "colossal/parallel/sharding.h"
 
@@ -49,13 +50,19 @@ struct ModelSpecification {
   nlohmann::json config;
   // The other fields of the given config.json, which are copied to checkpoints.
   nlohmann::json other_fields;
-  DecoderConfig decoder;
+  TransformerConfig transformer;
   ModelFacts facts;  // of the model with its adapter
   // Folder of the model's weights; empty: the weights are newly initialized.
   std::filesystem::path weights;
   // If `weights` is set: names of the parameters that are not in the folder and are newly
   // initialized, such as those of a new head.
   std::vector<std::string> newly_initialized = {};
+  // If `weights` is set: how the names of the folder's tensors differ from those of the class that
+  // config["architectures"] names. missing_prefix: what they lack at their beginning, e.g. "bert.".
+  // old_norm_names: whether norms are named LayerNorm.gamma and LayerNorm.beta, as in the first
+  // releases of BERT, instead of LayerNorm.weight and LayerNorm.bias.
+  std::string missing_prefix = {};
+  bool old_norm_names = false;
   std::optional<ModelAdapter> adapter = std::nullopt;
 };
 
@@ -69,13 +76,16 @@ struct ModelRequest {
   // For each overridden field, how error messages about it begin: "run.toml:3: model.n_layer = 0".
   std::map<std::string, std::string> override_places = {};
   double dropout = -1;  // replaces all dropout probabilities of the model; -1: keeps them
-  // Whether to build a reward model (DecoderConfig::score_head). The head is newly initialized if
-  // the folder's model predicts tokens.
-  bool score_head = false;
-  // Whether to add a value head (DecoderConfig::value_head). The head is newly initialized if the
-  // folder has none.
+  // If not empty: builds a model that gives a text one score for each of these labels
+  // (TransformerConfig::scores), such as a reward model (one label) or a classifier. The head is
+  // newly initialized if the folder's model predicts tokens. problem_type: the field of this name
+  // of its config.json; empty: left out.
+  std::vector<std::string> labels = {};
+  std::string problem_type = {};
+  // Whether to add a value head (TransformerConfig::value_head). The head is newly initialized if
+  // the folder has none.
   bool value_head = false;
-  // Whether to build an EAGLE draft model (DecoderConfig::is_draft_head). If the folder holds a
+  // Whether to build an EAGLE draft model (TransformerConfig::is_draft_head). If the folder holds a
   // target model instead of a draft model, the draft model gets the target's embedding, final norm
   // and head, and one newly initialized block with the settings of the target's first block.
   bool draft_head = false;
@@ -139,6 +149,15 @@ TensorSlice slice_in_files(const ModelSpecification& specification, const std::s
 // Returns the same as slice_in_files(), except for ModelAdapter::trained: for these, returns where
 // the model's own files (in the folder specification.weights) store the parameter.
 TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter);
+
+// Returns whether a parameter belongs to the head, which comes after the final norm. parameter: its
+// name in the model.
+bool is_of_head(const std::string& parameter);
+// Returns the labels that transformers gives to `count` scores: "LABEL_0", "LABEL_1", ...
+std::vector<std::string> numbered_labels(int64_t count);
+// Returns the names of the tensors, in the folder specification.weights, of the head with which the
+// model would predict tokens. Models that give scores do not have them.
+std::set<std::string> tensors_of_token_head(const ModelSpecification& specification);
 
 // Explains why no parameter maps to the tensor `name` of a Hugging Face file. Returns "" if the
 // model ignores the tensor or computes its values itself. Returns the name of another tensor if

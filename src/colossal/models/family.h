@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "colossal/models/config_fields.h"
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/models/weight_names.h"
 
 namespace colossal::models {
@@ -26,10 +26,17 @@ struct Family {
   // Null: not needed.
   void (*simplify)(nlohmann::json& config) = nullptr;
   // Reads all fields that affect the computation. Throws FieldError.
-  DecoderConfig (*read)(ConfigFields& fields) = nullptr;
+  TransformerConfig (*read)(ConfigFields& fields) = nullptr;
+  // Sets the head for scores (TransformerConfig::scores, which the caller sets) of the family's
+  // class for sequence classification. Throws FieldError. Null: a linear layer without bias, whose
+  // scores at the last token count, as all decoders have.
+  void (*read_scores)(ConfigFields& fields, TransformerConfig& config) = nullptr;
   // Returns the names of the weights in files.
-  WeightNames (*weights)(const DecoderConfig& config) = nullptr;
+  WeightNames (*weights)(const TransformerConfig& config) = nullptr;
   std::vector<Preset> presets;
+  // What precedes the names of all tensors but those of heads. Folders of the class without a head,
+  // such as BertModel, leave it out. Empty: such folders are not supported.
+  std::string body;
   // model_type of multimodal models whose text_config describes a model of this family. Only the
   // text model of such a folder is read. Null: there are no such models.
   const char* multimodal_model_type = nullptr;

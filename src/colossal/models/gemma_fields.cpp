@@ -4,8 +4,8 @@
 
 namespace colossal::models {
 
-DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
-  DecoderConfig config = read_llama_fields(fields, defaults);
+TransformerConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
+  TransformerConfig config = read_llama_fields(fields, defaults);
   config.norm_unit_offset = true;
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden));
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
@@ -16,15 +16,15 @@ DecoderConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& defau
   return config;
 }
 
-DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions) {
-  DecoderConfig config = read_gemma_fields(fields, {.positions = positions,
-                                                    .kv_heads = 4,
-                                                    .head_size = 256,
-                                                    .heads_divide_hidden = true,
-                                                    .tied_head = true,
-                                                    .activation_field = "hidden_activation",
-                                                    .activation = "gelu_pytorch_tanh"});
-  config.norm_place = DecoderConfig::NormPlace::around;
+TransformerConfig read_gemma2_fields(ConfigFields& fields, int64_t positions) {
+  TransformerConfig config = read_gemma_fields(fields, {.positions = positions,
+                                                        .kv_heads = 4,
+                                                        .head_size = 256,
+                                                        .heads_divide_hidden = true,
+                                                        .tied_head = true,
+                                                        .activation_field = "hidden_activation",
+                                                        .activation = "gelu_pytorch_tanh"});
+  config.norm_place = TransformerConfig::NormPlace::around;
   // This field replaces the head size in the scale of the scores.
   const int64_t scalar = fields.size("query_pre_attn_scalar", 256, kMaximumWidth);
   config.attention.front().scale = 1 / std::sqrt(static_cast<double>(scalar));
@@ -32,7 +32,7 @@ DecoderConfig read_gemma2_fields(ConfigFields& fields, int64_t positions) {
   return config;
 }
 
-WeightNames gemma2_weight_names(const DecoderConfig& config) {
+WeightNames gemma2_weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("mlp_norm", "pre_feedforward_layernorm");
   names.set("attention_output_norm", "post_attention_layernorm");

@@ -53,11 +53,12 @@ class LanguageModel {
   virtual at::Tensor local_logits(const at::Tensor& x, const nn::StepContext& context) = 0;
   virtual at::Tensor head_divergences(const at::Tensor& x, const at::Tensor& teacher, double beta,
                                       const nn::StepContext& context) = 0;
-  // Returns the scores of a reward model, [batch, sequence]. The score at a position depends on the
-  // tokens up to this position. The model must have DecoderConfig::score_head.
+  // Returns the scores of a reward model or of a model that classifies texts, [batch, sequence,
+  // TransformerConfig::scores], which must be above 0. The scores at a position depend on the
+  // tokens that it attends to; those of the whole text are at TransformerConfig::scored_position.
   virtual at::Tensor head_scores(const at::Tensor& x, const nn::StepContext& context) = 0;
   // Returns the outputs of the value head, [batch, sequence]. The model must have
-  // DecoderConfig::value_head.
+  // TransformerConfig::value_head.
   virtual at::Tensor head_values(const at::Tensor& x, const nn::StepContext& context) = 0;
   // Returns logits [batch, sequence, vocabulary], or [n, vocabulary] for the tokens `wanted` only.
   // wanted: [n] int64 on the host, ascending indices into the flattened tokens [batch * sequence];
@@ -109,11 +110,13 @@ struct ModelFacts {
   int64_t value_size = 0;  // features per value head
   // Number of key heads in the KV cache of a layer, which is also the number of its value heads:
   // kv_heads, or 1 if the cache stores the latents of latent attention
-  // (DecoderConfig::key_value_cache_heads()).
+  // (TransformerConfig::key_value_cache_heads()).
   int64_t key_value_cache_heads = 0;
   // Numbers that the KV cache stores per token and layer: the features of the keys and values of
   // all heads together.
   int64_t key_value_cache_features = 0;
+  bool causal = true;        // TransformerConfig::causal: false for encoders
+  int64_t scores = 0;        // TransformerConfig::scores; 0: the head returns logits of tokens
   int64_t vocabulary = 0;    // number of rows of the token embedding
   int64_t positions = 0;     // maximum sequence length, without the virtual tokens of a prefix
   int64_t experts = 0;       // routed experts of each layer that has experts; 0: no layer has any
@@ -121,8 +124,9 @@ struct ModelFacts {
   // In sequences of more tokens than this, the rotary frequencies depend on the sequence length. 0:
   // they never depend on it.
   int64_t fixed_rotary_length = 0;
-  int64_t parameters = 0;        // number of the model's parameters, without an adapter's
-  std::vector<int64_t> windows;  // sliding window of each layer in tokens; 0: none
+  int64_t parameters = 0;  // number of the model's parameters, without an adapter's
+  // Maximum number of keys that a query sees in each layer with a sliding window; 0: no window.
+  std::vector<int64_t> windows;
   // Returns the FLOPs per token of a forward and a backward pass over sequences of `sequence`
   // tokens: 6 * product_weights (the last field), plus 6 * heads * (head_size + value_size) * T for
   // the attention of each layer, where T is the smaller of `sequence` and the layer's window

@@ -5,7 +5,7 @@
 namespace colossal::models {
 namespace {
 
-void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConfig& config) {
+void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, TransformerConfig& config) {
   config.heads = fields.required_size("num_attention_heads", kMaximumWidth);
   config.kv_heads =
       fields.size("num_key_value_heads", defaults.kv_heads > 0 ? defaults.kv_heads : config.heads,
@@ -29,17 +29,17 @@ void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConf
   }
 }
 
-void read_norm(ConfigFields& fields, const LlamaDefaults& defaults, DecoderConfig& config) {
+void read_norm(ConfigFields& fields, const LlamaDefaults& defaults, TransformerConfig& config) {
   config.norm = defaults.norm;
-  const bool rms = defaults.norm == DecoderConfig::Norm::rms;
+  const bool rms = defaults.norm == TransformerConfig::Norm::rms;
   config.norm_epsilon =
       fields.number(rms ? "rms_norm_eps" : "layer_norm_eps", defaults.norm_epsilon, 0, 1);
 }
 
 }  // namespace
 
-DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
-  DecoderConfig config;
+TransformerConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults) {
+  TransformerConfig config;
   config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
   config.hidden = fields.required_size("hidden_size", kMaximumWidth);
   config.inner = fields.required_size("intermediate_size", 4 * kMaximumWidth);
@@ -54,7 +54,7 @@ DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defau
   return config;
 }
 
-void read_qwen_windows(ConfigFields& fields, DecoderConfig& config) {
+void read_qwen_windows(ConfigFields& fields, TransformerConfig& config) {
   const bool uses = fields.flag("use_sliding_window", false);
   const int64_t window = fields.size_or_none("sliding_window", kMaximumPositions);
   const int64_t from = fields.size("max_window_layers", 28, kMaximumLayers);
@@ -63,7 +63,7 @@ void read_qwen_windows(ConfigFields& fields, DecoderConfig& config) {
   if (uses && window > 0) set_windows(config, sliding, window);
 }
 
-WeightNames llama_weight_names(const DecoderConfig&) {
+WeightNames llama_weight_names(const TransformerConfig&) {
   return {.blocks = "model.layers.",
           .of_a_block = {{"attention_norm", "input_layernorm"},
                          {"query", "self_attn.q_proj"},

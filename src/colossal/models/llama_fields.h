@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "colossal/models/decoder_fields.h"
+#include "colossal/models/transformer_fields.h"
 #include "colossal/models/weight_names.h"
 
 namespace colossal::models {
@@ -18,7 +18,7 @@ struct LlamaDefaults {
   // true: num_attention_heads must divide hidden_size, even if head_dim is given.
   bool heads_divide_hidden = false;
   // The kind of all norms. The epsilon is the field rms_norm_eps or layer_norm_eps accordingly.
-  DecoderConfig::Norm norm = DecoderConfig::Norm::rms;
+  TransformerConfig::Norm norm = TransformerConfig::Norm::rms;
   double norm_epsilon = 1e-6;
   bool tied_head = false;                       // tie_word_embeddings
   const char* activation_field = "hidden_act";  // name of the field with the activation
@@ -28,7 +28,7 @@ struct LlamaDefaults {
 // Reads sizes, norms, activation, attention dropout, initializer_range and tie_word_embeddings. The
 // caller reads the rotary embedding (rotary_fields.h) and whether layers have biases. Throws
 // FieldError if a field without a default is missing, or if a field is invalid.
-DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
+TransformerConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
 
 // Reads Qwen's fields use_sliding_window, sliding_window, max_window_layers and layer_types. If
 // use_sliding_window is true and sliding_window is above 0, gives a window of sliding_window tokens
@@ -37,9 +37,9 @@ DecoderConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defau
 // layer. Before the call, config.layers must be set, and config.attention must have a single entry,
 // whose other fields (such as the rotary embedding) are copied to all layers. Throws FieldError if
 // a field is invalid.
-void read_qwen_windows(ConfigFields& fields, DecoderConfig& config);
+void read_qwen_windows(ConfigFields& fields, TransformerConfig& config);
 
 // Returns the names of Llama's weights in files.
-WeightNames llama_weight_names(const DecoderConfig& config);
+WeightNames llama_weight_names(const TransformerConfig& config);
 
 }  // namespace colossal::models

@@ -19,7 +19,7 @@ nlohmann::json object_of(const nlohmann::json& json, const char* name) {
 // Reads the fields of one type of scaling.
 class ScalingReader {
  public:
-  ScalingReader(const nlohmann::json& scaling, const DecoderConfig& config,
+  ScalingReader(const nlohmann::json& scaling, const TransformerConfig& config,
                 const RotaryDefaults& defaults, ops::RotaryOptions& rotary)
       : fields_(scaling), config_(config), defaults_(defaults), rotary_(rotary) {}
 
@@ -114,7 +114,7 @@ class ScalingReader {
   }
 
   ConfigFields fields_;
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
   const RotaryDefaults& defaults_;
   ops::RotaryOptions& rotary_;
   std::string type_;
@@ -138,7 +138,8 @@ void use_older_rotary_fields(nlohmann::json& json) {
   json["rope_scaling"] = none ? nlohmann::json() : rotary;
 }
 
-ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const DecoderConfig& config,
+ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling,
+                                       const TransformerConfig& config,
                                        const RotaryDefaults& defaults) {
   ops::RotaryOptions rotary{.base = defaults.base, .interleaved = defaults.interleaved};
   const auto channels =
@@ -155,7 +156,7 @@ ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const Deco
   return rotary;
 }
 
-ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
+ops::RotaryOptions read_rotary(ConfigFields& fields, const TransformerConfig& config,
                                const RotaryDefaults& defaults) {
   RotaryDefaults given = defaults;
   given.base = fields.number(defaults.base_field, defaults.base, 1, kLargestBase);

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "colossal/models/config_fields.h"
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 
 namespace colossal::models {
 
@@ -31,12 +31,13 @@ struct RotaryDefaults {
 // Reads the base, the rotated fraction and rope_scaling from `fields`: the fields of config.json in
 // the older form (see use_older_rotary_fields()). config.head_size and config.positions must be set
 // before. Throws FieldError if a field is invalid.
-ops::RotaryOptions read_rotary(ConfigFields& fields, const DecoderConfig& config,
+ops::RotaryOptions read_rotary(ConfigFields& fields, const TransformerConfig& config,
                                const RotaryDefaults& defaults);
 
 // Like read_rotary(), but takes the base and the rotated fraction from `defaults`, and reads only
 // the rope_scaling object `scaling`; null: no scaling.
-ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling, const DecoderConfig& config,
+ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling,
+                                       const TransformerConfig& config,
                                        const RotaryDefaults& defaults);
 
 }  // namespace colossal::models

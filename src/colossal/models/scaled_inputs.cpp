@@ -3,13 +3,13 @@
 namespace colossal::models {
 namespace {
 
-std::vector<std::string> attention_products(const DecoderConfig& config) {
+std::vector<std::string> attention_products(const TransformerConfig& config) {
   return config.stored_in_out ? std::vector<std::string>{"qkv"}
                               : std::vector<std::string>{"query", "key", "value"};
 }
 
 // What attention weighs are values, each head's for itself.
-ScaledInputs values(const DecoderConfig& config) {
+ScaledInputs values(const TransformerConfig& config) {
   if (!config.stored_in_out) return {.products = {"attention_output"}, .producer = "value"};
   const int64_t begin = config.query_features() + config.key_features();
   return {.products = {"attention_output"},
@@ -17,14 +17,14 @@ ScaledInputs values(const DecoderConfig& config) {
           .producer_outputs = {begin, begin + config.key_features()}};
 }
 
-std::vector<std::string> mlp_products(const DecoderConfig& config) {
+std::vector<std::string> mlp_products(const TransformerConfig& config) {
   return config.gated ? std::vector<std::string>{"mlp_gate", "mlp_up"}
                       : std::vector<std::string>{"mlp_up"};
 }
 
 // Adds norms whose outputs only linear layers read. Layers with experts also have a router that
 // reads the norm; scaling would change its choices.
-void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInputs>& found) {
+void add_norms(const TransformerConfig& config, int64_t layer, std::vector<ScaledInputs>& found) {
   if (!config.norm_weight || !config.has_norm_before() || config.residual_of_norm) return;
   const bool mlp = !config.has_experts(layer), attention = !config.has_latents();
   if (config.parallel_branches && config.shared_norm) {
@@ -45,7 +45,7 @@ void add_norms(const DecoderConfig& config, int64_t layer, std::vector<ScaledInp
 
 }  // namespace
 
-std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer) {
+std::vector<ScaledInputs> scaled_inputs(const TransformerConfig& config, int64_t layer) {
   std::vector<ScaledInputs> found;
   add_norms(config, layer, found);
   // Attention adds up values per channel. If each query head has its own value head, a channel's

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "colossal/base/range.h"
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 
 namespace colossal::models {
 
@@ -34,6 +34,6 @@ struct ScaledInputs {
 // - the input of attention's output layer, if query heads share value heads;
 // - all inputs of latent attention;
 // - the input of the down-projection of an MLP without a gate, or of experts with a clamped gate.
-std::vector<ScaledInputs> scaled_inputs(const DecoderConfig& config, int64_t layer);
+std::vector<ScaledInputs> scaled_inputs(const TransformerConfig& config, int64_t layer);
 
 }  // namespace colossal::models

@@ -29,7 +29,7 @@ Found find_layer(const std::vector<LayerMapping>& names, std::string_view local,
 
 // Returns rows [begin, begin + count) of each group. A group has `size` rows and belongs to one
 // head of keys.
-LayerMapping::Rows rows_of_groups(const DecoderConfig& config, int64_t begin, int64_t count,
+LayerMapping::Rows rows_of_groups(const TransformerConfig& config, int64_t begin, int64_t count,
                                   int64_t size) {
   LayerMapping::Rows rows{{}, config.kv_heads * size};
   for (int64_t group = 0; group < config.kv_heads; ++group) {
@@ -38,11 +38,11 @@ LayerMapping::Rows rows_of_groups(const DecoderConfig& config, int64_t begin, in
   return rows;
 }
 
-int64_t group_queries(const DecoderConfig& config) {
+int64_t group_queries(const TransformerConfig& config) {
   return config.query_features() / config.kv_heads;
 }
 
-int64_t stacked_size(const DecoderConfig& config) {
+int64_t stacked_size(const TransformerConfig& config) {
   return config.query_features() + 2 * config.key_features();
 }
 
@@ -80,37 +80,37 @@ TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   return slice;
 }
 
-LayerMapping::Rows stacked_queries(const DecoderConfig& config) {
+LayerMapping::Rows stacked_queries(const TransformerConfig& config) {
   return {{{0, config.query_features()}}, stacked_size(config)};
 }
 
-LayerMapping::Rows stacked_keys(const DecoderConfig& config) {
+LayerMapping::Rows stacked_keys(const TransformerConfig& config) {
   const int64_t begin = config.query_features();
   return {{{begin, begin + config.key_features()}}, stacked_size(config)};
 }
 
-LayerMapping::Rows stacked_values(const DecoderConfig& config) {
+LayerMapping::Rows stacked_values(const TransformerConfig& config) {
   const int64_t begin = config.query_features() + config.key_features();
   return {{{begin, begin + config.key_features()}}, stacked_size(config)};
 }
 
-LayerMapping::Rows grouped_queries(const DecoderConfig& config) {
+LayerMapping::Rows grouped_queries(const TransformerConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, 0, queries, queries + 2 * config.head_size);
 }
 
-LayerMapping::Rows grouped_keys(const DecoderConfig& config) {
+LayerMapping::Rows grouped_keys(const TransformerConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, queries, config.head_size, queries + 2 * config.head_size);
 }
 
-LayerMapping::Rows grouped_values(const DecoderConfig& config) {
+LayerMapping::Rows grouped_values(const TransformerConfig& config) {
   const int64_t queries = group_queries(config);
   return rows_of_groups(config, queries + config.head_size, config.head_size,
                         queries + 2 * config.head_size);
 }
 
-LayerMapping::Rows latent_queries(const DecoderConfig& config) {
+LayerMapping::Rows latent_queries(const TransformerConfig& config) {
   const int64_t size = config.head_size;
   const int64_t plain = size - config.attention.front().rotary.channels;
   LayerMapping::Rows rows{{}, config.query_features()};
@@ -121,11 +121,11 @@ LayerMapping::Rows latent_queries(const DecoderConfig& config) {
   return rows;
 }
 
-LayerMapping::Rows stacked_gate(const DecoderConfig& config) {
+LayerMapping::Rows stacked_gate(const TransformerConfig& config) {
   return {{{0, config.inner}}, 2 * config.inner};
 }
 
-LayerMapping::Rows stacked_up(const DecoderConfig& config) {
+LayerMapping::Rows stacked_up(const TransformerConfig& config) {
   return {{{config.inner, 2 * config.inner}}, 2 * config.inner};
 }
 

@@ -49,6 +49,10 @@ class DenseBuilder : public Builder {
                                                         const EmbeddingOptions& options) override;
   std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) override;
   std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) override;
+  std::unique_ptr<Linear> hidden_linear(const std::string& name,
+                                        const LinearOptions& options) override {
+    return linear(name, options);
+  }
   std::unique_ptr<LatentAttention> latent_attention(const std::string& name,
                                                     const LatentAttentionOptions& options) override;
   std::unique_ptr<Experts> experts(const std::string& name, const ExpertsOptions& options) override;

@@ -44,6 +44,9 @@ struct StepContext {
   // differ. Rotary embedding, position embeddings and dropout use these positions. In generation
   // they may begin above 0.
   at::Tensor positions;
+  // [batch, sequence] int64, like `positions`: the type of each token, for models that distinguish
+  // the texts of a pair by types. Undefined: all tokens have type 0.
+  at::Tensor token_types;
   // [batch, positions of the whole sequence] int64, on the activations' device: the document number
   // of each position, also of positions on other ranks. Attention does not cross documents.
   // Undefined: each sequence is one document.

@@ -36,7 +36,8 @@ const std::map<std::string, Activation, std::less<>>& known_names() {
       {"silu", Activation::silu},
       {"swish", Activation::silu},
       {"relu", Activation::relu},
-      {"relu2", Activation::relu_squared}};
+      {"relu2", Activation::relu_squared},
+      {"tanh", Activation::tanh}};
   return kNames;
 }
 

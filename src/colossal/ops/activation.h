@@ -18,6 +18,7 @@ enum class Activation {
   silu,          // x * sigmoid(x)
   relu,          // max(x, 0)
   relu_squared,  // max(x, 0)^2
+  tanh,          // the hyperbolic tangent
 };
 
 // Returns the activation that Hugging Face transformers calls `name` ("hidden_act" of a

@@ -7,6 +7,8 @@
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/threshold_backward.h>
 
 #include "colossal/ops/activation.h"
@@ -30,6 +32,8 @@ at::Tensor activated(const at::Tensor& x, Activation kind) {
       return at::clamp_min(x, 0);
     case Activation::relu_squared:
       return at::clamp_min(x, 0).square_();
+    case Activation::tanh:
+      return at::tanh(x);
   }
   return {};
 }
@@ -50,6 +54,8 @@ at::Tensor gradient_of(const at::Tensor& gradient, const at::Tensor& x, Activati
       return at::threshold_backward(gradient, x, 0);
     case Activation::relu_squared:
       return at::clamp_min(x, 0).mul_(gradient).mul_(2);
+    case Activation::tanh:
+      return at::tanh_backward(gradient, at::tanh(x));
   }
   return {};
 }

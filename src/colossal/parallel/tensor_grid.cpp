@@ -229,6 +229,32 @@ class LinearOfAllOutputs : public nn::Linear {
   const comm::Group& features_;
 };
 
+// A linear layer between pairs whose output is divided like its input.
+class LinearOfHidden : public nn::Linear {
+ public:
+  // of_features: the layer over this rank's input features, without bias. bias: this rank's part;
+  // empty handle: there is none. outputs: of each rank that holds features of the same tokens.
+  LinearOfHidden(std::unique_ptr<nn::Linear> of_features, ParameterHandle bias, Shares outputs)
+      : of_features_(std::move(of_features)),
+        bias_(std::move(bias)),
+        outputs_(std::move(outputs)) {}
+
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
+    const at::Tensor part = of_features_->forward(x, context);
+    const std::vector<int64_t> sizes{part.size(0), part.size(1), outputs_.mine()};
+    if (part.numel() == 0) return part.narrow(-1, 0, outputs_.mine());
+    const at::Tensor y = sum_to_columns(part.flatten(0, 1), outputs_).view(sizes);
+    if (!bias_) return y;
+    nn::LayerScope scope = nn::scope_of(bias_);
+    return y + bias_.use(scope);
+  }
+
+ private:
+  std::unique_ptr<nn::Linear> of_features_;
+  ParameterHandle bias_;
+  Shares outputs_;
+};
+
 // Gathers a table, or each of its blocks: all features of the rows in this rank's part of the
 // vocabulary.
 class GridTable final : public ops::BlockCollectives {
@@ -672,20 +698,34 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
   return make_product(std::move(product));
 }
 
-std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
+std::pair<std::unique_ptr<nn::Linear>, ParameterHandle> TensorGridBuilder::linear_over_features(
     const std::string& name, const nn::LinearOptions& options) {
-  COLOSSAL_CHECK(!options.bias && options.order == nn::WeightOrder::out_in,
-                 "{}: a product in no pair, with a bias or stored [in, out]", name);
+  COLOSSAL_CHECK(options.order == nn::WeightOrder::out_in, "{}: a product in no pair, stored [in, out]",
+                 name);
   AdaptedInput input = adapted_input(options.in_features, {.cut = Cut::outputs});
   nn::Placement of_weight = input.of_down;
   of_weight.held.insert(of_weight.held.begin(), {{0, options.out_features}});
-  auto [weight, bias] = linear_parameters(name, options, std::move(of_weight), {});
+  auto [weight, bias] = linear_parameters(name, options, std::move(of_weight),
+                                          of_features(options.out_features));
   input.way = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.between));
-  return std::make_unique<LinearOfAllOutputs>(
-      std::make_unique<nn::DenseLinear>(
-          weight, bias, options.order,
-          adapter({{name, options.out_features, of_latent_parts(), weight}}, input)),
-      grid_.between.features);
+  return {std::make_unique<nn::DenseLinear>(
+              weight, ParameterHandle(), options.order,
+              adapter({{name, options.out_features, of_latent_parts(), weight}}, input)),
+          bias};
+}
+
+std::unique_ptr<nn::Linear> TensorGridBuilder::linear_of_all_outputs(
+    const std::string& name, const nn::LinearOptions& options) {
+  COLOSSAL_CHECK(!options.bias, "{}: a product in no pair, with a bias", name);
+  return std::make_unique<LinearOfAllOutputs>(linear_over_features(name, options).first,
+                                              grid_.between.features);
+}
+
+std::unique_ptr<nn::Linear> TensorGridBuilder::hidden_linear(const std::string& name,
+                                                             const nn::LinearOptions& options) {
+  auto [of_features, bias] = linear_over_features(name, options);
+  return std::make_unique<LinearOfHidden>(
+      std::move(of_features), bias, Shares::even(grid_.between.features, options.out_features));
 }
 
 std::unique_ptr<nn::Linear> TensorGridBuilder::fused_linear(const nn::FusedLinearOptions& options) {

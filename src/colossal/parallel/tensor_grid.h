@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/mesh/parallel_context.h"
@@ -106,6 +107,8 @@ class TensorGridBuilder : public ExpertBuilder {
   std::unique_ptr<nn::Linear> linear(const std::string& name,
                                      const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Linear> fused_linear(const nn::FusedLinearOptions& options) override;
+  std::unique_ptr<nn::Linear> hidden_linear(const std::string& name,
+                                            const nn::LinearOptions& options) override;
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;
@@ -147,6 +150,11 @@ class TensorGridBuilder : public ExpertBuilder {
   // order of the weight is in_out.
   std::unique_ptr<nn::Linear> linear_of_all_outputs(const std::string& name,
                                                     const nn::LinearOptions& options);
+  // Makes the weight of a linear layer that is in no pair: all outputs of this rank's input
+  // features. Returns the layer over these features, whose results are to be summed over the ranks
+  // of `between.features`, and the bias (an empty handle if options.bias is false).
+  std::pair<std::unique_ptr<nn::Linear>, nn::ParameterHandle> linear_over_features(
+      const std::string& name, const nn::LinearOptions& options);
   // Makes a vocabulary table. The vocabulary is divided into q parts and each part into pieces.
   // This rank holds the rows in piece number `piece` of part number `part`, and part number
   // `features` of the q parts of the features.

@@ -18,17 +18,17 @@ std::vector<int64_t> blocks_of_stages(const Job& job) {
 
 // Whether the settings that refer to single blocks are absent, and the blocks are alike.
 bool has_equal_blocks(const Job& job) {
-  const models::DecoderConfig& decoder = job.model.decoder;
+  const models::TransformerConfig& model = job.model.transformer;
   const int64_t recomputed = job.recompute.full_blocks;
-  return decoder.attention.size() == 1 && decoder.layers_with_experts.empty() &&
-         !job.model.adapter && job.strategy.expert_rows.empty() &&
+  return model.attention.size() == 1 && model.layers_with_experts.empty() && !job.model.adapter &&
+         job.strategy.expert_rows.empty() &&
          (recomputed == 0 || recomputed == memory::Recompute::kAllBlocks);
 }
 
 // Returns the job with this number of blocks in each stage.
 Job with_blocks(Job job, int64_t of_stage) {
   const auto stages = std::ssize(blocks_of_stages(job));
-  job.model.decoder.layers = job.model.facts.layers = stages * of_stage;
+  job.model.transformer.layers = job.model.facts.layers = stages * of_stage;
   if (!job.strategy.stage_blocks.empty()) job.strategy.stage_blocks.assign(stages, of_stage);
   return job;
 }

@@ -64,7 +64,7 @@ using BlockParameters = std::map<std::string, BlockParameter>;
 //
 // inputs: statistics of the block's linear layers; throws InternalError if a layer of `places`,
 // other than experts, has none. how: returns how a weight will be quantized. norm_unit_offset:
-// whether norms multiply by 1 + weight (DecoderConfig).
+// whether norms multiply by 1 + weight (TransformerConfig).
 void scale_inputs(const std::vector<models::ScaledInputs>& places, const BlockInputs& inputs,
                   const std::function<ops::Quantization(const nn::Parameter& weight)>& how,
                   bool norm_unit_offset, BlockParameters& block);

@@ -157,6 +157,10 @@ void validate(const Request& request, const EngineOptions& options,
     throw ConfigError(
         fmt::format("--max-new-tokens={}: must be 0 or more", request.max_new_tokens));
   }
+  if (!facts.causal && request.pooling == Pooling::none) {
+    throw ConfigError(
+        "the model is an encoder, which predicts no next token: it computes embeddings only");
+  }
   COLOSSAL_CHECK(request.pooling == Pooling::none || request.max_new_tokens == 0,
                  "{} tokens of a prompt that is pooled", request.max_new_tokens);
   const int64_t length = longest_text(request, options, facts);

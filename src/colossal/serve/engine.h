@@ -28,7 +28,7 @@ struct Speculation {
     none,
     lookup,  // prompt lookup: draft tokens from the text itself
     model,   // a smaller draft model
-    head     // a draft head on the model's hidden states (DecoderConfig::is_draft_head)
+    head     // a draft head on the model's hidden states (TransformerConfig::is_draft_head)
   };
   Kind kind = Kind::none;
   int64_t drafts = 4;  // most draft tokens per step and request

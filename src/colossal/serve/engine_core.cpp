@@ -33,7 +33,8 @@ SchedulerOptions scheduler_options(const EngineOptions& options, const models::M
           .max_num_seqs = options.max_num_seqs,
           .max_batch_tokens = options.max_batch_tokens,
           .max_scored_tokens = std::max<int64_t>(1, kScoredBytes / row_bytes),
-          .prefix_cache = options.prefix_cache,
+          .prefix_cache = options.prefix_cache && facts.causal,
+          .whole_prompts = !facts.causal,
           .max_steps_in_flight = max_steps_in_flight};
 }
 
@@ -163,7 +164,8 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
     : facts_(facts),
       options_(options),
       ranks_(ranks),
-      pass_(model, page_options(options, facts, ranks), options.device, ranks, around_stage),
+      pass_(model, page_options(options, facts, ranks), options.device, ranks, around_stage,
+            facts.causal),
       drafter_(make_drafter(options, page_options(options, facts, ranks).pages)),
       scheduler_(scheduler_options(options, facts, pass_.max_passes_in_flight()),
                  page_options(options, facts, ranks).pages,
@@ -450,7 +452,8 @@ auto EngineCore::wanted_rows(const Works& works) -> Wanted {
       const int64_t position = begin + i + 1;
       // The last token, or a draft token.
       const bool is_last = position >= sequence->size();
-      if (pooling == Pooling::mean || (pooling == Pooling::last && is_last)) {
+      if (pooling == Pooling::mean || (pooling == Pooling::last && is_last) ||
+          (pooling == Pooling::first && position == 1)) {
         wanted.states.push_back({sequence, row, position});
       }
       const bool scored = sequence->wants_prompt_logprobs() && position < sequence->prompt_size();
@@ -703,7 +706,7 @@ void EngineCore::pool(const at::Tensor& state, const WantedRow& row) {
     for (size_t i = 0; i < sequence.pooled.size(); ++i) sequence.pooled[i] += values[i];
     sequence.num_pooled = row.position;
   }
-  if (row.position < sequence.size()) return;
+  if (row.position < sequence.size() && sequence.request.pooling != Pooling::first) return;
   finish_prompt(sequence);
   const auto count =
       static_cast<double>(sequence.request.pooling == Pooling::mean ? sequence.num_pooled : 1);

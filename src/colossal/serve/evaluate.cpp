@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -61,22 +62,28 @@ class Evaluator {
         stages_(ranks_) {}
 
   Evaluation run(const std::function<void(const Evaluation&)>& progress) {
-    const int64_t targets = corpus_.num_tokens() - 1;
+    const int64_t targets = corpus_.num_tokens() - (options_.masks ? 0 : 1);
     Evaluation done;
-    while (done.tokens < targets) {
-      const int64_t begin = done.tokens;
+    while (done.read < targets) {
+      const int64_t begin = done.read;
       double sum = 0;
-      for (int pass = 0; pass < passes_of_round() && done.tokens < targets; ++pass) {
-        const Rows rows = next_rows(done.tokens, targets);
+      for (int pass = 0; pass < passes_of_round() && done.read < targets; ++pass) {
+        const Rows rows = next_rows(done.read, targets);
         sum += loss_sum(rows);
-        done.tokens += rows.tokens();
+        done.read += rows.tokens();
+        done.tokens += count_predicted(rows);
       }
       done.loss_sum += over_ranks(sum);
       if (!std::isfinite(done.loss_sum)) {
         throw Error(fmt::format("the loss of tokens {} to {} of the text is not finite",
-                                format_count(begin + 1), format_count(done.tokens)));
+                                format_count(begin + 1), format_count(done.read)));
       }
       if (progress) progress(done);
+    }
+    if (done.tokens == 0) {
+      throw ConfigError(fmt::format(
+          "{}: none of the {} tokens is masked, so there is none to predict; give more text",
+          corpus_.setting(), format_count(done.read)));
     }
     return done;
   }
@@ -115,7 +122,33 @@ class Evaluator {
     return filled;
   }
 
+  // Returns the rows, with masked inputs; the labels are the tokens that are masked.
+  data::Batch read_masked(const Rows& rows) const {
+    const at::Tensor tokens = at::empty({rows.count, rows.length}, at::kLong);
+    corpus_.read(rows.begin,
+                 {tokens.mutable_data_ptr<int64_t>(), static_cast<size_t>(tokens.numel())});
+    data::Batch batch{.inputs = tokens, .labels = at::empty_like(tokens), .sample_ids = {}};
+    for (int64_t row = 0; row < rows.count; ++row) {
+      batch.sample_ids.push_back(rows.begin / options_.sequence_length + row);
+    }
+    data::mask_tokens(batch, *options_.masks);
+    return batch;
+  }
+
+  // Returns the number of tokens that all replicas predict in these rows.
+  int64_t count_predicted(const Rows& rows) const {
+    if (!options_.masks) return rows.tokens();
+    return read_masked(rows).labels.ne(ops::kIgnoredLabel).sum().item<int64_t>();
+  }
+
   Batch read(const Rows& rows) const {
+    if (options_.masks) {
+      const data::Batch masked = read_masked(rows);
+      return here({.inputs = fill_up(masked.inputs, 0),
+                   .labels = fill_up(masked.labels, ops::kIgnoredLabel),
+                   .context = {}},
+                  rows.length);
+    }
     const at::Tensor tokens = at::empty({rows.tokens() + 1}, at::kLong);
     corpus_.read(rows.begin,
                  {tokens.mutable_data_ptr<int64_t>(), static_cast<size_t>(tokens.numel())});
@@ -123,11 +156,13 @@ class Evaluator {
       const std::vector<int64_t> sizes{rows.count, rows.length};
       return fill_up(tokens.narrow(0, first, rows.tokens()).view(sizes), fill);
     };
-    return here({.inputs = from(0, 0), .labels = from(1, ops::kIgnoredLabel), .context = {}});
+    return here({.inputs = from(0, 0), .labels = from(1, ops::kIgnoredLabel), .context = {}},
+                rows.length);
   }
 
-  // Returns this rank's positions of all rows, and their context.
-  Batch here(const Batch& whole) const {
+  // Returns this rank's positions of all rows, and their context. num_tokens: number of tokens of a
+  // row without padding.
+  Batch here(const Batch& whole, int64_t num_tokens) const {
     const int64_t length = whole.inputs.size(1);
     const at::Tensor positions =
         ranks_ ? parallel::positions_here(length, *ranks_) : at::arange(length, at::kLong);
@@ -137,6 +172,14 @@ class Evaluator {
         .context = nn::make_step_context(whole.inputs.size(0), positions.numel(), options_.device)};
     part.context.positions = positions.to(options_.device);
     part.context.whole_sequence = part.context.length = length;
+    if (options_.masks && num_tokens < length) {  // an encoder sees padding, unless it is apart
+      part.context.documents = at::arange(length, at::kLong)
+                                   .ge(num_tokens)
+                                   .to(at::kLong)
+                                   .expand({whole.inputs.size(0), length})
+                                   .contiguous()
+                                   .to(options_.device);
+    }
     return part;
   }
 

@@ -81,8 +81,8 @@ class FolderQuantizer {
         options_(options),
         source_(specification.weights),
         model_(models::build_model(specification, build_)),
-        format_(specification.decoder.stored_in_out ? checkpoint::gptq_format()
-                                                    : checkpoint::compressed_tensors_format()) {
+        format_(specification.transformer.stored_in_out ? checkpoint::gptq_format()
+                                                        : checkpoint::compressed_tensors_format()) {
     for (const nn::ParameterHandle& parameter : build_.parameters()) {
       if (is_rounded(*parameter)) add_quantized(*parameter);
     }
@@ -165,7 +165,7 @@ class FolderQuantizer {
         add(tensor);
       }
     }
-    if (!specification_.decoder.score_head) {
+    if (specification_.transformer.scores == 0) {
       add(models::slice_in_files(specification_, "head.weight").name);
     }
     return {modules.begin(), modules.end()};
@@ -221,9 +221,9 @@ class FolderQuantizer {
     }
     if (options_.calibration == Calibration::awq) {
       scale_inputs(
-          models::scaled_inputs(specification_.decoder, block), inputs,
+          models::scaled_inputs(specification_.transformer, block), inputs,
           [&](const nn::Parameter& weight) { return how_of(weight); },
-          specification_.decoder.norm_unit_offset, parameters);
+          specification_.transformer.norm_unit_offset, parameters);
     }
     for (auto& [name, parameter] : parameters) {
       if (is_rounded(*parameter.handle)) {
@@ -297,13 +297,13 @@ class FolderQuantizer {
 };
 
 void require_matrices_of_their_own(const models::ModelSpecification& specification) {
-  if (!specification.decoder.clamped_gate) return;
+  if (!specification.transformer.clamped_gate) return;
   throw ConfigError(fmt::format(
       "{}: models of the family {} store the experts of a layer as one tensor [experts, in, out]. "
       "The formats of quantized folders that transformers reads, compressed-tensors and gptq, have "
       "no form for it. Use --quantize with generate, serve or evaluate to quantize the weights "
       "while loading; a published folder (quant_method = \"mxfp4\") is used as it is",
-      specification.weights.string(), specification.decoder.family));
+      specification.weights.string(), specification.transformer.family));
 }
 
 }  // namespace

@@ -37,12 +37,13 @@ int64_t num_virtual_tokens(int64_t row, const std::vector<nn::AdaptedRows>& adap
 
 ForwardPass::ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
                          at::Device device, const ParallelContext* ranks,
-                         const AroundStage& around_stage)
+                         const AroundStage& around_stage, bool causal)
     : model_(model),
       device_(device),
       ranks_(ranks),
       around_stage_(around_stage),
       strategy_(ranks ? ranks->strategy() : Strategy{}),
+      causal_(causal),
       store_(pages),
       stages_(ranks) {}
 
@@ -77,7 +78,7 @@ PassResults ForwardPass::collect() {
 
 nn::StepContext ForwardPass::begin(const StepPlan& plan,
                                    const std::vector<nn::AdaptedRows>& adapted) {
-  std::vector<int64_t> positions, lengths;
+  std::vector<int64_t> positions, lengths, texts;
   std::vector<nn::PagedChunk> chunks;
   for (const auto& [tokens, prompt] : plan.chunks) {
     chunks.push_back(tokens);
@@ -87,17 +88,23 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
       // A prompt's tokens have the length of the whole prompt, so that its division into chunks
       // does not matter. A generated token has the length up to and including itself.
       lengths.push_back(before + std::max(at + 1, prompt));
+      texts.push_back(std::ssize(chunks));
     }
   }
-  store_.begin_step(chunks);
+  if (causal_) store_.begin_step(chunks);
   const auto count = std::ssize(positions);
-  const bool by_sequence = tokens_are_sequences(strategy_);
+  const bool by_sequence = causal_ && tokens_are_sequences(strategy_);
   nn::StepContext context =
       nn::make_step_context(by_sequence ? count : 1, by_sequence ? 1 : count, device_);
   const std::vector<int64_t> sizes{context.batch, context.sequence};
   context.positions = at::tensor(positions, at::kLong).view(sizes).to(device_);
   context.lengths = at::tensor(lengths, at::kLong).view(sizes);
-  context.key_values = &store_;
+  if (causal_) {
+    context.key_values = &store_;
+  } else {
+    context.documents = at::tensor(texts, at::kLong).view(sizes).to(device_);
+    context.whole_sequence = count;
+  }
   return context;
 }
 
@@ -235,7 +242,7 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   std::optional<ops::BatchInvariantProducts> invariant;
   if (pages.each_token_alone) invariant.emplace();
   FollowedAdapters adapters(ranks, load_adapter);
-  ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage);
+  ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage, facts.causal);
   const std::chrono::milliseconds patience(begin.numbers.back());
   if (patience.count() == 0) return work_on_plans(pass, adapters, ranks);
   count_failures(false, ranks);

@@ -40,10 +40,12 @@ class ForwardPass {
  public:
   // pages: options of this rank's KV cache. device: of the model's weights. ranks: the ranks of
   // all grids, this rank included; null: this rank holds the whole model. around_stage: called for
-  // each stage; empty: stages are computed directly.
+  // each stage; empty: stages are computed directly. causal: ModelFacts::causal of the model. If it
+  // is false, each chunk of a plan is a whole text, whose tokens attend to each other without the KV
+  // cache.
   ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
               at::Device device, const ParallelContext* ranks,
-              const AroundStage& around_stage = {});
+              const AroundStage& around_stage = {}, bool causal = true);
 
   // Returns the maximum number of passes in flight, i.e. passes that are started with a non-empty
   // plan and not yet collected. This is the number of pipeline stages, so that every stage has
@@ -88,6 +90,7 @@ class ForwardPass {
   const ParallelContext* ranks_;
   AroundStage around_stage_;
   Strategy strategy_;
+  bool causal_;
   nn::PagedKeyValueStore store_;
   Stages stages_;
   PassResults results_;  // of the pass being run; set on the ranks of the last stage

@@ -1,6 +1,7 @@
 #include "colossal/serve/model_folder.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "colossal/base/error.h"
@@ -88,13 +89,16 @@ SamplingOptions default_sampling(const std::filesystem::path& folder) {
   return options;
 }
 
-Pooling default_pooling(const std::filesystem::path& folder) {
+Pooling default_pooling(const std::filesystem::path& folder, bool causal) {
   const std::filesystem::path file = folder / "1_Pooling" / "config.json";
-  if (!std::filesystem::exists(file)) return Pooling::last;
+  if (!std::filesystem::exists(file)) return causal ? Pooling::last : Pooling::mean;
+  if (read_field(file, "pooling_mode_cls_token") == true) return Pooling::first;
   if (read_field(file, "pooling_mode_mean_tokens") == true) return Pooling::mean;
   if (read_field(file, "pooling_mode_lasttoken") == true) return Pooling::last;
   throw ConfigError(fmt::format(
-      "{}: only pooling_mode_mean_tokens and pooling_mode_lasttoken are supported", file.string()));
+      "{}: only pooling_mode_cls_token, pooling_mode_mean_tokens and pooling_mode_lasttoken are "
+      "supported",
+      file.string()));
 }
 
 at::ScalarType compute_type(const std::filesystem::path& folder) {

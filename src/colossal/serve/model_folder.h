@@ -29,9 +29,10 @@ std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
 SamplingOptions default_sampling(const std::filesystem::path& folder);
 
 // Returns the pooling of an embedding model, from the file 1_Pooling/config.json that
-// sentence-transformers writes; Pooling::last if there is no such file. Throws ConfigError if the
-// file demands a pooling other than mean or last.
-Pooling default_pooling(const std::filesystem::path& folder);
+// sentence-transformers writes. If there is no such file, returns Pooling::last for a decoder and
+// Pooling::mean for an encoder. causal: whether the model is a decoder. Throws ConfigError if the
+// file demands a pooling other than that of the first token, of the last token, or the mean.
+Pooling default_pooling(const std::filesystem::path& folder, bool causal);
 
 // Returns the dtype to compute in: "dtype" or "torch_dtype" of config.json if it is float32,
 // float64, bfloat16 or float16; else the dtype of the first weight in the folder that is not

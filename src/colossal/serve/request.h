@@ -79,6 +79,7 @@ class LogitsConstraint {
 // How the final hidden states of a prompt's tokens become one embedding.
 enum class Pooling {
   none,  // no embedding is computed
+  first,  // the embedding is the state of the first token ("[CLS]" in encoders like BERT)
   last,  // the embedding is the state of the last token
   mean   // the embedding is the mean of the states of all tokens
 };

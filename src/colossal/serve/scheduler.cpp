@@ -135,6 +135,7 @@ auto Scheduler::next_to_admit() -> Sequences::iterator {
 bool Scheduler::admit(Sequences::iterator next, int64_t& budget, Works& works) {
   Sequence& sequence = *next->second;
   if (options_.prefix_cache && !sequence.wants_whole_prompt()) find_prefix(sequence);
+  if (options_.whole_prompts && sequence.remaining() > budget && !works.empty()) return false;
   const int64_t missing = pages_for(sequence.size() + 1) - std::ssize(sequence.pages);
   if (missing > pages_.available()) {
     release(sequence);
@@ -187,6 +188,7 @@ void Scheduler::copy_last_page(Sequence& sequence) {
 }
 
 int64_t Scheduler::chunk_of(const Sequence& sequence, int64_t budget) const {
+  if (options_.whole_prompts) return sequence.remaining();
   const int64_t most =
       sequence.wants_prompt_logprobs() ? std::min(budget, options_.max_scored_tokens) : budget;
   return std::min(most, sequence.remaining() + std::ssize(sequence.drafts));

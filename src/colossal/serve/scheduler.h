@@ -41,6 +41,9 @@ struct SchedulerOptions {
   // Most tokens of a prompt's chunk if log-probabilities of the prompt are requested.
   int64_t max_scored_tokens = 512;
   bool prefix_cache = true;  // whether sequences with equal prefixes share pages
+  // Whether a step computes a prompt as a whole, even if it has more than max_batch_tokens tokens
+  // (it is then alone in the step): in an encoder, a token attends to those after it.
+  bool whole_prompts = false;
   // Most steps in flight, i.e. steps that were scheduled and whose results have not arrived. A step
   // takes at most n / max_steps_in_flight sequences, rounded up, so that sequences are left for the
   // other steps. n: number of running and waiting sequences, without those that wait for the logits

@@ -273,13 +273,24 @@ void Api::unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply
               fmt::format("Success: LoRA adapter '{}' removed successfully.", name));
 }
 
+void Api::require_decoder() const {
+  if (model_->causal()) return;
+  throw ApiError(400,
+                 fmt::format("{} is an encoder, which predicts no next token: it answers "
+                             "/v1/embeddings only",
+                             io::quote_text(model_->name())),
+                 "model");
+}
+
 void Api::completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  require_decoder();
   GenerationRequest read = read_completion_request(parse_body(request.body), *model_, rules_);
   log_unknown_fields(read.unknown_fields);
   std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
 }
 
 void Api::chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  require_decoder();
   GenerationRequest read = read_chat_request(parse_body(request.body), *model_, rules_);
   log_unknown_fields(read.unknown_fields);
   std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();

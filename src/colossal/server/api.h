@@ -72,6 +72,8 @@ class Api {
   Json describe_model(const ServedAdapter* adapter) const;
   // Throws ApiError 403 unless ApiOptions::adapter_loading.
   void require_adapter_loading() const;
+  // Throws ApiError 400 if the model is an encoder.
+  void require_decoder() const;
   void load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);

@@ -9,11 +9,24 @@ serve::Pooling read_pooling(Fields& fields, serve::Pooling otherwise) {
   const auto name = fields.string("pooling");
   if (!name) return otherwise;
   if (*name == "mean") return serve::Pooling::mean;
+  if (*name == "first" || *name == "cls") return serve::Pooling::first;
   if (*name == "last") return serve::Pooling::last;
   throw ApiError(
       400,
-      fmt::format("pooling: {:?} is unknown; must be \"last\" or \"mean\"", name->substr(0, 200)),
+      fmt::format("pooling: {:?} is unknown; must be \"first\", \"last\" or \"mean\"",
+                  name->substr(0, 200)),
       "pooling");
+}
+
+// Truncates the tokens of a text to `kept`. A decoder keeps the last ones. An encoder keeps the
+// first ones, and the special token at the end.
+void truncate(std::vector<int32_t>& tokens, size_t kept, bool causal) {
+  if (causal || kept == 0) {
+    tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(kept));
+    return;
+  }
+  tokens[kept - 1] = tokens.back();
+  tokens.resize(kept);
 }
 
 bool read_encoding(Fields& fields) {
@@ -59,7 +72,7 @@ EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& mod
   const auto length = fields.integer("truncate_prompt_tokens", -1, model.max_length());
   for (std::vector<int32_t>& input : request.inputs) {
     const auto kept = static_cast<size_t>(length.value_or(-1) < 0 ? model.max_length() : *length);
-    if (length && input.size() > kept) input.erase(input.begin(), input.end() - kept);
+    if (length && input.size() > kept) truncate(input, kept, model.causal());
   }
   check_inputs(request, model);
   request.unknown_fields = fields.unknown();

@@ -75,17 +75,18 @@ void join_parts(nlohmann::ordered_json& messages) {
 }  // namespace
 
 ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
-                         int64_t vocabulary)
+                         int64_t vocabulary, bool causal)
     : name_(std::move(name)),
       max_length_(max_length),
       vocabulary_(vocabulary),
       created_(std::chrono::duration_cast<std::chrono::seconds>(
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
+      causal_(causal),
       tokenizer_(text::make_tokenizer(folder.string())),
       chat_template_(text::ChatTemplate::read(folder)),
       sampling_(serve::default_sampling(folder)),
-      pooling_(serve::default_pooling(folder)),
+      pooling_(serve::default_pooling(folder, causal)),
       end_tokens_(serve::end_tokens(folder, *tokenizer_)) {
   for (const text::SpecialToken& token : tokenizer_->special_tokens()) {
     special_[token.token] = token.text;

@@ -25,9 +25,10 @@ class ServedModel {
   // Reads the tokenizer, the chat template, the defaults of sampling and pooling, and the end
   // tokens from a model folder. name: the model's name in requests. max_length: maximum tokens of a
   // prompt and its answer together. vocabulary: number of tokens for which the model has logits.
+  // causal: whether the model is a decoder, which predicts the next token.
   // Throws IoError if a file cannot be read, and ConfigError if a file is invalid.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
-              int64_t vocabulary);
+              int64_t vocabulary, bool causal = true);
 
   // Call after the model is loaded. Without this call, there are no adapters.
   void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
@@ -42,6 +43,9 @@ class ServedModel {
   std::string quoted_names() const;
   int64_t max_length() const { return max_length_; }
   int64_t vocabulary() const { return vocabulary_; }
+  // Returns whether the model predicts the next token; false for an encoder, which only computes
+  // embeddings.
+  bool causal() const { return causal_; }
   // Returns the time of construction, in seconds since 1970.
   int64_t created() const { return created_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -85,6 +89,7 @@ class ServedModel {
 
   std::string name_;
   int64_t max_length_, vocabulary_, created_;
+  bool causal_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
   bool reads_parts_ = false;  // the template reads content that is a list of parts

@@ -318,6 +318,38 @@ void read_template(const JsonNode& node, Tokens& before, Tokens& after) {
   if (num_texts != 1) node["single"].refuse(fmt::format("has the text {} times", num_texts));
 }
 
+// Reads the special tokens and types of a pair of texts, "A" and "B".
+std::vector<PairPart> read_pair_template(const JsonNode& node) {
+  std::vector<PairPart> parts;
+  if (!node["pair"].is_array()) return parts;
+  int num_texts = 0;
+  node["pair"].for_each([&](const JsonNode& part) {
+    PairPart& made = parts.emplace_back();
+    if (part["SpecialToken"].is_null()) {
+      const std::string text = part["Sequence"]["id"].string();
+      made.kind = text == "A" ? PairPart::Kind::first_text : PairPart::Kind::second_text;
+      made.type = static_cast<int32_t>(part["Sequence"]["type_id"].number(0));
+      ++num_texts;
+    } else {
+      append_special_token(node, part["SpecialToken"]["id"].string(), made.tokens);
+      made.type = static_cast<int32_t>(part["SpecialToken"]["type_id"].number(0));
+    }
+  });
+  if (num_texts != 2) node["pair"].refuse(fmt::format("has {} texts", num_texts));
+  return parts;
+}
+
+// Returns how BERT and RoBERTa arrange a pair of texts. between: the tokens between the texts.
+std::vector<PairPart> pair_of(const Tokens& before, const Tokens& between, const Tokens& after,
+                              int32_t second_type) {
+  using Kind = PairPart::Kind;
+  return {{Kind::special_tokens, before, 0},
+          {Kind::first_text, {}, 0},
+          {Kind::special_tokens, between, 0},
+          {Kind::second_text, {}, second_type},
+          {Kind::special_tokens, after, second_type}};
+}
+
 // Returns the number of "cls" or "sep", which are a list of a token and its number.
 int32_t read_numbered_token(const JsonNode& node) {
   Tokens numbers;
@@ -331,23 +363,29 @@ int32_t read_numbered_token(const JsonNode& node) {
 void read_post_processor_step(const JsonNode& node, TokenizerDefinition& definition) {
   const std::string type = node["type"].string();
   Tokens before, after;
+  std::vector<PairPart> pair;
   if (type == "TemplateProcessing") {
     read_template(node, before, after);
+    pair = read_pair_template(node);
   } else if (type == "BertProcessing" || type == "RobertaProcessing") {
     before = {read_numbered_token(node["cls"])};
     after = {read_numbered_token(node["sep"])};
+    const bool is_bert = type == "BertProcessing";
+    pair = pair_of(before, is_bert ? after : Tokens{after[0], after[0]}, after, is_bert ? 1 : 0);
   } else if (type != "ByteLevel") {
     node["type"].refuse(
         fmt::format("is \"{}\"; \"TemplateProcessing\", \"BertProcessing\", \"RobertaProcessing\", "
                     "\"ByteLevel\" and a \"Sequence\" of these are supported",
                     type));
   }
-  if (before.empty() && after.empty()) return;
-  if (!definition.before_text.empty() || !definition.after_text.empty()) {
+  if (before.empty() && after.empty() && pair.empty()) return;
+  if (!definition.before_text.empty() || !definition.after_text.empty() ||
+      !definition.pair.empty()) {
     node.refuse(fmt::format("(\"{}\") comes after another one that adds tokens", type));
   }
   definition.before_text = std::move(before);
   definition.after_text = std::move(after);
+  definition.pair = std::move(pair);
 }
 
 void check_byte_level_decoder(const JsonNode& node) {

@@ -78,6 +78,7 @@ PipelineTokenizer::Source PipelineTokenizer::read(const fs::path& path, Tokenize
     const TokenizerConfig config =
         read_tokenizer_config(*content, (path.parent_path() / name).string());
     for (const std::string& end : config.ends_of_text) source.config.ends_of_text.push_back(end);
+    for (const std::string& mask : config.masks) source.config.masks.push_back(mask);
     source.config.split_special_tokens |= config.split_special_tokens;
   }
   return source;
@@ -99,7 +100,9 @@ PipelineTokenizer::PipelineTokenizer(Source source)
       decoder_(source.definition, added_tokens_),
       before_text_(source.definition.before_text),
       after_text_(source.definition.after_text),
+      pair_(source.definition.pair),
       end_of_text_(find_end_of_text(source)),
+      mask_token_(find_mask_token(source)),
       fingerprint_(make_fingerprint(source)),
       files_(std::move(source.files)) {
   if (find_file(files_, kTokenizerConfigFile)) return;
@@ -154,6 +157,15 @@ int32_t PipelineTokenizer::find_end_of_text(const Source& source) const {
                   source.path.string(), fmt::join(known, "\", \""), kTokenizerConfigFile));
 }
 
+std::optional<int32_t> PipelineTokenizer::find_mask_token(const Source& source) {
+  std::vector<std::string> known = source.config.masks;
+  known.insert(known.end(), {"[MASK]", "<mask>"});
+  for (const std::string& content : known) {
+    if (const auto token = find_token(source, content)) return token;
+  }
+  return std::nullopt;
+}
+
 std::string PipelineTokenizer::make_fingerprint(const Source& source) const {
   const std::string& json = source.files[0].second;
   const XXH128_hash_t hash = XXH3_128bits(json.data(), json.size());
@@ -181,6 +193,24 @@ std::vector<int32_t> PipelineTokenizer::encode_prompt(std::string_view text) con
   tokens.insert(tokens.begin(), before_text_.begin(), before_text_.end());
   tokens.insert(tokens.end(), after_text_.begin(), after_text_.end());
   return tokens;
+}
+
+TypedTokens PipelineTokenizer::arrange(const std::vector<int32_t>& first,
+                                       const std::vector<int32_t>* second) const {
+  if (second && pair_.empty()) return Tokenizer::arrange(first, second);
+  using Kind = PairPart::Kind;
+  const std::vector<PairPart> alone{{Kind::special_tokens, before_text_},
+                                    {Kind::first_text},
+                                    {Kind::special_tokens, after_text_}};
+  TypedTokens made;
+  for (const PairPart& part : second ? pair_ : alone) {
+    const std::vector<int32_t>& tokens = part.kind == Kind::first_text    ? first
+                                         : part.kind == Kind::second_text ? *second
+                                                                          : part.tokens;
+    made.tokens.insert(made.tokens.end(), tokens.begin(), tokens.end());
+    made.types.insert(made.types.end(), tokens.size(), part.type);
+  }
+  return made;
 }
 
 void PipelineTokenizer::encode_text(std::string_view text, bool begins_text, Scratch& scratch,

@@ -24,6 +24,9 @@ namespace colossal::text {
 // - encode_prompt(): encode(text);
 // - decode(): decode(tokens, skip_special_tokens=False), wherever the bytes are valid UTF-8.
 //
+// mask_token() is the first of the following that is a token: "mask_token" of
+// tokenizer_config.json, "mask_token" of special_tokens_map.json, "[MASK]", "<mask>".
+//
 // end_of_text() is the first of the following that is a token: "eos_token" of
 // tokenizer_config.json, "eos_token" of special_tokens_map.json, "eos_token_id" of config.json (of
 // a list, the first id), "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]". These files are those
@@ -45,8 +48,13 @@ class PipelineTokenizer : public Tokenizer {
   std::vector<SpecialToken> special_tokens() const override;
   int32_t vocabulary_size() const override { return decoder_.vocabulary_size(); }
   int32_t end_of_text() const override { return end_of_text_; }
+  std::optional<int32_t> mask_token() const override { return mask_token_; }
   std::string fingerprint() const override { return fingerprint_; }
   TokenizerFiles files() const override { return files_; }
+
+ protected:
+  TypedTokens arrange(const std::vector<int32_t>& first,
+                      const std::vector<int32_t>* second) const override;
 
  private:
   // Working memory of one encode() call. Later calls reuse it, so that its cache keeps the tokens
@@ -74,6 +82,7 @@ class PipelineTokenizer : public Tokenizer {
   static std::string content_of(const Source& source, int32_t token);
   std::optional<int32_t> end_of_text_from_config(const Source& source) const;
   int32_t find_end_of_text(const Source& source) const;
+  static std::optional<int32_t> find_mask_token(const Source& source);
   std::string make_fingerprint(const Source& source) const;
   // Decodes tokens. first: whether they are the beginning of a text, where some tokenizers drop a
   // leading space.
@@ -103,7 +112,9 @@ class PipelineTokenizer : public Tokenizer {
   std::unique_ptr<WordModel> model_;
   Decoder decoder_;
   std::vector<int32_t> before_text_, after_text_;  // special tokens that encode_prompt() adds
+  std::vector<PairPart> pair_;                     // TokenizerDefinition::pair
   int32_t end_of_text_;
+  std::optional<int32_t> mask_token_;
   std::string fingerprint_;
   TokenizerFiles files_;
 

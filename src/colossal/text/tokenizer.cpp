@@ -1,5 +1,6 @@
 #include "colossal/text/tokenizer.h"
 
+#include <algorithm>
 #include <system_error>
 
 #include "colossal/text/bytes_tokenizer.h"
@@ -11,6 +12,46 @@ InvalidText::InvalidText(int64_t offset)
     : Error(fmt::format("the text is not UTF-8: the byte at offset {} does not start a character",
                         offset)),
       offset(offset) {}
+
+namespace {
+
+// Truncates two texts to `most` tokens in all. The shorter text stays whole if that leaves the
+// longer text at least as many tokens; else both get half.
+void truncate_longest(std::vector<int32_t>& first, std::vector<int32_t>& second, int64_t most) {
+  std::vector<int32_t>& shorter = first.size() <= second.size() ? first : second;
+  std::vector<int32_t>& longer = first.size() <= second.size() ? second : first;
+  const auto short_size = std::ssize(shorter), long_size = std::ssize(longer);
+  if (short_size + long_size <= most) return;
+  const int64_t kept = std::min<int64_t>(short_size, most / 2);
+  shorter.resize(kept);
+  longer.resize(most - kept);
+}
+
+}  // namespace
+
+TypedTokens Tokenizer::encode_texts(std::string_view first, const std::string* second,
+                                    int64_t most) const {
+  std::vector<int32_t> of_first = encode(first), of_second;
+  if (second) of_second = encode(*second);
+  const std::vector<int32_t> empty;
+  const auto num_special = std::ssize(arrange(empty, second ? &empty : nullptr).tokens);
+  const int64_t left = std::max<int64_t>(0, most - num_special);
+  if (second) {
+    truncate_longest(of_first, of_second, left);
+  } else if (std::ssize(of_first) > left) {
+    of_first.resize(left);
+  }
+  return arrange(of_first, second ? &of_second : nullptr);
+}
+
+TypedTokens Tokenizer::arrange(const std::vector<int32_t>& first,
+                               const std::vector<int32_t>* second) const {
+  TypedTokens made{first, std::vector<int32_t>(first.size(), 0)};
+  if (!second) return made;
+  made.tokens.insert(made.tokens.end(), second->begin(), second->end());
+  made.types.resize(made.tokens.size(), 1);
+  return made;
+}
 
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification) {
   if (specification == "bytes") return std::make_unique<BytesTokenizer>();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,6 +32,13 @@ struct SpecialToken {
   std::string text;
 };
 
+// A sequence of tokens with the type of each: which text of a pair it belongs to, for models that
+// have an embedding of token types.
+struct TypedTokens {
+  std::vector<int32_t> tokens;
+  std::vector<int32_t> types;  // as many as tokens
+};
+
 // Turns text into token ids and back. Immutable and thread-safe.
 class Tokenizer {
  public:
@@ -42,6 +50,11 @@ class Tokenizer {
   // Like encode(), but adds the special tokens that the model expects before and after a text, such
   // as "<s>".
   virtual std::vector<int32_t> encode_prompt(std::string_view text) const { return encode(text); }
+  // Encodes one text, or a pair of texts as one sequence, with the special tokens that the model
+  // expects, and truncates the texts so that there are at most `most` tokens: of a pair, the longer
+  // text first, as `transformers` does with truncation = "longest_first". second: null: one text.
+  // most: at least the number of special tokens.
+  TypedTokens encode_texts(std::string_view first, const std::string* second, int64_t most) const;
   // Returns the bytes of the tokens. The bytes may end within a UTF-8 character. An id without a
   // token decodes to no bytes: a model's embedding may have more rows than the vocabulary has
   // tokens.
@@ -62,12 +75,21 @@ class Tokenizer {
 
   virtual int32_t vocabulary_size() const = 0;  // largest token id + 1
   virtual int32_t end_of_text() const = 0;      // id of the token that separates documents
+  // Returns the token that replaces masked tokens, in the training of encoders; nullopt if there is
+  // none.
+  virtual std::optional<int32_t> mask_token() const { return std::nullopt; }
   // Identifies what encode() computes: two tokenizers with equal fingerprints encode every text to
   // the same tokens. Part of the key under which the tokens of a corpus are cached.
   virtual std::string fingerprint() const = 0;
   // Returns the files to store in a checkpoint: the files from which the tokenizer was read, and
   // generated files where a needed file is missing.
   virtual TokenizerFiles files() const = 0;
+
+ protected:
+  // Returns the sequence for a text, or a pair of texts, with these tokens, with all special
+  // tokens. second: null: one text.
+  virtual TypedTokens arrange(const std::vector<int32_t>& first,
+                              const std::vector<int32_t>* second) const;
 };
 
 // Opens a tokenizer. specification: "bytes" (BytesTokenizer), the path of a tokenizer.json, or a

@@ -210,10 +210,14 @@ TokenizerConfig read_tokenizer_config(std::string_view text, const std::string& 
   const nlohmann::json value = parse_json(text, file);
   const JsonNode root(value, file, "");
   TokenizerConfig config;
-  const JsonNode end = root["eos_token"];
-  const auto content =
-      end.is_null() || end.is_string() ? end.optional_string() : end["content"].optional_string();
-  if (content) config.ends_of_text.push_back(*content);
+  const auto read_token = [&](const char* name, std::vector<std::string>& tokens) {
+    const JsonNode node = root[name];
+    const auto content = node.is_null() || node.is_string() ? node.optional_string()
+                                                            : node["content"].optional_string();
+    if (content) tokens.push_back(*content);
+  };
+  read_token("eos_token", config.ends_of_text);
+  read_token("mask_token", config.masks);
   config.split_special_tokens = root["split_special_tokens"].boolean(false);
   return config;
 }

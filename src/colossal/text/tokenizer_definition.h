@@ -147,6 +147,14 @@ struct DecoderDefinition {
   std::optional<Words> words;
 };
 
+// A part of the sequence into which a pair of texts is encoded.
+struct PairPart {
+  enum class Kind { first_text, second_text, special_tokens };
+  Kind kind = Kind::special_tokens;
+  std::vector<int32_t> tokens = {};  // of Kind::special_tokens
+  int32_t type = 0;                  // type of all tokens of the part
+};
+
 // The whole tokenizer.json.
 struct TokenizerDefinition {
   Vocabulary vocabulary;
@@ -158,6 +166,9 @@ struct TokenizerDefinition {
   DecoderDefinition decoder;  // unused if byte_level
   // Special tokens that encode_prompt() puts before and after the tokens of a text.
   std::vector<int32_t> before_text, after_text;
+  // How the special tokens and types of a pair of texts are arranged. Empty: the tokens of the
+  // first text have type 0, those of the second text follow with type 1.
+  std::vector<PairPart> pair;
 };
 
 // Reads a tokenizer.json. json: content of the file. file: path of the file, for error messages.
@@ -170,6 +181,7 @@ struct TokenizerConfig {
   // The text "eos_token" of each file that sets it, tokenizer_config.json first. From
   // read_tokenizer_config(): one text, or empty if the file sets none.
   std::vector<std::string> ends_of_text;
+  std::vector<std::string> masks;  // likewise for "mask_token"
   // Encode special tokens that occur in a text like any other text.
   bool split_special_tokens = false;
 };

@@ -62,7 +62,7 @@ class Distill final : public SampleTask {
           return model.local_logits(x, tempered(step, temperature)).detach();
         }),
         rollout_(rollout_options(tuning.config, job, tokenizer())) {
-    if (teacher_job_.model.decoder.score_head) {
+    if (teacher_job_.model.transformer.scores > 0) {
       throw ConfigError(fmt::format(
           "tune.teacher = \"{}\": this model scores texts; give a model that predicts tokens",
           tuning.config.teacher));

@@ -10,7 +10,7 @@
 #include "colossal/booster/training_data.h"
 #include "colossal/tune/collate.h"
 #include "colossal/tune/gather_parts.h"
-#include "colossal/tune/reward_head.h"
+#include "colossal/tune/score_head.h"
 
 namespace colossal::tune {
 namespace {
@@ -18,9 +18,9 @@ namespace {
 Job job_of_reward(const Job& run, const std::string& folder) {
   const std::string setting = fmt::format("tune.reward = \"model:{}\"", folder);
   Job job = job_of_folder(run, folder, setting);
-  if (!job.model.decoder.score_head) {
+  if (job.model.transformer.scores != 1 || !job.model.facts.causal) {
     throw ConfigError(
-        fmt::format("{}: its model predicts tokens; give a model that scores texts "
+        fmt::format("{}: its model does not give texts one score; give a decoder that does "
                     "(...ForSequenceClassification with one label), such as one trained with "
                     "colossal tune reward",
                     setting));

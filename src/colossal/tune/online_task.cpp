@@ -301,7 +301,7 @@ std::vector<ScoredCompletion> OnlineTask::sample(int64_t count, Engine& engine) 
 
 void OnlineTask::score_tokens(Generation& generation, Engine& engine) {
   const bool with_reference = config().beta != 0;
-  const bool has_values = job().model.decoder.value_head;
+  const bool has_values = job().model.transformer.value_head;
   if (!with_reference && !has_values && config().updates_per_generation() == 1) return;
   std::vector<Range> ranges;
   for (int64_t part = 0; part < config().steps_per_generation; ++part) {

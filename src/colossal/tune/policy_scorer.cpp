@@ -43,9 +43,9 @@ PolicyScorer::PolicyScorer(const Job& job, const ParallelContext& context,
                            models::LanguageModel& model, double temperature, bool with_reference)
     : collector_(token_score(temperature, context)), values_(value_score(context)) {
   const StagedModel alone = pipelined(model, model_source_of(job), context, collector_.head());
-  policy_ = job.model.decoder.value_head ? pipelined(model, model_source_of(job), context,
-                                                     joined(collector_.head(), values_.head()))
-                                         : alone;
+  policy_ = job.model.transformer.value_head ? pipelined(model, model_source_of(job), context,
+                                                         joined(collector_.head(), values_.head()))
+                                             : alone;
   if (with_reference) {
     reference_.emplace(job, context, model, token_score(temperature, context));
   }

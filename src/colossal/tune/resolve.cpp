@@ -62,8 +62,8 @@ int64_t bytes_of_frozen(const Tuning& tuning, const Job& job) {
 }
 
 bool has_pairs(Method method) {
-  return method != Method::sft && method != Method::kto && method != Method::distill &&
-         method != Method::draft_head && !is_online(method);
+  return method != Method::sft && method != Method::classify && method != Method::kto &&
+         method != Method::distill && method != Method::draft_head && !is_online(method);
 }
 
 // Returns the number of samples: lines or, with packing, rows, for which the lines must be
@@ -75,9 +75,45 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
   return std::ssize(pack_samples(found.samples, *run.data.sequence_length, *tuning.config.packing));
 }
 
+// Sets the labels of the model: its own if it gives labels, else those of the lines in data.train.
+void resolve_labels(const Tuning& tuning, RunConfig& run) {
+  const models::ModelSpecification model = models::resolve_model(run.model);
+  const std::optional<Problem> asked = tuning.config.problem_type;
+  if (model.facts.scores > 0) {
+    const Labels own = labels_of(model);
+    if (asked && *asked != own.problem) {
+      throw ConfigError(fmt::format(
+          "tune.problem_type = \"{}\": the model in {} has problem_type \"{}\"; leave the key out",
+          problem_name(*asked), run.model.path, problem_name(own.problem)));
+    }
+    run.model.labels = own.names;
+    return;
+  }
+  const Labels found =
+      find_labels(run.data.train, "data.train", tuning.config.label_field, asked, run.data.invalid);
+  if (found.names.size() < 2 && found.problem == Problem::single_label) {
+    throw ConfigError(fmt::format(
+        "data.train: all lines have the same label ({}), so there is nothing to tell apart",
+        fmt::join(found.names, "")));
+  }
+  run.model.labels = found.names;
+  run.model.problem_type = problem_name(found.problem);
+}
+
+void refuse_encoder(const Tuning& tuning, const RunConfig& run) {
+  if (tuning.method == Method::classify || models::resolve_model(run.model).facts.causal) return;
+  throw ConfigError(fmt::format(
+      "colossal tune {} trains decoders, which predict the next token, but the model is "
+      "an encoder; encoders are trained by colossal tune classify and, to predict "
+      "masked tokens, by colossal train",
+      method_name(tuning.method)));
+}
+
 }  // namespace
 
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
+  refuse_encoder(tuning, run);
+  if (tuning.method == Method::classify) resolve_labels(tuning, run);
   if (!run.data.sequence_length) {
     const int64_t before = run.adapter.kind == "prefix" ? run.adapter.virtual_tokens : 0;
     const int64_t positions = models::resolve_model(run.model).facts.positions - before;

@@ -7,12 +7,14 @@
 
 namespace colossal::tune {
 
-// Sets defaults in `run`, before resolve_job(). If data.sequence_length is unset, sets it to 1024,
-// or to 512 + tune.max_completion_length if the run samples all completions itself; but at most to
-// the model's positions minus the virtual tokens of a prefix adapter. If not `has_steps`, sets
-// train.steps to the steps of tune.epochs epochs, for which it counts the samples in the files.
-// has_steps: whether the user has set train.steps. Throws ConfigError if data.sequence_length
-// leaves no room for a prompt, and what reading the files throws.
+// Sets defaults in `run`, before resolve_job(). For tune classify, sets run.model.labels and, if
+// the model gives no labels yet, run.model.problem_type. If data.sequence_length is unset, sets it
+// to 1024, or to 512 + tune.max_completion_length if the run samples all completions itself; but at
+// most to the model's positions minus the virtual tokens of a prefix adapter. If not `has_steps`,
+// sets train.steps to the steps of tune.epochs epochs, for which it counts the samples in the
+// files. has_steps: whether the user has set train.steps. Throws ConfigError if
+// data.sequence_length leaves no room for a prompt, if the model is an encoder and the method
+// trains decoders, and what reading the files throws.
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run);
 
 // Returns an estimate of the bytes that a rank holds in addition to the trained model and its

@@ -1,7 +1,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "colossal/tune/pairs.h"
-#include "colossal/tune/reward_head.h"
+#include "colossal/tune/score_head.h"
 #include "colossal/tune/tasks.h"
 
 namespace colossal::tune {

@@ -49,6 +49,8 @@ class LineReader {
         return prompt_alone();
       case SampleKind::completion:
         return prompt_with_completion();
+      case SampleKind::labeled:
+        return labeled();
       case SampleKind::language_modeling:
         break;
     }
@@ -179,6 +181,26 @@ class LineReader {
     refuse_assistant_only();
     const std::string prompt = text("prompt");
     return {.prompt = prompt, .wholes = {{prompt + filled(completion)}}};
+  }
+
+  SampleTexts labeled() const {
+    const char* const field = options_.text_field.c_str();
+    SampleTexts texts = is_chat(field) ? whole_chat(messages(field))
+                                       : SampleTexts{.prompt = "", .wholes = {{filled(field)}}};
+    const char* const pair = options_.pair_field.c_str();
+    if (has(pair) && !line_[pair].is_null()) {
+      if (texts.is_chat) {
+        throw InvalidLine(
+            fmt::format("it has messages and \"{}\"; a second text can follow only "
+                        "a text",
+                        pair));
+      }
+      texts.second = text(pair);
+    }
+    if (has(options_.label_field.c_str())) {
+      texts.label = nlohmann::json::parse(line_[options_.label_field].dump());
+    }
+    return texts;
   }
 
   SampleTexts prompt_with_completion() const {
@@ -317,6 +339,8 @@ const char* expected_fields(SampleKind kind) {
       return R"({"prompt": "..."} and any further fields, for the rewards)";
     case SampleKind::completion:
       return R"({"prompt": "...", "completion": "..."} or {"messages": [...]})";
+    case SampleKind::labeled:
+      return R"({"text": "...", "label": "..."}, optionally with "text_pair")";
     case SampleKind::language_modeling:
       break;
   }

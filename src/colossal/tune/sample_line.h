@@ -30,7 +30,10 @@ enum class SampleKind {
   prompt,
   // {"prompt", "completion"}, or {"messages"} whose last message, by the assistant, is the
   // completion and whose others are the prompt: for distillation.
-  completion
+  completion,
+  // A text, optionally a second one, and a label, in the fields that LineOptions names: for models
+  // that classify texts (labels.h). A text may also be a list of messages.
+  labeled
 };
 
 // Options of read_sample_line().
@@ -41,6 +44,8 @@ struct LineOptions {
   // Sets SampleTexts::Whole::learned. Lines without messages are then invalid, and lines in which
   // the chat template marks nothing to train on.
   bool assistant_only = false;
+  // For SampleKind::labeled: the fields of the text, of the second text and of the label.
+  std::string text_field = "text", pair_field = "text_pair", label_field = "label";
 };
 
 // The texts of a sample.
@@ -66,6 +71,9 @@ struct SampleTexts {
   // missing.
   double margin = 0;
   nlohmann::json columns = {};  // for SampleKind::prompt: all fields of the line
+  // For SampleKind::labeled: the second text, if the line has one, and the label; null: no label.
+  std::optional<std::string> second = {};
+  nlohmann::json label = {};
 };
 
 // Returns a description of the fields that a kind of lines must have, for error messages.

@@ -82,6 +82,9 @@ SampleOptions sample_options(const Tuning& tuning, const RunConfig& run) {
                         .completion_only = tuning.config.completion_only_loss,
                         .needs_prompt = tuning.method == Method::distill && tuning.config.lmbda > 0,
                         .assistant_only = tuning.config.assistant_only_loss,
+                        .text_field = run.data.text_field,
+                        .pair_field = tuning.config.pair_field,
+                        .label_field = tuning.config.label_field,
                         .invalid = run.data.invalid};
   const std::string& chosen = tuning.config.chat_template;
   if (chosen != "model") {
@@ -121,6 +124,7 @@ Samples SampleTask::read(const std::vector<std::string>& files, const char* sett
   options.kind = kind;
   options.max_length = job_.sequence_length;
   if (kind == SampleKind::prompt) options.max_length -= config().max_completion_length;
+  if (kind == SampleKind::labeled) options.labels = labels_of(job_.model);
   options.progress = reading;
   Samples found = read_samples(files, *tokenizer_, options);
   tell(found, setting, job_.sequence_length);
@@ -223,7 +227,7 @@ nlohmann::json SampleTask::state() const {
 }
 
 HeadLoss SampleTask::loss_to_record() const {
-  const bool has_values = job_.model.decoder.value_head;
+  const bool has_values = job_.model.transformer.value_head;
   return [has_values](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                       const nn::StepContext& step) {
     at::Tensor sum = model.head_log_probabilities(x, batch.labels, step).sum();

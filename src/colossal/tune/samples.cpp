@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 #include "colossal/data/json_line.h"
 #include "colossal/data/source_files.h"
 #include "colossal/data/text_pieces.h"
+#include "colossal/io/json.h"
 
 namespace colossal::tune {
 namespace {
@@ -29,6 +31,7 @@ class SampleMaker {
 
   Sample make(const SampleTexts& texts, Samples& found) const {
     if (options_.kind == SampleKind::prompt) return make_prompt(texts);
+    if (options_.kind == SampleKind::labeled) return make_labeled(texts, found);
     Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
     int64_t prompt_tokens = 0;
     for (const SampleTexts::Whole& whole : texts.wholes) {
@@ -59,6 +62,45 @@ class SampleMaker {
           row.prompt_tokens, options_.max_length));
     }
     return {.rows = {std::move(row)}, .columns = texts.columns};
+  }
+
+  Sample make_labeled(const SampleTexts& texts, Samples& found) const {
+    const std::string& first = texts.wholes.front().text;
+    const std::string* const second = texts.second ? &*texts.second : nullptr;
+    text::TypedTokens made;
+    if (texts.is_chat) {
+      made.tokens = tokenizer_.encode(first);
+      made.types.resize(made.tokens.size(), 0);
+    } else {
+      made = tokenizer_.encode_texts(first, second, std::numeric_limits<int32_t>::max());
+    }
+    if (made.tokens.empty()) throw InvalidLine("its text has no tokens");
+    if (std::ssize(made.tokens) > options_.max_length) {
+      ++found.truncated;
+      if (texts.is_chat) {
+        made.tokens.resize(options_.max_length);
+        made.types.resize(options_.max_length);
+      } else {
+        made = tokenizer_.encode_texts(first, second, options_.max_length);
+      }
+    }
+    if (std::ssize(made.tokens) > options_.max_length) {
+      throw InvalidLine(
+          fmt::format("its special tokens alone are more than data.sequence_length = "
+                      "{} tokens",
+                      options_.max_length));
+    }
+    Row row{.tokens = std::move(made.tokens), .learned = {}, .types = std::move(made.types)};
+    row.learned.assign(row.tokens.size(), 0);
+    Sample sample{.rows = {std::move(row)}};
+    if (options_.labels) {
+      if (texts.label.is_null()) {
+        throw InvalidLine(fmt::format("there is no \"{}\" in it, which data.label_field names",
+                                      options_.label_field));
+      }
+      sample.targets = targets_of(texts.label, *options_.labels);
+    }
+    return sample;
   }
 
   // Adds no special tokens to a chat: its template has written them.
@@ -137,6 +179,7 @@ std::string fingerprint_of(const std::vector<Sample>& samples) {
     }
     XXH3_128bits_update(state, &sample.desirable, sizeof sample.desirable);
     XXH3_128bits_update(state, &sample.margin, sizeof sample.margin);
+    XXH3_128bits_update(state, sample.targets.data(), sample.targets.size() * sizeof(double));
     if (!sample.columns.is_null()) {
       const std::string columns = sample.columns.dump();
       XXH3_128bits_update(state, columns.data(), columns.size());
@@ -180,7 +223,10 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
       const SampleTexts texts =
           read_sample_line(line, {.kind = options.kind,
                                   .chat_template = options.chat_template.get(),
-                                  .assistant_only = options.assistant_only});
+                                  .assistant_only = options.assistant_only,
+                                  .text_field = options.text_field,
+                                  .pair_field = options.pair_field,
+                                  .label_field = options.label_field});
       found.samples.push_back(maker.make(texts, found));
     } catch (const std::exception& error) {
       if (options.invalid == data::InvalidFiles::error) {
@@ -198,6 +244,22 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
   }
   found.fingerprint = fingerprint_of(found.samples);
   return found;
+}
+
+void for_each_json_line(const std::vector<std::string>& patterns, const std::string& setting,
+                        data::InvalidFiles invalid,
+                        const std::function<void(const nlohmann::json&)>& visit) {
+  for_each_line(patterns, setting, [&](std::string_view line, const Place& place) {
+    try {
+      const nlohmann::json json = io::parse_json(line, "the line");
+      if (!json.is_object()) throw InvalidLine("it is not a JSON object");
+      visit(json);
+    } catch (const std::exception& error) {
+      if (invalid == data::InvalidFiles::skip) return;
+      throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" skips such lines", setting,
+                                    place(), error.what()));
+    }
+  });
 }
 
 int64_t count_lines(const std::vector<std::string>& patterns, const std::string& setting) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "colossal/data/tokenize.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/tokenizer.h"
+#include "colossal/tune/labels.h"
 #include "colossal/tune/sample_line.h"
 
 namespace colossal::tune {
@@ -27,6 +29,8 @@ struct Row {
   // or part of a sample, from 0, and the token's position in it. Otherwise empty.
   std::vector<int64_t> documents = {};
   std::vector<int64_t> positions = {};
+  // For SampleKind::labeled: the type of each token (text::TypedTokens). Otherwise empty.
+  std::vector<int32_t> types = {};
   bool operator==(const Row&) const = default;
 };
 
@@ -36,6 +40,8 @@ struct Sample {
   bool desirable = true;        // for unpaired preferences
   double margin = 0;            // for preferences: by how much the chosen completion is better
   nlohmann::json columns = {};  // for prompts: all fields of the line
+  // For SampleKind::labeled: what targets_of() (labels.h) returns for the label; empty: no label.
+  std::vector<double> targets = {};
   bool operator==(const Sample&) const = default;
 };
 
@@ -55,6 +61,10 @@ struct SampleOptions {
   // For SampleKind::language_modeling: trains only on text that the chat template marks with
   // {% generation %}. See LineOptions::assistant_only.
   bool assistant_only = false;
+  // For SampleKind::labeled: the labels of the model; nullopt: labels are not read. And the fields
+  // of the lines (LineOptions).
+  std::optional<Labels> labels = {};
+  std::string text_field = "text", pair_field = "text_pair", label_field = "label";
   // Renders messages; null: lines with messages are invalid.
   std::shared_ptr<const text::ChatTemplate> chat_template = {};
   data::InvalidFiles invalid = data::InvalidFiles::error;  // what to do with invalid lines
@@ -72,7 +82,8 @@ struct Samples {
 // Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, file by
 // file in the order of their paths. If a text does not end with the end-of-text token, this token
 // is appended to its row. Nothing is appended to a prompt without a completion
-// (SampleKind::prompt), nor to a text that a chat template rendered. A row that is then longer than
+// (SampleKind::prompt), nor to a text that a chat template rendered, nor with SampleKind::labeled,
+// whose rows are text::Tokenizer::encode_texts(). A row that is then longer than
 // options.max_length is truncated. A completion begins at the first token at which the tokens of
 // the whole text differ from the tokens of the prompt alone; for preferences, at the smaller of the
 // indices for chosen and rejected.
@@ -82,6 +93,13 @@ struct Samples {
 // matches no file or there are no samples; IoError if a file cannot be read.
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options);
+
+// Calls visit() with each line of the jsonl files that is not blank, in the order of
+// read_samples(). A line that is not JSON, or for which visit() throws, is skipped or refused as in
+// read_samples().
+void for_each_json_line(const std::vector<std::string>& patterns, const std::string& setting,
+                        data::InvalidFiles invalid,
+                        const std::function<void(const nlohmann::json&)>& visit);
 
 // Returns the number of non-blank lines of the jsonl files that match the patterns. setting:
 // configuration key that names the files, for messages. Throws ConfigError if a pattern matches no

@@ -11,6 +11,8 @@ Make maker_of(Method method) {
       return make_sft;
     case Method::reward:
       return make_reward;
+    case Method::classify:
+      return make_classify;
     case Method::dpo:
       return make_dpo;
     case Method::kto:

@@ -29,6 +29,7 @@ double learning_rate_of(Method method) {
   if (method == Method::sft) return 2e-5;
   if (method == Method::ppo) return 3e-6;
   if (method == Method::draft_head) return 3e-4;
+  if (method == Method::classify) return 5e-5;
   return method == Method::reward ? 1e-4 : 1e-6;
 }
 
@@ -312,10 +313,19 @@ void validate_distillation(const RunConfig& run, const TuneConfig& config) {
 }  // namespace
 
 std::vector<std::pair<std::string, Method>> method_names() {
-  return {{"sft", Method::sft}, {"reward", Method::reward},   {"dpo", Method::dpo},
-          {"kto", Method::kto}, {"orpo", Method::orpo},       {"simpo", Method::simpo},
-          {"cpo", Method::cpo}, {"grpo", Method::grpo},       {"rloo", Method::rloo},
-          {"ppo", Method::ppo}, {"distill", Method::distill}, {"draft_head", Method::draft_head}};
+  return {{"sft", Method::sft},
+          {"reward", Method::reward},
+          {"classify", Method::classify},
+          {"dpo", Method::dpo},
+          {"kto", Method::kto},
+          {"orpo", Method::orpo},
+          {"simpo", Method::simpo},
+          {"cpo", Method::cpo},
+          {"grpo", Method::grpo},
+          {"rloo", Method::rloo},
+          {"ppo", Method::ppo},
+          {"distill", Method::distill},
+          {"draft_head", Method::draft_head}};
 }
 
 bool is_online(Method method) {
@@ -333,6 +343,8 @@ const char* describe_method(Method method) {
       return "Supervised fine-tuning on texts, or on prompts with completions";
     case Method::reward:
       return "Train a reward model, which gives each text a number, higher for the better of two";
+    case Method::classify:
+      return "Train a model that gives texts, or pairs of texts, labels: classes, tags or numbers";
     case Method::dpo:
       return "Preference tuning on pairs of a better and a worse completion, with a reference "
              "model (DPO, variants)";
@@ -375,7 +387,7 @@ void set_defaults(Method method, RunConfig& run, TuneConfig& config) {
   if (method == Method::dpo || method == Method::kto || method == Method::reward) {
     run.train.dropout = 0;
   }
-  run.model.score_head = method == Method::reward;
+  if (method == Method::reward) run.model.labels = models::numbered_labels(1);
   if (method == Method::sft) config.loss_type = {"nll"};
   if (method == Method::dpo || method == Method::cpo) config.loss_type = {"sigmoid"};
   if (method == Method::kto) config.loss_type = {"kto"};
@@ -426,6 +438,19 @@ void describe(ConfigSchema& schema, Method method, TuneConfig& config) {
     schema.add("tune.completion_only_loss", &config.completion_only_loss,
                "For samples with a prompt and a completion. true: compute the loss only on the "
                "completion. false: also on the prompt.");
+    return;
+  }
+  if (method == Method::classify) {
+    schema.add("data.pair_field", &config.pair_field,
+               "The field of the second text, in lines that have one: the model then labels the "
+               "pair.");
+    schema.add("data.label_field", &config.label_field,
+               "The field of the label: a text or a whole number (a class), a list of texts "
+               "(several labels), or a number with a decimal point (regression).");
+    schema.add("tune.problem_type", &config.problem_type,
+               "What the labels mean. single_label_classification: one of several classes. "
+               "multi_label_classification: any number of labels. regression: numbers.",
+               {.unset = "that of the model if it gives labels, else as the labels look"});
     return;
   }
   if (method == Method::distill) return describe_distillation(schema, config);

@@ -12,13 +12,28 @@
 #include "colossal/booster/run_config.h"
 #include "colossal/data/packing.h"
 #include "colossal/tune/advantages.h"
+#include "colossal/tune/labels.h"
 #include "colossal/tune/losses.h"
 #include "colossal/tune/policy_losses.h"
 
 namespace colossal::tune {
 
 // The tuning methods; tasks.h describes each.
-enum class Method { sft, reward, dpo, kto, orpo, simpo, cpo, grpo, rloo, ppo, distill, draft_head };
+enum class Method {
+  sft,
+  reward,
+  classify,
+  dpo,
+  kto,
+  orpo,
+  simpo,
+  cpo,
+  grpo,
+  rloo,
+  ppo,
+  distill,
+  draft_head
+};
 // Whether a method is on-policy, i.e. trains on rewards of completions sampled from the model in
 // training: grpo, rloo and ppo.
 bool is_online(Method method);
@@ -42,6 +57,11 @@ struct TuneConfig {
   std::vector<double> loss_weights;  // one per loss type; empty: all 1
   // data.chat_template: path of a template file; "model": the template of model.path.
   std::string chat_template = "model";
+  // For classify: data.pair_field and data.label_field, the fields of the second text and of the
+  // label (data.text_field is that of the text); and what the labels mean, nullopt: it follows from
+  // the model, else from the labels (find_labels()).
+  std::string pair_field = "text_pair", label_field = "label";
+  std::optional<Problem> problem_type;
   bool completion_only_loss = true;  // SampleOptions::completion_only (samples.h)
   bool assistant_only_loss = false;  // SampleOptions::assistant_only
   // For on-policy methods: weight of the KL penalty on deviating from the reference model; 0: no

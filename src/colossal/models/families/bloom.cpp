@@ -1,7 +1,7 @@
 // BLOOM (BigScience Workshop, "BLOOM: A 176B-Parameter Open-Access Multilingual Language Model",
 // 2022), as in transformers' BloomForCausalLM. ALiBi is the only positional information.
-#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models::bloom {
 namespace {
@@ -17,8 +17,8 @@ void simplify(nlohmann::json& config) {
   rename("num_attention_heads", "n_head");
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_gpt2_style_decoder(
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_gpt2_style_decoder(
       fields, {.hidden = "hidden_size", .layers = "n_layer", .heads = "n_head"});
   config.activation = ops::Activation::gelu_tanh;
   config.embedding_norm = true;
@@ -48,7 +48,7 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
       {{"vocab_size", 250880}, {"hidden_size", hidden}, {"n_layer", layers}, {"n_head", heads}}};
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   return {.blocks = "transformer.h.",
           .of_a_block = {{"attention_norm", "input_layernorm"},
                          {"query", "self_attention.query_key_value", grouped_queries(config)},

@@ -7,8 +7,8 @@
 namespace colossal::models::cohere {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_cohere_fields(fields);
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_cohere_fields(fields);
   if (fields.flag("use_qk_norm", false)) {
     config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::layer,
                              .own_weights = true,

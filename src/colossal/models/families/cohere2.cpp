@@ -7,8 +7,8 @@
 namespace colossal::models::cohere2 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_cohere_fields(fields);
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_cohere_fields(fields);
   const ops::RotaryOptions rotary = read_rotary(fields, config, {.interleaved = true});
   const std::vector<bool> sliding = read_window_pattern(fields, config, 4);
   for (int64_t layer = 0; layer < config.layers; ++layer) {

@@ -6,7 +6,7 @@
 namespace colossal::models::deepseek_v2 {
 namespace {
 
-void read_choice(ConfigFields& fields, DecoderConfig& config) {
+void read_choice(ConfigFields& fields, TransformerConfig& config) {
   const std::string method = fields.text("topk_method", "greedy");
   if (method == "group_limited_greedy") {
     read_expert_groups(fields, 1, 1, config);
@@ -22,8 +22,8 @@ void read_choice(ConfigFields& fields, DecoderConfig& config) {
   fields.require("scoring_func", "softmax");
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_deepseek_fields(
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_deepseek_fields(
       fields, {.positions = 2048, .experts = 64, .expert_inner = 1407, .shared_experts = 2});
   read_latent_rotary(fields, /*interleaved=*/true, config);
   config.mlp_up_bias = config.mlp_down_bias = fields.flag("mlp_bias", false);

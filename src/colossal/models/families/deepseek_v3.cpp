@@ -6,12 +6,12 @@
 namespace colossal::models::deepseek_v3 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_deepseek_fields(fields, {.first_dense_layers = 3,
-                                                       .experts = 256,
-                                                       .chosen = 8,
-                                                       .expert_inner = 2048,
-                                                       .expert_scale = 2.5});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_deepseek_fields(fields, {.first_dense_layers = 3,
+                                                           .experts = 256,
+                                                           .chosen = 8,
+                                                           .expert_inner = 2048,
+                                                           .expert_scale = 2.5});
   read_latent_rotary(fields, fields.flag("rope_interleave", true), config);
   config.router.scores = nn::RouterOptions::Scores::sigmoid;
   config.router.normalized = fields.flag("norm_topk_prob", true);
@@ -25,7 +25,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = deepseek_weight_names(config);
   names.unused.push_back(fmt::format("model.layers.{}.", config.layers));
   return names;

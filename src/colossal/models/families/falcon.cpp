@@ -2,14 +2,14 @@
 // transformers' FalconForCausalLM.
 #include <cmath>
 
-#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/rotary_fields.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models::falcon {
 namespace {
 
-void read_heads(ConfigFields& fields, DecoderConfig& config, bool newer) {
+void read_heads(ConfigFields& fields, TransformerConfig& config, bool newer) {
   config.heads = fields.required_size("num_attention_heads", kMaximumWidth);
   const bool multi_query = fields.flag("multi_query", true);
   const int64_t kv_heads = fields.size("num_kv_heads", config.heads, kMaximumWidth);
@@ -26,7 +26,7 @@ void read_heads(ConfigFields& fields, DecoderConfig& config, bool newer) {
 
 // With ALiBi, its slopes are divided by sqrt(head_size), as the scores are; otherwise heads have
 // rotary embeddings.
-void read_positions(ConfigFields& fields, DecoderConfig& config) {
+void read_positions(ConfigFields& fields, TransformerConfig& config) {
   config.positions = fields.size("max_position_embeddings", 2048, kMaximumPositions);
   const ops::RotaryOptions rotary = read_rotary(fields, config, {});
   if (fields.flag("alibi", false)) {
@@ -36,9 +36,9 @@ void read_positions(ConfigFields& fields, DecoderConfig& config) {
   }
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config;
-  config.norm = DecoderConfig::Norm::layer;
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config;
+  config.norm = TransformerConfig::Norm::layer;
   config.gated = false;
   config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
   config.hidden = fields.required_size("hidden_size", kMaximumWidth);
@@ -72,7 +72,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names{
       .blocks = "transformer.h.",
       .of_a_block = {{"query", "self_attention.query_key_value", grouped_queries(config)},

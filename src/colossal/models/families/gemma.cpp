@@ -7,16 +7,16 @@
 namespace colossal::models::gemma {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
+TransformerConfig read(ConfigFields& fields) {
   // Older files have hidden_act = "gelu" but mean its tanh approximation, which newer files name in
   // hidden_activation.
   const char* field = fields.has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  DecoderConfig config = read_gemma_fields(fields, {.positions = 8192,
-                                                    .kv_heads = 16,
-                                                    .head_size = 256,
-                                                    .tied_head = true,
-                                                    .activation_field = field,
-                                                    .activation = "gelu_pytorch_tanh"});
+  TransformerConfig config = read_gemma_fields(fields, {.positions = 8192,
+                                                        .kv_heads = 16,
+                                                        .head_size = 256,
+                                                        .tied_head = true,
+                                                        .activation_field = field,
+                                                        .activation = "gelu_pytorch_tanh"});
   if (fields.has("hidden_activation")) fields.ignore("hidden_act");
   config.attention.front().rotary = read_rotary(fields, config, {});
   return config;

@@ -8,8 +8,8 @@
 namespace colossal::models::gemma2 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_gemma2_fields(fields, 8192);
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_gemma2_fields(fields, 8192);
   config.attention.front().rotary = read_rotary(fields, config, {});
   config.attention_soft_cap = fields.number_or_none("attn_logit_softcapping", 1e-3, 1e9);
   const std::vector<bool> sliding =

@@ -28,8 +28,8 @@ void simplify(nlohmann::json& config) {
   if (sliding.contains("rope_theta")) config["rope_local_base_freq"] = sliding["rope_theta"];
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_gemma2_fields(fields, 131072);
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_gemma2_fields(fields, 131072);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .unit_offset = true,
                            .epsilon = config.norm_epsilon};

@@ -7,17 +7,17 @@
 namespace colossal::models::glm4 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(
       fields, {.positions = 131072, .kv_heads = 2, .head_size = 128, .norm_epsilon = 1.5625e-7});
-  config.norm_place = DecoderConfig::NormPlace::around;
+  config.norm_place = TransformerConfig::NormPlace::around;
   config.qkv_bias = fields.flag("attention_bias", true);
   config.attention.front().rotary =
       read_rotary(fields, config, {.partial = 0.5, .interleaved = true});
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("mlp_gate", "mlp.gate_up_proj", stacked_gate(config));
   names.set("mlp_up", "mlp.gate_up_proj", stacked_up(config));

@@ -2,14 +2,14 @@
 // transformers' GPT2LMHeadModel.
 #include <cmath>
 
-#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models::gpt2 {
 namespace {
 
 // Sets the scales of scores: 1 / sqrt(head_size) or 1, optionally divided by the layer's number.
-void read_scales(ConfigFields& fields, DecoderConfig& config) {
+void read_scales(ConfigFields& fields, TransformerConfig& config) {
   const double scale = fields.flag("scale_attn_weights", true)
                            ? 1 / std::sqrt(static_cast<double>(config.head_size))
                            : 1;
@@ -21,8 +21,8 @@ void read_scales(ConfigFields& fields, DecoderConfig& config) {
   }
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config =
       read_gpt2_style_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
   config.learned_positions = config.stored_in_out = true;
   config.qkv_bias = config.attention_output_bias = true;
@@ -59,7 +59,7 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads, in
            {"resid_pdrop", 0.0}}};
 }
 
-WeightNames weight_names(const DecoderConfig&) {
+WeightNames weight_names(const TransformerConfig&) {
   return {.blocks = "transformer.h.",
           .of_a_block = {{"attention_norm", "ln_1"},
                          {"qkv", "attn.c_attn"},

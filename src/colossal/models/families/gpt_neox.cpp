@@ -1,8 +1,8 @@
 // GPT-NeoX and Pythia (S. Black et al., "GPT-NeoX-20B", 2022; S. Biderman et al., "Pythia", 2023),
 // as in transformers' GPTNeoXForCausalLM: parallel attention and MLP, each with its own norm.
-#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/rotary_fields.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models::gpt_neox {
 namespace {
@@ -18,8 +18,8 @@ void simplify(nlohmann::json& config) {
   rename("rotary_emb_base", "rope_theta");
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_gpt2_style_decoder(
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_gpt2_style_decoder(
       fields,
       {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads"});
   config.inner = fields.required_size("intermediate_size", 4 * kMaximumWidth);
@@ -49,7 +49,7 @@ Preset pythia(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
            {"num_attention_heads", heads}}};
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   return {.blocks = "gpt_neox.layers.",
           .of_a_block = {{"attention_norm", "input_layernorm"},
                          {"query", "attention.query_key_value", grouped_queries(config)},

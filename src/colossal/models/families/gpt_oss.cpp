@@ -20,8 +20,8 @@ void simplify(nlohmann::json& config) {
   use_older_rotary_fields(config);
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(
       fields, {.positions = 131072, .kv_heads = 8, .head_size = 64, .norm_epsilon = 1e-5});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", true);
   config.attention_sinks = true;
@@ -41,7 +41,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("attention.sinks", "self_attn.sinks");
   names.set("router", "mlp.router");

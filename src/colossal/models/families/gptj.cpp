@@ -1,13 +1,13 @@
 // GPT-J (B. Wang and A. Komatsuzaki, 2021), as in transformers' GPTJForCausalLM: parallel attention
 // and MLP with one norm; a part of each head has rotary embeddings.
-#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models::gptj {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config =
       read_gpt2_style_decoder(fields, {.hidden = "n_embd", .layers = "n_layer", .heads = "n_head"});
   config.parallel_branches = config.shared_norm = true;
   config.mlp_up_bias = config.mlp_down_bias = config.head_bias = true;
@@ -33,7 +33,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig&) {
+WeightNames weight_names(const TransformerConfig&) {
   return {.blocks = "transformer.h.",
           .of_a_block = {{"attention_norm", "ln_1"},
                          {"query", "attn.q_proj"},

@@ -6,11 +6,13 @@
 
 // clang-format off
 namespace colossal::models {
+namespace bert { Family family(); }
 namespace bloom { Family family(); }
 namespace cohere { Family family(); }
 namespace cohere2 { Family family(); }
 namespace deepseek_v2 { Family family(); }
 namespace deepseek_v3 { Family family(); }
+namespace distilbert { Family family(); }
 namespace falcon { Family family(); }
 namespace gemma { Family family(); }
 namespace gemma2 { Family family(); }
@@ -23,6 +25,7 @@ namespace gptj { Family family(); }
 namespace llama { Family family(); }
 namespace mistral { Family family(); }
 namespace mixtral { Family family(); }
+namespace modernbert { Family family(); }
 namespace olmo2 { Family family(); }
 namespace opt { Family family(); }
 namespace phi3 { Family family(); }
@@ -30,6 +33,8 @@ namespace qwen2 { Family family(); }
 namespace qwen2_moe { Family family(); }
 namespace qwen3 { Family family(); }
 namespace qwen3_moe { Family family(); }
+namespace roberta { Family family(); }
 namespace smollm3 { Family family(); }
+namespace xlm_roberta { Family family(); }
 }  // namespace colossal::models
 // clang-format on

@@ -7,8 +7,8 @@
 namespace colossal::models::llama {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.heads_divide_hidden = true});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.heads_divide_hidden = true});
   config.attention.front().rotary = read_rotary(fields, config, {});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.mlp_up_bias = config.mlp_down_bias = fields.flag("mlp_bias", false);

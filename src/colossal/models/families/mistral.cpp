@@ -7,8 +7,8 @@
 namespace colossal::models::mistral {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 131072, .kv_heads = 8});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.positions = 131072, .kv_heads = 8});
   config.attention.front().rotary = read_rotary(fields, config, {});
   config.attention.front().window = fields.size_or_none("sliding_window", kMaximumPositions);
   return config;

@@ -8,8 +8,8 @@
 namespace colossal::models::mixtral {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config =
       read_llama_fields(fields, {.positions = 131072, .kv_heads = 8, .norm_epsilon = 1e-5});
   config.attention.front().rotary = read_rotary(fields, config, {.base = 1e6});
   config.attention.front().window = fields.size_or_none("sliding_window", kMaximumPositions);
@@ -22,7 +22,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   name_experts(names, config,
                {.router = "block_sparse_moe.gate",

@@ -7,10 +7,10 @@
 namespace colossal::models::olmo2 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config =
       read_llama_fields(fields, {.heads_divide_hidden = true, .norm_epsilon = 1e-5});
-  config.norm_place = DecoderConfig::NormPlace::after;
+  config.norm_place = TransformerConfig::NormPlace::after;
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .over = nn::QueryKeyNormOptions::Over::all_heads,
@@ -19,7 +19,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("attention_output_norm", "post_attention_layernorm");
   names.set("mlp_output_norm", "post_feedforward_layernorm");

@@ -1,13 +1,13 @@
 // OPT (S. Zhang et al., "OPT: Open Pre-trained Transformer Language Models", 2022), as in
 // transformers' OPTForCausalLM.
-#include "colossal/models/decoder_fields.h"
 #include "colossal/models/families/list.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models::opt {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_gpt2_style_decoder(
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_gpt2_style_decoder(
       fields,
       {.hidden = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads"});
   config.learned_positions = true;
@@ -21,7 +21,7 @@ DecoderConfig read(ConfigFields& fields) {
   config.norm_weight = fields.flag("layer_norm_elementwise_affine", true);
   const bool before = fields.flag("do_layer_norm_before", true);
   config.norm_place =
-      before ? DecoderConfig::NormPlace::before : DecoderConfig::NormPlace::residual;
+      before ? TransformerConfig::NormPlace::before : TransformerConfig::NormPlace::residual;
   const bool removed = fields.flag("_remove_final_layer_norm", false);
   config.final_norm = before && !removed;
   config.initializer_range = fields.number("init_std", 0.02, 0, 1e3);
@@ -50,7 +50,7 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
            {"dropout", 0.0}}};
 }
 
-WeightNames weight_names(const DecoderConfig&) {
+WeightNames weight_names(const TransformerConfig&) {
   return {.blocks = "model.decoder.layers.",
           .of_a_block = {{"attention_norm", "self_attn_layer_norm"},
                          {"attention_output_norm", "self_attn_layer_norm"},

@@ -8,8 +8,8 @@
 namespace colossal::models::phi3 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 4096, .norm_epsilon = 1e-5});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.positions = 4096, .norm_epsilon = 1e-5});
   config.attention_output_dropout = config.mlp_dropout = fields.dropout("resid_pdrop", 0);
   fields.ignore("embd_pdrop");  // transformers does not read it
   const int64_t original = fields.size("original_max_position_embeddings", 4096, kMaximumPositions);
@@ -29,7 +29,7 @@ void simplify(nlohmann::json& config) {
   }
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   names.set("query", "self_attn.qkv_proj", stacked_queries(config));
   names.set("key", "self_attn.qkv_proj", stacked_keys(config));

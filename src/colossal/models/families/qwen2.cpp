@@ -7,8 +7,8 @@
 namespace colossal::models::qwen2 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 32768});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768});
   config.qkv_bias = true;
   config.attention.front().rotary = read_rotary(fields, config, {});
   read_qwen_windows(fields, config);

@@ -8,7 +8,7 @@
 namespace colossal::models::qwen2_moe {
 namespace {
 
-void read_windows(ConfigFields& fields, DecoderConfig& config) {
+void read_windows(ConfigFields& fields, TransformerConfig& config) {
   const bool uses = fields.flag("use_sliding_window", false);
   const int64_t window = uses ? fields.size("sliding_window", 4096, kMaximumPositions) : 0;
   if (!uses) fields.ignore("sliding_window");
@@ -18,8 +18,8 @@ void read_windows(ConfigFields& fields, DecoderConfig& config) {
   if (uses) set_windows(config, sliding, window);
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 32768, .kv_heads = 16});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768, .kv_heads = 16});
   config.qkv_bias = fields.flag("qkv_bias", true);
   config.attention.front().rotary = read_rotary(fields, config, {});
   read_windows(fields, config);
@@ -33,7 +33,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   name_experts(names, config, kMlpExperts);
   names.set("shared_mlp_gate", "mlp.shared_expert.gate_proj");

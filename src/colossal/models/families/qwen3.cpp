@@ -7,8 +7,8 @@
 namespace colossal::models::qwen3 {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config =
       read_llama_fields(fields, {.positions = 32768, .kv_heads = 32, .head_size = 128});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,

@@ -8,8 +8,8 @@
 namespace colossal::models::qwen3_moe {
 namespace {
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config = read_llama_fields(fields, {.positions = 32768, .kv_heads = 4});
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768, .kv_heads = 4});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .epsilon = config.norm_epsilon};
@@ -28,7 +28,7 @@ DecoderConfig read(ConfigFields& fields) {
   return config;
 }
 
-WeightNames weight_names(const DecoderConfig& config) {
+WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names = llama_weight_names(config);
   name_experts(names, config, kMlpExperts);
   return names;

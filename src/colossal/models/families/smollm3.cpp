@@ -9,7 +9,7 @@ namespace colossal::models::smollm3 {
 namespace {
 
 // Reads which layers have rotary embeddings.
-std::vector<bool> read_turning_layers(ConfigFields& fields, const DecoderConfig& config) {
+std::vector<bool> read_turning_layers(ConfigFields& fields, const TransformerConfig& config) {
   const int64_t interval = fields.size("no_rope_layer_interval", 4, kMaximumLayers);
   std::vector<bool> turning;
   if (fields.has("no_rope_layers")) {
@@ -24,8 +24,8 @@ std::vector<bool> read_turning_layers(ConfigFields& fields, const DecoderConfig&
   return turning;
 }
 
-DecoderConfig read(ConfigFields& fields) {
-  DecoderConfig config =
+TransformerConfig read(ConfigFields& fields) {
+  TransformerConfig config =
       read_llama_fields(fields, {.positions = 32768, .kv_heads = 4, .tied_head = true});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.mlp_up_bias = config.mlp_down_bias = fields.flag("mlp_bias", false);

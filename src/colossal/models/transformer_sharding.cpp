@@ -1,8 +1,8 @@
-#include "colossal/models/decoder_sharding.h"
+#include "colossal/models/transformer_sharding.h"
 
 namespace colossal::models {
 
-parallel::Sharding sharding(const DecoderConfig& config) {
+parallel::Sharding sharding(const TransformerConfig& config) {
   using Cut = parallel::LinearSharding::Cut;
   using By = parallel::LinearSharding::By;
   const Segment inner{config.inner}, shared_inner{config.shared_inner};

@@ -1,5 +1,6 @@
-// DecoderConfig: everything that a decoder-only language model computes, in terms that all families
-// share. Each family converts its config.json to a DecoderConfig, from which Decoder is built.
+// TransformerConfig: everything that a language model computes, a decoder such as Llama or an
+// encoder such as BERT, in terms that all families share. Each family converts its config.json to a
+// TransformerConfig, from which Transformer is built.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +18,34 @@ namespace colossal::models {
 
 // The attention settings that may differ between layers.
 struct LayerAttention {
-  double scale = 0;    // factor of the attention scores; 0: 1 / sqrt(head_size)
-  int64_t window = 0;  // sliding window: number of keys that a query sees, its own included; 0: all
+  double scale = 0;  // factor of the attention scores; 0: 1 / sqrt(head_size)
+  // Sliding window: number of keys that a query sees, its own included; 0: all. Without a causal
+  // mask: number of keys on each side of the query, its own included.
+  int64_t window = 0;
   ops::RotaryOptions rotary{};  // default: no rotary embedding
 
   bool operator==(const LayerAttention&) const = default;
 };
 
-struct DecoderConfig {
+struct TransformerConfig {
   std::string family;      // model_type in config.json
   int64_t vocabulary = 0;  // number of rows of the token embedding
   int64_t hidden = 0;      // features of the residual stream
   int64_t layers = 0;      // number of blocks
   int64_t positions = 0;   // maximum sequence length
 
-  // Input of the first block: embedding(tokens) * embedding_scale + learned positions, then a norm,
-  // then dropout. The next four fields describe what comes before the dropout, whose probability is
-  // embedding_dropout.
+  // Whether each position attends only to itself and the positions before it, as in a decoder.
+  // false: it attends to all positions, as in an encoder, which is trained to predict masked
+  // tokens.
+  bool causal = true;
+
+  // Input of the first block: embedding(tokens) * embedding_scale + embedding of token types +
+  // learned positions, then a norm, then dropout. The next five fields describe what comes before
+  // the dropout, whose probability is embedding_dropout.
   double embedding_scale = 1;
+  // Number of token types ("segments"), which tell apart the two texts of a pair. 0: the model has
+  // no embedding of token types.
+  int64_t token_types = 0;
   bool learned_positions = false;  // whether there is a table of position embeddings
   int64_t position_offset = 0;     // unused rows at the start of the position table
   bool embedding_norm = false;
@@ -60,6 +71,8 @@ struct DecoderConfig {
     residual  // norm(x + branch(x))
   };
   NormPlace norm_place = NormPlace::before;
+  // With NormPlace::before: whether the first block's attention has a norm.
+  bool first_attention_norm = true;
   bool residual_of_norm = false;  // with NormPlace::before: norm(x) + branch(norm(x)) instead
   // true: both branches read the block's input x: x + attention(norm(x)) + mlp(norm(x)).
   // shared_norm: both branches use one norm instead of a norm for each (B. Wang, GPT-J, 2021).
@@ -109,8 +122,23 @@ struct DecoderConfig {
   int64_t shared_inner = 0;
   bool shared_gate = false;
 
-  // Whether the model is a reward model: its head returns one score per position, not logits.
-  bool score_head = false;
+  // What the head multiplies: norm(activation(linear(x))), where x is the output of the final norm.
+  struct HeadTransform {
+    bool bias = true;  // of the linear layer
+    ops::Activation activation = ops::Activation::gelu;
+    bool norm = true;  // false: no norm
+    bool operator==(const HeadTransform&) const = default;
+  };
+  std::optional<HeadTransform> head_transform{};  // nullopt: the head multiplies x
+  // Number of scores that the head returns for each position, instead of logits of tokens: 1 in a
+  // reward model, the number of classes in a model that classifies texts. 0: logits.
+  int64_t scores = 0;
+  // With `scores`: the position whose scores are those of the whole text, whether scores have a
+  // bias, and the dropout probabilities of the input of `head_transform` and of the head's input.
+  enum class ScoredPosition { first, last };
+  ScoredPosition scored_position = ScoredPosition::last;
+  bool score_bias = false;
+  double head_transform_dropout = 0, score_dropout = 0;
   // Whether there is a second head, which returns one value (the expected reward) per position.
   bool value_head = false;
   bool tied_head = false;     // whether the head multiplies by the token embedding's table
@@ -164,10 +192,10 @@ struct DecoderConfig {
   bool has_norm_before() const {                           // whether branches read norm(x)
     return norm_place == NormPlace::before || norm_place == NormPlace::around;
   }
-  bool operator==(const DecoderConfig&) const = default;
+  bool operator==(const TransformerConfig&) const = default;
 };
 
 // Returns the sizes of the model, such as its number of parameters, for estimates and checks.
-ModelFacts facts(const DecoderConfig& config);
+ModelFacts facts(const TransformerConfig& config);
 
 }  // namespace colossal::models

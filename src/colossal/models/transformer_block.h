@@ -1,22 +1,22 @@
-// Makes the blocks of a Decoder: attention and an MLP, or experts, on the residual stream, in the
-// arrangement that DecoderConfig describes.
+// Makes the blocks of a Transformer: attention and an MLP, or experts, on the residual stream, in
+// the arrangement that TransformerConfig describes.
 #pragma once
 
 #include <memory>
 
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal::models {
 
 // Makes block number `layer`, from 0. The names of its layers begin with "blocks.LAYER.".
-std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
-                                              int64_t layer);
+std::unique_ptr<nn::Block> make_transformer_block(nn::Builder& build,
+                                                  const TransformerConfig& config, int64_t layer);
 
 // Makes a norm over config.hidden features, named `name`. config.norm is its kind: RMS norm or
 // layer norm.
 std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
-                                    const DecoderConfig& config);
+                                    const TransformerConfig& config);
 
 }  // namespace colossal::models

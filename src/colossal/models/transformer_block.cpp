@@ -1,4 +1,4 @@
-#include "colossal/models/decoder_block.h"
+#include "colossal/models/transformer_block.h"
 
 #include <ATen/ops/sigmoid.h>
 #include <fmt/format.h>
@@ -12,10 +12,10 @@ namespace {
 // Makes the layers of one block.
 class BlockMaker {
  public:
-  BlockMaker(nn::Builder& build, const DecoderConfig& config, int64_t layer)
+  BlockMaker(nn::Builder& build, const TransformerConfig& config, int64_t layer)
       : build_(build), config_(config), layer_(layer) {}
 
-  const DecoderConfig& config() const { return config_; }
+  const TransformerConfig& config() const { return config_; }
 
   std::unique_ptr<nn::Norm> norm_if(bool has, const std::string& name) const {
     return has ? make_norm(build_, name, config_) : nullptr;
@@ -71,6 +71,9 @@ class BlockMaker {
   }
 
   bool has_experts() const { return config_.has_experts(layer_); }
+  bool has_attention_norm() const {
+    return config_.has_norm_before() && (layer_ > 0 || config_.first_attention_norm);
+  }
 
   std::unique_ptr<nn::Experts> experts() const {
     const double range = config_.residual_initializer_range;
@@ -118,6 +121,7 @@ class BlockMaker {
             .dropout = config_.attention_dropout,
             .query_key_norm = config_.query_key_norm,
             .rotary = kind.rotary,
+            .causal = config_.causal,
             .window = kind.window,
             .soft_cap = config_.attention_soft_cap,
             .alibi = config_.alibi,
@@ -147,7 +151,7 @@ class BlockMaker {
   }
 
   nn::Builder& build_;
-  const DecoderConfig& config_;
+  const TransformerConfig& config_;
   int64_t layer_;
 };
 
@@ -260,7 +264,7 @@ class SequentialBlock : public nn::Block {
       : place_(make.config().norm_place),
         residual_of_norm_(make.config().residual_of_norm),
         scale_(make.config().branch_scale),
-        attention_norm_(make.norm_if(make.config().has_norm_before(), "attention_norm")),
+        attention_norm_(make.norm_if(make.has_attention_norm(), "attention_norm")),
         attention_(make),
         attention_output_norm_(make.norm_if(!is_before(), "attention_output_norm")),
         mlp_norm_(make.norm_if(make.config().has_norm_before(), "mlp_norm")),
@@ -292,7 +296,7 @@ class SequentialBlock : public nn::Block {
   }
 
  private:
-  using Place = DecoderConfig::NormPlace;
+  using Place = TransformerConfig::NormPlace;
 
   bool is_before() const { return place_ == Place::before; }
 
@@ -344,18 +348,18 @@ class ParallelBlock : public nn::Block {
 }  // namespace
 
 std::unique_ptr<nn::Norm> make_norm(nn::Builder& build, const std::string& name,
-                                    const DecoderConfig& config) {
+                                    const TransformerConfig& config) {
   const nn::NormOptions options{.features = config.hidden,
                                 .epsilon = config.norm_epsilon,
                                 .weight = config.norm_weight,
                                 .bias = config.norm_bias,
                                 .unit_offset = config.norm_unit_offset};
-  return config.norm == DecoderConfig::Norm::rms ? build.rms_norm(name, options)
-                                                 : build.layer_norm(name, options);
+  return config.norm == TransformerConfig::Norm::rms ? build.rms_norm(name, options)
+                                                     : build.layer_norm(name, options);
 }
 
-std::unique_ptr<nn::Block> make_decoder_block(nn::Builder& build, const DecoderConfig& config,
-                                              int64_t layer) {
+std::unique_ptr<nn::Block> make_transformer_block(nn::Builder& build,
+                                                  const TransformerConfig& config, int64_t layer) {
   const auto scope = build.scope(fmt::format("blocks.{}", layer));
   const BlockMaker make(build, config, layer);
   if (config.parallel_branches) return std::make_unique<ParallelBlock>(make);

@@ -1,4 +1,4 @@
-#include "colossal/models/decoder_config.h"
+#include "colossal/models/transformer_config.h"
 
 #include <algorithm>
 
@@ -16,14 +16,14 @@ struct ProductSizes {
   }
 };
 
-ProductSizes qkv_products(const DecoderConfig& config) {
+ProductSizes qkv_products(const TransformerConfig& config) {
   ProductSizes sizes;
   sizes.add(config.hidden, config.query_features() + 2 * config.key_features(), config.qkv_bias);
   return sizes;
 }
 
 // The norms of latents are counted as biases.
-ProductSizes latent_products(const DecoderConfig& config) {
+ProductSizes latent_products(const TransformerConfig& config) {
   const int64_t rotary = config.attention.front().rotary.channels;
   const int64_t plain = config.head_size - rotary;
   ProductSizes sizes;
@@ -39,14 +39,14 @@ ProductSizes latent_products(const DecoderConfig& config) {
   return sizes;
 }
 
-void add_mlp(const DecoderConfig& config, int64_t inner, ProductSizes& sizes) {
+void add_mlp(const TransformerConfig& config, int64_t inner, ProductSizes& sizes) {
   const int64_t up = (config.gated ? 2 : 1) * inner, before = sizes.weights;
   sizes.add(config.hidden, up, config.mlp_up_bias);
   sizes.add(inner, config.hidden, config.mlp_down_bias);
   sizes.used += sizes.weights - before;
 }
 
-ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
+ProductSizes products_of_layer(const TransformerConfig& config, int64_t layer) {
   ProductSizes sizes = config.has_latents() ? latent_products(config) : qkv_products(config);
   sizes.add(config.attended_features(), config.hidden, config.attention_output_bias);
   if (config.attention_sinks) sizes.biases += config.heads;
@@ -71,18 +71,24 @@ ProductSizes products_of_layer(const DecoderConfig& config, int64_t layer) {
   return sizes;
 }
 
-int64_t norm_parameters(const DecoderConfig& config) {
+int64_t norm_parameters(const TransformerConfig& config) {
   if (!config.norm_weight) return 0;
-  const bool bias = config.norm == DecoderConfig::Norm::layer && config.norm_bias;
+  const bool bias = config.norm == TransformerConfig::Norm::layer && config.norm_bias;
   return config.hidden * (bias ? 2 : 1);
 }
 
-int64_t norms_of_layer(const DecoderConfig& config) {
+int64_t norms_of_layer(const TransformerConfig& config) {
   if (config.parallel_branches) return config.shared_norm ? 1 : 2;
-  return config.norm_place == DecoderConfig::NormPlace::around ? 4 : 2;
+  return config.norm_place == TransformerConfig::NormPlace::around ? 4 : 2;
 }
 
-int64_t query_key_norm_parameters(const DecoderConfig& config) {
+int64_t head_transform_parameters(const TransformerConfig& config) {
+  if (!config.head_transform) return 0;
+  return config.hidden * (config.hidden + (config.head_transform->bias ? 1 : 0)) +
+         (config.head_transform->norm ? norm_parameters(config) : 0);
+}
+
+int64_t query_key_norm_parameters(const TransformerConfig& config) {
   const nn::QueryKeyNormOptions& norm = config.query_key_norm;
   if (norm.kind == nn::QueryKeyNormOptions::Kind::none) return 0;
   const bool of_all = norm.over == nn::QueryKeyNormOptions::Over::all_heads || norm.own_weights;
@@ -100,7 +106,7 @@ double ModelFacts::flops_per_token(int64_t sequence) const {
          6.0 * static_cast<double>(heads * (head_size + value_size) * seen);
 }
 
-ModelFacts facts(const DecoderConfig& config) {
+ModelFacts facts(const TransformerConfig& config) {
   const int64_t table = config.vocabulary * config.hidden, norm = norm_parameters(config);
   const int64_t of_norms = norms_of_layer(config) * norm + query_key_norm_parameters(config);
   ModelFacts facts;
@@ -118,11 +124,17 @@ ModelFacts facts(const DecoderConfig& config) {
   facts.experts = config.router.experts;
   facts.expert_inner = config.expert_inner;
   const int64_t own_table = config.tied_head ? 0 : table;
+  facts.causal = config.causal;
+  facts.scores = config.scores;
+  const int64_t scores = config.scores * config.hidden + (config.score_bias ? config.scores : 0);
   const int64_t head =
-      config.score_head ? config.hidden : own_table + (config.head_bias ? config.vocabulary : 0);
-  facts.product_weights = config.score_head ? config.hidden : table;
+      config.scores > 0 ? scores : own_table + (config.head_bias ? config.vocabulary : 0);
+  facts.product_weights = config.scores > 0 ? config.scores * config.hidden : table;
+  if (config.head_transform) facts.product_weights += config.hidden * config.hidden;
   facts.parameters = (config.embedding_norm ? norm : 0) + (config.final_norm ? norm : 0) + table +
-                     head + (config.value_head ? config.hidden : 0);
+                     config.token_types * config.hidden + head_transform_parameters(config) + head +
+                     (config.value_head ? config.hidden : 0) -
+                     (config.first_attention_norm ? 0 : norm);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const ProductSizes products = products_of_layer(config, layer);
     facts.product_weights += products.used;
@@ -136,7 +148,8 @@ ModelFacts facts(const DecoderConfig& config) {
     facts.parameters += (config.positions + config.position_offset) * config.hidden;
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
-    facts.windows.push_back(config.attention_of(layer).window);
+    const int64_t window = config.attention_of(layer).window;
+    facts.windows.push_back(config.causal || window == 0 ? window : 2 * window - 1);
     const ops::RotaryOptions& rotary = config.attention_of(layer).rotary;
     if (rotary.depends_on_length()) facts.fixed_rotary_length = rotary.original_positions;
   }

@@ -1,4 +1,4 @@
-#include "colossal/models/decoder_fields.h"
+#include "colossal/models/transformer_fields.h"
 
 namespace colossal::models {
 
@@ -9,9 +9,9 @@ ops::Activation read_activation(ConfigFields& fields, const char* name, const ch
                    fmt::format("expected one of: {}", fmt::join(ops::activation_names(), ", ")));
 }
 
-DecoderConfig read_gpt2_style_decoder(ConfigFields& fields, const SizeFields& names) {
-  DecoderConfig config;
-  config.norm = DecoderConfig::Norm::layer;
+TransformerConfig read_gpt2_style_decoder(ConfigFields& fields, const SizeFields& names) {
+  TransformerConfig config;
+  config.norm = TransformerConfig::Norm::layer;
   config.gated = false;
   config.vocabulary = fields.required_size("vocab_size", kMaximumVocabulary);
   config.hidden = fields.required_size(names.hidden, kMaximumWidth);
@@ -21,7 +21,7 @@ DecoderConfig read_gpt2_style_decoder(ConfigFields& fields, const SizeFields& na
   return config;
 }
 
-int64_t read_mlp_size(ConfigFields& fields, const char* name, const DecoderConfig& config) {
+int64_t read_mlp_size(ConfigFields& fields, const char* name, const TransformerConfig& config) {
   const int64_t inner = fields.size_or_none(name, 4 * kMaximumWidth);
   return inner > 0 ? inner : 4 * config.hidden;
 }
@@ -33,7 +33,7 @@ void ignore_classifier(ConfigFields& fields) {
   }
 }
 
-void set_head_size(DecoderConfig& config, const char* hidden_field, const char* heads_field) {
+void set_head_size(TransformerConfig& config, const char* hidden_field, const char* heads_field) {
   if (config.hidden % config.heads != 0) {
     throw FieldError({heads_field, hidden_field}, "",
                      fmt::format("{} = {} is not a multiple of {} = {}", hidden_field,
@@ -42,7 +42,7 @@ void set_head_size(DecoderConfig& config, const char* hidden_field, const char* 
   config.head_size = config.hidden / config.heads;
 }
 
-std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig& config,
+std::vector<bool> read_sliding_layers(ConfigFields& fields, const TransformerConfig& config,
                                       const std::function<bool(int64_t)>& slides) {
   const std::vector<std::string> types =
       fields.text_of_layers("layer_types", config.layers, {"sliding_attention", "full_attention"});
@@ -53,7 +53,7 @@ std::vector<bool> read_sliding_layers(ConfigFields& fields, const DecoderConfig&
   return sliding;
 }
 
-std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& config,
+std::vector<bool> read_window_pattern(ConfigFields& fields, TransformerConfig& config,
                                       int64_t pattern) {
   pattern = fields.size("sliding_window_pattern", pattern, kMaximumLayers);
   fields.ignore("_sliding_window_pattern");  // the file also has layer_types
@@ -63,7 +63,7 @@ std::vector<bool> read_window_pattern(ConfigFields& fields, DecoderConfig& confi
   return sliding;
 }
 
-void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_t window) {
+void set_windows(TransformerConfig& config, const std::vector<bool>& sliding, int64_t window) {
   const LayerAttention of_all = config.attention.front();
   config.attention.assign(config.layers, of_all);
   for (int64_t layer = 0; layer < config.layers; ++layer) {

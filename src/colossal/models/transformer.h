@@ -1,23 +1,23 @@
-// Decoder: the implementation of LanguageModel for all families: token embedding, blocks on one
-// residual stream, final norm and head, as a DecoderConfig says. The code contains no parallelism:
-// the nn::Builder makes layers that run on several ranks. build_model() in families.h makes a
-// Decoder.
+// Transformer: the implementation of LanguageModel for all families: embeddings, blocks on one
+// residual stream, final norm and head, as a TransformerConfig says. The code contains no
+// parallelism: the nn::Builder makes layers that run on several ranks. build_model() in families.h
+// makes a Transformer.
 #pragma once
 
 #include <memory>
 
-#include "colossal/models/decoder_config.h"
 #include "colossal/models/language_model.h"
+#include "colossal/models/transformer_config.h"
 #include "colossal/nn/blocks.h"
 #include "colossal/nn/builder.h"
 
 namespace colossal::models {
 
 // LanguageModel documents the overridden functions.
-class Decoder : public LanguageModel {
+class Transformer : public LanguageModel {
  public:
   // Makes the layers that `config` describes. `build` makes each layer and collects its parameters.
-  Decoder(nn::Builder& build, const DecoderConfig& config);
+  Transformer(nn::Builder& build, const TransformerConfig& config);
 
   at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override;
   int64_t num_blocks() const override { return blocks_.size(); }
@@ -41,8 +41,11 @@ class Decoder : public LanguageModel {
 
  private:
   // Freezes the token embedding and the vocabulary head of a draft head
-  // (DecoderConfig::is_draft_head): they are those of the target model.
+  // (TransformerConfig::is_draft_head): they are those of the target model.
   static void freeze_tables(const nn::Builder& build);
+  // Returns what the head multiplies: `states`, the result of final_states(), after the head
+  // transform and dropout, if the model has them.
+  at::Tensor head_input(const at::Tensor& states, const nn::StepContext& context);
   // Returns the context with positions and lengths increased by the number of the adapter's virtual
   // tokens; unchanged if there are none, or if context.adapted is false.
   nn::StepContext behind_virtual_tokens(const nn::StepContext& context) const;
@@ -51,13 +54,20 @@ class Decoder : public LanguageModel {
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
   std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null if the family has none
-  std::unique_ptr<nn::Norm> embedding_norm_;                   // null if the family has none
+  // Embedding of token types, which looks them up like positions; null if the family has none.
+  std::unique_ptr<nn::PositionEmbedding> type_embedding_;
+  std::unique_ptr<nn::Norm> embedding_norm_;  // null if the family has none
   std::unique_ptr<nn::Dropout> embedding_dropout_;
   // Of a draft head (EAGLE): two linear layers, of the token embeddings and of the target model's
   // hidden states. The sum of their outputs is the input of the blocks. Null for other models.
   std::unique_ptr<nn::Linear> embedding_product_, state_product_;
   nn::Blocks blocks_;
   std::unique_ptr<nn::Norm> final_norm_;  // null if the family has none
+  // The head transform and the dropouts of a head for scores; null if the model has none.
+  std::unique_ptr<nn::Linear> head_transform_;
+  std::unique_ptr<nn::Norm> head_norm_;
+  std::unique_ptr<nn::Dropout> head_transform_dropout_, score_dropout_;
+  ops::Activation head_activation_ = ops::Activation::gelu;  // of the head transform
   std::unique_ptr<nn::VocabularyHead> head_;
   std::unique_ptr<nn::VocabularyHead> value_head_;  // null if the model has none
 };

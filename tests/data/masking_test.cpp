@@ -1,0 +1,90 @@
+#include "colossal/data/masking.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty_like.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "colossal/text/bytes_tokenizer.h"
+
+namespace colossal::data {
+namespace {
+
+constexpr int32_t kVocabulary = 1000, kMask = 1000;
+constexpr int64_t kNever = 7;
+
+// Rows of tokens below 100, among which is kNever, with consecutive sample ids.
+Batch batch_of(int64_t first_id, int64_t rows, int64_t length) {
+  Batch batch;
+  batch.inputs = at::arange(rows * length, at::kLong).remainder(100).view({rows, length});
+  batch.labels = at::empty_like(batch.inputs);
+  batch.sample_ids.resize(rows);
+  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), first_id);
+  return batch;
+}
+
+MaskOptions options_of(double probability) {
+  return {.probability = probability,
+          .mask_token = kMask,
+          .vocabulary = kVocabulary,
+          .never = {kNever},
+          .seed = 3};
+}
+
+// Expects a share of `all` within three standard deviations of a binomial distribution.
+void expect_share(int64_t found, int64_t all, double share) {
+  const auto n = static_cast<double>(all);
+  EXPECT_NEAR(static_cast<double>(found) / n, share, 3 * std::sqrt(share * (1 - share) / n));
+}
+
+TEST(MaskTokens, HasTheSharesOfBert) {
+  Batch batch = batch_of(0, 200, 500);
+  const at::Tensor before = batch.inputs.clone();
+  mask_tokens(batch, options_of(0.15));
+  const at::Tensor chosen = batch.labels.ne(-100);
+  const auto count = [](const at::Tensor& which) { return which.sum().item<int64_t>(); };
+  EXPECT_TRUE(at::equal(batch.labels.masked_select(chosen), before.masked_select(chosen)));
+  EXPECT_TRUE(at::equal(batch.inputs.masked_select(~chosen), before.masked_select(~chosen)));
+  EXPECT_EQ(count(chosen & before.eq(kNever)), 0);
+  expect_share(count(chosen), count(before.ne(kNever)), 0.15);
+  const at::Tensor masked = chosen & batch.inputs.eq(kMask);
+  const at::Tensor kept = chosen & batch.inputs.eq(before);
+  expect_share(count(masked), count(chosen), 0.8);
+  // a tenth stays; a random token may be the same one, too
+  expect_share(count(kept), count(chosen), 0.1 + 0.1 / kVocabulary);
+  const at::Tensor random = batch.inputs.masked_select(chosen & ~masked & ~kept);
+  EXPECT_LT(random.max().item<int64_t>(), kVocabulary);
+  EXPECT_NEAR(random.to(at::kDouble).mean().item<double>(), kVocabulary / 2.0, 50);
+}
+
+TEST(MaskTokens, DependsOnSampleAndPositionOnly) {
+  Batch together = batch_of(4, 3, 50), alone = batch_of(5, 1, 50);
+  alone.inputs.copy_(together.inputs.narrow(0, 1, 1));
+  Batch again = together;
+  again.inputs = together.inputs.clone();
+  again.labels = together.labels.clone();
+  again.sample_ids = {104, 105, 106};  // the same rows in a later epoch
+  mask_tokens(together, options_of(0.3));
+  mask_tokens(alone, options_of(0.3));
+  mask_tokens(again, options_of(0.3));
+  EXPECT_TRUE(at::equal(together.inputs.narrow(0, 1, 1), alone.inputs));
+  EXPECT_TRUE(at::equal(together.labels.narrow(0, 1, 1), alone.labels));
+  EXPECT_FALSE(at::equal(together.labels, again.labels));
+}
+
+TEST(MaskOptions, TakesTheRowAfterATokenizersTokens) {
+  const text::BytesTokenizer bytes;
+  EXPECT_EQ(mask_options(bytes, "bytes", 300).mask_token, 257);
+  try {
+    mask_options(bytes, "bytes", 257);
+    ADD_FAILURE() << "accepted";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("model.vocab_size = 258"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace colossal::data

@@ -103,7 +103,7 @@ SWITCHES = {
                     layer_types=SLIDING[::-1]), "one": dict(num_experts_per_tok=1), "gate": dict(
                     swiglu_alpha=1.2, swiglu_limit=7.0)},
     "bert": activations("hidden_act"),
-    "roberta": {"padding": dict(pad_token_id=3)},
+    "roberta": {"padding": dict(pad_token_id=0)},
     "modernbert": {"layer_types": dict(layer_types=SLIDING), "bases": dict(rope_parameters=dict(
         sliding_attention=dict(rope_type="default", rope_theta=300.0),
         full_attention=dict(rope_type="default", rope_theta=5e3))), **activations("hidden_activation")},
@@ -152,6 +152,8 @@ def in_files(family, name, tensor):
     """By their names in files, the tensors that a module's one is there."""
     if family == "gpt_neox":
         return {name.replace("lm_head", "embed_out"): tensor}
+    if family == "xlm-roberta" and name == "lm_head.decoder.weight":  # its head comes first
+        return {"roberta.embeddings.word_embeddings.weight": tensor}
     if family == "mixtral":
         name = name.replace(".mlp.", ".block_sparse_moe.")
     if ".experts." not in name or family == "gpt_oss":

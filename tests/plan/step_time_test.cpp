@@ -223,6 +223,12 @@ TEST(StepTime, OfAPipelineIsThatOfItsSchedule) {
   const plan::StepTime time = step_time(ranks, job, round_rates());
   EXPECT_DOUBLE_EQ(time.seconds, (6 + 2 - 1) * 3 + 0.5);
   EXPECT_DOUBLE_EQ(time.pipeline_wait, 3);
+  // On one core, whichever rank does not wait has it: the step takes as long as the ranks' work.
+  ClusterSpecification crowded = round_rates();
+  crowded.hosts.cores = 1;
+  const plan::StepTime shared = step_time(ranks, job, crowded);
+  EXPECT_DOUBLE_EQ(shared.seconds, 6 * 3 + 0.5);
+  EXPECT_NEAR(shared.pipeline_wait, 18 - 18 * 6.0 / 7, 1e-12);
 }
 
 // Every asynchronous call of a dry run is waited for after it was made, and reductions of

@@ -7,6 +7,7 @@
 #include "colossal/adapters/peft_config_reader.h"
 #include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
+#include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
 
 namespace colossal::adapters {
@@ -182,8 +183,11 @@ std::optional<AdaptedModel> adapted_model(const fs::path& folder) {
   std::error_code ignored;
   if (!fs::exists(folder / kConfigFile, ignored)) return std::nullopt;
   const PeftConfigReader config(folder / kConfigFile);
+  nlohmann::json labels;
+  if (fs::exists(folder / kLabelsFile, ignored)) labels = io::read_json(folder / kLabelsFile);
   return AdaptedModel{.folder = config.text("base_model_name_or_path"),
                       .scores = config.text("task_type") == "SEQ_CLS" ? count_scores(folder) : 0,
+                      .labels = std::move(labels),
                       .has_prefix = config.text("peft_type") == kPrefixKind};
 }
 

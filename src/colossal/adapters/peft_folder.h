@@ -16,6 +16,9 @@ namespace colossal::adapters {
 
 inline constexpr const char* kConfigFile = "adapter_config.json";
 inline constexpr const char* kWeightsFile = "adapter_model.safetensors";
+// A file of ours with the fields id2label, label2id and problem_type, as in config.json, of a model
+// that labels texts: adapter_config.json has no place for them.
+inline constexpr const char* kLabelsFile = "labels.json";
 
 // Returns the fields of adapter_config.json that determine what the adapter computes. products: all
 // layers of the model that can have an adapter. adapted: the layers that have an adapter.
@@ -39,6 +42,8 @@ struct AdaptedModel {
   // Number of scores of a model that scores or classifies texts: rows of the head in the adapter's
   // folder, or 1 if the folder has no head. 0: the model predicts tokens.
   int64_t scores = 0;
+  // The contents of kLabelsFile; null if there is no such file.
+  nlohmann::json labels = {};
   bool has_prefix = false;  // true: the adapter is a prefix; false: LoRA or an unsupported kind
 };
 // Reads an AdaptedModel from the adapter folder `folder`, from the fields base_model_name_or_path,

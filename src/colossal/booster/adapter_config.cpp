@@ -111,7 +111,9 @@ void require_trained(const models::ModelSpecification& model, const models::Mode
   std::vector<std::string> random;
   for (const std::string& parameter : model.newly_initialized) {
     if (std::ranges::count(adapter.trained, parameter) > 0) continue;
-    random.push_back(adapters::module_of(models::slice_in_model(model, parameter).name));
+    const std::string tensor = models::slice_in_model(model, parameter).name;
+    const std::string module = tensor.substr(0, tensor.rfind('.'));
+    if (std::ranges::count(random, module) == 0) random.push_back(module);
   }
   if (random.empty()) return;
   throw ConfigError(fmt::format(

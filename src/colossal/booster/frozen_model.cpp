@@ -58,7 +58,7 @@ void use_adapter(const adapters::AdaptedModel& adapted, const std::string& folde
                     adapted.folder, folder));
   }
   config.model = {.path = adapted.folder};
-  config.model.labels = models::numbered_labels(adapted.scores);
+  models::ask_for_labels_of(adapted, config.model);
   config.adapter.kind = adapted.has_prefix ? "prefix" : "lora";
   config.adapter.resume_from = folder;
   if (std::filesystem::exists(std::filesystem::path(folder) / text::kTokenizerFile)) {

@@ -105,6 +105,14 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
       .weight_files = {
           .config = adapters::kConfigFile, .name = "adapter_model", .only_adapter = true}};
   std::erase_if(saved.files, [](const auto& file) { return file.first == kGenerationFile; });
+  if (base.scores && job.model.other_fields.contains("problem_type")) {
+    nlohmann::json labels;
+    for (const char* field : {"id2label", "label2id", "problem_type"}) {
+      const auto found = job.model.other_fields.find(field);
+      if (found != job.model.other_fields.end()) labels[field] = *found;
+    }
+    saved.files.emplace_back(adapters::kLabelsFile, labels.dump(2) + "\n");
+  }
   return saved;
 }
 

@@ -159,6 +159,12 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
       context_(context),
       shape_(batch_shape(job, context)),
       tokenizer_(open_tokenizer(job)) {
+  if (job.model.facts.scores > 0) {
+    throw ConfigError(
+        fmt::format("model.path = \"{}\": this model gives labels or scores to texts and predicts "
+                    "no tokens; train it with colossal tune classify or colossal tune reward",
+                    job.config.model.path));
+  }
   if (!job.model.facts.causal) {
     masks_ = data::mask_options(*tokenizer_, job.tokenizer, job.model.facts.vocabulary);
     masks_->probability = job.config.data.mask_probability;

@@ -132,7 +132,7 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
   models::ModelRequest request{.path = folder};
   // The adapter of a reward model may have the score head that its model lacks.
   if (const auto adapted = adapters::adapted_model(adapter)) {
-    request.labels = models::numbered_labels(adapted->scores);
+    models::ask_for_labels_of(*adapted, request);
   }
   models::ModelSpecification specification = models::resolve_model(request);
   if (specification.weights.empty()) {

@@ -284,11 +284,12 @@ void describe_folder(ModelSpecification& specification) {
   const nlohmann::json config = text_config(read_config(specification.weights));
   const Family& family = family_of(config);
   if (is_headless(config, family)) specification.missing_prefix = family.body;
+  const bool has_new_head = (specification.transformer.scores > 0 && count_scores(config) == 0) ||
+                            !specification.missing_prefix.empty();
+  if (specification.facts.causal && !has_new_head) return;
   const io::TensorDirectory folder(specification.weights);
   specification.old_norm_names = std::ranges::any_of(
       folder.names(), [](const std::string& name) { return name.ends_with("LayerNorm.gamma"); });
-  const bool has_new_head = (specification.transformer.scores > 0 && count_scores(config) == 0) ||
-                            !specification.missing_prefix.empty();
   if (!has_new_head) return;
   nn::DenseBuilder build;
   const Transformer model(build, specification.transformer);
@@ -332,6 +333,19 @@ std::vector<std::string> numbered_labels(int64_t count) {
   std::vector<std::string> labels;
   for (int64_t i = 0; i < count; ++i) labels.push_back(fmt::format("LABEL_{}", i));
   return labels;
+}
+
+void ask_for_labels_of(const adapters::AdaptedModel& adapted, ModelRequest& request) {
+  request.labels = numbered_labels(adapted.scores);
+  const nlohmann::json fields =
+      adapted.labels.is_object() ? adapted.labels : nlohmann::json::object();
+  const nlohmann::json names = fields.value("id2label", nlohmann::json::object());
+  for (size_t i = 0; i < request.labels.size() && names.is_object(); ++i) {
+    const auto name = names.find(fmt::format("{}", i));
+    if (name != names.end() && name->is_string()) request.labels[i] = name->get<std::string>();
+  }
+  const nlohmann::json type = fields.value("problem_type", nlohmann::json());
+  if (type.is_string()) request.problem_type = type.get<std::string>();
 }
 
 std::vector<std::string> preset_names() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "colossal/adapters/lora.h"
+#include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/prefix.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/models/stored_form.h"
@@ -155,6 +156,9 @@ TensorSlice slice_in_model(const ModelSpecification& specification, const std::s
 bool is_of_head(const std::string& parameter);
 // Returns the labels that transformers gives to `count` scores: "LABEL_0", "LABEL_1", ...
 std::vector<std::string> numbered_labels(int64_t count);
+// Asks for the model to which an adapter belongs: sets request.labels and request.problem_type to
+// those of the adapter; to none if its model predicts tokens.
+void ask_for_labels_of(const adapters::AdaptedModel& adapted, ModelRequest& request);
 // Returns the names of the tensors, in the folder specification.weights, of the head with which the
 // model would predict tokens. Models that give scores do not have them.
 std::set<std::string> tensors_of_token_head(const ModelSpecification& specification);

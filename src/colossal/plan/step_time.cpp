@@ -106,6 +106,8 @@ class RankRates {
   }
 
   double overlap() const { return cluster_.links.overlap; }
+  // Returns the threads of the host's ranks for each of its cores, at least 1.
+  double crowding() const { return crowding_; }
 
  private:
   // Returns the bytes that a host sends to other hosts, as a multiple of the law's bytes of a call.
@@ -388,7 +390,17 @@ StepTime step_time(const std::vector<RankSeconds>& ranks, const Job& job,
   const auto schedule = training_schedule(job.strategy, estimated, job.num_micro_batches());
   double rest = 0;
   for (const RankSeconds& rank : ranks) rest = std::max(rest, rank.rest.total());
-  time.seconds = simulate(schedule, measured_costs(ranks, job, cluster)).makespan + rest;
+  const parallel::pipeline::Simulation simulation =
+      simulate(schedule, measured_costs(ranks, job, cluster));
+  // The rates assume that all ranks of a host compute. While some wait for other stages, the others
+  // have their cores, up to one for each thread.
+  const double faster =
+      std::max(1 / RankRates(cluster, job).crowding(), 1 - simulation.bubble_share());
+  time.shares = longest.rest;
+  for (const RankSeconds::OfAction& made : longest.actions) {
+    time.shares += made.seconds.scaled(static_cast<double>(made.times) * faster);
+  }
+  time.seconds = simulation.makespan * faster + rest;
   time.pipeline_wait = time.seconds - time.shares.total();
   return time;
 }

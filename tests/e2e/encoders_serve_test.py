@@ -6,7 +6,7 @@ import openai
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from encoders_test import ENCODERS, WORDS, config_of, word_piece_tokenizer
+from encoder_models import ENCODERS, WORDS, config_of, word_piece_tokenizer
 from harness import EndToEndTest
 from serve_test import Server
 

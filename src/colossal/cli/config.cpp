@@ -153,7 +153,7 @@ std::string configuration_page() {
   text += "\n## Additional keys of `colossal tune METHOD`\n" + tuning_keys(keys);
   text += "\nThe defaults of these keys with a method differ from those with `train`:\n" +
           tuning_defaults(keys);
-  text += "\n## Keys of `generate`, `serve` and `evaluate`\n\nThey are flags only.\n\n" +
+  text += "\n## Keys of `generate`, `serve`, `evaluate` and `classify`\n\nThey are flags only.\n\n" +
           std::string(kKeyTable);
   for (const KeyHelp& key : of_inference.key_helps()) text += row(key, key.key);
   ParallelConfig parallel;
@@ -163,7 +163,7 @@ std::string configuration_page() {
   describe_evaluation_ranks(of_evaluation, parallel);
   text += "\nWith several ranks, for `generate` and `serve`:\n\n" + std::string(kKeyTable);
   for (const KeyHelp& key : of_ranks.key_helps()) text += row(key, key.key);
-  text += "\nWith several ranks, for `evaluate`:\n\n" + std::string(kKeyTable);
+  text += "\nWith several ranks, for `evaluate` and `classify`:\n\n" + std::string(kKeyTable);
   for (const KeyHelp& key : of_evaluation.key_helps()) text += row(key, key.key);
   return text;
 }

@@ -148,11 +148,11 @@ def use_float64():
 EXPERTS = {"mixtral": ("w1", "w3", "w2")}
 
 
-def in_files(family, name, tensor):
+def in_files(family, name, tensor, tied):
     """By their names in files, the tensors that a module's one is there."""
     if family == "gpt_neox":
         return {name.replace("lm_head", "embed_out"): tensor}
-    if family == "xlm-roberta" and name == "lm_head.decoder.weight":  # its head comes first
+    if family == "xlm-roberta" and tied and name == "lm_head.decoder.weight":  # its head comes first
         return {"roberta.embeddings.word_embeddings.weight": tensor}
     if family == "mixtral":
         name = name.replace(".mlp.", ".block_sparse_moe.")
@@ -188,6 +188,7 @@ def train(model, tokens):
 def write(directory, family, fields):
     torch.manual_seed(5)
     config = CONFIG_MAPPING[family](**fields)
+    tied = getattr(config, "tie_word_embeddings", True)
     # Of Falcon, the other one adds ALiBi twice.
     config._attn_implementation = "sdpa" if family == "falcon" else "eager"
     config._experts_implementation = "eager"  # a loop over experts
@@ -208,11 +209,11 @@ def write(directory, family, fields):
     result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
-            for tensor, gradient in in_files(family, name, parameter.grad).items():
+            for tensor, gradient in in_files(family, name, parameter.grad, tied).items():
                 result["gradient." + tensor] = gradient.contiguous()
     result["losses"] = train(model, tokens)
     for name, parameter in model.named_parameters():
-        for tensor, weight in in_files(family, name, parameter.detach()).items():
+        for tensor, weight in in_files(family, name, parameter.detach(), tied).items():
             result["trained." + tensor] = weight.contiguous()
     save_file(result, directory / "result.safetensors")
 

@@ -1,12 +1,14 @@
-"""Embeddings that `colossal serve` gives with encoders, against transformers."""
+"""Embeddings, labels and relevances that `colossal serve` gives with encoders, against transformers."""
 import json
 import unittest
+import urllib.error
+import urllib.request
 
 import openai
 import torch
-from transformers import AutoModel, AutoTokenizer
+from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 
-from encoder_models import ENCODERS, WORDS, config_of, word_piece_tokenizer
+from encoder_models import ENCODERS, WORDS, EncoderTest, config_of, texts, word_piece_tokenizer
 from harness import EndToEndTest
 from serve_test import Server
 
@@ -76,6 +78,72 @@ class EncoderEmbeddings(EndToEndTest):
             found = client.embeddings.create(model="tiny", input=TEXTS[2], extra_body={"normalize": False})
             first = list(self.expected(folder, "first"))[2]
             self.assertLess((torch.tensor(found.data[0].embedding) - first).abs().max().item(), 1e-5)
+        finally:
+            server.stop()
+
+
+class EncoderScores(EncoderTest):
+    def post(self, server, path, body, expect=200):
+        request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", json.dumps(body).encode(),
+                                         {"Content-Type": "application/json"})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                code, text = answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            code, text = error.code, error.read()
+        self.assertEqual(code, expect, text)
+        return json.loads(text)
+
+    def model(self, family, **fields):
+        torch.manual_seed(6)
+        config = config_of(family, pad_token_id=1 if "roberta" in family else 0, **fields)
+        return self.save(family, AutoModelForSequenceClassification.from_config(config))
+
+    def check_relevance(self, folder, *flags):
+        lines = [line for line in texts(14) if "text_pair" in line]
+        query, documents = lines[0]["text"], [line["text_pair"] for line in lines]
+        expected = self.expected_scores(
+            folder, [{"text": query, "text_pair": document} for document in documents]).sigmoid()[:, 0]
+        server = Server(folder, "--precision.compute=fp32", *flags)
+        try:
+            for path in ("/rerank", "/v1/rerank"):
+                found = self.post(server, path, {"model": "tiny", "query": query, "documents": documents, "top_n": 5})
+                order = expected.argsort(descending=True)[:5]
+                self.assertEqual([each["index"] for each in found["results"]], order.tolist())
+                for each in found["results"]:
+                    self.assertAlmostEqual(each["relevance_score"], expected[each["index"]].item(), delta=1e-5)
+                    self.assertEqual(each["document"]["text"], documents[each["index"]])
+            found = self.post(server, "/score", {"text_1": query, "text_2": documents})
+            for each, value in zip(found["data"], expected):
+                self.assertAlmostEqual(each["score"], value.item(), delta=1e-5)
+            self.post(server, "/v1/embeddings", {"input": "x"}, expect=400)
+            self.post(server, "/v1/completions", {"prompt": "x"}, expect=400)
+            self.post(server, "/rerank", {"query": "x"}, expect=400)
+        finally:
+            server.stop()
+
+    def test_documents_are_ranked_by_relevance(self):
+        for family, flags in (("bert", []), ("modernbert", ["--ranks=2", "--parallel.tp=2"]), ("llama", [])):
+            with self.subTest(family):
+                self.check_relevance(self.model(family, num_labels=1), *flags)
+
+    def test_texts_are_labelled(self):
+        folder = self.model("bert", num_labels=3, id2label={0: "no", 1: "so-so", 2: "yes"},
+                            label2id={"no": 0, "so-so": 1, "yes": 2})
+        lines = texts(8)
+        server = Server(folder, "--precision.compute=fp32", "--ranks=2", "--parallel.pp=2")
+        try:
+            for field, given in (("input", [line["text"] for line in lines]),
+                                 ("pairs", [[line["text"], line["text_pair"]] for line in lines if "text_pair" in line])):
+                found = self.post(server, "/classify", {"model": "tiny", field: given})["data"]
+                rows = [{"text": each} if field == "input" else {"text": each[0], "text_pair": each[1]} for each in given]
+                for each, scores in zip(found, self.expected_scores(folder, rows).softmax(-1)):
+                    self.assertLess((torch.tensor(each["probs"]) - scores).abs().max().item(), 1e-5)
+                    self.assertEqual(each["label"], ["no", "so-so", "yes"][scores.argmax()])
+            answer = self.post(server, "/rerank", {"query": "x", "documents": ["y"]}, expect=400)
+            self.assertIn("/classify", json.dumps(answer))
+            self.post(server, "/classify", {"input": " ".join(WORDS * 6)}, expect=400)
+            self.post(server, "/classify", {"input": " ".join(WORDS * 6), "truncate_prompt_tokens": -1})
         finally:
             server.stop()
 

@@ -104,8 +104,9 @@ TEST(ResolveModel, NamesWhatIsWrongAndWhatWouldWork) {
   EXPECT_THAT(request_refusal({.path = "/nowhere"}), HasSubstr("/nowhere/config.json"));
   EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"n_layers", 3}}}),
               HasSubstr("nearest: model.n_layer"));
-  EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"model_type", "no_such_model"}}}),
-              HasSubstr("unknown family"));
+  EXPECT_THAT(
+      request_refusal({.preset = "gpt2-tiny", .overrides = {{"model_type", "no_such_model"}}}),
+      HasSubstr("unknown family"));
 }
 
 TEST(ResolveModel, OverridesAndDropoutApply) {

@@ -28,8 +28,8 @@ class FamilyInference : public testing::Test {
   // file: families.json, of decoders, or encoders.json.
   void each_family(const char* file,
                    const std::function<void(const models::ModelSpecification&)>& run) {
-    const nlohmann::json families = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
-                                                  "tests" / "support" / file);
+    const nlohmann::json families =
+        io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support" / file);
     EXPECT_GE(families.size(), 5);
     for (const auto& [family, fields] : families.items()) {
       SCOPED_TRACE(family);

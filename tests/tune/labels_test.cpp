@@ -53,8 +53,7 @@ TEST(FindLabels, KnowsClassesTagsAndNumbersByTheirLook) {
 TEST(FindLabels, RefusesMixedLabelsByFileAndLine) {
   EXPECT_THAT(refusal_of("{\"label\": \"a\"}\n{\"label\": 3}"), HasSubstr("lines.jsonl:2"));
   EXPECT_THAT(refusal_of("{\"label\": 3}\n{\"label\": \"a\"}"), HasSubstr("a whole number"));
-  EXPECT_THAT(refusal_of("{\"label\": [\"a\"]}\n{\"label\": \"a\"}"),
-              HasSubstr("a list of texts"));
+  EXPECT_THAT(refusal_of("{\"label\": [\"a\"]}\n{\"label\": \"a\"}"), HasSubstr("a list of texts"));
   EXPECT_THAT(refusal_of("{\"label\": 0.5}\n{\"label\": \"a\"}"), HasSubstr("a number"));
   EXPECT_THAT(refusal_of("{\"text\": \"a\"}"), HasSubstr("data.label_field"));
   EXPECT_THAT(refusal_of("{\"label\": -1}"), HasSubstr("a class from 0"));

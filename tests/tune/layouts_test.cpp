@@ -37,8 +37,11 @@ std::string line_of(Method method, int i) {
       return fmt::format(R"({{"prompt": "{}", "completion": "{}", "label": {}}})", prompt,
                          i % 3 == 0 ? bad : good, i % 3 != 0);
     case Method::classify:
-      return fmt::format(R"({{"text": "{}", "text_pair": "{}", "label": {}, "tags": [{}]}})", prompt,
-                         good, i % 3, i % 4 == 0 ? "" : i % 2 == 0 ? R"("b")" : R"("a", "c")");
+      return fmt::format(R"({{"text": "{}", "text_pair": "{}", "label": {}, "tags": [{}]}})",
+                         prompt, good, i % 3,
+                         i % 4 == 0   ? ""
+                         : i % 2 == 0 ? R"("b")"
+                                      : R"("a", "c")");
     default:
       return fmt::format(R"({{"prompt": "{}", "chosen": "{}", "rejected": "{}"}})", prompt, good,
                          bad);
@@ -282,8 +285,8 @@ TEST_P(SlowDpoLearns, WhichCompletionIsBetterFromEachSeed) {
 }
 INSTANTIATE_TEST_SUITE_P(SlowSeeds, SlowDpoLearns, testing::Range<int64_t>(1, 6));
 
-// A new head knows nothing: the first loss is that of a guess among three classes, or of each of the
-// labels.
+// A new head knows nothing: the first loss is that of a guess among three classes, or of each of
+// the labels.
 TEST(Classification, BeginsWithAGuessAndTellsHowOftenItIsRight) {
   for (const auto& [variant, guess] : {std::pair<size_t, double>{12, 3}, {13, 2}}) {
     const auto& steps = alone(variant);

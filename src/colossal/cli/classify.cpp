@@ -245,7 +245,7 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
       **model, specification.transformer, texts.rows, options,
       [&](int64_t done) { progress.update(done, [](double) { return ""; }); });
   progress.finish();
-  report(arguments, scores, texts, tune::labels_of(specification),
+  report(arguments, scores, texts, models::labels_of(specification),
          std::chrono::duration<double>(Clock::now() - start).count());
 }
 

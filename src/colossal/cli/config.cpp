@@ -153,8 +153,9 @@ std::string configuration_page() {
   text += "\n## Additional keys of `colossal tune METHOD`\n" + tuning_keys(keys);
   text += "\nThe defaults of these keys with a method differ from those with `train`:\n" +
           tuning_defaults(keys);
-  text += "\n## Keys of `generate`, `serve`, `evaluate` and `classify`\n\nThey are flags only.\n\n" +
-          std::string(kKeyTable);
+  text +=
+      "\n## Keys of `generate`, `serve`, `evaluate` and `classify`\n\nThey are flags only.\n\n" +
+      std::string(kKeyTable);
   for (const KeyHelp& key : of_inference.key_helps()) text += row(key, key.key);
   ParallelConfig parallel;
   ConfigSchema of_ranks;

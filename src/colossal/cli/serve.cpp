@@ -137,14 +137,16 @@ struct Loading {
 
 void say_ready(const server::Server& server, const server::ServedModel& model,
                const serve::Engine& engine, Clock::duration taken) {
-  if (!model.causal()) {
+  if (!model.generates()) {
+    const bool scores = model.labels().has_value();
     log::info(
-        "serving {} on http://{} after {}: embeddings of an encoder; longest text {} tokens; {} of "
-        "memory in use\n"
-        "           curl http://{}/v1/embeddings -H 'Content-Type: application/json' -d "
+        "serving {} on http://{} after {}: {}; longest text {} tokens; {} of memory in use\n"
+        "           curl http://{}/{} -H 'Content-Type: application/json' -d "
         "'{{\"input\": [\"Hello\"]}}'",
-        model.name(), server.address(), format_duration(taken), format_count(model.max_length()),
-        format_bytes(machine::resident_bytes()), server.address());
+        model.name(), server.address(), format_duration(taken),
+        scores ? "labels of texts" : "embeddings of an encoder", format_count(model.max_length()),
+        format_bytes(machine::resident_bytes()), server.address(),
+        scores ? "classify" : "v1/embeddings");
     return;
   }
   const serve::EngineStatistics pages = engine.statistics();
@@ -171,11 +173,6 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   loading.source = std::make_unique<ModelSource>(arguments.model);
   if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
   loading.specification = resolve_trained_model(loading.source->folder(), "serve");
-  if (loading.specification.facts.causal) require_decoder(loading.specification, "serve");
-  if (!loading.specification.facts.causal && loading.specification.facts.scores > 0) {
-    throw ConfigError(fmt::format("{}: this model gives labels to texts; use colossal classify",
-                                  arguments.model));
-  }
   check_length(arguments.engine, loading.specification.facts);
   loading.adapters = resolve_adapters(arguments, loading.specification);
   loading.strategy =
@@ -205,8 +202,10 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   OpenedModel opened;  // outlives the server and its requests
   const std::unique_ptr<serve::InferenceModel>& model = opened.model;
   std::optional<OpenedSpeculation> draft;  // outlives the engine
-  server::ServedModel served(loading.source->folder(), arguments.served_name, facts.positions,
-                             facts.vocabulary, facts.causal);
+  server::ServedModel served(
+      loading.source->folder(), arguments.served_name, facts.positions, facts.vocabulary,
+      facts.causal,
+      facts.scores > 0 ? std::optional(models::labels_of(loading.specification)) : std::nullopt);
   // Created before other threads start, because it takes over the stop signals; and before weights
   // are read, so that a port in use is reported at once.
   server::Server server(arguments.server);

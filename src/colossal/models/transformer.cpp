@@ -42,9 +42,9 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
   if (config.final_norm) final_norm_ = make_norm(build, "final_norm", config);
   if (const auto& transform = config.head_transform) {
     head_transform_ = build.hidden_linear("head_transform", {.in_features = config.hidden,
-                                                      .out_features = config.hidden,
-                                                      .bias = transform->bias,
-                                                      .initializer = normal});
+                                                             .out_features = config.hidden,
+                                                             .bias = transform->bias,
+                                                             .initializer = normal});
     head_activation_ = transform->activation;
     if (transform->norm) head_norm_ = make_norm(build, "head_norm", config);
   }

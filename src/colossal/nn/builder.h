@@ -287,9 +287,9 @@ class Builder {
       const std::string& name, const EmbeddingOptions& options) = 0;
   virtual std::unique_ptr<Linear> linear(const std::string& name, const LinearOptions& options) = 0;
   virtual std::unique_ptr<Linear> fused_linear(const FusedLinearOptions& options) = 0;
-  // Makes a linear layer from hidden features to as many hidden features, outside of blocks, such as
-  // the transform before a vocabulary head. Ranks divide its output like its input. The weight must
-  // be stored as [out, in].
+  // Makes a linear layer from hidden features to as many hidden features, outside of blocks, such
+  // as the transform before a vocabulary head. Ranks divide its output like its input. The weight
+  // must be stored as [out, in].
   virtual std::unique_ptr<Linear> hidden_linear(const std::string& name,
                                                 const LinearOptions& options) = 0;
   virtual std::unique_ptr<LatentAttention> latent_attention(

@@ -700,13 +700,13 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
 
 std::pair<std::unique_ptr<nn::Linear>, ParameterHandle> TensorGridBuilder::linear_over_features(
     const std::string& name, const nn::LinearOptions& options) {
-  COLOSSAL_CHECK(options.order == nn::WeightOrder::out_in, "{}: a product in no pair, stored [in, out]",
-                 name);
+  COLOSSAL_CHECK(options.order == nn::WeightOrder::out_in,
+                 "{}: a product in no pair, stored [in, out]", name);
   AdaptedInput input = adapted_input(options.in_features, {.cut = Cut::outputs});
   nn::Placement of_weight = input.of_down;
   of_weight.held.insert(of_weight.held.begin(), {{0, options.out_features}});
-  auto [weight, bias] = linear_parameters(name, options, std::move(of_weight),
-                                          of_features(options.out_features));
+  auto [weight, bias] =
+      linear_parameters(name, options, std::move(of_weight), of_features(options.out_features));
   input.way = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.between));
   return {std::make_unique<nn::DenseLinear>(
               weight, ParameterHandle(), options.order,

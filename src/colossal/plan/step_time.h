@@ -14,8 +14,8 @@
 // network. An asynchronous call delays the rank by the share 1 - overlap of its time at once, and
 // by the rest at the wait for it, as far as that is not over.
 //
-// In a pipeline, the simulator (parallel/pipeline/simulator.h) combines the ranks. If the ranks of a
-// host have more threads than it has cores, they compute faster while some of them wait for other
+// In a pipeline, the simulator (parallel/pipeline/simulator.h) combines the ranks. If the ranks of
+// a host have more threads than it has cores, they compute faster while some of them wait for other
 // stages.
 #pragma once
 

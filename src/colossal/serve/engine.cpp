@@ -157,10 +157,11 @@ void validate(const Request& request, const EngineOptions& options,
     throw ConfigError(
         fmt::format("--max-new-tokens={}: must be 0 or more", request.max_new_tokens));
   }
-  if (!facts.causal && request.pooling == Pooling::none) {
-    throw ConfigError(
-        "the model is an encoder, which predicts no next token: it computes embeddings only");
+  if ((!facts.causal || facts.scores > 0) && request.pooling == Pooling::none) {
+    throw ConfigError("the model predicts no next token: it computes embeddings or scores only");
   }
+  COLOSSAL_CHECK(request.token_types.empty() || request.token_types.size() == request.prompt.size(),
+                 "{} types of {} tokens", request.token_types.size(), request.prompt.size());
   COLOSSAL_CHECK(request.pooling == Pooling::none || request.max_new_tokens == 0,
                  "{} tokens of a prompt that is pooled", request.max_new_tokens);
   const int64_t length = longest_text(request, options, facts);

@@ -164,8 +164,7 @@ EngineCore::EngineCore(models::LanguageModel& model, const models::ModelFacts& f
     : facts_(facts),
       options_(options),
       ranks_(ranks),
-      pass_(model, page_options(options, facts, ranks), options.device, ranks, around_stage,
-            facts.causal),
+      pass_(model, facts, page_options(options, facts, ranks), options.device, ranks, around_stage),
       drafter_(make_drafter(options, page_options(options, facts, ranks).pages)),
       scheduler_(scheduler_options(options, facts, pass_.max_passes_in_flight()),
                  page_options(options, facts, ranks).pages,
@@ -471,6 +470,10 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
     const auto tokens = std::span(sequence->tokens).subspan(begin, count - drafts);
     planned.tokens.insert(planned.tokens.end(), tokens.begin(), tokens.end());
     planned.tokens.insert(planned.tokens.end(), sequence->drafts.begin(), sequence->drafts.end());
+    if (const std::vector<int32_t>& types = sequence->request.token_types; !types.empty()) {
+      planned.types.resize(planned.tokens.size() - types.size());
+      planned.types.insert(planned.types.end(), types.begin(), types.end());
+    }
     planned.chunks.push_back({.tokens = {.positions = {begin, begin + count},
                                          .pages = sequence->pages,
                                          .alone = drafts > 0},
@@ -479,6 +482,7 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
   for (const auto& [adapter, begin, count] : adapted_rows(works)) {
     planned.adapted.push_back({static_cast<int64_t>(adapter->number), begin, count});
   }
+  if (!planned.types.empty()) planned.types.resize(planned.tokens.size());
   for (const WantedRow& row : wanted.logits) planned.wanted_logits.push_back(row.row);
   if (drafts_by_states()) {
     for (int64_t row = 0; row < std::ssize(planned.tokens); ++row) {

@@ -35,15 +35,16 @@ int64_t num_virtual_tokens(int64_t row, const std::vector<nn::AdaptedRows>& adap
 
 }  // namespace
 
-ForwardPass::ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
-                         at::Device device, const ParallelContext* ranks,
-                         const AroundStage& around_stage, bool causal)
+ForwardPass::ForwardPass(models::LanguageModel& model, const models::ModelFacts& facts,
+                         const nn::PagedKeyValueOptions& pages, at::Device device,
+                         const ParallelContext* ranks, const AroundStage& around_stage)
     : model_(model),
       device_(device),
       ranks_(ranks),
       around_stage_(around_stage),
       strategy_(ranks ? ranks->strategy() : Strategy{}),
-      causal_(causal),
+      causal_(facts.causal),
+      scores_(facts.scores > 0),
       store_(pages),
       stages_(ranks) {}
 
@@ -104,6 +105,9 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
   } else {
     context.documents = at::tensor(texts, at::kLong).view(sizes).to(device_);
     context.whole_sequence = count;
+    if (!plan.types.empty()) {
+      context.token_types = at::tensor(plan.types, at::kLong).view(sizes).to(device_);
+    }
   }
   return context;
 }
@@ -140,8 +144,9 @@ at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const Ste
   results_.logits =
       model_.logits_of_states(states, context, at::tensor(plan.wanted_logits, at::kLong));
   if (!plan.wanted_states.empty()) {
-    results_.states =
-        model_.gathered_states(states, context, at::tensor(plan.wanted_states, at::kLong));
+    const at::Tensor wanted = at::tensor(plan.wanted_states, at::kLong);
+    results_.states = scores_ ? model_.logits_of_states(states, context, wanted)
+                              : model_.gathered_states(states, context, wanted);
   }
   return {};
 }
@@ -242,7 +247,7 @@ void follow(models::LanguageModel& model, const models::ModelFacts& facts,
   std::optional<ops::BatchInvariantProducts> invariant;
   if (pages.each_token_alone) invariant.emplace();
   FollowedAdapters adapters(ranks, load_adapter);
-  ForwardPass pass(model, pages, ranks.device(), &ranks, around_stage, facts.causal);
+  ForwardPass pass(model, facts, pages, ranks.device(), &ranks, around_stage);
   const std::chrono::milliseconds patience(begin.numbers.back());
   if (patience.count() == 0) return work_on_plans(pass, adapters, ranks);
   count_failures(false, ranks);

@@ -31,21 +31,22 @@ using AroundStage = std::function<void(int stage, const std::function<void()>& r
 // wanted_states.
 struct PassResults {
   at::Tensor logits{};  // [wanted logits, vocabulary]
-  // Final hidden states, [wanted states, hidden] fp64; undefined if the plan has no wanted_states.
+  // Final hidden states, [wanted states, hidden] fp64, or scores, [wanted states, scores], of a
+  // model that has scores; undefined if the plan has no wanted_states.
   at::Tensor states{};
 };
 
 // Runs a rank's part of forward passes and stores the rank's keys and values.
 class ForwardPass {
  public:
-  // pages: options of this rank's KV cache. device: of the model's weights. ranks: the ranks of
-  // all grids, this rank included; null: this rank holds the whole model. around_stage: called for
-  // each stage; empty: stages are computed directly. causal: ModelFacts::causal of the model. If it
-  // is false, each chunk of a plan is a whole text, whose tokens attend to each other without the KV
+  // facts: of the model. pages: options of this rank's KV cache. device: of the model's weights.
+  // ranks: the ranks of all grids, this rank included; null: this rank holds the whole model.
+  // around_stage: called for each stage; empty: stages are computed directly. If the model is an
+  // encoder, each chunk of a plan is a whole text, whose tokens attend to each other without the KV
   // cache.
-  ForwardPass(models::LanguageModel& model, const nn::PagedKeyValueOptions& pages,
-              at::Device device, const ParallelContext* ranks,
-              const AroundStage& around_stage = {}, bool causal = true);
+  ForwardPass(models::LanguageModel& model, const models::ModelFacts& facts,
+              const nn::PagedKeyValueOptions& pages, at::Device device,
+              const ParallelContext* ranks, const AroundStage& around_stage = {});
 
   // Returns the maximum number of passes in flight, i.e. passes that are started with a non-empty
   // plan and not yet collected. This is the number of pipeline stages, so that every stage has
@@ -90,7 +91,7 @@ class ForwardPass {
   const ParallelContext* ranks_;
   AroundStage around_stage_;
   Strategy strategy_;
-  bool causal_;
+  bool causal_, scores_;  // of ModelFacts; whether `scores` is above 0
   nn::PagedKeyValueStore store_;
   Stages stages_;
   PassResults results_;  // of the pass being run; set on the ranks of the last stage

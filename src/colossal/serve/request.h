@@ -78,10 +78,10 @@ class LogitsConstraint {
 
 // How the final hidden states of a prompt's tokens become one embedding.
 enum class Pooling {
-  none,  // no embedding is computed
+  none,   // no embedding is computed
   first,  // the embedding is the state of the first token ("[CLS]" in encoders like BERT)
-  last,  // the embedding is the state of the last token
-  mean   // the embedding is the mean of the states of all tokens
+  last,   // the embedding is the state of the last token
+  mean    // the embedding is the mean of the states of all tokens
 };
 
 // Decides when beam search ends although its beams could still be extended. `width`,
@@ -118,6 +118,8 @@ struct BeamText {
 
 struct Request {
   std::vector<int32_t> prompt{};  // token numbers, at least one
+  // For an encoder with token types: the type of each token of the prompt; empty: 0.
+  std::vector<int32_t> token_types{};
   SamplingOptions sampling{};
   // Maximum number of tokens to generate; 0: only the prompt is computed, for on_prompt or
   // on_embedding.
@@ -135,7 +137,9 @@ struct Request {
   // and on_prompt is not called.
   int64_t prompt_logprobs = -1;
   // If not `none`, an embedding of the prompt is computed and passed to on_embedding. Requires
-  // max_new_tokens = 0.
+  // max_new_tokens = 0. A model that gives texts scores (models::ModelFacts::scores) returns its
+  // scores in place of the embedding; the position that counts is `first` of encoders and `last` of
+  // decoders.
   Pooling pooling = Pooling::none;
   // If beams.width > 1, the texts are found by beam search instead of sampling. `sampling` must
   // then have temperature 0 or 1 and the default top_k, top_p, min_p and typical_p; its masks,
@@ -159,7 +163,8 @@ struct Request {
   // element for each token of the prompt; the first is nullopt, because nothing predicts the first
   // token.
   std::function<void(const std::vector<std::optional<GeneratedToken>>&)> on_prompt{};
-  // Called once, with the embedding (as many numbers as the hidden size), if pooling is not `none`.
+  // Called once, with the embedding (as many numbers as the hidden size) or the scores, if pooling
+  // is not `none`.
   std::function<void(const std::vector<double>&)> on_embedding{};
   // Called for each generated token except end tokens. If it returns false, the request ends with
   // `stop`. Not called in beam search.

@@ -34,7 +34,8 @@ class Reader {
 std::vector<int64_t> to_numbers(const StepPlan& plan) {
   std::vector<int64_t> numbers{std::ssize(plan.copied_pages),  std::ssize(plan.chunks),
                                std::ssize(plan.tokens),        std::ssize(plan.wanted_logits),
-                               std::ssize(plan.wanted_states), std::ssize(plan.adapted)};
+                               std::ssize(plan.wanted_states), std::ssize(plan.adapted),
+                               std::ssize(plan.types)};
   const auto append = [&](const std::vector<int64_t>& list) {
     numbers.insert(numbers.end(), list.begin(), list.end());
   };
@@ -46,6 +47,7 @@ std::vector<int64_t> to_numbers(const StepPlan& plan) {
   }
   for (const auto& [adapter, begin, count] : plan.adapted) append({adapter, begin, count});
   append(plan.tokens);
+  append(plan.types);
   append(plan.wanted_logits);
   append(plan.wanted_states);
   return numbers;
@@ -55,7 +57,8 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
   Reader reader(numbers);
   StepPlan plan;
   const int64_t copies = reader.next(), chunks = reader.next(), tokens = reader.next(),
-                logits = reader.next(), states = reader.next(), adapted = reader.next();
+                logits = reader.next(), states = reader.next(), adapted = reader.next(),
+                types = reader.next();
   for (int64_t i = 0; i < copies; ++i) {
     const int64_t from = reader.next();
     plan.copied_pages.emplace_back(from, reader.next());
@@ -70,6 +73,7 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
     plan.adapted.push_back({adapter, begin, reader.next()});
   }
   plan.tokens = reader.list(tokens);
+  plan.types = reader.list(types);
   plan.wanted_logits = reader.list(logits);
   plan.wanted_states = reader.list(states);
   COLOSSAL_CHECK(reader.done(), "numbers are left of a plan");

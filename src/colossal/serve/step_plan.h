@@ -31,6 +31,8 @@ struct StepPlan {
   // before the other chunks.
   std::vector<Chunk> chunks{};
   std::vector<int64_t> tokens{};  // token numbers of all chunks, concatenated
+  // The type of each token (nn::StepContext::token_types); empty: all have type 0.
+  std::vector<int64_t> types{};
   // A range of the pass's tokens, elements [begin, begin + count) of `tokens`, that uses an
   // adapter.
   struct Adapted {
@@ -50,9 +52,9 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-// Serializes a plan. The result begins with 6 numbers, the sizes of the lists. Then it has 2
+// Serializes a plan. The result begins with 7 numbers, the sizes of the lists. Then it has 2
 // numbers for each copied page; 5 for each chunk and 1 for each page of a chunk; 3 for each element
-// of `adapted`; 1 for each element of `tokens`, `wanted_logits` and `wanted_states`.
+// of `adapted`; 1 for each element of `tokens`, `types`, `wanted_logits` and `wanted_states`.
 std::vector<int64_t> to_numbers(const StepPlan& plan);
 // Returns the plan whose to_numbers() are `numbers`. Throws InternalError if there is no such plan.
 StepPlan plan_from_numbers(std::span<const int64_t> numbers);

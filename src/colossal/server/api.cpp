@@ -8,8 +8,9 @@
 #include "colossal/io/json.h"
 #include "colossal/server/chat_page.h"
 #include "colossal/server/completion.h"
-#include "colossal/server/embeddings.h"
+#include "colossal/server/embedding_request.h"
 #include "colossal/server/generation_request.h"
+#include "colossal/server/score_request.h"
 
 namespace colossal::server {
 namespace {
@@ -93,7 +94,7 @@ struct Api::Route {
 };
 
 const Api::Route* Api::find_route(const HttpRequest& request) {
-  static constexpr std::array<Route, 12> kRoutes{{
+  static constexpr std::array<Route, 17> kRoutes{{
       {"GET", "/", &Api::page, true},
       {"GET", "/health", &Api::health, true},
       {"GET", "/metrics", &Api::metrics},
@@ -102,6 +103,11 @@ const Api::Route* Api::find_route(const HttpRequest& request) {
       {"POST", "/v1/completions", &Api::completions},
       {"POST", "/v1/chat/completions", &Api::chat_completions},
       {"POST", "/v1/embeddings", &Api::embeddings},
+      {"POST", "/classify", &Api::classify},
+      {"POST", "/rerank", &Api::rerank},
+      {"POST", "/v1/rerank", &Api::rerank},
+      {"POST", "/score", &Api::score},
+      {"POST", "/v1/score", &Api::score},
       {"POST", "/v1/load_lora_adapter", &Api::load_adapter},
       {"POST", "/v1/unload_lora_adapter", &Api::unload_adapter},
       {"POST", "/tokenize", &Api::tokenize},
@@ -274,11 +280,16 @@ void Api::unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply
 }
 
 void Api::require_decoder() const {
-  if (model_->causal()) return;
+  if (model_->generates()) return;
+  const std::string name = io::quote_text(model_->name());
   throw ApiError(400,
-                 fmt::format("{} is an encoder, which predicts no next token: it answers "
-                             "/v1/embeddings only",
-                             io::quote_text(model_->name())),
+                 model_->labels()
+                     ? fmt::format("{} gives texts scores and predicts no next token: it answers "
+                                   "/classify, /rerank and /score",
+                                   name)
+                     : fmt::format("{} is an encoder, which predicts no next token: it answers "
+                                   "/v1/embeddings only",
+                                   name),
                  "model");
 }
 
@@ -297,9 +308,41 @@ void Api::chat_completions(const HttpRequest& request, const std::shared_ptr<Rep
 }
 
 void Api::embeddings(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  if (model_->labels()) require_decoder();  // its states are not what it returns
   EmbeddingRequest read = read_embedding_request(parse_body(request.body), *model_);
   log_unknown_fields(read.unknown_fields);
-  std::make_shared<Embeddings>(std::move(read), *engine_, *metrics_, reply)->start();
+  PooledTextsRequest texts{.texts = {},
+                           .pooling = read.pooling,
+                           .priority = read.priority,
+                           .adapter = read.adapter,
+                           .cache_salt = read.cache_salt};
+  for (const std::vector<int32_t>& tokens : read.inputs) texts.texts.push_back({tokens});
+  run(
+      std::move(texts), [read](const auto& results) { return answer_embeddings(read, results); },
+      reply);
+}
+
+void Api::run(PooledTextsRequest texts, MakeAnswer answer, const std::shared_ptr<Reply>& reply) {
+  std::make_shared<PooledTexts>(std::move(texts), std::move(answer), *engine_, *metrics_, reply)
+      ->start();
+}
+
+void Api::classify(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  ScoreRequest read = read_classify_request(parse_body(request.body), *model_);
+  log_unknown_fields(read.unknown_fields);
+  run(std::move(read.texts), std::move(read.answer), reply);
+}
+
+void Api::rerank(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  ScoreRequest read = read_rerank_request(parse_body(request.body), *model_);
+  log_unknown_fields(read.unknown_fields);
+  run(std::move(read.texts), std::move(read.answer), reply);
+}
+
+void Api::score(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  ScoreRequest read = read_score_request(parse_body(request.body), *model_);
+  log_unknown_fields(read.unknown_fields);
+  run(std::move(read.texts), std::move(read.answer), reply);
 }
 
 void Api::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {

@@ -14,6 +14,7 @@
 #include "colossal/server/http_server.h"
 #include "colossal/server/json_body.h"
 #include "colossal/server/metrics.h"
+#include "colossal/server/pooled_texts.h"
 #include "colossal/server/served_model.h"
 #include "colossal/server/text_constraint.h"
 
@@ -72,13 +73,18 @@ class Api {
   Json describe_model(const ServedAdapter* adapter) const;
   // Throws ApiError 403 unless ApiOptions::adapter_loading.
   void require_adapter_loading() const;
-  // Throws ApiError 400 if the model is an encoder.
+  // Throws ApiError 400 if the model does not predict the next token.
   void require_decoder() const;
   void load_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void unload_adapter(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void embeddings(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void classify(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void rerank(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  void score(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
+  // Starts the computation of embeddings or scores; `answer` makes the response of them.
+  void run(PooledTextsRequest texts, MakeAnswer answer, const std::shared_ptr<Reply>& reply);
   void tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
 

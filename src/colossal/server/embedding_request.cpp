@@ -1,5 +1,9 @@
 #include "colossal/server/embedding_request.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include "colossal/server/generation_request.h"
 
 namespace colossal::server {
@@ -11,11 +15,10 @@ serve::Pooling read_pooling(Fields& fields, serve::Pooling otherwise) {
   if (*name == "mean") return serve::Pooling::mean;
   if (*name == "first" || *name == "cls") return serve::Pooling::first;
   if (*name == "last") return serve::Pooling::last;
-  throw ApiError(
-      400,
-      fmt::format("pooling: {:?} is unknown; must be \"first\", \"last\" or \"mean\"",
-                  name->substr(0, 200)),
-      "pooling");
+  throw ApiError(400,
+                 fmt::format("pooling: {:?} is unknown; must be \"first\", \"last\" or \"mean\"",
+                             name->substr(0, 200)),
+                 "pooling");
 }
 
 // Truncates the tokens of a text to `kept`. A decoder keeps the last ones. An encoder keeps the
@@ -51,6 +54,19 @@ void check_inputs(const EmbeddingRequest& request, const ServedModel& model) {
   }
 }
 
+// Returns an embedding as the request wants it: normalized, as base64 or as numbers.
+Json data_of(const EmbeddingRequest& request, const std::vector<double>& embedding) {
+  std::vector<double> numbers = embedding;
+  double squares = 0;
+  for (const double number : numbers) squares += number * number;
+  if (request.normalize && squares > 0) {
+    for (double& number : numbers) number /= std::sqrt(squares);
+  }
+  if (request.base64) return base64_of(numbers);
+  // Rounds to fp32, as base64 does.
+  return std::vector<float>(numbers.begin(), numbers.end());
+}
+
 }  // namespace
 
 EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& model) {
@@ -77,6 +93,43 @@ EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& mod
   check_inputs(request, model);
   request.unknown_fields = fields.unknown();
   return request;
+}
+
+std::string base64_of(const std::vector<double>& numbers) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::vector<uint8_t> bytes;
+  for (const double number : numbers) {
+    const auto bits = std::bit_cast<uint32_t>(static_cast<float>(number));
+    for (int shift = 0; shift < 32; shift += 8)
+      bytes.push_back(static_cast<uint8_t>(bits >> shift));
+  }
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const size_t count = std::min<size_t>(3, bytes.size() - i);
+    uint32_t group = 0;
+    for (size_t k = 0; k < 3; ++k) group = group << 8 | (k < count ? bytes[i + k] : 0);
+    for (size_t k = 0; k < 4; ++k) {
+      text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+    }
+  }
+  return text;
+}
+
+Json answer_embeddings(const EmbeddingRequest& request,
+                       const std::vector<std::vector<double>>& embeddings) {
+  Json data = Json::array();
+  size_t tokens = 0;
+  for (size_t which = 0; which < embeddings.size(); ++which) {
+    data.push_back({{"object", "embedding"},
+                    {"index", which},
+                    {"embedding", data_of(request, embeddings[which])}});
+    tokens += request.inputs[which].size();
+  }
+  return {{"object", "list"},
+          {"data", std::move(data)},
+          {"model", request.model},
+          {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
 }
 
 }  // namespace colossal::server

@@ -1,4 +1,4 @@
-// A request to /v1/embeddings, parsed from JSON.
+// A request to /v1/embeddings, parsed from JSON, and its response.
 #pragma once
 
 #include <cstdint>
@@ -31,5 +31,11 @@ struct EmbeddingRequest {
 // Parses the body of a request. Throws ApiError 400 if a field is invalid, 404 if the model is
 // unknown.
 EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& model);
+
+// Returns the numbers as base64 of their little-endian fp32 bytes.
+std::string base64_of(const std::vector<double>& numbers);
+// Returns the response to a request. embeddings: of each text, [hidden].
+Json answer_embeddings(const EmbeddingRequest& request,
+                       const std::vector<std::vector<double>>& embeddings);
 
 }  // namespace colossal::server

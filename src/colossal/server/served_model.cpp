@@ -75,7 +75,7 @@ void join_parts(nlohmann::ordered_json& messages) {
 }  // namespace
 
 ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
-                         int64_t vocabulary, bool causal)
+                         int64_t vocabulary, bool causal, std::optional<models::Labels> labels)
     : name_(std::move(name)),
       max_length_(max_length),
       vocabulary_(vocabulary),
@@ -83,6 +83,7 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
                    std::chrono::system_clock::now().time_since_epoch())
                    .count()),
       causal_(causal),
+      labels_(std::move(labels)),
       tokenizer_(text::make_tokenizer(folder.string())),
       chat_template_(text::ChatTemplate::read(folder)),
       sampling_(serve::default_sampling(folder)),
@@ -123,6 +124,16 @@ void ServedModel::check_size(size_t bytes) const {
 std::vector<int32_t> ServedModel::encode(std::string_view text, bool add_special_tokens) const {
   check_size(text.size());
   return tokens_with(*tokenizer_, text, add_special_tokens);
+}
+
+text::TypedTokens ServedModel::encode_texts(const std::string& first, const std::string* second,
+                                            int64_t most) const {
+  check_size(first.size() + (second ? second->size() : 0));
+  try {
+    return tokenizer_->encode_texts(first, second, most);
+  } catch (const text::InvalidText& error) {
+    throw ApiError(400, error.what());
+  }
 }
 
 // Inserts kBreak after the first character of each special token in all strings of `value`.

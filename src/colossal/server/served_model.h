@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 
+#include "colossal/models/labels.h"
 #include "colossal/serve/request.h"
 #include "colossal/serve/sampling.h"
 #include "colossal/server/adapter_registry.h"
@@ -25,10 +26,12 @@ class ServedModel {
   // Reads the tokenizer, the chat template, the defaults of sampling and pooling, and the end
   // tokens from a model folder. name: the model's name in requests. max_length: maximum tokens of a
   // prompt and its answer together. vocabulary: number of tokens for which the model has logits.
-  // causal: whether the model is a decoder, which predicts the next token.
+  // causal: whether the model is a decoder. labels: of a model that gives texts scores; nullopt: it
+  // has none.
   // Throws IoError if a file cannot be read, and ConfigError if a file is invalid.
   ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
-              int64_t vocabulary, bool causal = true);
+              int64_t vocabulary, bool causal = true,
+              std::optional<models::Labels> labels = std::nullopt);
 
   // Call after the model is loaded. Without this call, there are no adapters.
   void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
@@ -43,9 +46,12 @@ class ServedModel {
   std::string quoted_names() const;
   int64_t max_length() const { return max_length_; }
   int64_t vocabulary() const { return vocabulary_; }
-  // Returns whether the model predicts the next token; false for an encoder, which only computes
-  // embeddings.
+  // Returns whether the model is a decoder; false for an encoder.
   bool causal() const { return causal_; }
+  // Returns the labels of a model that gives texts scores; nullopt if it has none.
+  const std::optional<models::Labels>& labels() const { return labels_; }
+  // Returns whether the model predicts the next token.
+  bool generates() const { return causal_ && !labels_; }
   // Returns the time of construction, in seconds since 1970.
   int64_t created() const { return created_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -72,6 +78,10 @@ class ServedModel {
   // expects (Tokenizer::encode_prompt()). Throws ApiError 400 if the text is not UTF-8 or has more
   // than 8 * max_length bytes. The limit bounds the cost of tokenization.
   std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
+  // Returns the tokens of a text, or of a pair of texts, as Tokenizer::encode_texts() does. Throws
+  // ApiError 400 under the conditions of encode(), for both texts together.
+  text::TypedTokens encode_texts(const std::string& first, const std::string* second,
+                                 int64_t most) const;
   // Renders the messages with the chat template and returns the tokens. messages: list of objects
   // with "role" and "content", as in OpenAI's API. options: see chat_template.h. Special tokens
   // that users write in messages are tokenized as ordinary text. Throws ApiError 400 if the model
@@ -90,6 +100,7 @@ class ServedModel {
   std::string name_;
   int64_t max_length_, vocabulary_, created_;
   bool causal_;
+  std::optional<models::Labels> labels_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;
   bool reads_parts_ = false;  // the template reads content that is a list of parts

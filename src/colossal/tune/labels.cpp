@@ -102,11 +102,6 @@ class LabelCollector {
 
 }  // namespace
 
-const char* problem_name(Problem problem) {
-  static const auto names = config_names(Problem());
-  return std::ranges::find(names, problem, &std::pair<std::string, Problem>::second)->first.c_str();
-}
-
 Labels find_labels(const std::vector<std::string>& patterns, const std::string& setting,
                    const std::string& field, std::optional<Problem> problem,
                    data::InvalidFiles invalid) {
@@ -120,23 +115,6 @@ Labels find_labels(const std::vector<std::string>& patterns, const std::string& 
     collector.add(*label);
   });
   return collector.labels();
-}
-
-Labels labels_of(const models::ModelSpecification& specification) {
-  const int64_t count = specification.transformer.scores;
-  Labels labels{count == 1 ? Problem::regression : Problem::single_label,
-                models::numbered_labels(count)};
-  const json& fields = specification.other_fields;
-  const json names = fields.value("id2label", json());
-  for (int64_t i = 0; i < count && names.is_object(); ++i) {
-    const auto name = names.find(fmt::format("{}", i));
-    if (name != names.end() && name->is_string()) labels.names[i] = name->get<std::string>();
-  }
-  const json type = fields.value("problem_type", json());
-  for (const auto& [name, problem] : config_names(Problem())) {
-    if (type == name) labels.problem = problem;
-  }
-  return labels;
 }
 
 namespace {

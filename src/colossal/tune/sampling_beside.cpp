@@ -102,7 +102,7 @@ int64_t bytes_of_pass(const Job& job, const Strategy& strategy, const serve::Eng
   const models::ModelFacts& facts = job.model.facts;
   const bool shared = strategy.tp * strategy.expert_ranks() > 1;
   serve::ForwardPass pass(
-      *model,
+      *model, facts,
       {.layers = facts.layers,
        .pages = options.cache_bytes / serve::page_bytes(options, facts, strategy),
        .page_size = options.page_size,

@@ -1,0 +1,35 @@
+// The labels that a model with a head for scores gives to texts: classes, several tags, or numbers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "colossal/models/families.h"
+
+namespace colossal::models {
+
+// What the scores of a model mean; config_names() has the names in config.json (problem_type).
+enum class Problem {
+  single_label,  // a text has one of several classes; scores are logits, of which softmax is taken
+  multi_label,   // a text has any number of labels; scores are logits, of which sigmoid is taken
+  regression     // a text has a number for each score
+};
+inline std::vector<std::pair<std::string, Problem>> config_names(Problem) {
+  return {{"single_label_classification", Problem::single_label},
+          {"multi_label_classification", Problem::multi_label},
+          {"regression", Problem::regression}};
+}
+const char* problem_name(Problem problem);
+
+struct Labels {
+  Problem problem = Problem::single_label;
+  std::vector<std::string> names;  // one per score
+};
+
+// Returns the labels of a model with a head for scores, from id2label and problem_type in its
+// config.json. Without problem_type, a model with one score is one of regression, and one with
+// several scores has classes, as in transformers.
+Labels labels_of(const ModelSpecification& specification);
+
+}  // namespace colossal::models

@@ -148,7 +148,7 @@ def use_float64():
 EXPERTS = {"mixtral": ("w1", "w3", "w2")}
 
 
-def in_files(family, name, tensor, tied):
+def in_files(family, name, tensor, tied=True):
     """By their names in files, the tensors that a module's one is there."""
     if family == "gpt_neox":
         return {name.replace("lm_head", "embed_out"): tensor}

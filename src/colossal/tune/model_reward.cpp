@@ -20,10 +20,13 @@ Job job_of_reward(const Job& run, const std::string& folder) {
   Job job = job_of_folder(run, folder, setting);
   if (job.model.transformer.scores != 1 || !job.model.facts.causal) {
     throw ConfigError(
-        fmt::format("{}: its model does not give texts one score; give a decoder that does "
+        fmt::format("{}: its model {}; give a decoder that scores texts "
                     "(...ForSequenceClassification with one label), such as one trained with "
                     "colossal tune reward",
-                    setting));
+                    setting,
+                    job.model.facts.scores == 0 ? "predicts tokens"
+                    : !job.model.facts.causal   ? "is an encoder"
+                                                : "gives texts several scores"));
   }
   return job;
 }

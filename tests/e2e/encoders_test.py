@@ -109,6 +109,7 @@ class Encoders(EncoderTest):
         error = self.run_command("tune", "sft", self.toml, "--train.steps=1", expect=2).stderr
         self.assertIn("is an encoder", error)
         self.assertIn("is an encoder", self.train("--data.objective=causal", expect=2))
+        self.assertIn('use adapter.kind = "lora"', self.train("--adapter.kind=prefix", expect=2))
         self.use(decoder)
         self.assertIn("is a decoder", self.train("--data.objective=masked", expect=2))
         labelled = self.save("labelled", AutoModelForSequenceClassification.from_config(config_of("bert", num_labels=2)))

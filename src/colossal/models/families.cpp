@@ -610,6 +610,12 @@ namespace {
 // Returns how many of the model's positions remain after the prefix.
 int64_t positions_behind(const TransformerConfig& config, const ModelAdapter* adapter) {
   if (!adapter || !adapter->prefix) return config.positions;
+  if (!config.causal) {
+    throw ConfigError(
+        fmt::format("a prefix for a model of family {}: a prefix comes before a text and needs a "
+                    "decoder, but this is an encoder; use adapter.kind = \"lora\"",
+                    config.family));
+  }
   if (config.has_latents()) {
     throw ConfigError(fmt::format(
         "a prefix for a model of family {}: a prefix needs keys and values of equal size, but "

@@ -101,27 +101,18 @@ Texts read_texts(const ClassifyArguments& arguments, const text::Tokenizer& toke
 
 // Returns "prediction" and "probabilities" of a text. scores: [labels].
 ordered_json prediction_of(const at::Tensor& scores, const Labels& labels) {
-  const at::Tensor shown = labels.problem == Problem::single_label  ? scores.softmax(-1)
-                           : labels.problem == Problem::multi_label ? scores.sigmoid()
-                                                                    : scores;
-  const auto values = shown.accessor<double, 1>();
-  const auto count = std::ssize(labels.names);
+  const double* const values = scores.const_data_ptr<double>();
+  const std::vector<double> shares =
+      models::probabilities_of({values, values + scores.numel()}, labels.problem);
   if (labels.problem == Problem::regression) {
-    if (count == 1) return {{"prediction", values[0]}};
-    ordered_json numbers = ordered_json::array();
-    for (int64_t i = 0; i < count; ++i) numbers.push_back(values[i]);
-    return {{"prediction", numbers}};
+    return {{"prediction", shares.size() == 1 ? ordered_json(shares[0]) : ordered_json(shares)}};
   }
-  ordered_json probabilities = ordered_json::object(), chosen = ordered_json::array();
-  for (int64_t i = 0; i < count; ++i) {
-    probabilities[labels.names[i]] = values[i];
-    if (values[i] > 0.5) chosen.push_back(labels.names[i]);
-  }
-  if (labels.problem == Problem::multi_label) {
-    return {{"prediction", chosen}, {"probabilities", probabilities}};
-  }
-  return {{"prediction", labels.names[scores.argmax().item<int64_t>()]},
-          {"probabilities", probabilities}};
+  ordered_json probabilities = ordered_json::object();
+  for (size_t i = 0; i < shares.size(); ++i) probabilities[labels.names[i]] = shares[i];
+  const ordered_json prediction = labels.problem == Problem::single_label
+                                      ? ordered_json(models::class_of(shares, labels))
+                                      : ordered_json(models::likely_labels(shares, labels));
+  return {{"prediction", prediction}, {"probabilities", probabilities}};
 }
 
 // How right the model is about the lines that have labels.

@@ -55,4 +55,15 @@ double read_classifier_dropout(ConfigFields& fields) {
   return fields.has("classifier_dropout") ? fields.dropout("classifier_dropout", hidden) : hidden;
 }
 
+std::vector<LayerMapping> bert_block_names() {
+  return {{"query", "attention.self.query"},
+          {"key", "attention.self.key"},
+          {"value", "attention.self.value"},
+          {"attention_output", "attention.output.dense"},
+          {"attention_output_norm", "attention.output.LayerNorm"},
+          {"mlp_up", "intermediate.dense"},
+          {"mlp_down", "output.dense"},
+          {"mlp_output_norm", "output.LayerNorm"}};
+}
+
 }  // namespace colossal::models

@@ -2,8 +2,11 @@
 // Functions that read fields throw FieldError (config_fields.h) if a value is invalid.
 #pragma once
 
+#include <vector>
+
 #include "colossal/models/config_fields.h"
 #include "colossal/models/transformer_config.h"
+#include "colossal/models/weight_names.h"
 
 namespace colossal::models {
 
@@ -24,5 +27,8 @@ void set_bert_scores(TransformerConfig& config, ops::Activation activation, doub
 // Reads the dropout probability of the head that classifies texts, from classifier_dropout or, if
 // this field is missing or null, from hidden_dropout_prob.
 double read_classifier_dropout(ConfigFields& fields);
+
+// Returns the names of the layers of a block of BERT and RoBERTa (WeightNames::of_a_block).
+std::vector<LayerMapping> bert_block_names();
 
 }  // namespace colossal::models

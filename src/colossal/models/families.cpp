@@ -278,6 +278,15 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
   return nullptr;
 }
 
+// Returns the names of the model's parameters, without those of an adapter.
+std::vector<std::string> parameter_names(const ModelSpecification& specification) {
+  nn::DenseBuilder build;
+  const Transformer model(build, specification.transformer);
+  std::vector<std::string> names;
+  for (const nn::ParameterHandle& parameter : build.parameters()) names.push_back(parameter->name);
+  return names;
+}
+
 // Finds out how the names of tensors in the model's folder differ from those of the class that it
 // is loaded as, and which parts of the head the folder lacks because it is of another class.
 void describe_folder(ModelSpecification& specification) {
@@ -291,22 +300,16 @@ void describe_folder(ModelSpecification& specification) {
   specification.old_norm_names = std::ranges::any_of(
       folder.names(), [](const std::string& name) { return name.ends_with("LayerNorm.gamma"); });
   if (!has_new_head) return;
-  nn::DenseBuilder build;
-  const Transformer model(build, specification.transformer);
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    if (!is_of_head(parameter->name)) continue;
-    if (folder.contains(slice_in_model(specification, parameter->name).name)) continue;
-    specification.newly_initialized.push_back(parameter->name);
+  for (const std::string& name : parameter_names(specification)) {
+    if (!is_of_head(name) || folder.contains(slice_in_model(specification, name).name)) continue;
+    specification.newly_initialized.push_back(name);
   }
 }
 
 // Lists the parameters of a draft head that the target model's folder does not have.
 void find_new_parts_of_draft_head(ModelSpecification& specification) {
   if (specification.weights.empty() || guesses(read_config(specification.weights))) return;
-  nn::DenseBuilder build;
-  const Transformer head(build, specification.transformer);
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    const std::string& name = parameter->name;
+  for (const std::string& name : parameter_names(specification)) {
     if (name.starts_with("blocks.") || name.find("_product.") != name.npos) {
       specification.newly_initialized.push_back(name);
     }
@@ -515,11 +518,8 @@ std::string name_in_folder(const ModelSpecification& specification, std::string 
 // Returns the names of the tensors, in the model's own folder, of its head.
 std::set<std::string> head_tensors(const ModelSpecification& specification) {
   std::set<std::string> tensors;
-  nn::DenseBuilder build;
-  const Transformer model(build, specification.transformer);
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    if (!is_of_head(parameter->name)) continue;
-    tensors.insert(slice_in_model(specification, parameter->name).name);
+  for (const std::string& name : parameter_names(specification)) {
+    if (is_of_head(name)) tensors.insert(slice_in_model(specification, name).name);
   }
   return tensors;
 }

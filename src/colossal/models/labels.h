@@ -32,4 +32,13 @@ struct Labels {
 // several scores has classes, as in transformers.
 Labels labels_of(const ModelSpecification& specification);
 
+// Returns what the scores of a text mean, one number per label: single_label: the softmax of the
+// scores; multi_label: the sigmoid of each; regression: the scores.
+std::vector<double> probabilities_of(const std::vector<double>& scores, Problem problem);
+// Returns the name of the most likely class. labels.problem must be single_label.
+const std::string& class_of(const std::vector<double>& probabilities, const Labels& labels);
+// Returns the names of the labels with a probability above one half, for multi_label.
+std::vector<std::string> likely_labels(const std::vector<double>& probabilities,
+                                       const Labels& labels);
+
 }  // namespace colossal::models

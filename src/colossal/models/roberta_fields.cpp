@@ -27,14 +27,7 @@ void read_roberta_scores(ConfigFields& fields, TransformerConfig& config) {
 
 WeightNames roberta_weight_names(const TransformerConfig& config) {
   WeightNames names{.blocks = "roberta.encoder.layer.",
-                    .of_a_block = {{"query", "attention.self.query"},
-                                   {"key", "attention.self.key"},
-                                   {"value", "attention.self.value"},
-                                   {"attention_output", "attention.output.dense"},
-                                   {"attention_output_norm", "attention.output.LayerNorm"},
-                                   {"mlp_up", "intermediate.dense"},
-                                   {"mlp_down", "output.dense"},
-                                   {"mlp_output_norm", "output.LayerNorm"}},
+                    .of_a_block = bert_block_names(),
                     .others = {{"token_embedding", "roberta.embeddings.word_embeddings"},
                                {"position_embedding", "roberta.embeddings.position_embeddings"},
                                {"token_type_embedding", "roberta.embeddings.token_type_embeddings"},
@@ -58,6 +51,23 @@ WeightNames roberta_weight_names(const TransformerConfig& config) {
     names.unused.emplace_back("lm_head.bias");
   }
   return names;
+}
+
+std::vector<Preset> roberta_presets(const std::string& name, int64_t vocabulary) {
+  const auto sized = [&](const char* size, int64_t layers, int64_t hidden, int64_t heads) {
+    return Preset{name + size,
+                  {{"vocab_size", vocabulary},
+                   {"hidden_size", hidden},
+                   {"intermediate_size", 4 * hidden},
+                   {"num_hidden_layers", layers},
+                   {"num_attention_heads", heads},
+                   {"max_position_embeddings", 514},
+                   {"type_vocab_size", 1},
+                   {"layer_norm_eps", 1e-5},
+                   {"hidden_dropout_prob", 0.0},
+                   {"attention_probs_dropout_prob", 0.0}}};
+  };
+  return {sized("-base", 12, 768, 12), sized("-large", 24, 1024, 16)};
 }
 
 }  // namespace colossal::models

@@ -2,9 +2,11 @@
 // vocabulary, and names their weights.
 #pragma once
 
-#include "colossal/models/config_fields.h"
-#include "colossal/models/transformer_config.h"
-#include "colossal/models/weight_names.h"
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "colossal/models/family.h"
 
 namespace colossal::models {
 
@@ -13,5 +15,8 @@ TransformerConfig read_roberta_fields(ConfigFields& fields);
 void read_roberta_scores(ConfigFields& fields, TransformerConfig& config);
 
 WeightNames roberta_weight_names(const TransformerConfig& config);
+
+// Returns the presets NAME-base and NAME-large. vocabulary: number of tokens of both.
+std::vector<Preset> roberta_presets(const std::string& name, int64_t vocabulary);
 
 }  // namespace colossal::models

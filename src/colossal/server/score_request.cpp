@@ -16,18 +16,6 @@ double sigmoid(double x) {
   return 1 / (1 + std::exp(-x));
 }
 
-// Returns the probability of each label.
-std::vector<double> probabilities(const std::vector<double>& scores, Problem problem) {
-  std::vector<double> shares = scores;
-  if (problem == Problem::multi_label) std::ranges::transform(shares, shares.begin(), sigmoid);
-  if (problem != Problem::single_label) return shares;
-  const double most = std::ranges::max(shares);
-  for (double& share : shares) share = std::exp(share - most);
-  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
-  for (double& share : shares) share /= sum;
-  return shares;
-}
-
 // Reads what all three requests have: the model, priority and truncation; and encodes texts.
 class Reader {
  public:
@@ -115,15 +103,12 @@ class Reader {
 };
 
 Json describe(const std::vector<double>& scores, const models::Labels& labels) {
-  const std::vector<double> shares = probabilities(scores, labels.problem);
+  const std::vector<double> shares = models::probabilities_of(scores, labels.problem);
   Json found{{"probs", shares}, {"num_classes", shares.size()}};
   if (labels.problem == Problem::single_label) {
-    found["label"] = labels.names[std::ranges::max_element(shares) - shares.begin()];
+    found["label"] = models::class_of(shares, labels);
   } else if (labels.problem == Problem::multi_label) {
-    found["label"] = Json::array();
-    for (size_t i = 0; i < shares.size(); ++i) {
-      if (shares[i] > 0.5) found["label"].push_back(labels.names[i]);
-    }
+    found["label"] = models::likely_labels(shares, labels);
   }
   return found;
 }

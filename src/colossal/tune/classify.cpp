@@ -46,12 +46,7 @@ class Classification final : public SampleTask {
   std::vector<data::Batch> make_batches(const std::vector<MicroBatch>& drawn) const override {
     std::vector<data::Batch> batches;
     for (const MicroBatch& micro_batch : drawn) {
-      std::vector<const Row*> rows;
-      std::vector<int64_t> ids;
-      for (const Drawn& each : micro_batch) {
-        rows.push_back(&each.sample->rows.front());
-        ids.push_back(each.id);
-      }
+      auto [rows, ids] = rows_of(micro_batch);
       data::Batch batch = collate_texts(rows, std::move(ids), tokenizer().end_of_text(),
                                         job().strategy.sp, job().model.transformer);
       const auto width =

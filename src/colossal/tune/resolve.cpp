@@ -76,8 +76,7 @@ int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
 }
 
 // Sets the labels of the model: its own if it gives labels, else those of the lines in data.train.
-void resolve_labels(const Tuning& tuning, RunConfig& run) {
-  const models::ModelSpecification model = models::resolve_model(run.model);
+void resolve_labels(const Tuning& tuning, const models::ModelSpecification& model, RunConfig& run) {
   const std::optional<Problem> asked = tuning.config.problem_type;
   if (model.facts.scores > 0) {
     const Labels own = labels_of(model);
@@ -100,8 +99,8 @@ void resolve_labels(const Tuning& tuning, RunConfig& run) {
   run.model.problem_type = problem_name(found.problem);
 }
 
-void refuse_encoder(const Tuning& tuning, const RunConfig& run) {
-  if (tuning.method == Method::classify || models::resolve_model(run.model).facts.causal) return;
+void refuse_encoder(const Tuning& tuning, const models::ModelSpecification& model) {
+  if (tuning.method == Method::classify || model.facts.causal) return;
   throw ConfigError(fmt::format(
       "colossal tune {} trains decoders, which predict the next token, but the model is "
       "an encoder; encoders are trained by colossal tune classify and, to predict "
@@ -112,11 +111,12 @@ void refuse_encoder(const Tuning& tuning, const RunConfig& run) {
 }  // namespace
 
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
-  refuse_encoder(tuning, run);
-  if (tuning.method == Method::classify) resolve_labels(tuning, run);
+  const models::ModelSpecification model = models::resolve_model(run.model);
+  refuse_encoder(tuning, model);
+  if (tuning.method == Method::classify) resolve_labels(tuning, model, run);
   if (!run.data.sequence_length) {
     const int64_t before = run.adapter.kind == "prefix" ? run.adapter.virtual_tokens : 0;
-    const int64_t positions = models::resolve_model(run.model).facts.positions - before;
+    const int64_t positions = model.facts.positions - before;
     const int64_t length = has_prompts_alone(tuning)
                                ? kDefaultPromptLength + tuning.config.max_completion_length
                                : kDefaultLength;

@@ -189,15 +189,20 @@ int64_t SampleTask::num_validation_steps() const {
   return data::num_evaluation_steps(shape_, std::ssize(validation_->samples));
 }
 
+std::pair<std::vector<const Row*>, std::vector<int64_t>> SampleTask::rows_of(
+    const MicroBatch& micro_batch) {
+  std::pair<std::vector<const Row*>, std::vector<int64_t>> found;
+  for (const Drawn& each : micro_batch) {
+    found.first.push_back(&each.sample->rows.front());
+    found.second.push_back(each.id);
+  }
+  return found;
+}
+
 std::vector<data::Batch> SampleTask::collate_samples(const std::vector<MicroBatch>& drawn) const {
   std::vector<data::Batch> batches;
   for (const MicroBatch& micro_batch : drawn) {
-    std::vector<const Row*> rows;
-    std::vector<int64_t> ids;
-    for (const Drawn& each : micro_batch) {
-      rows.push_back(&each.sample->rows.front());
-      ids.push_back(each.id);
-    }
+    auto [rows, ids] = rows_of(micro_batch);
     batches.push_back(collate_rows(rows, std::move(ids)));
   }
   return batches;

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/booster/training_task.h"
@@ -84,6 +85,9 @@ class SampleTask : public TrainingTask {
   data::BatchLoader loader_of(std::function<std::vector<data::Batch>(int64_t step)> read,
                               int64_t steps_done) const;
 
+  // Returns the rows of samples that have one row each, and Batch::sample_ids, one per row.
+  static std::pair<std::vector<const Row*>, std::vector<int64_t>> rows_of(
+      const MicroBatch& micro_batch);
   // Implements make_batches() for samples that have one row each.
   std::vector<data::Batch> collate_samples(const std::vector<MicroBatch>& drawn) const;
   // Calls collate(). Rows are padded with the end-of-text token, and to at least sp inputs, one for

@@ -17,14 +17,7 @@ void read_scores(ConfigFields& fields, TransformerConfig& config) {
 
 WeightNames weight_names(const TransformerConfig& config) {
   WeightNames names{.blocks = "bert.encoder.layer.",
-                    .of_a_block = {{"query", "attention.self.query"},
-                                   {"key", "attention.self.key"},
-                                   {"value", "attention.self.value"},
-                                   {"attention_output", "attention.output.dense"},
-                                   {"attention_output_norm", "attention.output.LayerNorm"},
-                                   {"mlp_up", "intermediate.dense"},
-                                   {"mlp_down", "output.dense"},
-                                   {"mlp_output_norm", "output.LayerNorm"}},
+                    .of_a_block = bert_block_names(),
                     .others = {{"token_embedding", "bert.embeddings.word_embeddings"},
                                {"position_embedding", "bert.embeddings.position_embeddings"},
                                {"token_type_embedding", "bert.embeddings.token_type_embeddings"},

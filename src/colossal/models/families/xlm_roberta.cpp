@@ -4,33 +4,15 @@
 #include "colossal/models/roberta_fields.h"
 
 namespace colossal::models::xlm_roberta {
-namespace {
-
-Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
-  return {name,
-          {{"vocab_size", 250002},
-           {"hidden_size", hidden},
-           {"intermediate_size", 4 * hidden},
-           {"num_hidden_layers", layers},
-           {"num_attention_heads", heads},
-           {"max_position_embeddings", 514},
-           {"type_vocab_size", 1},
-           {"layer_norm_eps", 1e-5},
-           {"hidden_dropout_prob", 0.0},
-           {"attention_probs_dropout_prob", 0.0}}};
-}
-
-}  // namespace
 
 Family family() {
-  return {
-      .model_type = "xlm-roberta",
-      .architecture = "XLMRobertaForMaskedLM",
-      .read = read_roberta_fields,
-      .read_scores = read_roberta_scores,
-      .weights = roberta_weight_names,
-      .presets = {sized("xlm-roberta-base", 12, 768, 12), sized("xlm-roberta-large", 24, 1024, 16)},
-      .body = "roberta."};
+  return {.model_type = "xlm-roberta",
+          .architecture = "XLMRobertaForMaskedLM",
+          .read = read_roberta_fields,
+          .read_scores = read_roberta_scores,
+          .weights = roberta_weight_names,
+          .presets = roberta_presets("xlm-roberta", 250002),
+          .body = "roberta."};
 }
 
 }  // namespace colossal::models::xlm_roberta

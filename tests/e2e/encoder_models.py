@@ -3,7 +3,7 @@ import json
 import subprocess
 
 import torch
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -16,14 +16,15 @@ WORDS = "good bad fine awful great poor the film was and not very story a plot a
 POSITIONS = {"gpt2": "n_positions"}
 
 
-def word_piece_tokenizer(vocabulary=90):
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+def word_piece_tokenizer():
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    # A trainer would number the tokens anew in each run.
+    vocabulary = {token: number for number, token in enumerate([*special, *sorted(set(WORDS))])}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(special)
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    trainer = trainers.WordPieceTrainer(vocab_size=vocabulary, special_tokens=special)
-    tokenizer.train_from_iterator([" ".join(WORDS)] * 3, trainer)
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1",
         special_tokens=[(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")])

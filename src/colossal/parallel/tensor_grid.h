@@ -16,6 +16,7 @@
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/parallel/batch_cut.h"
+#include "colossal/parallel/collectives.h"
 #include "colossal/parallel/expert/sharded_experts.h"
 #include "colossal/parallel/panel_product.h"
 #include "colossal/parallel/sharding.h"
@@ -36,6 +37,9 @@ struct TensorGrid {
     // Like same_features, for features that are keys or values. The group may have more ranks,
     // because several ranks may hold the same K/V heads.
     const comm::Group* same_keys;
+
+    // Returns how many tokens of the step each rank along `tokens` holds.
+    Shares tokens_of_ranks(const nn::StepContext& context) const;
   };
   Activation between;  // of the hidden features, outside of pairs of linear layers
   Activation within;   // between the two layers of a pair

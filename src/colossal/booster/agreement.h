@@ -14,9 +14,9 @@ namespace colossal {
 //   - the build id;
 //   - the value of every configuration key, given or default, except keys that may differ between
 //     ranks (KeyOptions::per_rank: paths, properties of the host, output of rank 0). If the user
-//     has left data.sequence_length, train.micro_batch, parallel.dp, parallel.zero,
-//     parallel.tp_depth or parallel.tp_sequence to the program, the value is the one that the
-//     program has chosen. For all other keys it is the value in Job::config, such as "auto";
+//     did not set data.sequence_length, train.micro_batch, parallel.dp, parallel.zero,
+//     parallel.tp_depth or parallel.tp_sequence, the value is the one that the program has chosen.
+//     For all other keys it is the value in Job::config, such as "auto";
 //   - the fields of the model's config.json;
 //   - the number and total size of the weight files;
 //   - a hash of the numbers in the file experts.observed, if there is one.

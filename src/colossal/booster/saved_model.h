@@ -33,21 +33,20 @@ struct SavedModel {
 
 // Returns the files of a run's checkpoints. tokenizer: the run's tokenizer.
 //
-// A folder's token ids are every "*_token_id" of its config.json; ids that the run sets in its
-// section [model] replace them. The tokenizer fits a folder if both have the same tokenizer.json.
-// It fits a folder without tokenizer.json if the folder's "eos_token_id" is, or lists, the
-// tokenizer's end-of-text token. The files are:
-// - If the run trains an adapter: the files of a peft folder, and the tokenizer files of the base
-//   model's folder.
-// - Otherwise, if the model comes from the folder model.path and the tokenizer fits this folder:
-//   the folder's generation_config.json and tokenizer files, and a config.json with the folder's
-//   token ids.
-// - Otherwise: the tokenizer's files, and a config.json without the folder's token ids.
-// In the first two cases, files of the tokenizer that the model's folder lacks are added.
+// There are three cases:
+//   1. The run trains an adapter. The files are adapter_config.json and the tokenizer files of the
+//      base model's folder.
+//   2. The model comes from the folder model.path, and the tokenizer fits this folder: both have
+//      the same tokenizer.json, or the folder has none, and its "eos_token_id" is, or lists, the
+//      tokenizer's end-of-text token. The files are config.json, and the folder's
+//      generation_config.json and tokenizer files.
+//   3. Any other run. The files are config.json and the tokenizer's files.
+// In cases 1 and 2, files of the tokenizer that the model's folder lacks are added.
 //
-// In the last two cases, the other fields of config.json are those of job.model, except "dtype",
-// which is the run's compute type. If config.json then has no "eos_token_id", the tokenizer's
-// end-of-text token becomes "bos_token_id" and "eos_token_id". If it has no "pad_token_id", this
+// config.json (cases 2 and 3) has the fields of job.model, with the run's compute type as "dtype".
+// Its token ids ("*_token_id") in case 2 are those of the folder, or of the run's section [model]
+// where that has them; in case 3 it has none. If there is no "eos_token_id", the tokenizer's
+// end-of-text token becomes "bos_token_id" and "eos_token_id". If there is no "pad_token_id", it
 // becomes null or, for a reward model, the end-of-text token.
 // Throws IoError if a file cannot be read.
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);

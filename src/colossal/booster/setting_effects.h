@@ -1,4 +1,4 @@
-// Finds settings of a run that cannot be fulfilled, or have no effect, because of other settings.
+// Finds settings of a run that cannot be satisfied, or have no effect, because of other settings.
 // No setting that the user gave is ignored without a message. resolve_job() calls both functions.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace colossal {
 
-// Throws ConfigError for a setting that cannot be fulfilled: for example a profile of more steps
+// Throws ConfigError for a setting that cannot be satisfied: for example a profile of more steps
 // than the run has, checkpoints without a folder, or a batch that no machine could hold. The
 // message names the setting, the reason, and what would work.
 void refuse_impossible_settings(const Job& job);

@@ -1,5 +1,5 @@
 // Codes of 4 or 8 bits in words of 32 bits, the first code in the lowest bits. Quantized weights of
-// published formats are stored so (packed_integers.h).
+// published formats are stored this way (packed_integers.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>

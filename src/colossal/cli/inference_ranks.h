@@ -1,8 +1,9 @@
 // The ranks over which `generate`, `serve` and `evaluate` partition a model. The first rank is the
 // process that the user started; it has the terminal or the server. With --ranks, the first rank
-// starts the other ranks as child processes, which run the same command line. A launcher (srun,
-// mpirun, torchrun, colossal run) starts all ranks itself. A child process finds the environment
-// variables of a rank of `colossal run`. So it has a launcher, too: the first rank.
+// starts the other ranks as child processes, which run the same command line. It gives them the
+// environment variables that `colossal run` would give them, so in a child process this class
+// behaves as under a launcher, and the first rank is that launcher. Otherwise, a launcher (srun,
+// mpirun, torchrun, colossal run) starts all ranks.
 #pragma once
 
 #include <chrono>
@@ -37,13 +38,12 @@ class InferenceRanks {
   // start them again.
   bool can_restart_ranks() const { return !launch_ && num_ranks_ > 1; }
 
-  // Connects all ranks. Starts the other ranks before, unless a launcher started them. timeout:
-  // time limit for the other ranks to connect, and of
-  // each later call of a collective. settings: must be equal on all ranks. May be called again
-  // after disconnect(), if can_restart_ranks(). The result is valid until disconnect(). Throws
-  // ConfigError if `kind` is not possible for these ranks, or if settings differ;
-  // CommError if the ranks do not connect within `timeout`; ConfigError or IoError if a child rank
-  // cannot be started.
+  // Starts the other ranks, unless a launcher has started them, and connects all ranks. timeout:
+  // limit for connecting, and for each later collective call. settings: must be equal on all ranks.
+  // May be called again after disconnect(), if can_restart_ranks(). The result is valid until
+  // disconnect(). Throws ConfigError if `kind` is not possible for these ranks, or if settings
+  // differ; CommError if the ranks do not connect within `timeout`; ConfigError or IoError if a
+  // child rank cannot be started.
   comm::World& connect(const comm::WorldKind& kind, std::chrono::milliseconds timeout,
                        const comm::Settings& settings);
   // Kills the child ranks that still run, and destroys the world, which must no longer be in use.

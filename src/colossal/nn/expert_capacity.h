@@ -20,11 +20,11 @@ struct GatheredTokenRows {
 };
 // Gathers rows over the ranks that route tokens of the same sequences; all these ranks must call
 // it, even without rows. rows: [tokens that this rank routes, width] in fp64, one row per token.
-// Column kPositionColumn holds the index, from 0, of the token's position. In `rows`, the index
-// counts the positions of the token's sequence that this rank has (StepContext::sequence of them),
-// also those whose tokens other ranks of tp route. In the result, it counts all positions of the
-// sequence (`positions` of them). The other columns are unchanged. A null GatherTokenRows means
-// that no other rank routes tokens of this rank's sequences.
+// Column kPositionColumn of `rows` holds the token's position in this rank's part of the sequence,
+// from 0 to StepContext::sequence - 1. The function replaces it by the position in the whole
+// sequence, from 0 to `positions` - 1. It does not change the other columns, which
+// within_capacity() defines. A null GatherTokenRows means that no other rank routes tokens of this
+// rank's sequences.
 using GatherTokenRows = std::function<GatheredTokenRows(const at::Tensor& rows, int64_t positions)>;
 constexpr int64_t kPositionColumn = 1;  // see GatherTokenRows
 

@@ -24,7 +24,7 @@ using ProductInputCallback =
 // Calls a ProductInputCallback before each multiply() (product.h) and before the products of
 // experts, while the listener lives and in the thread that constructed it. For stacks of experts
 // there is one call per expert that has rows. Sharded layers that compute their product without
-// multiply() are not reported; product.h says which.
+// multiply() are not reported; nn/product.h says which.
 class ProductInputListener {
  public:
   // Throws InternalError if this thread has a listener already.

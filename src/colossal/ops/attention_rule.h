@@ -20,8 +20,9 @@ namespace colossal::ops {
 // Trained keys and values that all sequences share (X. L. Li and P. Liang 2021, "Prefix-Tuning").
 // Each query sees them in addition to the keys of its own sequence, except those that
 // AttentionOptions::window hides. Virtual tokens are at positions [0, count()), and the tokens of a
-// sequence at positions from count() on. The window and ALiBi, however, count distances as if the
-// virtual tokens were directly before the first token of the query's document.
+// sequence at positions from count() on. If a sequence holds several documents, the window and
+// ALiBi count distances as if the virtual tokens were directly before the first token of the
+// query's own document, not of the sequence.
 struct VirtualTokens {
   at::Tensor keys{};    // [kv_heads, count, head_size]; undefined: no virtual tokens
   at::Tensor values{};  // [kv_heads, count, value_size]

@@ -1,9 +1,9 @@
 // Quantized weights of linear layers in int8, int4 or fp8, for serving: how to quantize a weight
 // and how to read it again. quantized_product.h multiplies by such weights.
 //
-// Each element of a weight [outputs, inputs] is stored as a code. The inputs of an output form
-// groups; the elements of a group share a scale and a zero point. An element is (code - zero point)
-// * scale. For int8 and fp8 the zero point is 0. An fp8 code is a number in E4M3 format.
+// Each element of a weight [outputs, inputs] is stored as a code. The elements of a row (an output)
+// form groups; the elements of a group share a scale and a zero point. An element is scale * (code
+// - zero point). For int8 and fp8 the zero point is 0. An fp8 code is a number in E4M3 format.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@ struct QuantizedWeight;
 
 // What a linear layer with quantized weights does with its input.
 enum class Activations {
-  as_given,  // the input is not quantized; products accumulate in fp32 (fp64 for fp64)
+  as_given,  // the input is not quantized; products accumulate in fp32 (in fp64 for fp64 inputs)
   int8,      // each row of the input is quantized to int8 with one scale; only for int8 weights
 };
 

@@ -31,7 +31,7 @@ size_t valid_utf8_length(std::string_view text);
 
 bool is_ascii(std::string_view text);
 
-// Returns the character that begins at byte `position` and moves `position` behind it. text: valid
+// Returns the character that begins at byte `position` and moves `position` past it. text: valid
 // UTF-8; position < text.size().
 char32_t next_code_point(std::string_view text, size_t& position);
 // Returns the character that ends just before byte `position` and moves `position` to its first

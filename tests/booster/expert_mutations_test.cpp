@@ -110,7 +110,7 @@ TEST_F(ExpertMutations, BiasesThatAreAddedOnceForEachPart) {
     using Tensor1dBuilder::Tensor1dBuilder;
 
    protected:
-    int expert_parts() const override { return 1; }
+    int ranks_per_expert() const override { return 1; }
   };
   TinyTraining mutated = training_at({.tp = 2, .expert_tp = 2});
   for (const char* bias : {"blocks.0.experts.down.bias", "blocks.1.experts.down.bias"}) {

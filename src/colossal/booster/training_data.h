@@ -29,7 +29,7 @@ std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job);
 // Returns how the samples of a step are divided into micro-batches, for this rank's replica.
 data::BatchShape batch_shape(const Job& job, const ParallelContext& context);
 
-// Returns the keys of [data] for reading files as text (format, text_field, cache, invalid) as
+// Converts the keys of [data] for reading text files (format, text_field, cache, invalid) to
 // options for open_corpus(). The other options have their defaults.
 data::CorpusOptions corpus_options(const DataConfig& config);
 // Calls data::Corpus::open() with these arguments, and logs how much was read and how much was

@@ -31,7 +31,8 @@ class StoppedInSetUp : public Error {
 // that the terminal is gone, it only logs a message. Signals that this process already ignored, as
 // under nohup, stay ignored.
 //
-// Create the StopListener before other threads start, because they inherit its blocked signals.
+// Create the StopListener before other threads start, so that they inherit the signals that it
+// blocks.
 // Destroy it on the constructing thread.
 class StopListener {
  public:

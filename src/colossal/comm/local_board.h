@@ -24,7 +24,8 @@ class LocalBoard {
   struct RankState {
     Call call;
     std::byte* memory = nullptr;  // start of the tensor that peers read
-    // Elements of the tensor's parts, one part per rank; empty: the tensor is not divided.
+    // Numbers of elements of the tensor's parts, one part per rank; empty: the tensor is not
+    // divided.
     std::vector<int64_t> send_counts = {};
     std::vector<int64_t> receive_counts = {};  // elements expected from each rank; all_to_all only
     Ledger* ledger = nullptr;  // of this rank; peers book in it the bytes that they read

@@ -15,7 +15,8 @@ namespace colossal::comm {
 // Makes this rank's world. store: where groups exchange the addresses of their connections. device:
 // index of this rank's GPU among the GPUs that this process can use. timeout: time limit of each
 // call of a group. Throws ConfigError if there is no such GPU, or if this build has no NCCL. Throws
-// CommError if `rendezvous.interface_address`, which groups in host memory use, cannot be used.
+// CommError if `rendezvous.interface_address`, which groups that communicate through host memory
+// use, cannot be used.
 std::unique_ptr<World> nccl_world(const Rendezvous& rendezvous, StorePointer store, int device,
                                   std::chrono::milliseconds timeout);
 

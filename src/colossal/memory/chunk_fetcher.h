@@ -1,6 +1,6 @@
 // ChunkFetcher: fetches the whole weights of transient chunks (sharded by ZeRO stage 3, or
-// offloaded) to the device before they are used, and releases them afterwards, by a fetch plan
-// (fetch_plan.h). Only ChunkEngine uses this.
+// offloaded) to the device before they are used, and releases them afterwards, according to a fetch
+// plan (fetch_plan.h). Only ChunkEngine uses this.
 //
 // Ranks that hold the same pipeline stages fetch the same chunks in the same order, whichever
 // weights each rank uses: a rank that does not use some weights still takes part in all-gathering
@@ -22,8 +22,8 @@ class ChunkFetcher {
   // transient chunks are fetched. ranks: the ranks that hold the same pipeline stages. `chunks` and
   // `ranks` must outlive this.
   // order: the order of use in a micro-batch, by stage, the same on all of `ranks`. A stage that
-  // is missing fetches all transient chunks at once in each pass, until its first backward pass has
-  // ended. Then `ranks` compare the orders that they have recorded. If one order contains all
+  // has no entry fetches all transient chunks at once in each pass, until its first backward pass
+  // has ended. Then `ranks` compare the orders that they have recorded. If one order contains all
   // others, the stage follows it from then on; else it goes on fetching all chunks at once.
   // window_bytes: maximum bytes of fetched chunks on the device at once in a stage that follows an
   // order; but the chunk after the one in use is always fetched ahead (ChunkOptions::window_bytes).

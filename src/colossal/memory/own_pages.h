@@ -8,7 +8,8 @@
 
 namespace colossal::memory {
 
-// Bytes from which a block counts as large. allocate_pages() itself also accepts fewer, at least 1.
+// A block of at least this many bytes counts as large. allocate_pages() itself also accepts fewer,
+// at least 1.
 inline constexpr size_t kLargeBlock = size_t{1} << 20;
 
 // Returns page-aligned memory of at least `bytes` bytes, with arbitrary contents. Release it by

@@ -125,7 +125,8 @@ struct ModelFacts {
   // they never depend on it.
   int64_t fixed_rotary_length = 0;
   int64_t parameters = 0;  // number of the model's parameters, without an adapter's
-  // Maximum number of keys that a query sees in each layer with a sliding window; 0: no window.
+  // For each layer: the maximum number of keys that a query sees because of the layer's sliding
+  // window; 0: the layer has no window.
   std::vector<int64_t> windows;
   // Returns the FLOPs per token of a forward and a backward pass over sequences of `sequence`
   // tokens: 6 * product_weights (the last field), plus 6 * heads * (head_size + value_size) * T for

@@ -177,7 +177,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     LowRankAdapter::Product& part = parts.emplace_back();
     part.name = full_name(product.name);
     part.out_features =
-        product.of_up.held.empty() ? product.out_features : total_size(product.of_up.held.front());
+        product.of_b.held.empty() ? product.out_features : total_size(product.of_b.held.front());
     const auto of_product = adapters_ ? adapters_->adapted(part.name) : std::nullopt;
     if (!of_product) continue;
     const auto [rank, scale] = adapters_->size_of(*of_product);
@@ -186,7 +186,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     part.down = static_cast<size_t>(std::ranges::find(adapted, *of_product) - adapted.begin());
     if (part.down == adapted.size()) {
       adapted.push_back(*of_product);
-      Placement placement = input.of_down;
+      Placement placement = input.of_a;
       if (!placement.held.empty()) placement.held.insert(placement.held.begin(), all_of_rank);
       downs.push_back(make(product.name, "lora_A.weight", {rank, input.features},
                            Initializer::normal(1 / static_cast<double>(rank)), placement));
@@ -196,7 +196,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
             ->trainable = false;
       }
     }
-    Placement placement = product.of_up;
+    Placement placement = product.of_b;
     if (!placement.held.empty()) placement.held.push_back(all_of_rank);
     part.up = make(product.name, "lora_B.weight", {product.out_features, rank},
                    Initializer::zeros(), placement);
@@ -208,7 +208,7 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     if (!adapters_->magnitudes) continue;
     part.weight = product.weight;
     part.magnitudes = make(product.name, "lora_magnitude_vector.weight", {product.out_features},
-                           Initializer::ones(), product.of_up);
+                           Initializer::ones(), product.of_b);
     magnitudes_.push_back(
         {part.magnitudes,
          [of = AdaptedWeight{part.weight, downs[part.down], part.up, scale},
@@ -220,7 +220,8 @@ LowRankAdapter DenseBuilder::adapter(const std::vector<AdaptedProduct>& products
     dropped =
         input.dropout ? input.dropout(name, adapters_->dropout) : dropout(name, adapters_->dropout);
   }
-  return {std::move(downs), std::move(parts), std::move(dropped), input.way, sum_over_ranks()};
+  return {std::move(downs), std::move(parts), std::move(dropped), input.layout_change,
+          sum_over_ranks()};
 }
 
 LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOptions::Part& part) {
@@ -233,10 +234,9 @@ LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOption
 std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
                                              const LinearOptions& options) {
   auto [weight, bias] = linear_parameters(name, options, whole(), whole());
-  return std::make_unique<DenseLinear>(
-      weight, bias, options.order,
-      adapter({{name, options.out_features, whole(), weight}},
-              {.features = options.in_features, .of_down = whole()}));
+  return std::make_unique<DenseLinear>(weight, bias, options.order,
+                                       adapter({{name, options.out_features, whole(), weight}},
+                                               {.features = options.in_features, .of_a = whole()}));
 }
 
 std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& options) {
@@ -250,7 +250,7 @@ std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& opt
   }
   return std::make_unique<DenseFusedLinear>(
       std::move(weights), std::move(biases),
-      adapter(products, {.features = options.in_features, .of_down = whole()}));
+      adapter(products, {.features = options.in_features, .of_a = whole()}));
 }
 
 std::unique_ptr<LatentAttention> DenseBuilder::latent_attention(
@@ -303,12 +303,12 @@ std::unique_ptr<Attention> DenseBuilder::attention_of_latents(
 void DenseBuilder::make_down(const LatentAttentionOptions& options,
                              LatentAttentionLayer::Parts& parts) {
   AdaptedInput input = input_of_latents(options.hidden);
-  parts.move = std::move(input.way.move);
-  input.way = LowRankAdapter::LayoutChange::here(input.way.of_x);
+  parts.move = std::move(input.layout_change.move);
+  input.layout_change = LowRankAdapter::LayoutChange::here(input.layout_change.of_x);
   std::vector<ParameterHandle> weights;
   std::vector<AdaptedProduct> products;
   const auto make = [&](const char* name, int64_t out_features) {
-    Placement of_weight = input.of_down;
+    Placement of_weight = input.of_a;
     if (!of_weight.held.empty()) {
       of_weight.held.insert(of_weight.held.begin(), {{0, out_features}});
     }
@@ -320,7 +320,7 @@ void DenseBuilder::make_down(const LatentAttentionOptions& options,
                                             std::move(of_weight), of_all_heads());
     weights.push_back(weight);
     if (bias) parts.down_biases.push_back(bias);
-    products.push_back({name, out_features, of_latent_parts(), weight});
+    products.push_back({name, out_features, of_latent_adapter_b(), weight});
   };
   if (options.query_rank > 0) make("query_down", options.query_rank);
   make("key_value_down", options.key_value_rank + options.rotary);
@@ -414,7 +414,7 @@ std::unique_ptr<ExpertStacks> DenseBuilder::expert_stacks(const std::string& nam
         expert_adapter({{name + ".down", hidden}}, inner, options, /*cut_outputs=*/false, 1)};
     return std::make_unique<InterleavedStacks>(
         InterleavedStacks::Parameters{gate_up, gate_up_bias, down, down_bias}, std::move(adapters),
-        *options.clamped_gate, expert_parts());
+        *options.clamped_gate, ranks_per_expert());
   }
   const ExpertStack to_inner{{experts, inner, hidden}, 1};
   constexpr WeightOrder kOrder = WeightOrder::out_in;
@@ -438,19 +438,18 @@ ExpertAdapter DenseBuilder::expert_adapter(const std::vector<AdaptedStack>& stac
   if (!module) return {};
   const auto [rank, scale] = adapters_->size_of(*module);
   const int64_t experts = options.router.experts;
-  const auto placed = [&](bool is_down, int64_t features) {
-    const bool is_cut = is_down != cut_outputs;
+  const auto placed = [&](bool is_a, int64_t features) {
+    const bool is_cut = is_a != cut_outputs;
     return of_expert_adapter(
-        {is_down, experts, rank, features, is_cut ? inner_width : int64_t{0}, options.layer});
+        {is_a, experts, rank, features, is_cut ? inner_width : int64_t{0}, options.layer});
   };
   const auto down = low_rank_parameter(
       stacks.front().name, "lora_A.weight", {experts * rank, in_features},
-      Initializer::normal(1 / static_cast<double>(rank)), placed(/*is_down=*/true, in_features));
+      Initializer::normal(1 / static_cast<double>(rank)), placed(/*is_a=*/true, in_features));
   std::vector<ParameterHandle> ups;
   for (const auto& [name, out_features] : stacks) {
     ups.push_back(low_rank_parameter(name, "lora_B.weight", {out_features, rank * experts},
-                                     Initializer::zeros(),
-                                     placed(/*is_down=*/false, out_features)));
+                                     Initializer::zeros(), placed(/*is_a=*/false, out_features)));
   }
   return {down, std::move(ups), rank, scale};
 }

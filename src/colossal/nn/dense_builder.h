@@ -113,7 +113,7 @@ class DenseBuilder : public Builder {
   virtual ExpertPlaces expert_places(const ExpertsOptions& /*options*/) const { return {}; }
   // Matrix A or matrix B of the low-rank adapters of all experts of a layer (see ExpertAdapter).
   struct ExpertAdapterMatrix {
-    bool is_down = false;  // true: A; false: B
+    bool is_a = false;     // true: A; false: B
     int64_t experts = 0;   // number of experts
     int64_t rank = 0;      // of the adapter of one expert
     int64_t features = 0;  // input features of A, or output features of B
@@ -122,7 +122,7 @@ class DenseBuilder : public Builder {
     int64_t inner_width = 0;
     int64_t layer = 0;  // index of the block
   };
-  virtual Placement of_expert_adapter(const ExpertAdapterMatrix& /*factor*/) const {
+  virtual Placement of_expert_adapter(const ExpertAdapterMatrix& /*matrix*/) const {
     return whole();
   }
   // Returns the function for ExpertsParts::gather_token_rows, with which experts with a capacity
@@ -131,7 +131,7 @@ class DenseBuilder : public Builder {
   virtual GatherTokenRows gather_token_rows() const { return nullptr; }
   // Returns the number of ranks that divide the inner features of each expert. The results of these
   // ranks are summed.
-  virtual int expert_parts() const { return 1; }
+  virtual int ranks_per_expert() const { return 1; }
   // Makes a mixture-of-experts layer.
   virtual std::unique_ptr<Experts> make_experts(ExpertsParts parts, const ExpertsOptions& options);
   // Returns the placement of parameters that all heads of an attention read.
@@ -190,7 +190,7 @@ class DenseBuilder : public Builder {
     int64_t out_features = 0;  // over all ranks
     // Placement of B [out_features, adapter's rank], except that `held` has one element: the output
     // features on this rank. Empty: all.
-    Placement of_up;
+    Placement of_b;
     ParameterHandle weight;  // of the layer
   };
   // The input of one or several AdaptedProducts.
@@ -198,27 +198,28 @@ class DenseBuilder : public Builder {
     int64_t features = 0;  // over all ranks
     // Placement of A [adapter's rank, features], except that `held` has one element: the input
     // features on this rank. Empty: all.
-    Placement of_down{};
+    Placement of_a{};
     // Makes dropout for this rank's part of the input. Null: Builder::dropout() makes it.
     std::function<std::unique_ptr<Dropout>(const std::string& name, double probability)> dropout =
         nullptr;
     // How the layout of the AdaptedProducts' outputs differs from the layout of this input.
-    LowRankAdapter::LayoutChange way{};
+    LowRankAdapter::LayoutChange layout_change{};
   };
-  // Describes the input of the down-projections of latent attention; the latents are the outputs.
-  // `way.move` of the result converts the latents to the layout in which they are used: every rank
-  // with heads of a token has all latents of that token.
+  // Describes the input of latent attention's down-projections, whose outputs are the latents.
+  // `layout_change.move` of the result converts the latents from the layout in which they are
+  // computed to the one in which they are used: every rank with heads of a token has all latents of
+  // that token.
   virtual AdaptedInput input_of_latents(int64_t hidden) {
-    return {.features = hidden, .of_down = whole()};
+    return {.features = hidden, .of_a = whole()};
   }
-  // Returns the placement of B of the adapters of the down-projections. Its `held` is empty if this
-  // rank computes all outputs of the down-projections. Otherwise `held` has one element, for the
-  // output dim: the outputs that this rank computes.
-  virtual Placement of_latent_parts() const { return whole(); }
-  // Describes the latents after input_of_latents().way.move, which are the input of the
-  // up-projections.
+  // Returns the placement of matrix B of the adapters of latent attention's down-projections. Its
+  // `held` is empty if this rank computes all outputs of the down-projections. Otherwise `held` has
+  // one element, for the output dim: the outputs that this rank computes.
+  virtual Placement of_latent_adapter_b() const { return whole(); }
+  // Describes the input of latent attention's up-projections: the latents in the layout in which
+  // they are used.
   virtual AdaptedInput latents(int64_t features) {
-    return {.features = features, .of_down = of_all_heads()};
+    return {.features = features, .of_a = of_all_heads()};
   }
   // Returns the placement of the up-projection `name` ("query_up" or "key_value_up"), for its
   // weight and for B of its adapter. Its `held` is empty if this rank has all heads. Otherwise

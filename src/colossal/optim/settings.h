@@ -1,4 +1,5 @@
-// The settings with which an optimizer is made: those of OptimizerConfig, or its own defaults.
+// The settings with which an optimizer is made: those of OptimizerConfig, or the
+// optimizer's defaults (make_optimizer()).
 #pragma once
 
 #include <memory>

@@ -458,26 +458,28 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearO
 // The adapter's intermediate activation z = x A^T has few features. It moves to the layout within a
 // pair as x does.
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_first(int64_t in_features) {
-  return {.features = in_features,
-          .of_down = whole(),
-          .way = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
-            return ranks.begin_pair(z, context);
-          }}};
+  return {
+      .features = in_features,
+      .of_a = whole(),
+      .layout_change = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
+        return ranks.begin_pair(z, context);
+      }}};
 }
 
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::input_of_second(int64_t in_features,
                                                                 std::vector<Range> held) {
   COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
   const int64_t begin = held.empty() ? 0 : held.front().begin;
-  return {.features = in_features,
-          .of_down = {.held = {std::move(held)}},
-          .dropout =
-              [this, begin](const std::string& name, double probability) {
-                return std::make_unique<nn::DenseDropout>(full_name(name), probability, begin);
-              },
-          .way = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
-            return ranks.end_pair(z, context);
-          }}};
+  return {
+      .features = in_features,
+      .of_a = {.held = {std::move(held)}},
+      .dropout =
+          [this, begin](const std::string& name, double probability) {
+            return std::make_unique<nn::DenseDropout>(full_name(name), probability, begin);
+          },
+      .layout_change = {.move = [ranks = ranks_](const at::Tensor& z, const StepContext& context) {
+        return ranks.end_pair(z, context);
+      }}};
 }
 
 nn::Placement Tensor1dBuilder::of_first_outputs(const LinearSharding& sharding) const {
@@ -530,7 +532,7 @@ nn::LocalHeads Tensor1dBuilder::heads_here(int64_t heads, int64_t kv_heads) cons
 
 nn::DenseBuilder::AdaptedInput Tensor1dBuilder::latents(int64_t features) {
   return {.features = features,
-          .of_down = of_all_heads(),
+          .of_a = of_all_heads(),
           .dropout = [this](const std::string& name, double probability) {
             return of_all_tokens(name, probability);
           }};

@@ -407,14 +407,15 @@ nn::DenseBuilder::AdaptedInput TensorGridBuilder::adapted_input(int64_t in_featu
   COLOSSAL_CHECK(held.size() <= 1, "{} runs of inputs", held.size());
   const int64_t begin = held.empty() ? 0 : held.front().begin;
   const comm::Group* mirror = grid_.mirror_activation ? &context().transpose_group() : nullptr;
-  return {
-      .features = in_features,
-      .of_down = {.held = {held}, .reduction = from.same_features},
-      .dropout =
-          [this, &from, begin](const std::string& name, double probability) {
-            return std::make_unique<GridDropout>(full_name(name), probability, from.batch, begin);
-          },
-      .way = {.move =
+  return {.features = in_features,
+          .of_a = {.held = {held}, .reduction = from.same_features},
+          .dropout =
+              [this, &from, begin](const std::string& name, double probability) {
+                return std::make_unique<GridDropout>(full_name(name), probability, from.batch,
+                                                     begin);
+              },
+          .layout_change = {
+              .move =
                   [&from, &to, mirror](const at::Tensor& part, const StepContext& context) {
                     at::Tensor z =
                         part.numel() > 0 ? reduce_from_tensor_parallel(part, from.features) : part;
@@ -435,13 +436,13 @@ nn::LocalHeads TensorGridBuilder::heads_here(int64_t heads, int64_t kv_heads) co
 
 nn::DenseBuilder::AdaptedInput TensorGridBuilder::latents(int64_t features) {
   return {.features = features,
-          .of_down = of_all_heads(),
+          .of_a = of_all_heads(),
           .dropout =
               [this](const std::string& name, double probability) {
                 return std::make_unique<GridDropout>(full_name(name), probability,
                                                      grid_.within.batch, 0);
               },
-          .way = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.within))};
+          .layout_change = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.within))};
 }
 
 nn::Placement TensorGridBuilder::of_head_outputs(const std::string& name) const {
@@ -471,14 +472,14 @@ std::pair<std::unique_ptr<nn::Linear>, ParameterHandle> TensorGridBuilder::linea
   COLOSSAL_CHECK(options.order == nn::WeightOrder::out_in,
                  "{}: a product in no pair, stored [in, out]", name);
   AdaptedInput input = adapted_input(options.in_features, {.cut = Cut::outputs});
-  nn::Placement of_weight = input.of_down;
+  nn::Placement of_weight = input.of_a;
   of_weight.held.insert(of_weight.held.begin(), {{0, options.out_features}});
   auto [weight, bias] =
       linear_parameters(name, options, std::move(of_weight), of_features(options.out_features));
-  input.way = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.between));
+  input.layout_change = nn::LowRankAdapter::LayoutChange::here(tokens_here(grid_.between));
   return {std::make_unique<nn::DenseLinear>(
               weight, ParameterHandle(), options.order,
-              adapter({{name, options.out_features, of_latent_parts(), weight}}, input)),
+              adapter({{name, options.out_features, of_latent_adapter_b(), weight}}, input)),
           bias};
 }
 

@@ -132,7 +132,7 @@ class TensorGridBuilder : public ExpertBuilder {
   AdaptedInput input_of_latents(int64_t hidden) override {
     return adapted_input(hidden, {.cut = LinearSharding::Cut::outputs});
   }
-  nn::Placement of_latent_parts() const override { return of_all_heads(); }
+  nn::Placement of_latent_adapter_b() const override { return of_all_heads(); }
   AdaptedInput latents(int64_t features) override;
   nn::Placement of_head_outputs(const std::string& name) const override;
   std::unique_ptr<nn::Norm> make_norm_over_heads(nn::NormParts parts, nn::HeadKind kind) override;

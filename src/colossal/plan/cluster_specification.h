@@ -27,15 +27,15 @@ struct ClusterSpecification {
   struct {
     std::optional<int64_t> ranks;  // number of ranks on a host; unset: there is only one host
     int64_t cores = 0;  // number of cores that a host's ranks share; 0: ranks compute on GPUs
-    std::optional<ByteSize> memory;  // of a GPU; of a host whose ranks compute on the CPU
+    std::optional<ByteSize> memory;  // of a GPU or, on the CPU, of a host
   } hosts;
   ComputeRates bf16, fp32, fp64;  // fp16 has the rates of bf16
   struct {
     double operator_seconds = 0;  // that an operator takes even if it computes nothing
-    // A product of matrices with at least one side of this size has half of the rate of large
-    // products.
+    // A product of matrices whose smallest side has this size has half of the rate of large
+    // products; with smallest side n, n / (n + half_rate_size) of that rate (step_time.h).
     double half_rate_size = 0;
-    std::optional<double> logits;  // logits/s of which a cross-entropy is computed
+    std::optional<double> logits;  // logits/s that a cross-entropy processes
   } device;
   struct {
     // Between the ranks of one host: what a call takes even if it sends nothing, in seconds, and

@@ -28,7 +28,7 @@ class OutputFile {
   void truncate_to(int64_t size);  // truncates the file to `size` bytes
   void sync();                     // waits until the bytes are on the disk (fsync)
   // Closes the file; does nothing if it is closed. Some errors are reported only by closing; the
-  // destructor, which closes, too, ignores them.
+  // destructor, which also closes the file, ignores them.
   void close();
 
   const std::filesystem::path& path() const { return path_; }

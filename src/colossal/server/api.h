@@ -83,7 +83,7 @@ class Api {
   void classify(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void rerank(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void score(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
-  // Starts the computation of embeddings or scores; `answer` makes the response of them.
+  // Starts the computation of embeddings or scores; `answer` makes the response from them.
   void run(PooledTextsRequest texts, MakeAnswer answer, const std::shared_ptr<Reply>& reply);
   void tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);
   void detokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply);

@@ -41,8 +41,8 @@ struct LineOptions {
   SampleKind kind = SampleKind::language_modeling;
   const text::ChatTemplate* chat_template = nullptr;  // null: lines with messages are invalid
   // Only for SampleKind::language_modeling. True: only the assistant's messages are trained on.
-  // Sets SampleTexts::Whole::learned. Lines without messages are then invalid, and lines in which
-  // the chat template marks nothing to train on.
+  // Sets SampleTexts::Whole::learned. Lines without messages are then invalid, as are lines in
+  // which the chat template marks nothing to train on.
   bool assistant_only = false;
   // For SampleKind::labeled: the fields of the text, of the second text and of the label.
   std::string text_field = "text", pair_field = "text_pair", label_field = "label";

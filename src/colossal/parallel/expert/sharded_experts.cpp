@@ -223,7 +223,7 @@ nn::SumOverRanks ExpertBuilder::sum_over_ranks() const {
   };
 }
 
-int ExpertBuilder::expert_parts() const {
+int ExpertBuilder::ranks_per_expert() const {
   return context_.strategy().expert_tp;
 }
 
@@ -311,7 +311,7 @@ nn::Placement ExpertBuilder::of_expert_adapter(const ExpertAdapterMatrix& factor
   const Runs experts = experts_here(factor.layer, factor.experts);
   // A down factor has rows [expert][rank], an up factor columns [rank][expert].
   std::vector<Range> of_experts, of_features;
-  if (factor.is_down) {
+  if (factor.is_a) {
     for (const Range& run : experts) {
       append(of_experts, Range{run.begin * factor.rank, run.end * factor.rank});
     }
@@ -330,7 +330,7 @@ nn::Placement ExpertBuilder::of_expert_adapter(const ExpertAdapterMatrix& factor
   }
   append(of_features, features);
   placement.held =
-      factor.is_down ? std::vector{of_experts, of_features} : std::vector{of_features, of_experts};
+      factor.is_a ? std::vector{of_experts, of_features} : std::vector{of_features, of_experts};
   return placement;
 }
 

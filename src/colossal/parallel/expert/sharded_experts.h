@@ -128,7 +128,7 @@ class ExpertBuilder : public nn::DenseBuilder {
   nn::Placement of_router() const override;
   nn::Placement of_experts(const ExpertStack& stack) const override;
   nn::Placement of_expert_adapter(const ExpertAdapterMatrix& factor) const override;
-  int expert_parts() const override;
+  int ranks_per_expert() const override;
   nn::ExpertPlaces expert_places(const nn::ExpertsOptions& options) const override;
   nn::GatherTokenRows gather_token_rows() const override;
   std::unique_ptr<nn::Experts> make_experts(nn::ExpertsParts parts,

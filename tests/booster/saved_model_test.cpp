@@ -129,6 +129,9 @@ TEST_F(SavedModelTest, AnotherTokenizerHasItsOwnNumbers) {
   const SavedModel made = saved();
   EXPECT_EQ(made.config["eos_token_id"], 256);
   EXPECT_EQ(made.files, text::BytesTokenizer().files());
+  config_.model.overrides = {{"eos_token_id", 7}};
+  EXPECT_EQ(saved().config["eos_token_id"], 7) << "what the run sets is kept";
+  config_.model.overrides = nlohmann::json::object();
   // The same one from elsewhere is the model's own.
   const test::TemporaryDirectory elsewhere;
   config_.data.tokenizer = elsewhere.write("my.json", small_tokenizer());

@@ -32,15 +32,20 @@ const char* torch_name(at::ScalarType type) {
   return type == at::kBFloat16 ? "bfloat16" : type == at::kDouble ? "float64" : "float32";
 }
 
+// Returns every "*_token_id" among the fields.
+nlohmann::json token_numbers(const nlohmann::json& fields) {
+  nlohmann::json numbers = nlohmann::json::object();
+  for (const auto& [field, value] : fields.items()) {
+    if (field.ends_with("_token_id")) numbers[field] = value;
+  }
+  return numbers;
+}
+
 // Returns every "*_token_id" that the model's config.json or the run sets.
 nlohmann::json token_numbers(const models::ModelRequest& model) {
   nlohmann::json given = io::read_json(fs::path(model.path) / kConfigFile);
   given.update(model.overrides);
-  nlohmann::json numbers = nlohmann::json::object();
-  for (const auto& [field, value] : given.items()) {
-    if (field.ends_with("_token_id")) numbers[field] = value;
-  }
-  return numbers;
+  return token_numbers(given);
 }
 
 nlohmann::json without_token_numbers(nlohmann::json config) {
@@ -160,7 +165,7 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
   saved.config.update(job.model.config);
   saved.config.erase("torch_dtype");  // transformers 4's name of dtype
   saved.config["dtype"] = torch_name(job.precision.compute);
-  if (keep) saved.config.update(token_numbers(model));
+  saved.config.update(keep ? token_numbers(model) : token_numbers(model.overrides));
   saved.files = keep ? source_files(model.path, tokenizer) : tokenizer.files();
   if (saved.config.value("eos_token_id", nlohmann::json()).is_null()) {
     saved.config["bos_token_id"] = tokenizer.end_of_text();

@@ -44,11 +44,10 @@ struct SavedModel {
 // In cases 1 and 2, files of the tokenizer that the model's folder lacks are added.
 //
 // config.json (cases 2 and 3) has the fields of job.model, with the run's compute type as "dtype".
-// Its token ids ("*_token_id") in case 2 are those of the folder, or of the run's section [model]
-// where that has them; in case 3 it has none. If there is no "eos_token_id", the tokenizer's
-// end-of-text token becomes "bos_token_id" and "eos_token_id". If there is no "pad_token_id", it
-// becomes null or, for a reward model, the end-of-text token.
-// Throws IoError if a file cannot be read.
+// Its token ids ("*_token_id") are those of the run's section [model] and, in case 2, the other
+// ones of the folder. If there is no "eos_token_id", the tokenizer's end-of-text token becomes
+// "bos_token_id" and "eos_token_id". If there is no "pad_token_id", it becomes null or, for a
+// reward model, the end-of-text token. Throws IoError if a file cannot be read.
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
 
 }  // namespace colossal

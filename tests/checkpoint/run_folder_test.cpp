@@ -200,5 +200,64 @@ TEST_F(RunFolderTest, WhatOneRankCannotWriteAllRefuse) {
   });
 }
 
+// Checkpoints in memory are in a second folder.
+class RunFolderInMemory : public RunFolderTest {
+ protected:
+  RunFolder open_both() const {
+    return {folder_.path(), 2, "auto", ParallelContext(*world_, Strategy{}), memory_.path()};
+  }
+
+  fs::path in_memory(int64_t step) const { return memory_.path() / io::checkpoint_name(step); }
+
+  void make_in_memory(int64_t step, const std::string& run = kRun) const {
+    make(step, run);
+    fs::rename(path_of(step), in_memory(step));
+  }
+
+  test::TemporaryDirectory memory_;
+};
+
+TEST_F(RunFolderInMemory, TheNewestOfBothIsTheStart) {
+  make(10);
+  EXPECT_EQ(open_both().start(), path_of(10));
+  make_in_memory(12);
+  EXPECT_EQ(open_both().start(), in_memory(12));
+  make(14);
+  EXPECT_EQ(open_both().start(), path_of(14));
+}
+
+TEST_F(RunFolderInMemory, OfTheSameStepTheOneInMemoryIsPreferred) {
+  make_in_memory(10);
+  make(10);
+  EXPECT_EQ(open_both().start(), in_memory(10));
+}
+
+TEST_F(RunFolderInMemory, IsEnoughToKnowTheRun) {
+  make_in_memory(3);
+  const RunFolder folder = open_both();
+  EXPECT_EQ(folder.run(), kRun);
+  EXPECT_EQ(folder.in_memory().run(), kRun);
+  EXPECT_EQ(folder.in_memory().directory(), memory_.path());
+}
+
+TEST_F(RunFolderInMemory, ADamagedOneIsPassedOver) {
+  make(10);
+  make_in_memory(12);
+  fs::resize_file(in_memory(12) / "weights", 7);
+  EXPECT_EQ(open_both().start(), path_of(10));
+}
+
+TEST_F(RunFolderInMemory, KeepsOneCheckpointAndLeavesTheDisk) {
+  make(10);
+  RunFolder memory = open_both().in_memory();
+  for (const int64_t step : {11, 12, 13}) {
+    make_in_memory(step);
+    memory.add_saved(in_memory(step));
+  }
+  EXPECT_FALSE(fs::exists(in_memory(12)));
+  EXPECT_TRUE(fs::exists(in_memory(13)));
+  EXPECT_TRUE(fs::exists(path_of(10)));
+}
+
 }  // namespace
 }  // namespace colossal::checkpoint

@@ -12,20 +12,26 @@ TEST(HostMessages, come_back_as_they_were) {
   EXPECT_EQ(hello->hosts, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(hello->ranks_per_host, 4);
 
-  const auto start = parse_start(to_line(JobStart{4711, "name"}));
+  const auto start = parse_start(to_line(JobStart{4711, "name", {0, 2}}));
   ASSERT_TRUE(start);
   EXPECT_EQ(start->store_port, 4711);
   EXPECT_EQ(start->job, "name");
+  EXPECT_EQ(start->members, (std::vector<int>{0, 2}));
 
-  EXPECT_EQ(parse_refusal(refusal_line("no")), "no");
+  const auto refusal = parse_refusal(to_line(Refusal{"no", true}));
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->reason, "no");
+  EXPECT_TRUE(refusal->for_now);
+  EXPECT_EQ(parse_end(end_line(75)), 75);
   EXPECT_TRUE(is_done_line(done_line()));
   using Kind = HostMessage::Kind;
-  EXPECT_EQ(parse_message(to_line(HostMessage{Kind::stop, {}}))->kind, Kind::stop);
-  EXPECT_EQ(parse_message(to_line(HostMessage{Kind::kill, {}}))->kind, Kind::kill);
+  for (const Kind kind : {Kind::stop, Kind::kill, Kind::pause, Kind::leave}) {
+    EXPECT_EQ(parse_message(to_line(HostMessage{kind, {}}))->kind, kind);
+  }
 }
 
 TEST(HostMessages, carry_any_text_on_one_line) {
-  const Failure failure{"rank 1", "exited", "two\nlines and \xff", 7, true};
+  const Failure failure{"rank 1", "exited", "two\nlines and \xff", 7, true, "node1"};
   const std::string line = to_line(HostMessage{HostMessage::Kind::failed, failure});
   EXPECT_EQ(line.find('\n'), line.npos);
   const auto message = parse_message(line);
@@ -35,6 +41,7 @@ TEST(HostMessages, carry_any_text_on_one_line) {
   EXPECT_EQ(message->failure.text, "two\nlines and \xef\xbf\xbd");  // U+FFFD
   EXPECT_EQ(message->failure.exit_code, 7);
   EXPECT_TRUE(message->failure.sudden);
+  EXPECT_EQ(message->failure.host, "node1");
 }
 
 TEST(HostMessages, nonsense_is_none_of_them) {
@@ -44,6 +51,7 @@ TEST(HostMessages, nonsense_is_none_of_them) {
     EXPECT_FALSE(parse_hello(line)) << line;
     EXPECT_FALSE(parse_start(line)) << line;
     EXPECT_FALSE(parse_refusal(line)) << line;
+    EXPECT_FALSE(parse_end(line)) << line;
     EXPECT_FALSE(parse_message(line)) << line;
     EXPECT_FALSE(is_done_line(line)) << line;
   }

@@ -1,5 +1,7 @@
 // A launcher and its ranks for tests, without tensors:
 //   cluster_rank_program launch N ARGS...          run_local_ranks() of itself with ARGS
+//   cluster_rank_program launch-elastic N MIN MAX_RESTARTS FOLDER ARGS...  run_elastic_ranks(); a
+//     number in FOLDER/request is a request; it runs on 1 rank and on even numbers of ranks
 //   cluster_rank_program run OPTIONS -- PROGRAM... `colossal run`
 //   cluster_rank_program BEHAVIOUR ...             does what a rank does, see behave()
 // Arguments that a behaviour does not use serve to find its processes.
@@ -11,12 +13,15 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/cluster/elastic_launcher.h"
 #include "colossal/cluster/host_list.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/cluster/local_launcher.h"
@@ -71,10 +76,11 @@ void meet(const comm::Rendezvous& meeting) {
   }
 }
 
-[[noreturn]] void stop_orderly(int rank) {
+// who: "rank 0" or "rank 0 of 2". Prints that it trains when it can be stopped.
+[[noreturn]] void stop_orderly(int rank, const std::string& who) {
   StopListener stop;
   stop.end_set_up("finishing the step");
-  print(fmt::format("rank {} trains", rank));
+  print(who + " trains");
   while (!stop.requested()) std::this_thread::sleep_for(5ms);
   std::this_thread::sleep_for(50ms);  // the rest of the step
   print(fmt::format("rank {} saved", rank));
@@ -97,9 +103,30 @@ void meet(const comm::Rendezvous& meeting) {
   sleep_for_ever();
 }
 
+int64_t size_of(const std::filesystem::path& file) {
+  return std::filesystem::exists(file) ? static_cast<int64_t>(std::filesystem::file_size(file)) : 0;
+}
+
 [[noreturn]] void fail(const LaunchEnvironment& launch, int code, const std::string& message) {
   if (!send_error(launch, message)) log::error("{}", message);
   std::exit(code);
+}
+
+// Dies in the first `times` starts in which it is rank `victim`; otherwise trains.
+[[noreturn]] void die_at_first(const LaunchEnvironment& launch, const std::filesystem::path& folder,
+                               int times, int victim) {
+  const std::filesystem::path deaths = folder / "deaths";
+  const int rank = launch.rendezvous.rank, size = launch.rendezvous.size;
+  if (size_of(deaths) < times && victim < size) {
+    if (rank == victim) {
+      std::this_thread::sleep_for(50ms);
+      std::ofstream(deaths, std::ios::app) << 'x';
+      raise(SIGKILL);
+    }
+    std::this_thread::sleep_for(200ms);
+    fail(launch, 3, "a peer is lost");
+  }
+  stop_orderly(rank, fmt::format("rank {} of {}", rank, size));
 }
 
 int behave(const LaunchEnvironment& launch, const Arguments& arguments) {
@@ -138,7 +165,12 @@ int behave(const LaunchEnvironment& launch, const Arguments& arguments) {
     print(fmt::format("rank {} sleeps", rank));
     sleep_for_ever();
   } else if (behaviour == "train") {
-    stop_orderly(rank);
+    stop_orderly(rank, fmt::format("rank {}", rank));
+  } else if (behaviour == "die-at-first") {  // FOLDER TIMES RANK
+    die_at_first(launch, arguments.at(1), number(2), number(3));
+  } else if (behaviour == "refuse-more-than") {  // RANKS
+    if (launch.rendezvous.size > number(1)) fail(launch, 2, "too many ranks");
+    stop_orderly(rank, fmt::format("rank {} of {}", rank, launch.rendezvous.size));
   } else if (behaviour == "set-up") {
     set_up(rank);
   } else if (behaviour == "never-stop") {
@@ -153,6 +185,37 @@ int behave(const LaunchEnvironment& launch, const Arguments& arguments) {
   return 0;
 }
 
+std::optional<int> take_request(const std::filesystem::path& file) {
+  int wanted = 0;
+  if (!(std::ifstream(file) >> wanted)) return std::nullopt;
+  std::filesystem::remove(file);
+  return wanted;
+}
+
+int launch_elastic(const Arguments& arguments) {
+  const std::filesystem::path folder = arguments.at(4);
+  const Arguments command(arguments.begin() + 5, arguments.end());
+  return run_elastic_ranks(
+      {.program = "/proc/self/exe",
+       .arguments = command,
+       .num_ranks = std::stoi(arguments.at(1)),
+       .grace = kShortGrace},
+      {.min_ranks = std::stoi(arguments.at(2)),
+       .max_restarts = std::stoi(arguments.at(3)),
+       .arguments =
+           [&](int ranks) {
+             if (ranks > 1 && ranks % 2 == 1) throw ConfigError("the number of ranks is odd");
+             return command;
+           },
+       .restart_arguments = {"again"},
+       .progress = [&](const std::string&) { return size_of(folder / "progress"); },
+       .requested = [&] { return take_request(folder / "request"); },
+       .report =
+           [](int ranks, const std::string& error) {
+             print(fmt::format("report: {} ranks{}", ranks, error.empty() ? "" : ", " + error));
+           }});
+}
+
 int run_with_options(const Arguments& arguments) {
   RunOptions options{.grace = kShortGrace};
   size_t i = 0;
@@ -163,6 +226,8 @@ int run_with_options(const Arguments& arguments) {
     if (name == "--hosts") options.hosts = expand_host_list(value);
     if (name == "--host-index") options.host_index = std::stoi(value);
     if (name == "--port") options.port = std::stoi(value);
+    if (name == "--min-hosts") options.min_hosts = std::stoi(value);
+    if (name == "--max-restarts") options.max_restarts = std::stoi(value);
     if (name == "--timeout") options.join_timeout = std::chrono::seconds(std::stoi(value));
   }
   options.command.assign(arguments.begin() + i + 1, arguments.end());
@@ -177,6 +242,7 @@ int act(const Arguments& arguments) {
                             .num_ranks = std::stoi(arguments.at(1)),
                             .grace = kShortGrace});
   }
+  if (arguments[0] == "launch-elastic") return launch_elastic(arguments);
   if (arguments[0] == "run") return run_with_options({arguments.begin() + 1, arguments.end()});
   const auto launch = read_launch_environment();
   if (!launch) throw ConfigError("nobody launched this process as a rank");

@@ -468,6 +468,12 @@ void describe_output(ConfigSchema& schema, RunConfig& config) {
   schema.add("checkpoint.every", &config.checkpoint.every,
              "Save a checkpoint every this many steps. 0: only at the end.",
              {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
+  schema.add(
+      "checkpoint.memory_every", &config.checkpoint.memory_every,
+      "Elastic runs on one host (--min-ranks): also save a checkpoint into the host's memory "
+      "(/dev/shm) every this many steps, from which the run resumes after a failure. Takes "
+      "the memory of two checkpoints. 0: none.",
+      {.unit = "steps", .minimum = 0, .maximum = kMostSteps});
   schema.add("checkpoint.keep", &config.checkpoint.keep,
              "Number of complete checkpoints of the run to keep; older ones are deleted. Damaged "
              "checkpoints do not count and are not deleted.",

@@ -153,7 +153,9 @@ struct TrainConfig {
 struct CheckpointConfig {
   std::string directory;  // empty: no checkpoints are saved
   int64_t every = 0;      // steps between checkpoints; 0: only at the end
-  int64_t keep = 2;       // number of checkpoints to keep; older checkpoints are removed
+  // Elastic runs: steps between checkpoints in the memory of the host; 0: none
+  int64_t memory_every = 0;
+  int64_t keep = 2;  // number of checkpoints to keep; older checkpoints are removed
   // "auto": resume if there is a checkpoint; "never": start a new run; "must": resume, and fail if
   // there is no checkpoint.
   std::string resume = "auto";

@@ -18,7 +18,8 @@ bool makes_cache(const std::string& cache) {
 
 }  // namespace
 
-RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
+RunFolders::RunFolders(const Job& job, const ParallelContext& context,
+                       const std::string& memory_folder) {
   const CheckpointConfig& config = job.config.checkpoint;
   const LogConfig& logs = job.config.log;
   const comm::Group& all = context.world_group();
@@ -41,7 +42,17 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context) {
     return;
   }
   checkpoint::check_shared_writable("checkpoint.directory", config.directory, all);
-  checkpoints_.emplace(config.directory, config.keep, config.resume, context);
+  if (memory_folder.empty()) {
+    checkpoints_.emplace(config.directory, config.keep, config.resume, context);
+  } else {
+    checkpoint::on_first_rank(all, [&] {
+      io::make_folders(memory_folder);
+      fs::permissions(memory_folder, fs::perms::owner_all);  // other users may use /dev/shm, too
+      return "";
+    });
+    checkpoints_.emplace(config.directory, config.keep, config.resume, context, memory_folder);
+    memory_checkpoints_.emplace(checkpoints_->in_memory());
+  }
 }
 
 std::optional<fs::path> RunFolders::start() const {

@@ -26,10 +26,16 @@ class RunFolders {
   // checkpoints and checkpoint.resume is "never", if it has none and checkpoint.resume is "must",
   // or if it has checkpoints of several runs; IoError if a folder cannot be written, or if all
   // checkpoints in checkpoint.directory are damaged.
-  RunFolders(const Job& job, const ParallelContext& context);
+  //
+  // memory_folder: TrainingHooks::memory_folder.
+  RunFolders(const Job& job, const ParallelContext& context, const std::string& memory_folder);
 
   // Returns the folder checkpoint.directory; null if that key is "".
   checkpoint::RunFolder* checkpoints() { return checkpoints_ ? &*checkpoints_ : nullptr; }
+  // Returns the folder of checkpoints in memory; null if there is none.
+  checkpoint::RunFolder* memory_checkpoints() {
+    return memory_checkpoints_ ? &*memory_checkpoints_ : nullptr;
+  }
   // Returns the checkpoint that the run resumes from, the same on all ranks; nullopt if the run
   // starts anew.
   std::optional<std::filesystem::path> start() const;
@@ -42,7 +48,7 @@ class RunFolders {
 
   std::vector<std::filesystem::path> locked_;           // the locked folders; rank 0 only
   std::vector<std::unique_ptr<io::FolderLock>> locks_;  // the lock of each folder in locked_
-  std::optional<checkpoint::RunFolder> checkpoints_;
+  std::optional<checkpoint::RunFolder> checkpoints_, memory_checkpoints_;
 };
 
 // Checks that each rank can write to memory.nvme_path, if job.tiers stores anything on NVMe. Call

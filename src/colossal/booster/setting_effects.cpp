@@ -35,6 +35,11 @@ void refuse_without_checkpoint_directory(const CheckpointConfig& checkpoint) {
            "no checkpoint is written, as checkpoint.directory is empty",
            "set checkpoint.directory, or leave checkpoint.every out");
   }
+  if (checkpoint.memory_every > 0) {
+    refuse(fmt::format("checkpoint.memory_every = {}", checkpoint.memory_every),
+           "no checkpoint is written, as checkpoint.directory is empty",
+           "set checkpoint.directory, or leave checkpoint.memory_every out");
+  }
   if (checkpoint.resume == "must") {
     refuse("checkpoint.resume = \"must\"",
            "there is no checkpoint to resume from, as checkpoint.directory is empty",

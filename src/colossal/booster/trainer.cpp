@@ -98,6 +98,7 @@ class Trainer {
         hooks_(hooks),
         context_(context),
         checkpoints_(folders.checkpoints()),
+        memory_checkpoints_(folders.memory_checkpoints()),
         task_(make_task(job, context_, hooks.during_set_up)),
         base_digest_(job.model.adapter ? io::folder_digest(job.model.weights).model : ""),
         saved_model_(describe_saved_model(job, task_->tokenizer())),
@@ -286,7 +287,12 @@ class Trainer {
     monitor_.end_step(result, validation_loss);
     const int64_t save_every = job_.config.checkpoint.every;
     const bool due = save_every > 0 && result.step % save_every == 0;
-    if (checkpoints_ && due && !last && !summary_.stopped) start_save();
+    if (last || summary_.stopped) return;
+    if (checkpoints_ && due) {
+      start_save(*checkpoints_);
+    } else if (memory_checkpoints_ && result.step % job_.config.checkpoint.memory_every == 0) {
+      start_save(*memory_checkpoints_);
+    }
   }
 
   // Returns this rank's metrics of the concurrent work: its seconds, and how many of them
@@ -330,11 +336,12 @@ class Trainer {
     return sum.mean();
   }
 
-  void start_save() {
+  void start_save(checkpoint::RunFolder& folder) {
     finish_save();
     monitor_.prepare_checkpoint();
-    save_.emplace(*checkpoints_, engine_.steps_done(), engine_.chunks(), context_, description());
-    saved_step_ = engine_.steps_done();
+    save_is_in_memory_ = &folder == memory_checkpoints_;
+    if (!save_is_in_memory_) saved_step_ = engine_.steps_done();
+    save_.emplace(folder, engine_.steps_done(), engine_.chunks(), context_, description());
   }
 
   // A save that is under way ends as well as it can: the other ranks still take part in it.
@@ -351,6 +358,7 @@ class Trainer {
   // Reports a failed save; training continues.
   void finish_save() {
     if (!save_) return;
+    if (save_is_in_memory_) return finish_save_in_memory();
     try {
       log::info("saved {}", save_->finish().string());
       summary_.saved = true;
@@ -365,10 +373,23 @@ class Trainer {
     save_.reset();
   }
 
+  // Reports a failed save, after which the run saves to disk only. All ranks get the same result.
+  void finish_save_in_memory() {
+    try {
+      save_->finish();
+    } catch (const IoError& error) {
+      if (context_.rank() == 0) {
+        log::warn("no more checkpoints are saved in memory: {}", error.what());
+      }
+      memory_checkpoints_ = nullptr;
+    }
+    save_.reset();
+  }
+
   // Saves the current state if it is not saved yet.
   void save_last() {
     if (!checkpoints_) return;
-    if (saved_step_ != engine_.steps_done()) start_save();
+    if (saved_step_ != engine_.steps_done()) start_save(*checkpoints_);
     finish_save();
   }
 
@@ -396,7 +417,8 @@ class Trainer {
   const Job& job_;
   const TrainingHooks& hooks_;
   const ParallelContext& context_;
-  checkpoint::RunFolder* checkpoints_;  // null: the run has no checkpoints
+  checkpoint::RunFolder* checkpoints_;         // null: the run has no checkpoints
+  checkpoint::RunFolder* memory_checkpoints_;  // null: the run saves none in memory
   std::unique_ptr<TrainingTask> task_;
   const std::string base_digest_;  // of the folder of frozen weights; empty: no frozen weights
   const SavedModel saved_model_;
@@ -407,7 +429,8 @@ class Trainer {
   RunMonitor monitor_;
   TrainingSummary summary_;
   std::optional<checkpoint::Save> save_;  // in progress
-  int64_t saved_step_ = 0;                // step of the last save, finished or in progress; 0: none
+  bool save_is_in_memory_ = false;        // whether save_ saves in memory
+  int64_t saved_step_ = 0;                // step of the last save to disk, or 0
 };
 
 }  // namespace
@@ -423,7 +446,7 @@ TrainingSummary train(const Job& job, comm::World& world, const TrainingHooks& h
   if (context.rank() == 0) {
     for (const std::string& warning : job.warnings) log::warn("{}", warning);
   }
-  RunFolders folders(job, context);
+  RunFolders folders(job, context, hooks.memory_folder);
   const Job settled =
       settle_memory(settle_precision(job, context, folders.start()), context, hooks);
   check_nvme_folder(settled, context);

@@ -6,6 +6,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "colossal/booster/job.h"
 #include "colossal/booster/training_task.h"
@@ -30,6 +31,9 @@ struct TrainingHooks {
   // allocated; all ranks use what rank 0 decides. Throws ConfigError if the job cannot fit. Empty:
   // no budget is checked, and neither memory.recompute nor memory.offload_* may be "auto".
   std::function<Job(const Job&)> fit_memory = {};
+  // Folder for the checkpoints of checkpoint.memory_every, on a file system in memory that all
+  // ranks share. train() also looks there for the checkpoint to resume from. Empty: none.
+  std::string memory_folder = {};
 };
 
 struct TrainingSummary {

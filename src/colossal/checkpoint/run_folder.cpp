@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <random>
 #include <utility>
@@ -72,8 +74,8 @@ void refuse_several_runs(const fs::path& directory,
 }  // namespace
 
 RunFolder::RunFolder(fs::path directory, int64_t keep, const std::string& resume,
-                     const ParallelContext& context)
-    : directory_(std::move(directory)), keep_(keep) {
+                     const ParallelContext& context, fs::path memory_folder)
+    : directory_(std::move(directory)), memory_folder_(std::move(memory_folder)), keep_(keep) {
   const std::string answer = on_first_rank(context.world_group(), [&] {
     look(resume);
     return nlohmann::json::array({run_, start_ ? start_->string() : ""}).dump();
@@ -83,17 +85,34 @@ RunFolder::RunFolder(fs::path directory, int64_t keep, const std::string& resume
   if (const std::string start = found.at(1); !start.empty()) start_ = start;
 }
 
+RunFolder RunFolder::in_memory() const {
+  RunFolder folder;
+  folder.directory_ = memory_folder_;
+  folder.run_ = run_;
+  return folder;
+}
+
+std::vector<io::Checkpoint> RunFolder::list_all() const {
+  std::vector<io::Checkpoint> all = io::list_checkpoints(directory_);
+  if (memory_folder_.empty()) return all;
+  std::ranges::copy(io::list_checkpoints(memory_folder_), std::back_inserter(all));
+  std::ranges::stable_sort(all, {}, &io::Checkpoint::step);
+  return all;
+}
+
 void RunFolder::look(const std::string& resume) {
   if (resume == "never") refuse_to_begin_anew(directory_, io::list_checkpoints(directory_));
   io::remove_stale_temporaries(directory_);
-  const std::vector<io::Checkpoint> all = io::list_checkpoints(directory_);
+  if (!memory_folder_.empty()) io::remove_stale_temporaries(memory_folder_);
+  const std::vector<io::Checkpoint> all = list_all();
   std::map<std::string, std::string> newest_of_run;
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     const io::Verify how = start_ ? io::Verify::sizes : io::Verify::contents;
     const auto damage = io::verify_directory(it->path, how);
     const std::string name = it->path.filename();
+    const bool is_in_memory = it->path.parent_path() == memory_folder_;
     if (!damage.empty()) {
-      damaged_.insert(name);
+      if (!is_in_memory) damaged_.insert(name);
       log::warn("{} is damaged and skipped: {}", it->path.string(), damage.front().what);
       continue;
     }
@@ -102,7 +121,7 @@ void RunFolder::look(const std::string& resume) {
     if (start_) continue;
     start_ = it->path;
     run_ = run;
-    intact_.insert(name);
+    if (!is_in_memory) intact_.insert(name);
   }
   if (!start_ && !all.empty()) refuse_none_whole(directory_, all);
   if (!start_ && resume == "must") {

@@ -13,7 +13,9 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "colossal/io/checkpoint_directory.h"
 #include "colossal/mesh/parallel_context.h"
 
 namespace colossal::checkpoint {
@@ -31,8 +33,14 @@ class RunFolder {
   // Throws ConfigError if `resume` is "never" and there are checkpoints, if it is "must" and there
   // are none, or if there are checkpoints of several runs. Throws IoError if all checkpoints are
   // damaged.
+  //
+  // memory_folder: also look for checkpoints of the run in this folder (in_memory()); of two with
+  // the same step, prefer the one in memory. Empty: none.
   RunFolder(std::filesystem::path directory, int64_t keep, const std::string& resume,
-            const ParallelContext& context);
+            const ParallelContext& context, std::filesystem::path memory_folder = {});
+
+  // Returns the folder memory_folder of the same run. It keeps one checkpoint.
+  RunFolder in_memory() const;
 
   const std::filesystem::path& directory() const { return directory_; }
   // Returns the id of this run: 32 hexadecimal digits.
@@ -51,13 +59,16 @@ class RunFolder {
   void add_saved(const std::filesystem::path& checkpoint);
 
  private:
+  RunFolder() = default;
+  // Returns the checkpoints of both folders, in ascending order of preference.
+  std::vector<io::Checkpoint> list_all() const;
   // Runs the constructor's search on rank 0.
   void look(const std::string& resume);
   // Whether `checkpoint` is an intact checkpoint of this run.
   bool counts(const std::filesystem::path& checkpoint) const;
 
-  std::filesystem::path directory_;
-  int64_t keep_;
+  std::filesystem::path directory_, memory_folder_;
+  int64_t keep_ = 1;
   std::string run_;
   std::optional<std::filesystem::path> start_;
   // Names of checkpoints, on rank 0. intact_: those whose contents are known to be intact: the

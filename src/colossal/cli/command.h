@@ -38,5 +38,6 @@ void add_convert(CLI::App& app, int& exit_code);
 void add_config(CLI::App& app, int& exit_code);
 void add_check(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
+void add_resize(CLI::App& app, int& exit_code);
 
 }  // namespace colossal::cli

@@ -91,6 +91,7 @@ int run(int argc, char** argv) {
   add_config(app, exit_code);
   add_check(app, exit_code);
   add_run(app, exit_code);
+  add_resize(app, exit_code);
   refuse_empty_numbers(app);
   refuse_unknown_command(app, argc, argv);
   try {

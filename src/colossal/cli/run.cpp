@@ -27,6 +27,16 @@ void add_run(CLI::App& app, int& exit_code) {
       ->add_option("--port", options->port,
                    "The port on the first host that the launchers connect to")
       ->capture_default_str();
+  command->add_option("--min-ranks", options->min_ranks,
+                      "Elastic job on this machine: if a rank dies, start again, if need be on "
+                      "fewer ranks, but at least on this many");
+  command->add_option("--min-hosts", options->min_hosts,
+                      "Elastic job: go on if hosts are lost, and when they come back, with at "
+                      "least this many hosts. SIGTERM makes a host other than the first leave");
+  command
+      ->add_option("--max-restarts", options->max_restarts,
+                   "How often an elastic job may start again after failures without progress")
+      ->capture_default_str();
   command->add_option("program", options->command, "The program and its arguments, after --")
       ->required();
   command->callback([options, &exit_code] {

@@ -47,6 +47,19 @@ void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::st
   command.footer(config_help);
 }
 
+void add_elastic_arguments(CLI::App& command, RunArguments& arguments) {
+  command.add_option(
+      "--min-ranks", arguments.min_ranks,
+      "Elastic run: if a rank dies or hangs, start again from the newest checkpoint, "
+      "if need be on fewer ranks, but at least on this many. `colossal resize` "
+      "changes the number of ranks while the run goes on");
+  command
+      .add_option("--max-restarts", arguments.max_restarts,
+                  "With --min-ranks: how often to start again after failures without a new "
+                  "checkpoint")
+      ->capture_default_str();
+}
+
 GivenConfig read_config(const RunArguments& arguments) {
   GivenConfig given;
   ConfigSchema schema;

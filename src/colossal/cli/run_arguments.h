@@ -9,14 +9,17 @@
 #include <vector>
 
 #include "colossal/booster/job.h"
+#include "colossal/cluster/restart_policy.h"
 
 namespace colossal::cli {
 
 // The arguments as given.
 struct RunArguments {
-  std::string file;                // path of the run.toml
-  std::optional<int> ranks;        // --ranks; nullopt: not given
-  std::vector<std::string> flags;  // --section.key=value
+  std::string file;                              // path of the run.toml
+  std::optional<int> ranks;                      // --ranks; nullopt: not given
+  std::vector<std::string> flags;                // --section.key=value
+  std::optional<int> min_ranks;                  // --min-ranks; nullopt: the run is not elastic
+  int max_restarts = cluster::kDefaultRestarts;  // --max-restarts
 
   // Returns `ranks`, or 1 if not given. Throws ConfigError if `ranks` is less than 1 or more than
   // 2^20.
@@ -28,6 +31,9 @@ struct RunArguments {
 // must store the flags: arguments.flags = command.remaining(). `arguments`, to which the parsed
 // values are written, must outlive `command`.
 void add_run_arguments(CLI::App& command, RunArguments& arguments, const std::string& ranks_help);
+
+// Adds the options --min-ranks and --max-restarts of elastic runs.
+void add_elastic_arguments(CLI::App& command, RunArguments& arguments);
 
 // The configuration of a run.
 struct GivenConfig {

@@ -14,6 +14,7 @@ void add_train(CLI::App& app, int& exit_code) {
   add_run_arguments(*command, *arguments,
                     "Start this many ranks on this machine [1]. Leave it out if srun, mpirun, "
                     "torchrun or colossal run starts the ranks");
+  add_elastic_arguments(*command, *arguments);
   command->callback([arguments, command, &exit_code] {
     arguments->flags = command->remaining();
     exit_code = run_training(*arguments, [](const RunArguments& given) {

@@ -17,7 +17,9 @@
 #include "colossal/booster/run_monitor.h"
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/elastic_folder.h"
 #include "colossal/cli/strategy_choice.h"
+#include "colossal/cluster/elastic_launcher.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/cluster/local_launcher.h"
 #include "colossal/cluster/stop_listener.h"
@@ -35,18 +37,31 @@ std::string answer_to_stop(const Job& job) {
                "run at once without saving";
 }
 
-TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopListener& stop) {
+// Returns the folder for checkpoints in memory; empty: the run makes none.
+std::string memory_folder_of(const Job& job, const cluster::LaunchEnvironment* launch) {
+  if (job.config.checkpoint.memory_every == 0) return "";
+  if (launch && !launch->memory_folder.empty()) return launch->memory_folder;
+  throw ConfigError(fmt::format(
+      "checkpoint.memory_every = {}: checkpoints in memory are for elastic runs on one host, whose "
+      "launcher outlives the ranks; start the run with --min-ranks, or leave the key out",
+      job.config.checkpoint.memory_every));
+}
+
+TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopListener& stop,
+                         const cluster::LaunchEnvironment* launch) {
   return {.during_set_up =
               [&stop] {
                 if (stop.requested()) throw cluster::StoppedInSetUp();
               },
           .set_up_done = [&] { stop.end_set_up(answer_to_stop(job)); },
           .stop_requested = [&stop] { return stop.requested(); },
-          .fit_memory = run.fit_memory};
+          .fit_memory = run.fit_memory,
+          .memory_folder = memory_folder_of(job, launch)};
 }
 
-// Returns the exit code of a run that was completed or stopped.
-int conclude(const Job& job, const TrainingSummary& summary) {
+// Returns the exit code of a run that was completed or stopped. elastic: whether a launcher decides
+// how the run continues.
+int conclude(const Job& job, const TrainingSummary& summary, bool elastic) {
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (!summary.saved) {
     throw IoError("the last checkpoint was not saved; see above for the reason");
@@ -58,8 +73,12 @@ int conclude(const Job& job, const TrainingSummary& summary) {
   if (checkpoint.directory.empty()) {
     throw Error(stopped + "; nothing was saved, as checkpoint.directory is empty");
   }
-  log::info("{}; to continue the run, use the same command{}", stopped,
-            checkpoint.resume == "never" ? " with checkpoint.resume = \"auto\"" : "");
+  if (elastic) {
+    log::info("{}", stopped);
+  } else {
+    log::info("{}; to continue the run, use the same command{}", stopped,
+              checkpoint.resume == "never" ? " with checkpoint.resume = \"auto\"" : "");
+  }
   return kStopped;
 }
 
@@ -86,12 +105,14 @@ void require_threads(const Job& job, int local_ranks, const std::string& beside)
   }
 }
 
-// Runs one rank of the job to its end. Returns the exit code.
+// Runs one rank of the job to its end. launch: how a launcher started this rank; null: none did.
+// Returns the exit code.
 int train_rank(const TrainingRun& run, const Job& job, comm::World& world,
-               cluster::StopListener& stop) {
+               cluster::StopListener& stop, const cluster::LaunchEnvironment* launch) {
   at::set_num_threads(job.threads);
   try {
-    return conclude(job, train(job, world, make_hooks(run, job, stop), run.make_task));
+    return conclude(job, train(job, world, make_hooks(run, job, stop, launch), run.make_task),
+                    launch && launch->elastic);
   } catch (const std::exception& error) {
     world.abort(error.what());
     throw;
@@ -172,7 +193,7 @@ int train_launched(const RunArguments& arguments, const ReadRun& read,
   } else {
     world = connect(settings);
   }
-  return train_rank(run, job, *world, stop);
+  return train_rank(run, job, *world, stop, &launch);
 }
 
 // A failing rank sends its error to the launcher, which reports it once for all ranks.
@@ -197,27 +218,66 @@ int train_launched_and_report(const RunArguments& arguments, const ReadRun& read
   }
 }
 
-int train_here(const RunArguments& given, const ReadRun& read, int ranks) {
+// A run on this machine, checked before any rank starts.
+struct LocalRun {
+  TrainingRun run;
+  Job job;
+  std::vector<std::string> command;  // the arguments of this program with which a rank runs it
+  std::string beside;                // TrainingRun::concurrent_work
+};
+
+// Throws ConfigError if the run does not work on this number of ranks.
+LocalRun read_local_run(const RunArguments& given, const ReadRun& read, int ranks) {
   RunArguments arguments = given;
   TrainingRun run = read(arguments);
   if (is_undecided(run.given.config)) {
     std::ranges::copy(choose_strategy(run, ranks, ranks), std::back_inserter(arguments.flags));
     run = read(arguments);
   }
-  const Job job = resolve(run.given, ranks, ranks);  // finds wrong settings before any rank starts
-  const std::string beside = run.concurrent_work(job);
+  Job job = resolve(run.given, ranks, ranks);
+  std::string beside = run.concurrent_work(job);
   require_open_files(ranks, beside);
-  if (ranks == 1) {
-    cluster::StopListener stop;
-    require_threads(job, ranks, beside);
-    const auto world = comm::single_world(comm::device_alone(job.config.parallel.world));
-    return unless_stopped_in_set_up(stop, [&] { return train_rank(run, job, *world, stop); });
-  }
   std::vector<std::string> command = run.words;
   command.push_back(arguments.file);
   command.insert(command.end(), arguments.flags.begin(), arguments.flags.end());
+  return {std::move(run), std::move(job), std::move(command), std::move(beside)};
+}
+
+int train_elastic(const RunArguments& given, const ReadRun& read, int ranks) {
+  const CheckpointConfig checkpoint = read(given).given.config.checkpoint;
+  if (checkpoint.directory.empty()) {
+    throw ConfigError(
+        "--min-ranks needs checkpoint.directory: an elastic run resumes from its checkpoints");
+  }
+  if (checkpoint.every == 0 && checkpoint.memory_every == 0) {
+    log::warn(
+        "checkpoint.every and checkpoint.memory_every are 0: after a failure, all steps since the "
+        "last start are repeated");
+  }
+  ElasticFolder folder(checkpoint.directory);
+  return cluster::run_elastic_ranks(
+      {.program = "/proc/self/exe", .num_ranks = ranks},
+      {.min_ranks = *given.min_ranks,
+       .max_restarts = given.max_restarts,
+       .arguments = [&](int count) { return read_local_run(given, read, count).command; },
+       .restart_arguments = {"--checkpoint.resume=auto"},
+       .progress = [&](const std::string& memory) { return folder.newest_step(memory); },
+       .requested = [&] { return folder.take_request(); },
+       .report = [&](int count, const std::string& error) { folder.write_state(count, error); }});
+}
+
+int train_here(const RunArguments& given, const ReadRun& read, int ranks) {
+  if (given.min_ranks) return train_elastic(given, read, ranks);
+  const LocalRun local = read_local_run(given, read, ranks);
+  if (ranks == 1) {
+    cluster::StopListener stop;
+    require_threads(local.job, ranks, local.beside);
+    const auto world = comm::single_world(comm::device_alone(local.job.config.parallel.world));
+    return unless_stopped_in_set_up(
+        stop, [&] { return train_rank(local.run, local.job, *world, stop, nullptr); });
+  }
   return cluster::run_local_ranks(
-      {.program = "/proc/self/exe", .arguments = command, .num_ranks = ranks});
+      {.program = "/proc/self/exe", .arguments = local.command, .num_ranks = ranks});
 }
 
 }  // namespace
@@ -226,6 +286,11 @@ int run_training(const RunArguments& arguments, const ReadRun& read) {
   cluster::ignore_sigpipe();
   memory::install_allocators();  // before other threads start
   if (const auto launch = cluster::read_launch_environment()) {
+    if (arguments.min_ranks) {
+      throw ConfigError(
+          "--min-ranks is for ranks that this command starts; `colossal run` has "
+          "--min-ranks and --min-hosts of its own");
+    }
     return train_launched_and_report(arguments, read, *launch);
   }
   return train_here(arguments, read, arguments.num_ranks());

@@ -95,6 +95,7 @@ void add_tune(CLI::App& app, int& exit_code) {
     add_run_arguments(*command, *arguments,
                       "Start this many ranks on this machine [1]. Leave it out if srun, mpirun, "
                       "torchrun or colossal run starts the ranks");
+    add_elastic_arguments(*command, *arguments);
     command->footer([method = method] {
       const TuneSchema keys(method);
       return "Keys of run.toml with their defaults for this method. Each is also a flag "

@@ -19,6 +19,7 @@ struct Failure {
   // True if a signal ended the rank, the host was lost, or the program did not start. Failures of
   // other ranks do not lead to such events.
   bool sudden = false;
+  std::string host = {};  // name of the host
 
   std::string describe() const;  // "rank 1 (...) exited with code 1: no such file"
 };

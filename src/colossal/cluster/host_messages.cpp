@@ -25,7 +25,7 @@ auto parse(const std::string& line, const char* kind, Make make)
   }
 }
 
-constexpr const char* kKindNames[] = {"failed", "stop", "kill"};
+constexpr const char* kKindNames[] = {"failed", "stop", "kill", "pause", "leave"};
 
 }  // namespace
 
@@ -43,22 +43,34 @@ std::optional<Hello> parse_hello(const std::string& line) {
 }
 
 std::string to_line(const JobStart& start) {
-  return dump({{"kind", "start"}, {"store_port", start.store_port}, {"job", start.job}});
+  return dump({{"kind", "start"},
+               {"store_port", start.store_port},
+               {"job", start.job},
+               {"members", start.members}});
 }
 
 std::optional<JobStart> parse_start(const std::string& line) {
   return parse(line, "start", [](const Json& json) {
-    return JobStart{json.at("store_port"), json.at("job")};
+    return JobStart{json.at("store_port"), json.at("job"), json.at("members")};
   });
 }
 
-std::string refusal_line(const std::string& reason) {
-  return dump({{"kind", "refused"}, {"reason", reason}});
+std::string to_line(const Refusal& refusal) {
+  return dump({{"kind", "refused"}, {"reason", refusal.reason}, {"for_now", refusal.for_now}});
 }
 
-std::optional<std::string> parse_refusal(const std::string& line) {
-  return parse(line, "refused",
-               [](const Json& json) { return json.at("reason").get<std::string>(); });
+std::optional<Refusal> parse_refusal(const std::string& line) {
+  return parse(line, "refused", [](const Json& json) {
+    return Refusal{json.at("reason"), json.at("for_now")};
+  });
+}
+
+std::string end_line(int exit_code) {
+  return dump({{"kind", "end"}, {"exit_code", exit_code}});
+}
+
+std::optional<int> parse_end(const std::string& line) {
+  return parse(line, "end", [](const Json& json) { return json.at("exit_code").get<int>(); });
 }
 
 std::string to_line(const HostMessage& message) {
@@ -69,22 +81,26 @@ std::string to_line(const HostMessage& message) {
     json["text"] = message.failure.text;
     json["exit_code"] = message.failure.exit_code;
     json["sudden"] = message.failure.sudden;
+    json["host"] = message.failure.host;
   }
   return dump(json);
 }
 
 std::optional<HostMessage> parse_message(const std::string& line) {
-  const auto failed = parse(line, "failed", [](const Json& json) {
-    return HostMessage{HostMessage::Kind::failed,
+  using Kind = HostMessage::Kind;
+  const auto failed = parse(line, kKindNames[0], [](const Json& json) {
+    return HostMessage{Kind::failed,
                        Failure{json.at("who"), json.at("event"), json.at("text"),
-                               json.at("exit_code"), json.at("sudden")}};
+                               json.at("exit_code"), json.at("sudden"), json.at("host")}};
   });
   if (failed) return failed;
-  const auto of_kind = [](HostMessage::Kind kind) {
-    return [kind](const Json&) { return HostMessage{kind, {}}; };
-  };
-  const auto stop = parse(line, "stop", of_kind(HostMessage::Kind::stop));
-  return stop ? stop : parse(line, "kill", of_kind(HostMessage::Kind::kill));
+  for (const Kind kind : {Kind::stop, Kind::kill, Kind::pause, Kind::leave}) {
+    const auto message = parse(line, kKindNames[static_cast<int>(kind)], [kind](const Json&) {
+      return HostMessage{kind, {}};
+    });
+    if (message) return message;
+  }
+  return std::nullopt;
 }
 
 std::string done_line() {

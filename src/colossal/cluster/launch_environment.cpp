@@ -134,6 +134,8 @@ LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
 
   meeting.store_is_served = values.text("TORCHELASTIC_USE_AGENT_STORE") == "True";
   if (ours) meeting.prefix = values.text(kJobVariable);
+  launch.elastic = ours && values.has(kElasticVariable);
+  if (ours) launch.memory_folder = values.text(kMemoryFolderVariable);
   if (torchrun) {
     meeting.prefix = fmt::format("{}/{}", values.text("TORCHELASTIC_RUN_ID"),
                                  values.text("TORCHELASTIC_RESTART_COUNT"));

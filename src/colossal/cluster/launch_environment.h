@@ -36,6 +36,10 @@ struct LaunchEnvironment {
   int local_size = 1;                // number of ranks on this host
   int num_hosts = 1;
   bool by_known_launcher = false;  // whether torchrun, mpirun, mpiexec or srun started this process
+  // Whether our launcher starts the ranks again when they have stopped for a pause.
+  bool elastic = false;
+  // Folder in memory that outlives this rank (kMemoryFolderVariable); empty: none.
+  std::string memory_folder = {};
   // Descriptor of the pipe to our launcher, for send_error(); -1 if another launcher started this
   // process.
   int error_fd = -1;

@@ -50,6 +50,8 @@ std::vector<RankProcess> start_ranks(const LaunchOptions& options, const HostTab
                       {"TORCHELASTIC_USE_AGENT_STORE", "False"},
                       {kStoreVariable, rank == 0 ? std::to_string(store_socket) : ""},
                       {kInterfaceVariable, hosts.own_address()},
+                      {kElasticVariable, options.elastic ? "1" : ""},
+                      {kMemoryFolderVariable, options.memory_folder},
                       {kJobVariable, start.job}},
         .rank = rank,
         .host = hosts.names[hosts.own_index]};
@@ -72,26 +74,29 @@ std::vector<RankProcess> start_following_ranks(const std::vector<std::string>& a
        .num_ranks = num_ranks,
        .first_local_rank = 1},
       {.names = {own_host_name()}, .addresses = {"127.0.0.1"}, .ranks_per_host = num_ranks},
-      {meeting->port, meeting->job}, meeting->store.get(), guard);
+      {meeting->port, meeting->job, {0}}, meeting->store.get(), guard);
 }
 
-int run_local_ranks(const LaunchOptions& options) {
+std::vector<RankProcess> start_local_ranks(const LaunchOptions& options, OrphanGuard& guard) {
   if (options.num_ranks < 1) {
     throw ConfigError(
         fmt::format("number of ranks is {}; it must be 1 or more", options.num_ranks));
   }
-  SignalQueue signals(kSupervisedSignals);
-  OrphanGuard guard;
   const HostTable here{
       .names = {own_host_name()}, .addresses = {"127.0.0.1"}, .ranks_per_host = options.num_ranks};
   FileDescriptor store = bind_socket("127.0.0.1", 0);
   if (options.program_is_ours) listen_on(store);
-  const JobStart start{bound_port(store), make_job_name()};
+  const JobStart start{bound_port(store), make_job_name(), {0}};
+  return start_ranks(options, here, start, store.get(), guard);
+}
+
+int run_local_ranks(const LaunchOptions& options) {
+  SignalQueue signals(kSupervisedSignals);
+  OrphanGuard guard;
   if (any_stop_signal(signals.take())) return stop_before_start();
-  std::vector<RankProcess> ranks = start_ranks(options, here, start, store.get(), guard);
-  store.close();  // only rank 0 has it now
-  return Supervisor(std::move(ranks), ControlChannel(), signals, options.grace,
-                    options.program_is_ours)
+  ControlChannel channel;
+  return Supervisor(start_local_ranks(options, guard), channel, signals,
+                    {.grace = options.grace, .program_is_ours = options.program_is_ours})
       .run();
 }
 

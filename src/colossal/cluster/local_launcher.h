@@ -35,6 +35,9 @@ struct LaunchOptions {
   // another program, the socket reserves MASTER_PORT but does not listen, so that the program can
   // bind the port itself. start_ranks() ignores this field: its caller provides the socket.
   bool program_is_ours = true;
+  // Whether the launcher may start the ranks again (LaunchEnvironment::elastic).
+  bool elastic = false;
+  std::string memory_folder = {};  // LaunchEnvironment::memory_folder
   // Time for the other ranks to end after a rank has failed. start_ranks() ignores it.
   Grace grace = {};
 };
@@ -45,6 +48,10 @@ struct LaunchOptions {
 // started, and IoError if no socket or process can be created. Call it before this process has
 // other threads.
 int run_local_ranks(const LaunchOptions& options);
+
+// Starts `options.num_ranks` ranks of a job on this machine, for a Supervisor. guard: kills the
+// ranks if this process dies; must outlive them. Throws like run_local_ranks().
+std::vector<RankProcess> start_local_ranks(const LaunchOptions& options, OrphanGuard& guard);
 
 // Where the other ranks of a job meet this process, which is rank 0.
 struct MeetingPoint {

@@ -1,19 +1,24 @@
-// Kills the processes that ranks have started if the launcher dies before it can kill them, for
-// example by SIGKILL. The kernel then kills the ranks themselves (rank_process.h). But a rank may
-// be a shell script, and the kernel does not kill the script's program.
+// Cleans up if the launcher dies before it can, for example by SIGKILL: kills the processes that
+// ranks have started, and removes the ranks' folder in memory. The kernel then kills the ranks
+// themselves (rank_process.h). But a rank may be a shell script, and the kernel does not kill the
+// script's program.
 #pragma once
 
 #include <sys/types.h>
+
+#include <filesystem>
 
 #include "colossal/cluster/guard_process.h"
 
 namespace colossal::cluster {
 
 // Runs a guard process. The guard waits until this process (the launcher) ends and then kills the
-// process groups that are registered. The destructor ends the guard, which then kills nothing.
+// process groups that are registered, and removes the folder. The destructor ends the guard, which
+// then does nothing.
 class OrphanGuard {
  public:
-  OrphanGuard();  // throws IoError if the guard cannot be started
+  // folder: removed with its contents; empty: none. Throws IoError if the guard cannot be started.
+  explicit OrphanGuard(const std::filesystem::path& folder = {});
   ~OrphanGuard();
   OrphanGuard(const OrphanGuard&) = delete;
   OrphanGuard& operator=(const OrphanGuard&) = delete;

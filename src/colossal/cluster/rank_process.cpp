@@ -86,7 +86,8 @@ struct ChildStart {
 
 }  // namespace
 
-RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard) : guard_(&guard) {
+RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard)
+    : guard_(&guard), host_(command.host) {
   Pipe start, error;
   std::vector<std::string> arguments{command.program};
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
@@ -124,6 +125,7 @@ RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard) : guard
 
 RankProcess::RankProcess(RankProcess&& other) noexcept
     : guard_(other.guard_),
+      host_(std::move(other.host_)),
       who_(std::move(other.who_)),
       pid_(std::exchange(other.pid_, -1)),
       ended_(other.ended_),
@@ -176,7 +178,7 @@ bool RankProcess::stopped() const {
 
 std::optional<Failure> RankProcess::failure() const {
   if (!ended_ || status_ == 0 || stopped() || ended_by_us()) return std::nullopt;
-  Failure failure{.who = who_, .text = text_};
+  Failure failure{.who = who_, .text = text_, .host = host_};
   if (WIFSIGNALED(status_)) {
     const int signal = WTERMSIG(status_);
     failure.event = fmt::format("was killed by signal {} ({})", signal, signal_name(signal));

@@ -61,6 +61,7 @@ class RankProcess {
   std::string take_text();
 
   OrphanGuard* guard_;
+  std::string host_;
   std::string who_;
   pid_t pid_ = -1;
   bool ended_ = false;

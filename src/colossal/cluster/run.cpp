@@ -1,12 +1,11 @@
 #include "colossal/cluster/run.h"
 
 #include <algorithm>
-#include <csignal>
 
 #include "colossal/base/error.h"
-#include "colossal/cluster/control_channel.h"
+#include "colossal/cluster/elastic_launcher.h"
+#include "colossal/cluster/host_job.h"
 #include "colossal/cluster/local_launcher.h"
-#include "colossal/cluster/signal_queue.h"
 #include "colossal/cluster/socket.h"
 
 namespace colossal::cluster {
@@ -26,6 +25,16 @@ void check(const RunOptions& options) {
   if (options.host_index && (*options.host_index < 0 || *options.host_index >= num_hosts)) {
     throw ConfigError(fmt::format("--host-index is {}, but --hosts lists {} hosts, from 0",
                                   *options.host_index, num_hosts));
+  }
+  if (options.min_ranks && num_hosts > 0) {
+    throw ConfigError("--min-ranks is for a job on one host; use --min-hosts with --hosts");
+  }
+  if (options.min_hosts && num_hosts == 0) {
+    throw ConfigError("--min-hosts needs --hosts; use --min-ranks for a job on this machine");
+  }
+  if (options.min_hosts && (*options.min_hosts < 1 || *options.min_hosts > num_hosts)) {
+    throw ConfigError(fmt::format("--min-hosts is {}; expected 1 to {}, the number of --hosts",
+                                  *options.min_hosts, num_hosts));
   }
 }
 
@@ -62,47 +71,6 @@ HostTable make_host_table(const RunOptions& options) {
   return table;
 }
 
-// Starts the ranks. If that fails, tells the other hosts, whose ranks would wait in vain.
-std::vector<RankProcess> start_or_tell_others(const LaunchOptions& launch, const HostTable& hosts,
-                                              const JobStart& start, int store_socket,
-                                              OrphanGuard& guard, ControlChannel& channel) {
-  try {
-    return start_ranks(launch, hosts, start, store_socket, guard);
-  } catch (const ConfigError& error) {
-    channel.send({HostMessage::Kind::failed, Failure{.who = hosts.describe(hosts.own_index),
-                                                     .event = "was not started",
-                                                     .text = error.what(),
-                                                     .exit_code = 2,
-                                                     .sudden = true}});
-    channel.send_done();
-    throw;
-  }
-}
-
-int run_on_hosts(const RunOptions& options, const LaunchOptions& launch) {
-  const HostTable hosts = make_host_table(options);
-  const auto deadline = std::chrono::steady_clock::now() + options.join_timeout;
-  SignalQueue signals(kSupervisedSignals);
-  OrphanGuard guard;
-  FileDescriptor store;
-  JobStart start;
-  std::optional<ControlChannel> channel;
-  if (hosts.own_index == 0) {
-    store = bind_socket(hosts.own_address(), 0);
-    start = {bound_port(store), make_job_name()};
-    channel = ControlChannel::gather(hosts, options.port, start, deadline, signals);
-  } else {
-    channel = ControlChannel::join(hosts, options.port, &start, deadline, signals);
-  }
-  if (!channel) return stop_before_start();
-  std::vector<RankProcess> ranks =
-      start_or_tell_others(launch, hosts, start, store.get(), guard, *channel);
-  store.close();
-  return Supervisor(std::move(ranks), std::move(*channel), signals, options.grace,
-                    launch.program_is_ours)
-      .run();
-}
-
 }  // namespace
 
 int find_own_index(const std::vector<std::string>& hosts,
@@ -127,8 +95,19 @@ int run(const RunOptions& options) {
                        .arguments = {options.command.begin() + 1, options.command.end()},
                        .num_ranks = options.num_ranks,
                        .program_is_ours = false,
+                       .elastic = options.min_ranks || options.min_hosts,
                        .grace = options.grace};
-  return options.hosts.empty() ? run_local_ranks(launch) : run_on_hosts(options, launch);
+  if (!options.hosts.empty()) {
+    return run_host_job({.launch = std::move(launch),
+                         .hosts = make_host_table(options),
+                         .port = options.port,
+                         .join_timeout = options.join_timeout,
+                         .min_hosts = options.min_hosts,
+                         .max_restarts = options.max_restarts});
+  }
+  if (!options.min_ranks) return run_local_ranks(launch);
+  return run_elastic_ranks(launch,
+                           {.min_ranks = *options.min_ranks, .max_restarts = options.max_restarts});
 }
 
 }  // namespace colossal::cluster

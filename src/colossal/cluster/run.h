@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "colossal/cluster/restart_policy.h"
 #include "colossal/cluster/supervisor.h"
 
 namespace colossal::cluster {
@@ -22,6 +23,12 @@ struct RunOptions {
   std::vector<std::string> command = {};   // the program and its arguments
   std::chrono::seconds join_timeout{300};  // time for the launchers of all hosts to connect
   Grace grace = {};  // time for the other ranks to end after a rank has failed
+  // If one of these is set, the job is elastic: it goes on after failures, on as many ranks or
+  // hosts as there are, but at least on this many. min_hosts needs `hosts`; min_ranks is for a job
+  // on this machine only.
+  std::optional<int> min_ranks = {};
+  std::optional<int> min_hosts = {};
+  int max_restarts = kDefaultRestarts;  // of an elastic job (RestartPolicy)
 };
 
 // Starts this host's ranks of the job, supervises them, and returns the job's exit code: 0 if all
@@ -29,10 +36,15 @@ struct RunOptions {
 // Supervisor::run(). Returns kStoppedExitCode if this process gets a stop signal (stop_request.h)
 // before any rank has started.
 //
-// With several hosts, waits until the launchers of all hosts have connected. If a rank fails on one
-// host, the launcher of every host reports it. The store of the rendezvous (comm/store.h) listens
-// only at the address of hosts[0]; each rank is told to use the address of its host for its
-// connections (kInterfaceVariable).
+// An elastic job starts its ranks again after a rank has died or a host was lost, on the hosts that
+// are there; also when a host joins or leaves. A host joins when the user starts its launcher, and
+// leaves when its launcher gets SIGTERM or SIGUSR1; on the first host, these stop the job.
+//
+// With several hosts, waits until the launchers of all hosts have connected. An elastic job starts
+// with fewer, but at least min_hosts, if the others do not connect within join_timeout. If a rank
+// fails on one host, the launcher of every host reports it. The store of the rendezvous
+// (comm/store.h) listens only at the address of hosts[0]; each rank is told to use the address of
+// its host for its connections (kInterfaceVariable).
 //
 // Throws ConfigError if options are invalid, this machine is not in `hosts`, the launchers were
 // given different options, or the program cannot be started. Throws CommError if a host does not

@@ -8,15 +8,20 @@
 #include "colossal/base/log.h"
 
 namespace colossal::cluster {
+namespace {
 
-Supervisor::Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
-                       const Grace& grace, bool program_is_ours)
+constexpr int kPausePoll = 200;  // milliseconds between two calls of pause_wanted()
+constexpr int kConfigurationFailed = 2, kAnotherRankDied = 3;  // exit codes
+
+}  // namespace
+
+Supervisor::Supervisor(std::vector<RankProcess> ranks, ControlChannel& channel,
+                       SignalQueue& signals, SupervisorOptions options)
     : ranks_(std::move(ranks)),
-      channel_(std::move(channel)),
+      channel_(channel),
       signals_(signals),
-      grace_(grace),
-      outcome_(static_cast<int>(ranks_.size())),
-      program_is_ours_(program_is_ours) {}
+      options_(std::move(options)),
+      outcome_(static_cast<int>(ranks_.size())) {}
 
 int Supervisor::run() {
   // Handles events before it waits: ranks may have ended, and messages may have come, while other
@@ -26,6 +31,7 @@ int Supervisor::run() {
     handle_ends();
     handle_messages();
     handle_deadline();
+    handle_pause();
     if (finished()) break;
     wait();
   }
@@ -43,6 +49,9 @@ void Supervisor::wait() {
   if (deadline_) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - Clock::now());
     milliseconds = static_cast<int>(std::max<int64_t>(0, left.count()));
+  }
+  if (options_.pause_wanted && (milliseconds < 0 || milliseconds > kPausePoll)) {
+    milliseconds = kPausePoll;
   }
   poll(polled.data(), polled.size(), milliseconds);
 }
@@ -62,17 +71,25 @@ void Supervisor::handle_signals() {
 void Supervisor::handle_stop_signal(int signal) {
   const StopRequests::Meaning meaning = stop_requests_.take(signal);
   if (meaning == StopRequests::Meaning::repeated) return;
+  const bool leaves = options_.leaves_alone && signal != SIGINT;
+  if (leaves && meaning == StopRequests::Meaning::first) {
+    log::info("{}: this host leaves the job when the current step is saved", signal_name(signal));
+    channel_.send({HostMessage::Kind::leave, {}});
+    return;
+  }
   stop_signal_ = signal;
+  if (leaves) return kill_all();
+  stop_requested_ = true;
   if (meaning == StopRequests::Meaning::insists) {
     channel_.send({HostMessage::Kind::kill, {}});
     kill_all();
   } else if (stage_ == Stage::running) {
     // Ranks of our own program log themselves what they do.
-    if (!program_is_ours_) {
+    if (!options_.program_is_ours) {
       log::info("{}: asking the ranks to end; interrupt again to end them at once",
                 signal_name(signal));
     }
-    ask_to_stop(program_is_ours_ ? signal : SIGTERM);
+    ask_to_stop(options_.program_is_ours ? signal : SIGTERM);
   }
 }
 
@@ -85,11 +102,18 @@ void Supervisor::handle_messages() {
   for (HostMessage& message : channel_.receive()) {
     switch (message.kind) {
       case HostMessage::Kind::stop:
+        stop_requested_ = true;
         request_stop(SIGTERM);
         break;
       case HostMessage::Kind::kill:
+        stop_requested_ = true;
         kill_all();
         break;
+      case HostMessage::Kind::pause:
+        pause();
+        break;
+      case HostMessage::Kind::leave:
+        break;  // the channel remembers it; pause_wanted() then asks for a pause
       case HostMessage::Kind::failed:
         outcome_.add_remote(std::move(message.failure));
         begin_failing();
@@ -98,10 +122,24 @@ void Supervisor::handle_messages() {
   }
 }
 
+void Supervisor::handle_pause() {
+  if (pausing_ || stop_sent_ || stage_ != Stage::running || !options_.pause_wanted) return;
+  if (all_ended() || !options_.pause_wanted()) return;
+  channel_.send({HostMessage::Kind::pause, {}});
+  pause();
+}
+
+void Supervisor::pause() {
+  pausing_ = true;
+  // Not SIGTERM for a program of ours: a SIGTERM of the user that follows would end it at once.
+  request_stop(options_.program_is_ours ? SIGUSR1 : SIGTERM);
+}
+
 void Supervisor::handle_ends() {
   for (RankProcess& rank : ranks_) {
     if (rank.ended() || !rank.check_ended()) continue;
-    if (rank.stopped()) {
+    // A rank that ends after this launcher's SIGTERM has not stopped by itself.
+    if (rank.stopped() && stage_ != Stage::terminated && stage_ != Stage::killed) {
       outcome_.note_stopped();
       if (!stop_sent_) ask_to_stop(SIGTERM);
     }
@@ -123,7 +161,7 @@ void Supervisor::begin_failing() {
   if (outcome_.cause().sudden && !cause_named_) log_cause();
   if (stage_ != Stage::running) return;
   stage_ = Stage::failing;
-  deadline_ = Clock::now() + grace_.by_themselves;
+  deadline_ = Clock::now() + options_.grace.by_themselves;
 }
 
 void Supervisor::handle_deadline() {
@@ -131,7 +169,7 @@ void Supervisor::handle_deadline() {
   if (stage_ == Stage::failing) {
     if (!cause_named_) log_cause();
     stage_ = Stage::terminated;
-    deadline_ = Clock::now() + grace_.after_sigterm;
+    deadline_ = Clock::now() + options_.grace.after_sigterm;
     send_to_ranks(SIGTERM);
   } else {
     kill_all();
@@ -198,12 +236,32 @@ bool Supervisor::finished() const {
   return all_ended() && (channel_.may_leave() || stage_ == Stage::killed);
 }
 
+bool Supervisor::paused() const {
+  return pausing_ && !stop_requested_ && !outcome_.failed() && exit_code() != 0;
+}
+
+bool Supervisor::may_restart() const {
+  if (stop_requested_ || !outcome_.failed()) return false;
+  const Failure& cause = outcome_.cause();
+  return cause.exit_code == kAnotherRankDied ||
+         (cause.sudden && cause.exit_code != kConfigurationFailed);
+}
+
+bool Supervisor::configuration_failed() const {
+  return !stop_requested_ && outcome_.failed() && !outcome_.cause().sudden &&
+         outcome_.cause().exit_code == kConfigurationFailed;
+}
+
+std::string Supervisor::host_of_cause() const {
+  return outcome_.failed() ? outcome_.cause().host : "";
+}
+
 int Supervisor::exit_code() const {
   if (outcome_.failed()) return outcome_.cause().exit_code;
   const bool ended_by_us = std::any_of(ranks_.begin(), ranks_.end(),
                                        [](const RankProcess& rank) { return rank.ended_by_us(); });
   if (ended_by_us && stage_ == Stage::killed) return 128 + stop_signal_;
-  if (outcome_.stopped() || (ended_by_us && program_is_ours_)) return kStoppedExitCode;
+  if (outcome_.stopped() || (ended_by_us && options_.program_is_ours)) return kStoppedExitCode;
   return ended_by_us ? 128 + stop_signal_ : 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,21 @@ namespace colossal::cluster {
 struct Grace {
   std::chrono::milliseconds by_themselves{1500};  // from the failure until SIGTERM is sent
   std::chrono::milliseconds after_sigterm{2000};  // from SIGTERM until SIGKILL is sent
+};
+
+struct SupervisorOptions {
+  Grace grace = {};
+  // Whether the ranks run a program of ours, which saves its state and exits with kStoppedExitCode
+  // after a stop signal (see local_launcher.h); false: any other program.
+  bool program_is_ours = false;
+  // For elastic jobs: returns whether the job should go on with other ranks. The Supervisor calls
+  // it about five times a second, also when it handles an event. Once it returns true, the
+  // Supervisor asks the ranks of all hosts to stop; paused() then returns true after run().
+  std::function<bool()> pause_wanted = {};
+  // For elastic jobs: whether SIGTERM and SIGUSR1 mean that only this host leaves the job. The
+  // launcher then asks the first host's launcher for a pause (HostMessage::Kind::leave). A SIGTERM
+  // that insists kills only the ranks of this host.
+  bool leaves_alone = false;
 };
 
 // The signals that a Supervisor handles.
@@ -42,11 +58,9 @@ inline constexpr std::array kSupervisedSignals{SIGINT, SIGTERM, SIGUSR1, SIGHUP,
 class Supervisor {
  public:
   // ranks: of this host, already started. channel: to the launchers of the other hosts. signals: a
-  // queue of kSupervisedSignals, which must outlive this object. program_is_ours: whether the ranks
-  // run a program of ours, which saves its state and exits with kStoppedExitCode after a stop
-  // signal (see local_launcher.h); false: any other program.
-  Supervisor(std::vector<RankProcess> ranks, ControlChannel channel, SignalQueue& signals,
-             const Grace& grace, bool program_is_ours);
+  // queue of kSupervisedSignals. Both must outlive this object.
+  Supervisor(std::vector<RankProcess> ranks, ControlChannel& channel, SignalQueue& signals,
+             SupervisorOptions options);
 
   // Waits until all ranks of this host have ended. On the first host, then also waits until all
   // other hosts are done or lost, unless this launcher has sent SIGKILL to its ranks. Returns the
@@ -62,6 +76,18 @@ class Supervisor {
   //   - 128 + signal, if the stop signal ended ranks of a program that is not ours.
   //   - 0, if all ranks of this host exited with 0 and no other host reported a failure.
   int run();
+
+  // The following are for elastic jobs; call them after run().
+  // Whether the ranks have stopped for a pause, and the job should go on: nobody has asked to stop
+  // the job, no rank has failed, and not all ranks were done.
+  bool paused() const;
+  // Whether starting the ranks again may help: a rank died or hung, or a host was lost, and nobody
+  // has asked to stop the job.
+  bool may_restart() const;
+  // Whether the ranks of this host have refused to run with exit code 2, a wrong configuration.
+  bool configuration_failed() const;
+  // Returns the host of the failure that is the cause; "" if the job has not failed.
+  std::string host_of_cause() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -81,6 +107,10 @@ class Supervisor {
   void handle_stop_signal(int signal);  // called by handle_signals()
   // Asks the ranks of all hosts to stop; those of this host with `signal`.
   void ask_to_stop(int signal);
+  // Asks the ranks of all hosts to stop if options_.pause_wanted() returns true.
+  void handle_pause();
+  // Asks the ranks of this host to stop, for a pause.
+  void pause();
   void handle_messages();
   void handle_ends();
   void handle_deadline();
@@ -105,16 +135,17 @@ class Supervisor {
   int exit_code() const;
 
   std::vector<RankProcess> ranks_;
-  ControlChannel channel_;
+  ControlChannel& channel_;
   SignalQueue& signals_;
-  Grace grace_;
+  SupervisorOptions options_;
   JobOutcome outcome_;
   Stage stage_ = Stage::running;
   std::optional<Clock::time_point> deadline_;  // end of the grace time of stage_
   bool cause_named_ = false;                   // whether log_cause() was called
   std::string named_;                          // the text that was logged as the cause
   bool done_sent_ = false;                     // whether channel_.send_done() was called
-  bool program_is_ours_;
+  bool pausing_ = false;                       // whether the ranks were asked to stop for a pause
+  bool stop_requested_ = false;  // whether a stop of the whole job was requested, on any host
   StopRequests stop_requests_;
   bool stop_sent_ = false;     // whether a stop signal was sent to the ranks of this host
   int stop_signal_ = SIGTERM;  // the last received stop signal whose meaning was not `repeated`

@@ -1,0 +1,185 @@
+#include "colossal/cluster/elastic_launcher.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
+#include "colossal/cluster/signal_queue.h"
+#include "colossal/cluster/supervisor.h"
+
+namespace colossal::cluster {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void check(const LaunchOptions& launch, const ElasticOptions& elastic) {
+  if (elastic.min_ranks < 1 || elastic.min_ranks > launch.num_ranks) {
+    throw ConfigError(fmt::format("--min-ranks is {}; expected 1 to {}, the number of ranks",
+                                  elastic.min_ranks, launch.num_ranks));
+  }
+  if (elastic.max_restarts < 0) {
+    throw ConfigError(
+        fmt::format("--max-restarts is {}; it must be 0 or more", elastic.max_restarts));
+  }
+}
+
+class ElasticLauncher {
+ public:
+  ElasticLauncher(const LaunchOptions& launch, const ElasticOptions& elastic)
+      : elastic_(elastic),
+        launch_(launch),
+        signals_(kSupervisedSignals),
+        guard_(memory_folder_),
+        policy_(elastic.max_restarts) {
+    launch_.elastic = true;
+    launch_.memory_folder = memory_folder_;
+  }
+  ~ElasticLauncher() {
+    std::error_code ignored;
+    std::filesystem::remove_all(memory_folder_, ignored);
+  }
+  ElasticLauncher(const ElasticLauncher&) = delete;
+  ElasticLauncher& operator=(const ElasticLauncher&) = delete;
+
+  int run() {
+    if (any_stop_signal(signals_.take())) return stop_before_start();
+    set_ranks(launch_.num_ranks);
+    for (bool is_first = true;; is_first = false) {
+      const int64_t progress = progress_now();
+      const Clock::time_point started = Clock::now();
+      Supervisor supervisor(start_local_ranks(launch_now(is_first), guard_), channel_, signals_,
+                            {.grace = launch_.grace,
+                             .program_is_ours = launch_.program_is_ours,
+                             .pause_wanted = [this] { return is_change_wanted(); }});
+      report("");
+      const int exit_code = supervisor.run();
+      if (supervisor.paused()) {
+        log::info("the job continues on {}", ranks_text(next_.num_ranks));
+        launch_ = next_;
+      } else if (!supervisor.may_restart() || !prepare_restart(progress, started)) {
+        return conclude(exit_code);
+      } else if (any_stop_signal(wait_for_signals(policy_.pause()))) {
+        return conclude(kStoppedExitCode);
+      }
+    }
+  }
+
+ private:
+  static int conclude(int exit_code) {
+    if (exit_code == kStoppedExitCode) {
+      log::info("stopped; to continue the job, use the same command");
+    }
+    return exit_code;
+  }
+
+  // Changes launch_ to this number of ranks. Throws ConfigError if the program refuses it.
+  void set_ranks(int num_ranks) { launch_ = with_ranks(num_ranks); }
+
+  LaunchOptions launch_now(bool is_first) const {
+    LaunchOptions launch = launch_;
+    if (!is_first)
+      std::ranges::copy(elastic_.restart_arguments, std::back_inserter(launch.arguments));
+    return launch;
+  }
+
+  LaunchOptions with_ranks(int num_ranks) const {
+    LaunchOptions changed = launch_;
+    changed.num_ranks = num_ranks;
+    if (elastic_.arguments) changed.arguments = elastic_.arguments(num_ranks);
+    return changed;
+  }
+
+  // Whether the user has asked for another number of ranks on which the program can run. If so,
+  // sets next_.
+  bool is_change_wanted() {
+    const std::optional<int> wanted = elastic_.requested ? elastic_.requested() : std::nullopt;
+    if (!wanted) return false;
+    try {
+      if (*wanted < 1) throw ConfigError(fmt::format("{} ranks: must be at least 1", *wanted));
+      if (*wanted == launch_.num_ranks) {
+        report("");
+        return false;
+      }
+      next_ = with_ranks(*wanted);
+    } catch (const ConfigError& error) {
+      log::warn("the job stays on {}: {}", ranks_text(launch_.num_ranks), error.what());
+      report(error.what());
+      return false;
+    }
+    log::info("asked to continue on {}: saving first", ranks_text(*wanted));
+    return true;
+  }
+
+  // Decides how the job starts again after a failure. Returns false if it does not.
+  bool prepare_restart(int64_t progress, Clock::time_point started) {
+    const bool progressed =
+        elastic_.progress ? progress_now() > progress : Clock::now() - started >= kProgressTime;
+    switch (policy_.after_failure(progressed)) {
+      case RestartPolicy::Decision::give_up:
+        log::error("the job has failed {} times without progress; --max-restarts is {}",
+                   policy_.restarts() + 1, policy_.max_restarts());
+        return false;
+      case RestartPolicy::Decision::smaller:
+        use_fewer_ranks();
+        break;
+      case RestartPolicy::Decision::same:
+        break;
+    }
+    log::info("starting again on {}: restart {} of at most {} without progress",
+              ranks_text(launch_.num_ranks), policy_.restarts(), policy_.max_restarts());
+    return true;
+  }
+
+  // Changes launch_ to the next smaller number of ranks that the program accepts, if there is one.
+  void use_fewer_ranks() {
+    for (int fewer = launch_.num_ranks - 1; fewer >= elastic_.min_ranks; --fewer) {
+      try {
+        return set_ranks(fewer);
+      } catch (const ConfigError&) {
+        // The layout does not work on this number of ranks.
+      }
+    }
+  }
+
+  int64_t progress_now() const { return elastic_.progress ? elastic_.progress(memory_folder_) : 0; }
+
+  void report(const std::string& error) const {
+    if (elastic_.report) elastic_.report(launch_.num_ranks, error);
+  }
+
+  // Waits until a signal arrives or the time has passed. Returns the signals.
+  std::vector<int> wait_for_signals(std::chrono::seconds time) {
+    pollfd polled{signals_.fd(), POLLIN, 0};
+    poll(&polled, 1, static_cast<int>(std::chrono::milliseconds(time).count()));
+    return signals_.take();
+  }
+
+  static constexpr std::chrono::minutes kProgressTime{10};
+
+  const ElasticOptions& elastic_;
+  const std::string memory_folder_ = "/dev/shm/colossal-" + make_job_name();
+  LaunchOptions launch_;  // of the current start
+  LaunchOptions next_;    // of the next start, after a pause
+  SignalQueue signals_;
+  OrphanGuard guard_;
+  ControlChannel channel_;  // to no other host
+  RestartPolicy policy_;
+};
+
+}  // namespace
+
+std::string ranks_text(int num_ranks) {
+  return num_ranks == 1 ? "1 rank" : fmt::format("{} ranks", num_ranks);
+}
+
+int run_elastic_ranks(const LaunchOptions& launch, const ElasticOptions& elastic) {
+  check(launch, elastic);
+  return ElasticLauncher(launch, elastic).run();
+}
+
+}  // namespace colossal::cluster

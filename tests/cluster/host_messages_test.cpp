@@ -25,7 +25,7 @@ TEST(HostMessages, come_back_as_they_were) {
   EXPECT_EQ(parse_end(end_line(75)), 75);
   EXPECT_TRUE(is_done_line(done_line()));
   using Kind = HostMessage::Kind;
-  for (const Kind kind : {Kind::stop, Kind::kill, Kind::pause, Kind::leave}) {
+  for (const Kind kind : {Kind::stop, Kind::kill, Kind::stopped, Kind::pause, Kind::leave}) {
     EXPECT_EQ(parse_message(to_line(HostMessage{kind, {}}))->kind, kind);
   }
 }

@@ -53,7 +53,13 @@ bool is_in_use(const path& folder) {
 ElasticFolder::ElasticFolder(const path& checkpoint_directory)
     : checkpoint_directory_(checkpoint_directory), folder_(checkpoint_directory / kFolder) {
   io::make_folders(folder_);
-  lock_.emplace(folder_);
+  try {
+    lock_.emplace(folder_);
+  } catch (const io::FolderInUse& error) {
+    throw ConfigError(
+        fmt::format("checkpoint.directory = \"{}\" belongs to an elastic run that is running: {}",
+                    checkpoint_directory.string(), error.what()));
+  }
   io::remove_tree(folder_ / kRequest);
 }
 

@@ -17,7 +17,7 @@ namespace colossal::cli {
 class ElasticFolder {
  public:
   // Creates and locks the folder, and removes an old request. Throws IoError if the folder cannot
-  // be created, and FolderInUse if another launcher runs on it.
+  // be created, and ConfigError if another launcher uses it.
   explicit ElasticFolder(const std::filesystem::path& checkpoint_directory);
   // Removes the files.
   ~ElasticFolder();

@@ -43,11 +43,12 @@ struct Order {
 // What a launcher tells all other launchers while the ranks run.
 struct HostMessage {
   enum class Kind {
-    failed,  // a rank of the sender's host failed, or a host was lost
-    stop,    // all ranks should save their state, and the job ends
-    kill,    // all ranks must be killed, and the job ends
-    pause,   // all ranks should save their state; an elastic job then goes on with other ranks
-    leave    // the sender's host asks to leave an elastic job
+    failed,   // a rank of the sender's host failed, or a host was lost
+    stop,     // all ranks should save their state, and the job ends
+    kill,     // all ranks must be killed, and the job ends
+    stopped,  // a rank of the sender's host has stopped by itself: all others should stop, too
+    pause,    // all ranks should save their state; an elastic job then goes on with other ranks
+    leave     // the sender's host asks to leave an elastic job
   };
   Kind kind;
   Failure failure = {};  // set if kind is `failed`

@@ -25,7 +25,7 @@ auto parse(const std::string& line, const char* kind, Make make)
   }
 }
 
-constexpr const char* kKindNames[] = {"failed", "stop", "kill", "pause", "leave"};
+constexpr const char* kKindNames[] = {"failed", "stop", "kill", "stopped", "pause", "leave"};
 
 }  // namespace
 
@@ -94,7 +94,7 @@ std::optional<HostMessage> parse_message(const std::string& line) {
                                json.at("exit_code"), json.at("sudden"), json.at("host")}};
   });
   if (failed) return failed;
-  for (const Kind kind : {Kind::stop, Kind::kill, Kind::pause, Kind::leave}) {
+  for (const Kind kind : {Kind::stop, Kind::kill, Kind::stopped, Kind::pause, Kind::leave}) {
     const auto message = parse(line, kKindNames[static_cast<int>(kind)], [kind](const Json&) {
       return HostMessage{kind, {}};
     });

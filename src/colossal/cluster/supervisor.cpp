@@ -89,13 +89,9 @@ void Supervisor::handle_stop_signal(int signal) {
       log::info("{}: asking the ranks to end; interrupt again to end them at once",
                 signal_name(signal));
     }
-    ask_to_stop(options_.program_is_ours ? signal : SIGTERM);
+    channel_.send({HostMessage::Kind::stop, {}});
+    request_stop(options_.program_is_ours ? signal : SIGTERM);
   }
-}
-
-void Supervisor::ask_to_stop(int signal) {
-  channel_.send({HostMessage::Kind::stop, {}});
-  request_stop(signal);
 }
 
 void Supervisor::handle_messages() {
@@ -103,6 +99,11 @@ void Supervisor::handle_messages() {
     switch (message.kind) {
       case HostMessage::Kind::stop:
         stop_requested_ = true;
+        request_stop(SIGTERM);
+        break;
+      case HostMessage::Kind::stopped:
+        // In a pause, the ranks of another host may end before its launcher hears of the pause.
+        if (!pausing_) stop_requested_ = true;
         request_stop(SIGTERM);
         break;
       case HostMessage::Kind::kill:
@@ -141,7 +142,10 @@ void Supervisor::handle_ends() {
     // A rank that ends after this launcher's SIGTERM has not stopped by itself.
     if (rank.stopped() && stage_ != Stage::terminated && stage_ != Stage::killed) {
       outcome_.note_stopped();
-      if (!stop_sent_) ask_to_stop(SIGTERM);
+      if (!stop_sent_) {
+        channel_.send({HostMessage::Kind::stopped, {}});
+        request_stop(SIGTERM);
+      }
     }
     if (std::optional<Failure> failure = rank.failure()) {
       channel_.send({HostMessage::Kind::failed, *failure});

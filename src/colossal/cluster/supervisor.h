@@ -105,8 +105,6 @@ class Supervisor {
   // the messages of other launchers, and on deadline_ if it has passed.
   void handle_signals();
   void handle_stop_signal(int signal);  // called by handle_signals()
-  // Asks the ranks of all hosts to stop; those of this host with `signal`.
-  void ask_to_stop(int signal);
   // Asks the ranks of all hosts to stop if options_.pause_wanted() returns true.
   void handle_pause();
   // Asks the ranks of this host to stop, for a pause.

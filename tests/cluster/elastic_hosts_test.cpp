@@ -1,6 +1,7 @@
 // Tests elastic jobs on several "hosts": hosts are lost, join and leave.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -162,6 +163,46 @@ TEST_F(ElasticHosts, a_configuration_that_never_worked_ends_the_job) {
   EXPECT_EQ(a.wait(), 2);
   EXPECT_EQ(b.wait(), 2);
   EXPECT_EQ(c.wait(), 2);
+}
+
+TEST_F(ElasticHosts, a_host_that_waits_leaves_alone) {
+  const std::vector<std::string> behaviour{"refuse-more-than", "2"};
+  TestProcess a(launcher(0, 2, behaviour)), b(launcher(1, 2, behaviour));
+  ASSERT_TRUE(b.writes("rank 1 of 2"));
+  TestProcess c(launcher(2, 2, behaviour));
+  ASSERT_TRUE(a.writes("rank 0 of 2", 2));
+  ASSERT_TRUE(b.writes("rank 1 of 2", 2));
+  kill(c.pid(), SIGTERM);
+  EXPECT_EQ(c.wait(), kStoppedExitCode);
+  EXPECT_EQ(a.wait(700ms), -1) << "the others go on";
+  kill(a.pid(), SIGINT);
+  EXPECT_EQ(a.wait(), kStoppedExitCode);
+  EXPECT_EQ(b.wait(), kStoppedExitCode);
+}
+
+TEST_F(ElasticHosts, a_host_that_lacks_the_program_is_left_out) {
+  TestProcess a(launcher(0, 2)), b(launcher(1, 2));
+  ASSERT_TRUE(a.writes("rank 0 of 2"));
+  ASSERT_TRUE(b.writes("rank 1 of 2"));
+  std::vector<std::string> command = launcher(2, 2);
+  *std::find(command.rbegin(), command.rend(), rank_program()) = "no-such-program";
+  TestProcess c(command);
+  EXPECT_EQ(c.wait(), 2);
+  ASSERT_TRUE(a.writes("rank 0 of 2", 2)) << a.output();
+  ASSERT_TRUE(b.writes("rank 1 of 2", 2)) << b.output();
+  EXPECT_THAT(a.output(), HasSubstr("host 127.0.0.3 is left out, because its ranks have failed"));
+  kill(a.pid(), SIGINT);
+  EXPECT_EQ(a.wait(), kStoppedExitCode);
+}
+
+TEST_F(ElasticHosts, ctrl_c_after_a_failure_ends_the_job) {
+  const std::vector<std::string> behaviour{"kill-among-deaf", "0", "9"};
+  TestProcess a(launcher(0, 1, behaviour)), b(launcher(1, 1, behaviour)),
+      c(launcher(2, 1, behaviour));
+  ASSERT_TRUE(b.writes("was killed by signal 9"));
+  kill(b.pid(), SIGINT);
+  EXPECT_THAT((std::vector{a.wait(), b.wait(), c.wait()}), testing::Each(3));
+  EXPECT_THAT(a.output(), Not(HasSubstr("restart")));
 }
 
 TEST_F(ElasticHosts, without_the_first_host_the_others_end_their_ranks_and_try_to_join_again) {

@@ -141,6 +141,40 @@ TEST_F(ElasticLauncherTest, a_request_that_does_not_work_is_refused_and_nothing_
   EXPECT_EQ(launcher.wait(), kStoppedExitCode);
 }
 
+TEST_F(ElasticLauncherTest, goes_back_if_only_the_ranks_find_out_that_it_does_not_work) {
+  TestProcess launcher({rank_program(), "launch-elastic", "2", "1", "3", folder_.string(),
+                        "refuse-more-than", "2", word_});
+  ASSERT_TRUE(launcher.writes("rank 1 of 2"));
+  request(4);
+  ASSERT_TRUE(launcher.writes("rank 1 of 2", 2)) << launcher.output();
+  EXPECT_TRUE(launcher.writes("report: 2 ranks, the ranks cannot run on 4 ranks"));
+  EXPECT_THAT(launcher.output(), HasSubstr("the job goes back to 2 ranks"));
+  ASSERT_TRUE(launcher.writes("rank 0 of 2", 2));
+  kill(launcher.pid(), SIGTERM);
+  EXPECT_EQ(launcher.wait(), kStoppedExitCode);
+}
+
+TEST_F(ElasticLauncherTest, an_abandoned_folder_in_memory_is_removed_by_the_next_launcher) {
+  const std::filesystem::path abandoned = "/dev/shm/colossal-elastic-" + word_;
+  std::filesystem::create_directory(abandoned);
+  TestProcess launcher(launch(1, 1, 3, /*deaths=*/0, /*victim=*/0));
+  ASSERT_TRUE(launcher.writes("trains"));
+  EXPECT_FALSE(std::filesystem::exists(abandoned));
+  TestProcess other(launch(1, 1, 3, /*deaths=*/0, /*victim=*/0));
+  ASSERT_TRUE(other.writes("trains"));
+  const auto count = [] {
+    const std::filesystem::directory_iterator entries("/dev/shm");
+    return std::count_if(begin(entries), end(entries), [](const auto& entry) {
+      return entry.path().filename().string().starts_with("colossal-elastic-");
+    });
+  };
+  EXPECT_GE(count(), 2) << "folders of running launchers stay";
+  for (TestProcess* process : {&launcher, &other}) {
+    kill(process->pid(), SIGTERM);
+    EXPECT_EQ(process->wait(), kStoppedExitCode);
+  }
+}
+
 TEST_F(ElasticLauncherTest, a_stop_during_the_wait_before_a_restart_ends_the_job) {
   TestProcess launcher(launch(2, 2, 100, /*deaths=*/100, /*victim=*/0));
   ASSERT_TRUE(launcher.writes("restart 3 of at most 100", 1, 20s));

@@ -23,10 +23,13 @@ TEST(HostMessages, come_back_as_they_were) {
   EXPECT_EQ(refusal->reason, "no");
   EXPECT_TRUE(refusal->for_now);
   EXPECT_EQ(parse_end(end_line(75)), 75);
-  EXPECT_TRUE(is_done_line(done_line()));
+  EXPECT_EQ(parse_done(done_line("name")), "name");
   using Kind = HostMessage::Kind;
   for (const Kind kind : {Kind::stop, Kind::kill, Kind::stopped, Kind::pause, Kind::leave}) {
-    EXPECT_EQ(parse_message(to_line(HostMessage{kind, {}}))->kind, kind);
+    const auto message = parse_message(to_line(HostMessage{kind, {}, "name"}));
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->kind, kind);
+    EXPECT_EQ(message->job, "name");
   }
 }
 
@@ -53,7 +56,7 @@ TEST(HostMessages, nonsense_is_none_of_them) {
     EXPECT_FALSE(parse_refusal(line)) << line;
     EXPECT_FALSE(parse_end(line)) << line;
     EXPECT_FALSE(parse_message(line)) << line;
-    EXPECT_FALSE(is_done_line(line)) << line;
+    EXPECT_FALSE(parse_done(line)) << line;
   }
 }
 

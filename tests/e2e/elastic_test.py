@@ -54,12 +54,23 @@ class Elastic(ElasticTest):
         self.wait_for_step(run, "run", 4)
         self.kill_rank(run, 0)
         log = self.finish(run)
-        resumed = re.search(r"resumed from (/dev/shm/colossal-\w+)/step-(\d+) at step", log)
+        resumed = re.search(r"resumed from (/dev/shm/colossal-elastic-\w+)/step-(\d+) at step", log)
         self.assertTrue(resumed, log)
         self.assertGreaterEqual(int(resumed[2]), 2)
         self.assertFalse(os.path.exists(resumed[1]))
         self.assertEqual(self.losses("whole"), self.losses("run"))
         self.assert_same_weights(self.newest("whole"), self.newest("run"))
+
+    def test_what_is_in_memory_only_is_saved_at_a_stop(self):
+        run = self.start_elastic("run", 1000, "--checkpoint.every=0", "--checkpoint.memory_every=1")
+        self.wait_for_step(run, "run", 4)
+        self.kill_rank(run, 0)
+        self.wait_until(lambda: "starting again" in run.log.read_text(), run)
+        run.send_signal(signal.SIGTERM)
+        log = self.finish(run, expect=75)
+        self.assertGreaterEqual(int(self.newest().name[5:]), 2, log)
+        self.train(*self.flags_of("run", 6), ranks=2)  # goes on from there
+        self.assertEqual(sorted(self.losses("run")), list(range(1, max(6, self.step("run")) + 1)))
 
     def test_a_killed_launcher_leaves_nothing_in_memory(self):
         run = self.start_elastic("run", 100, "--checkpoint.memory_every=1")

@@ -79,6 +79,23 @@ TEST_F(DirectoryWriterTest, RanksWriteOneFileTogether) {
   EXPECT_EQ(read_file(path / "training_state/rank-3"), "dddddddddd");
 }
 
+TEST_F(DirectoryWriterTest, ACopyIsACheckpointToo) {
+  save(target(), std::string(40'000'000, 'x'));
+  const fs::path copy = folder_ / "copies/step-000100";
+  copy_checkpoint(target(), copy);
+  EXPECT_THAT(verify_directory(copy), IsEmpty());
+  EXPECT_EQ(read_file(copy / "config.json"), read_file(target() / "config.json"));
+  EXPECT_EQ(read_file(copy / "training_state/deep/state.json"), "{}");
+}
+
+TEST_F(DirectoryWriterTest, ADamagedCheckpointIsNotCopied) {
+  save(target(), "text");
+  write_text(target() / "config.json", "tex");
+  const fs::path copy = folder_ / "copies/step-000100";
+  EXPECT_THAT(message_of([&] { copy_checkpoint(target(), copy); }), HasSubstr("is damaged"));
+  EXPECT_FALSE(fs::exists(copy));
+}
+
 TEST_F(DirectoryWriterTest, SavingAStepAgainReplacesIt) {
   save(target(), "old");
   save(target(), "new");

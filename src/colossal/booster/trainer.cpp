@@ -338,8 +338,13 @@ class Trainer {
 
   void start_save(checkpoint::RunFolder& folder) {
     finish_save();
+    const bool in_memory = &folder == memory_checkpoints_;
+    if (in_memory && memory_failed_) {
+      memory_checkpoints_ = nullptr;
+      return;
+    }
     monitor_.prepare_checkpoint();
-    save_is_in_memory_ = &folder == memory_checkpoints_;
+    save_is_in_memory_ = in_memory;
     if (!save_is_in_memory_) saved_step_ = engine_.steps_done();
     save_.emplace(folder, engine_.steps_done(), engine_.chunks(), context_, description());
   }
@@ -373,7 +378,8 @@ class Trainer {
     save_.reset();
   }
 
-  // Reports a failed save, after which the run saves to disk only. All ranks get the same result.
+  // Reports a failed save, after which the run saves to disk only. All ranks get the same result,
+  // but not in the same step: so start_save() acts on it.
   void finish_save_in_memory() {
     try {
       save_->finish();
@@ -381,7 +387,7 @@ class Trainer {
       if (context_.rank() == 0) {
         log::warn("no more checkpoints are saved in memory: {}", error.what());
       }
-      memory_checkpoints_ = nullptr;
+      memory_failed_ = true;
     }
     save_.reset();
   }
@@ -430,6 +436,7 @@ class Trainer {
   TrainingSummary summary_;
   std::optional<checkpoint::Save> save_;  // in progress
   bool save_is_in_memory_ = false;        // whether save_ saves in memory
+  bool memory_failed_ = false;            // whether a save in memory has failed
   int64_t saved_step_ = 0;                // step of the last save to disk, or 0
 };
 

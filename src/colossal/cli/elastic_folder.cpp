@@ -21,6 +21,7 @@ using std::filesystem::path;
 constexpr const char* kFolder = "elastic";
 constexpr const char* kState = "state.json";
 constexpr const char* kRequest = "request.json";
+constexpr const char* kTakenRequest = "taken_request.json";
 
 struct State {
   int ranks = 0;
@@ -73,17 +74,16 @@ ElasticFolder::~ElasticFolder() {
 }
 
 std::optional<int> ElasticFolder::take_request() {
-  const path file = folder_ / kRequest;
+  const path file = folder_ / kTakenRequest;
+  std::error_code none;
+  std::filesystem::rename(folder_ / kRequest, file, none);  // so that a later request stays
+  if (none) return std::nullopt;
   try {
-    if (!io::path_exists(file)) return std::nullopt;
     const nlohmann::json json = io::read_json(file);
-    io::remove_tree(file);
     request_ = json.at("id");
     return json.at("ranks").get<int>();
   } catch (const std::exception& error) {
     log::warn("a request to change the number of ranks is ignored: {}", error.what());
-    std::error_code ignored;
-    std::filesystem::remove(file, ignored);
     return std::nullopt;
   }
 }
@@ -111,6 +111,17 @@ int64_t ElasticFolder::newest_step(const path& memory_folder) const {
   return newest;
 }
 
+void ElasticFolder::keep_newest(const path& memory_folder) const {
+  const std::vector<io::Checkpoint> on_disk = io::list_checkpoints(checkpoint_directory_);
+  const std::vector<io::Checkpoint> in_memory = io::list_checkpoints(memory_folder);
+  if (in_memory.empty()) return;
+  const io::Checkpoint& newest = in_memory.back();
+  if (!on_disk.empty() && on_disk.back().step >= newest.step) return;
+  const path saved = checkpoint_directory_ / io::checkpoint_name(newest.step);
+  io::copy_checkpoint(newest.path, saved);
+  log::info("saved {}, which was in memory only", saved.string());
+}
+
 void request_ranks(const path& checkpoint_directory, int num_ranks, std::chrono::seconds timeout) {
   const path folder = checkpoint_directory / kFolder;
   if (!io::path_exists(folder / kState) || !is_in_use(folder)) {
@@ -128,12 +139,16 @@ void request_ranks(const path& checkpoint_directory, int num_ranks, std::chrono:
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (!io::path_exists(folder / kState)) {
+    if (!io::path_exists(folder / kState) || !is_in_use(folder)) {
       throw Error("the run has ended before the number of ranks could be changed");
     }
     const State state = read_state(folder);
     if (state.request != id) continue;
     if (!state.error.empty()) throw ConfigError(state.error);
+    if (state.ranks != num_ranks) {
+      throw Error(fmt::format("the run continues on {}, because it has failed meanwhile",
+                              cluster::ranks_text(state.ranks)));
+    }
     log::info("the run continues on {}", cluster::ranks_text(state.ranks));
     return;
   }

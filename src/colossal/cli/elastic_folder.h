@@ -33,6 +33,9 @@ class ElasticFolder {
   // Returns the step of the newest checkpoint on disk or in memory_folder; -1 if there is none.
   int64_t newest_step(const std::filesystem::path& memory_folder) const;
 
+  // If memory_folder has a newer checkpoint than the disk, copies it to the disk. Throws IoError.
+  void keep_newest(const std::filesystem::path& memory_folder) const;
+
  private:
   std::filesystem::path checkpoint_directory_;
   std::filesystem::path folder_;

@@ -259,10 +259,17 @@ int train_elastic(const RunArguments& given, const ReadRun& read, int ranks) {
       {.program = "/proc/self/exe", .num_ranks = ranks},
       {.min_ranks = *given.min_ranks,
        .max_restarts = given.max_restarts,
-       .arguments = [&](int count) { return read_local_run(given, read, count).command; },
+       .arguments =
+           [&, is_first = true](int count) mutable {
+             const LocalRun local = read_local_run(given, read, count);
+             // At the first start, rank 0 does so.
+             if (!std::exchange(is_first, false)) local.run.fit_memory(local.job);
+             return local.command;
+           },
        .restart_arguments = {"--checkpoint.resume=auto"},
        .progress = [&](const std::string& memory) { return folder.newest_step(memory); },
        .requested = [&] { return folder.take_request(); },
+       .before_end = [&](const std::string& memory) { folder.keep_newest(memory); },
        .report = [&](int count, const std::string& error) { folder.write_state(count, error); }});
 }
 

@@ -57,7 +57,7 @@ std::vector<HostMessage> ControlChannel::receive() {
         .text = "its launcher died, or the network to it failed (" + peer.socket.why_closed() + ")",
         .sudden = true,
         .host = hosts_.names[peer.index]};
-    messages.push_back({HostMessage::Kind::failed, std::move(lost)});
+    messages.push_back({HostMessage::Kind::failed, std::move(lost), job_});
     send_to_all_but(peer.index, to_line(messages.back()));
   }
   let_join();
@@ -65,9 +65,11 @@ std::vector<HostMessage> ControlChannel::receive() {
 }
 
 void ControlChannel::take(Peer& peer, const std::string& line, std::vector<HostMessage>& messages) {
-  if (is_done_line(line)) {
-    peer.done = true;
+  if (const std::optional<std::string> done = parse_done(line)) {
+    if (*done == job_) peer.done = true;
   } else if (std::optional<HostMessage> message = parse_message(line)) {
+    // A message about ranks that have been replaced since matters no more.
+    if (!message->job.empty() && message->job != job_) return;
     if (message->kind == HostMessage::Kind::leave) {
       peer.leaving = true;
     } else {
@@ -82,7 +84,8 @@ void ControlChannel::take(Peer& peer, const std::string& line, std::vector<HostM
   }
 }
 
-void ControlChannel::send(const HostMessage& message) {
+void ControlChannel::send(HostMessage message) {
+  message.job = job_;
   send_to_all_but(-1, to_line(message));
 }
 
@@ -93,7 +96,7 @@ void ControlChannel::send_to_all_but(int index, const std::string& line) {
 }
 
 void ControlChannel::send_done() {
-  send_to_all_but(-1, done_line());
+  send_to_all_but(-1, done_line(job_));
 }
 
 bool ControlChannel::may_leave() const {
@@ -104,6 +107,7 @@ bool ControlChannel::may_leave() const {
 
 void ControlChannel::start(const JobStart& start) {
   members_ = start.members;
+  job_ = start.job;
   std::erase_if(peers_, [](Peer& peer) {
     if (peer.leaving) peer.socket.send(end_line(kStoppedExitCode));
     return peer.leaving || !peer.socket.is_open();
@@ -135,6 +139,11 @@ bool ControlChannel::membership_changes() const {
   });
 }
 
+bool ControlChannel::has_leaving_host() const {
+  return std::ranges::any_of(
+      peers_, [](const Peer& peer) { return peer.socket.is_open() && peer.leaving; });
+}
+
 std::optional<Order> ControlChannel::next_order(SignalQueue& signals) {
   StopRequests requests;
   while (true) {
@@ -143,6 +152,7 @@ std::optional<Order> ControlChannel::next_order(SignalQueue& signals) {
       orders_.erase(orders_.begin());
       if (order.start) {
         members_ = order.start->members;
+        job_ = order.start->job;
         for (Peer& peer : peers_) peer.done = false;
       }
       return order;
@@ -154,7 +164,11 @@ std::optional<Order> ControlChannel::next_order(SignalQueue& signals) {
     add_to(polled);
     poll(polled.data(), polled.size(), -1);
     for (const int signal : signals.take()) {
-      if (std::ranges::find(kStopSignals, signal) == kStopSignals.end()) continue;
+      if (signal == SIGTERM || signal == SIGUSR1) {
+        send({HostMessage::Kind::leave, {}});
+        return Order{.start = {}, .exit_code = kStoppedExitCode};
+      }
+      if (signal != SIGINT) continue;
       const StopRequests::Meaning meaning = requests.take(signal);
       if (meaning == StopRequests::Meaning::first) send({HostMessage::Kind::stop, {}});
       if (meaning == StopRequests::Meaning::insists) {

@@ -52,6 +52,9 @@ struct HostMessage {
   };
   Kind kind;
   Failure failure = {};  // set if kind is `failed`
+  // JobStart::job of the ranks that the message is about; ControlChannel sets it. Empty: the sender
+  // runs no ranks.
+  std::string job = {};
 };
 
 // One launcher's end of the channel. Not thread-safe.
@@ -91,7 +94,7 @@ class ControlChannel {
 
   // Sends a message to the launchers of all other members, without waiting. A lost connection is no
   // error here: receive() reports it.
-  void send(const HostMessage& message);
+  void send(HostMessage message);
 
   // Tells the launchers to which this one has a connection that all ranks of this host have ended.
   // They then do not report a loss of the connection.
@@ -100,7 +103,7 @@ class ControlChannel {
   // when all other members are done or lost; the others may always end.
   bool may_leave() const;
 
-  // The following four are for the first host.
+  // The following five are for the first host.
   // Makes start.members the members of the job, and sends them the order to start. Hosts that have
   // asked to leave get the order to end with kStoppedExitCode.
   void start(const JobStart& start);
@@ -111,10 +114,12 @@ class ControlChannel {
   std::vector<int> present() const;
   // Whether a host has joined or has asked to leave since the last call of start().
   bool membership_changes() const;
+  bool has_leaving_host() const;  // whether one has asked to leave since then
 
-  // For the other hosts: waits for the next order of the first host. If `signals` receives a stop
-  // signal meanwhile, asks the first host to stop the job; at a second one that insists, returns
-  // the order to end with kStoppedExitCode. Returns nullopt if the first host is lost.
+  // For the other hosts: waits for the next order of the first host. If `signals` receives SIGINT
+  // meanwhile, asks the first host to stop the job; at a second one that insists, returns the order
+  // to end with kStoppedExitCode. At SIGTERM or SIGUSR1, tells the first host that this host
+  // leaves, and returns that order at once. Returns nullopt if the first host is lost.
   std::optional<Order> next_order(SignalQueue& signals);
 
  private:
@@ -137,6 +142,7 @@ class ControlChannel {
   std::vector<std::string> missing_hosts() const;  // names of the hosts that are not connected
 
   HostTable hosts_;
+  std::string job_;                       // JobStart::job of the current start; empty: none yet
   std::vector<int> members_;              // JobStart::members of the current start
   std::vector<Peer> peers_;               // on the first host all other hosts, else the first host
   std::unique_ptr<Reception> reception_;  // on the first host, while hosts may join

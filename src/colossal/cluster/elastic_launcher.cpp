@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iterator>
+#include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/cluster/memory_folder.h"
 #include "colossal/cluster/signal_queue.h"
 #include "colossal/cluster/supervisor.h"
 
@@ -34,21 +35,15 @@ class ElasticLauncher {
       : elastic_(elastic),
         launch_(launch),
         signals_(kSupervisedSignals),
-        guard_(memory_folder_),
+        guard_(memory_folder_.path()),
         policy_(elastic.max_restarts) {
     launch_.elastic = true;
-    launch_.memory_folder = memory_folder_;
+    launch_.memory_folder = memory_folder_.path();
   }
-  ~ElasticLauncher() {
-    std::error_code ignored;
-    std::filesystem::remove_all(memory_folder_, ignored);
-  }
-  ElasticLauncher(const ElasticLauncher&) = delete;
-  ElasticLauncher& operator=(const ElasticLauncher&) = delete;
 
   int run() {
     if (any_stop_signal(signals_.take())) return stop_before_start();
-    set_ranks(launch_.num_ranks);
+    launch_ = with_ranks(launch_.num_ranks);
     for (bool is_first = true;; is_first = false) {
       const int64_t progress = progress_now();
       const Clock::time_point started = Clock::now();
@@ -56,29 +51,51 @@ class ElasticLauncher {
                             {.grace = launch_.grace,
                              .program_is_ours = launch_.program_is_ours,
                              .pause_wanted = [this] { return is_change_wanted(); }});
-      report("");
+      report(std::exchange(refusal_, ""));
       const int exit_code = supervisor.run();
       if (supervisor.paused()) {
         log::info("the job continues on {}", ranks_text(next_.num_ranks));
-        launch_ = next_;
+        change_to(next_);
+      } else if (before_change_ && supervisor.configuration_failed()) {
+        go_back();
       } else if (!supervisor.may_restart() || !prepare_restart(progress, started)) {
         return conclude(exit_code);
-      } else if (any_stop_signal(wait_for_signals(policy_.pause()))) {
+      } else if (stop_comes_within(policy_.pause())) {
         return conclude(kStoppedExitCode);
+      } else if (supervisor.pausing()) {
+        change_to(next_);  // as the user has asked before the failure
       }
     }
   }
 
  private:
-  static int conclude(int exit_code) {
+  int conclude(int exit_code) const {
+    if (elastic_.before_end) {
+      try {
+        elastic_.before_end(memory_folder_.path());
+      } catch (const Error& error) {
+        log::error("the checkpoint in memory is lost: {}", error.what());
+      }
+    }
     if (exit_code == kStoppedExitCode) {
       log::info("stopped; to continue the job, use the same command");
     }
     return exit_code;
   }
 
-  // Changes launch_ to this number of ranks. Throws ConfigError if the program refuses it.
-  void set_ranks(int num_ranks) { launch_ = with_ranks(num_ranks); }
+  void change_to(const LaunchOptions& changed) {
+    before_change_ = launch_;
+    launch_ = changed;
+  }
+
+  // Undoes the last change_to(), because the ranks have refused it.
+  void go_back() {
+    refusal_ = fmt::format("the ranks cannot run on {}; see the messages of the run",
+                           ranks_text(launch_.num_ranks));
+    launch_ = *before_change_;
+    before_change_.reset();
+    log::warn("{}; the job goes back to {}", refusal_, ranks_text(launch_.num_ranks));
+  }
 
   LaunchOptions launch_now(bool is_first) const {
     LaunchOptions launch = launch_;
@@ -106,7 +123,7 @@ class ElasticLauncher {
         return false;
       }
       next_ = with_ranks(*wanted);
-    } catch (const ConfigError& error) {
+    } catch (const Error& error) {
       log::warn("the job stays on {}: {}", ranks_text(launch_.num_ranks), error.what());
       report(error.what());
       return false;
@@ -139,32 +156,41 @@ class ElasticLauncher {
   void use_fewer_ranks() {
     for (int fewer = launch_.num_ranks - 1; fewer >= elastic_.min_ranks; --fewer) {
       try {
-        return set_ranks(fewer);
-      } catch (const ConfigError&) {
+        return change_to(with_ranks(fewer));
+      } catch (const Error&) {
         // The layout does not work on this number of ranks.
       }
     }
   }
 
-  int64_t progress_now() const { return elastic_.progress ? elastic_.progress(memory_folder_) : 0; }
+  int64_t progress_now() const {
+    return elastic_.progress ? elastic_.progress(memory_folder_.path()) : 0;
+  }
 
   void report(const std::string& error) const {
     if (elastic_.report) elastic_.report(launch_.num_ranks, error);
   }
 
-  // Waits until a signal arrives or the time has passed. Returns the signals.
-  std::vector<int> wait_for_signals(std::chrono::seconds time) {
-    pollfd polled{signals_.fd(), POLLIN, 0};
-    poll(&polled, 1, static_cast<int>(std::chrono::milliseconds(time).count()));
-    return signals_.take();
+  // Waits until a stop signal arrives or the time has passed. Returns whether one has arrived.
+  bool stop_comes_within(std::chrono::seconds time) {
+    const Clock::time_point end = Clock::now() + time;
+    while (true) {
+      if (any_stop_signal(signals_.take())) return true;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+      if (left.count() <= 0) return false;
+      pollfd polled{signals_.fd(), POLLIN, 0};
+      poll(&polled, 1, static_cast<int>(left.count()));
+    }
   }
 
   static constexpr std::chrono::minutes kProgressTime{10};
 
   const ElasticOptions& elastic_;
-  const std::string memory_folder_ = "/dev/shm/colossal-" + make_job_name();
-  LaunchOptions launch_;  // of the current start
-  LaunchOptions next_;    // of the next start, after a pause
+  MemoryFolder memory_folder_;
+  LaunchOptions launch_;                        // of the current start
+  LaunchOptions next_;                          // of the next start, after a pause
+  std::optional<LaunchOptions> before_change_;  // launch_ before the number of ranks last changed
+  std::string refusal_;  // why the number of ranks could not be changed, for report()
   SignalQueue signals_;
   OrphanGuard guard_;
   ControlChannel channel_;  // to no other host

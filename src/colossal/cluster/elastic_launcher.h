@@ -29,6 +29,9 @@ struct ElasticOptions {
   // Returns the number of ranks that the user has asked for since the last call, if any. Called
   // about five times a second while ranks run. Empty: the user cannot ask.
   std::function<std::optional<int>()> requested = {};
+  // Called before the job ends, with whatever exit code, and memory_folder is removed: saves what
+  // is only there. Empty: not called.
+  std::function<void(const std::string& memory_folder)> before_end = {};
   // Called whenever ranks were started; with an error if a request was refused. Empty: not called.
   std::function<void(int num_ranks, const std::string& error)> report = {};
 };
@@ -36,7 +39,8 @@ struct ElasticOptions {
 // Like run_local_ranks(), but starts the ranks again in two cases:
 //   - A rank has died or hung: first on the same number of ranks; if the job fails again without
 //     progress, on the next smaller number that options.arguments accepts.
-//   - The user has asked for another number of ranks: when the ranks have saved.
+//   - The user has asked for another number of ranks: when the ranks have saved. If the new ranks
+//     refuse the configuration, the job goes back to the number before.
 // Returns the exit code of the last start: 0 if the job is done; 75 if the user has stopped it.
 // Throws ConfigError if min_ranks is not from 1 to launch.num_ranks or max_restarts is negative.
 int run_elastic_ranks(const LaunchOptions& launch, const ElasticOptions& elastic);

@@ -95,8 +95,9 @@ std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int p
   ControlChannel channel(hosts);
   LineSocket socket;
   WaitingNotice notice;
+  Deadline next_attempt = std::chrono::steady_clock::now();
   while (true) {
-    if (!socket.is_open()) {
+    if (!socket.is_open() && passed(next_attempt)) {
       if (auto connection = try_connect(hosts.own_address(), hosts.addresses[0], port)) {
         socket = LineSocket(std::move(connection));
         socket.send(hello);
@@ -108,7 +109,8 @@ std::optional<ControlChannel> ControlChannel::join(const HostTable& hosts, int p
       if (const auto refusal = parse_refusal(*line)) {
         if (elastic && refusal->for_now) {
           socket = LineSocket();
-          continue;
+          next_attempt = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+          break;
         }
         throw ConfigError(fmt::format("the launcher on {} refused this one: {}", hosts.names[0],
                                       refusal->reason));

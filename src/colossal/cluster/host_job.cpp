@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,8 @@ namespace colossal::cluster {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr int kFailed = 1, kBadConfiguration = 2;  // exit codes
 
 // Hosts that join within this time are added together.
 constexpr std::chrono::milliseconds kSettle{500};
@@ -57,11 +60,19 @@ class FirstHost {
                                Clock::now() + job_.join_timeout, signals_);
     if (!channel) return stop_before_start();
     channel_ = std::move(*channel);
-    std::optional<std::vector<int>> members = channel_.present();
-    int exit_code = 0;
-    while (members) members = run_once(*members, &exit_code);
-    channel_.end(exit_code);
-    return exit_code;
+    try {
+      std::optional<std::vector<int>> members = channel_.present();
+      int exit_code = 0;
+      while (members) members = run_once(*members, &exit_code);
+      channel_.end(exit_code);
+      return exit_code;
+    } catch (const ConfigError&) {
+      channel_.end(kBadConfiguration);
+      throw;
+    } catch (const Error&) {
+      channel_.end(kFailed);
+      throw;
+    }
   }
 
  private:
@@ -84,24 +95,64 @@ class FirstHost {
     Supervisor supervisor(std::move(ranks), channel_, signals_, options);
     *exit_code = supervisor.run();
     if (!is_elastic()) return std::nullopt;
-    if (supervisor.configuration_failed()) return fewer_than(members);
+    if (!supervisor.asked_to_end() && has_failed_because_of_new_host(supervisor)) {
+      return without_failed_host(members, supervisor.host_of_cause(), exit_code);
+    }
+    if (supervisor.configuration_failed()) return fewer_than(members, exit_code);
     if (!supervisor.paused() && !supervisor.may_restart()) return std::nullopt;
-    has_worked_ = true;
+    worked_ = hosts.names;
     return supervisor.paused() ? with_present(channel_.present(), exit_code)
                                : after_failure(supervisor.host_of_cause(),
                                                Clock::now() - started >= kProgressTime, exit_code);
   }
 
-  // Returns one host less, if the configuration has worked with another number of hosts.
-  std::optional<std::vector<int>> fewer_than(const std::vector<int>& members) const {
-    if (!has_worked_ || std::ssize(members) <= *job_.min_hosts) return std::nullopt;
+  // Whether ranks have failed on a host that was not among those on which the job has worked. Such
+  // a host, which may lack the program or a file, must not end the job.
+  bool has_failed_because_of_new_host(const Supervisor& supervisor) const {
+    const std::string host = supervisor.host_of_cause();
+    return !worked_.empty() && !host.empty() && !supervisor.may_restart() &&
+           std::ranges::find(worked_, host) == worked_.end();
+  }
+
+  // Returns the hosts that are present, among `members`, except `host`.
+  std::optional<std::vector<int>> without_failed_host(const std::vector<int>& members,
+                                                      const std::string& host, int* exit_code) {
+    std::optional<std::vector<int>> present = wait_for_ends(exit_code);
+    if (!present) return std::nullopt;
+    std::erase_if(*present, [&](int index) {
+      return job_.hosts.names[index] == host || std::ranges::find(members, index) == members.end();
+    });
+    log::info("host {} is left out, because its ranks have failed where others work", host);
+    return with_present(std::move(*present), exit_code);
+  }
+
+  // Returns one of the members that are present less, if the configuration has worked with another
+  // number of hosts.
+  std::optional<std::vector<int>> fewer_than(const std::vector<int>& members, int* exit_code) {
+    if (worked_.empty() || std::ssize(members) <= *job_.min_hosts) return std::nullopt;
+    const std::optional<std::vector<int>> present = wait_for_ends(exit_code);
+    if (!present) return std::nullopt;
+    std::vector<int> fewer;
+    std::ranges::set_intersection(members, *present, std::back_inserter(fewer));
+    if (fewer.size() == members.size()) fewer.pop_back();
     log::info("the configuration does not work with {} hosts; trying {}", members.size(),
-              members.size() - 1);
-    return std::vector<int>(members.begin(), members.end() - 1);
+              fewer.size());
+    return with_present(std::move(fewer), exit_code);
+  }
+
+  // Waits until the ranks of all hosts have ended. Returns the hosts that are present; nullopt if
+  // meanwhile a stop was requested, with *exit_code.
+  std::optional<std::vector<int>> wait_for_ends(int* exit_code) {
+    if (wait_while([this] { return !channel_.may_leave(); }, Clock::now() + kEndTime)) {
+      return channel_.present();
+    }
+    *exit_code = kStoppedExitCode;
+    return std::nullopt;
   }
 
   // Whether hosts have joined or want to leave, and no more have for a while.
   bool wants_pause() {
+    if (channel_.has_leaving_host()) return true;
     if (!channel_.membership_changes()) {
       changed_.reset();
       return false;
@@ -120,8 +171,8 @@ class FirstHost {
                  policy_.restarts() + 1);
       return std::nullopt;
     }
-    if (!wait_while([this] { return !channel_.may_leave(); }, Clock::now() + kEndTime) ||
-        !wait_while([] { return true; }, Clock::now() + policy_.pause())) {
+    if (!wait_for_ends(exit_code)) return std::nullopt;
+    if (!wait_while([] { return true; }, Clock::now() + policy_.pause())) {
       *exit_code = kStoppedExitCode;
       return std::nullopt;
     }
@@ -175,7 +226,9 @@ class FirstHost {
       poll(polled.data(), polled.size(), kMilliseconds);
       if (any_stop_signal(signals_.take())) return false;
       for (const HostMessage& message : channel_.receive()) {
-        if (message.kind == HostMessage::Kind::stop) return false;
+        if (message.kind == HostMessage::Kind::stop || message.kind == HostMessage::Kind::kill) {
+          return false;
+        }
       }
     }
     return true;
@@ -191,7 +244,8 @@ class FirstHost {
   OrphanGuard guard_;
   ControlChannel channel_;
   RestartPolicy policy_;
-  bool has_worked_ = false;  // whether the ranks have run without an error of the configuration
+  // Names of the hosts on which the ranks last ran without an error of the configuration.
+  std::vector<std::string> worked_;
   std::optional<Clock::time_point> changed_;  // since when hosts wait to join or to leave
 };
 
@@ -228,6 +282,7 @@ class OtherHost {
       const int exit_code = supervisor.run();
       if (!is_elastic()) return exit_code;
       order = channel.next_order(signals_);
+      if (!order && supervisor.asked_to_end()) return kStoppedExitCode;
     }
     return order ? std::optional(order->exit_code) : std::nullopt;
   }

@@ -74,7 +74,7 @@ std::optional<int> parse_end(const std::string& line) {
 }
 
 std::string to_line(const HostMessage& message) {
-  Json json{{"kind", kKindNames[static_cast<int>(message.kind)]}};
+  Json json{{"kind", kKindNames[static_cast<int>(message.kind)]}, {"job", message.job}};
   if (message.kind == HostMessage::Kind::failed) {
     json["who"] = message.failure.who;
     json["event"] = message.failure.event;
@@ -91,24 +91,25 @@ std::optional<HostMessage> parse_message(const std::string& line) {
   const auto failed = parse(line, kKindNames[0], [](const Json& json) {
     return HostMessage{Kind::failed,
                        Failure{json.at("who"), json.at("event"), json.at("text"),
-                               json.at("exit_code"), json.at("sudden"), json.at("host")}};
+                               json.at("exit_code"), json.at("sudden"), json.at("host")},
+                       json.at("job")};
   });
   if (failed) return failed;
   for (const Kind kind : {Kind::stop, Kind::kill, Kind::stopped, Kind::pause, Kind::leave}) {
-    const auto message = parse(line, kKindNames[static_cast<int>(kind)], [kind](const Json&) {
-      return HostMessage{kind, {}};
+    const auto message = parse(line, kKindNames[static_cast<int>(kind)], [kind](const Json& json) {
+      return HostMessage{kind, {}, json.at("job")};
     });
     if (message) return message;
   }
   return std::nullopt;
 }
 
-std::string done_line() {
-  return dump({{"kind", "done"}});
+std::string done_line(const std::string& job) {
+  return dump({{"kind", "done"}, {"job", job}});
 }
 
-bool is_done_line(const std::string& line) {
-  return parse(line, "done", [](const Json&) { return true; }).has_value();
+std::optional<std::string> parse_done(const std::string& line) {
+  return parse(line, "done", [](const Json& json) { return json.at("job").get<std::string>(); });
 }
 
 }  // namespace colossal::cluster

@@ -39,7 +39,7 @@ std::string to_line(const JobStart& start);
 std::string to_line(const HostMessage& message);
 std::string to_line(const Refusal& refusal);
 std::string end_line(int exit_code);
-std::string done_line();
+std::string done_line(const std::string& job);  // job: JobStart::job
 
 // Parse a line without the end of line. Return nullopt if it is no message of the kind in the
 // function's name.
@@ -48,6 +48,6 @@ std::optional<JobStart> parse_start(const std::string& line);
 std::optional<Refusal> parse_refusal(const std::string& line);
 std::optional<int> parse_end(const std::string& line);  // returns the exit code
 std::optional<HostMessage> parse_message(const std::string& line);
-bool is_done_line(const std::string& line);
+std::optional<std::string> parse_done(const std::string& line);  // returns JobStart::job
 
 }  // namespace colossal::cluster

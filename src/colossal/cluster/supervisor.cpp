@@ -28,8 +28,8 @@ int Supervisor::run() {
   // ranks were started.
   while (true) {
     handle_signals();
-    handle_ends();
     handle_messages();
+    handle_ends();
     handle_deadline();
     handle_pause();
     if (finished()) break;
@@ -69,16 +69,10 @@ void Supervisor::handle_signals() {
 }
 
 void Supervisor::handle_stop_signal(int signal) {
+  if (options_.leaves_alone && signal != SIGINT) return handle_leave_signal(signal);
   const StopRequests::Meaning meaning = stop_requests_.take(signal);
   if (meaning == StopRequests::Meaning::repeated) return;
-  const bool leaves = options_.leaves_alone && signal != SIGINT;
-  if (leaves && meaning == StopRequests::Meaning::first) {
-    log::info("{}: this host leaves the job when the current step is saved", signal_name(signal));
-    channel_.send({HostMessage::Kind::leave, {}});
-    return;
-  }
   stop_signal_ = signal;
-  if (leaves) return kill_all();
   stop_requested_ = true;
   if (meaning == StopRequests::Meaning::insists) {
     channel_.send({HostMessage::Kind::kill, {}});
@@ -91,6 +85,23 @@ void Supervisor::handle_stop_signal(int signal) {
     }
     channel_.send({HostMessage::Kind::stop, {}});
     request_stop(options_.program_is_ours ? signal : SIGTERM);
+  } else {
+    channel_.send({HostMessage::Kind::stop, {}});  // so that an elastic job does not start again
+  }
+}
+
+void Supervisor::handle_leave_signal(int signal) {
+  switch (leave_requests_.take(signal)) {
+    case StopRequests::Meaning::repeated:
+      break;
+    case StopRequests::Meaning::first:
+      log::info("{}: this host leaves the job when the current step is saved", signal_name(signal));
+      channel_.send({HostMessage::Kind::leave, {}});
+      break;
+    case StopRequests::Meaning::insists:
+      stop_signal_ = signal;
+      kill_all();
+      break;
   }
 }
 
@@ -114,7 +125,8 @@ void Supervisor::handle_messages() {
         pause();
         break;
       case HostMessage::Kind::leave:
-        break;  // the channel remembers it; pause_wanted() then asks for a pause
+        handle_pause();  // now, because the host's ranks may already stop
+        break;
       case HostMessage::Kind::failed:
         outcome_.add_remote(std::move(message.failure));
         begin_failing();
@@ -139,8 +151,9 @@ void Supervisor::pause() {
 void Supervisor::handle_ends() {
   for (RankProcess& rank : ranks_) {
     if (rank.ended() || !rank.check_ended()) continue;
-    // A rank that ends after this launcher's SIGTERM has not stopped by itself.
-    if (rank.stopped() && stage_ != Stage::terminated && stage_ != Stage::killed) {
+    // A rank that ends after this launcher's SIGTERM to end a failed job has not stopped by itself.
+    const bool sent_sigterm = stage_ == Stage::terminated || stage_ == Stage::killed;
+    if (rank.stopped() && (stop_sent_ || !sent_sigterm)) {
       outcome_.note_stopped();
       if (!stop_sent_) {
         channel_.send({HostMessage::Kind::stopped, {}});
@@ -257,7 +270,8 @@ bool Supervisor::configuration_failed() const {
 }
 
 std::string Supervisor::host_of_cause() const {
-  return outcome_.failed() ? outcome_.cause().host : "";
+  if (!outcome_.failed() || outcome_.all_blame_another_rank()) return "";
+  return outcome_.cause().host;
 }
 
 int Supervisor::exit_code() const {

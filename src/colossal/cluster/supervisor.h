@@ -84,9 +84,14 @@ class Supervisor {
   // Whether starting the ranks again may help: a rank died or hung, or a host was lost, and nobody
   // has asked to stop the job.
   bool may_restart() const;
+  // Whether the ranks were asked to stop for a pause, whatever came of it.
+  bool pausing() const { return pausing_; }
+  // Whether somebody has asked to stop the job, or this host to leave it.
+  bool asked_to_end() const { return stop_requested_ || leave_requests_.any(); }
   // Whether the ranks of this host have refused to run with exit code 2, a wrong configuration.
   bool configuration_failed() const;
-  // Returns the host of the failure that is the cause; "" if the job has not failed.
+  // Returns the host of the failure that is the cause; "" if the job has not failed, or if the
+  // cause is not known because all failed ranks gave up waiting for another.
   std::string host_of_cause() const;
 
  private:
@@ -104,7 +109,8 @@ class Supervisor {
   // handle_deadline(). In this order, they act on the queued signals, on ranks that have ended, on
   // the messages of other launchers, and on deadline_ if it has passed.
   void handle_signals();
-  void handle_stop_signal(int signal);  // called by handle_signals()
+  void handle_stop_signal(int signal);   // called by handle_signals()
+  void handle_leave_signal(int signal);  // called by handle_stop_signal(), if leaves_alone
   // Asks the ranks of all hosts to stop if options_.pause_wanted() returns true.
   void handle_pause();
   // Asks the ranks of this host to stop, for a pause.
@@ -145,8 +151,9 @@ class Supervisor {
   bool pausing_ = false;                       // whether the ranks were asked to stop for a pause
   bool stop_requested_ = false;  // whether a stop of the whole job was requested, on any host
   StopRequests stop_requests_;
-  bool stop_sent_ = false;     // whether a stop signal was sent to the ranks of this host
-  int stop_signal_ = SIGTERM;  // the last received stop signal whose meaning was not `repeated`
+  StopRequests leave_requests_;  // signals that mean that only this host leaves
+  bool stop_sent_ = false;       // whether a stop signal was sent to the ranks of this host
+  int stop_signal_ = SIGTERM;    // the last received stop signal whose meaning was not `repeated`
 };
 
 }  // namespace colossal::cluster

@@ -120,6 +120,10 @@ struct Checkpoint {
 // only the one of checkpoint_name().
 std::vector<Checkpoint> list_checkpoints(const std::filesystem::path& folder);
 
+// Copies the checkpoint `from` to `final_path`, completely or not at all, as DirectoryWriter writes
+// checkpoints. Throws IoError if `from` is damaged.
+void copy_checkpoint(const std::filesystem::path& from, const std::filesystem::path& final_path);
+
 // Cleans up after killed processes: removes the files and directories in the folder that have
 // hidden names (hidden_sibling.h), with two exceptions. A directory that a live DirectoryWriter has
 // locked stays. A replaced checkpoint whose successor is missing is renamed back. Call this only

@@ -1,5 +1,6 @@
 // Tests elastic jobs on several "hosts": hosts are lost, join and leave.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -8,6 +9,7 @@
 
 #include "colossal/cluster/socket.h"
 #include "colossal/cluster/stop_request.h"
+#include "tests/cluster/network_namespaces.h"
 #include "tests/cluster/test_process.h"
 
 namespace colossal::cluster {
@@ -238,6 +240,47 @@ TEST_F(ElasticHosts, a_second_launcher_of_a_host_waits_until_the_first_is_gone) 
   kill(a.pid(), SIGTERM);
   EXPECT_EQ(a.wait(), kStoppedExitCode);
   EXPECT_EQ(again.wait(), kStoppedExitCode);
+}
+
+// On hosts between which a cable can be cut.
+TEST_F(ElasticHosts, a_host_that_was_cut_off_joins_again_by_itself) {
+  if (geteuid() != 0) GTEST_SKIP() << "makes network namespaces, which needs root";
+  NetworkNamespaces network;
+  const auto on = [&](int host) {
+    const std::vector<std::string> run{rank_program(),
+                                       "run",
+                                       "-n",
+                                       "1",
+                                       "--hosts",
+                                       "10.213.0.[1-2]",
+                                       "--min-hosts",
+                                       "1",
+                                       "--timeout",
+                                       "60",
+                                       "--",
+                                       rank_program(),
+                                       "die-at-first",
+                                       folder_.string(),
+                                       "0",
+                                       "0",
+                                       word_};
+    std::vector<std::string> command = network.on(host);
+    command.insert(command.end(), run.begin(), run.end());
+    return command;
+  };
+  TestProcess a(on(0)), b(on(1));
+  ASSERT_TRUE(a.writes("rank 0 of 2"));
+  ASSERT_TRUE(b.writes("rank 1 of 2"));
+  network.cut_cable();
+  ASSERT_TRUE(a.writes("rank 0 of 1", 1, 20s)) << a.output();
+  ASSERT_TRUE(b.writes("trying to join the job again", 1, 20s)) << b.output();
+  network.mend_cable();
+  ASSERT_TRUE(a.writes("rank 0 of 2", 2, 20s)) << a.output();
+  ASSERT_TRUE(b.writes("rank 1 of 2", 2, 20s)) << b.output();
+  kill(b.pid(), SIGINT);
+  EXPECT_EQ(a.wait(), kStoppedExitCode);
+  EXPECT_EQ(b.wait(), kStoppedExitCode);
+  expect_no_process_with(word_);
 }
 
 }  // namespace

@@ -30,11 +30,20 @@ std::vector<std::string> NetworkNamespaces::on(int host) const {
   return {"ip", "netns", "exec", name_[host]};
 }
 
+// Packets vanish, as when a switch dies. If an interface were down, senders would get an error.
 void NetworkNamespaces::cut_cable() {
-  // Packets vanish, as when a switch dies. If an interface were down, senders would get an error.
+  set_blackholes("add");
+}
+
+void NetworkNamespaces::mend_cable() {
+  set_blackholes("delete");
+}
+
+void NetworkNamespaces::set_blackholes(const std::string& command) {
   for (const std::string& name : name_) {
-    run_command({"ip", "-n", name, "route", "add", "blackhole", "10.213.0.0/25"});
-    run_command({"ip", "-n", name, "route", "add", "blackhole", "10.213.0.0/30"});
+    for (const char* addresses : {"10.213.0.0/25", "10.213.0.0/30"}) {
+      run_command({"ip", "-n", name, "route", command, "blackhole", addresses});
+    }
   }
 }
 

@@ -20,8 +20,11 @@ class NetworkNamespaces {
   std::vector<std::string> on(int host) const;
 
   void cut_cable();
+  void mend_cable();  // after cut_cable()
 
  private:
+  void set_blackholes(const std::string& command);
+
   std::string name_[2];
 };
 

@@ -1,9 +1,10 @@
-// Starts ranks on this machine as child processes: run_local_ranks() for jobs on one machine,
-// start_following_ranks() if this process itself is rank 0 of such a job, and start_ranks() for one
-// host of a job on several hosts. Each rank gets the environment variables of torchrun (RANK,
-// WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT)
-// and those of launch_variables.h. The ranks meet at the store, a key-value server that rank 0 runs
-// at MASTER_ADDR and MASTER_PORT.
+// Starts ranks on this machine as child processes: run_local_ranks() for jobs on one machine
+// (start_local_ranks() if the caller supervises the ranks itself), start_following_ranks() if this
+// process itself is rank 0 of such a job, and start_ranks() for one host of a job on several hosts.
+// Each rank gets the environment variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK,
+// LOCAL_WORLD_SIZE, GROUP_RANK, GROUP_WORLD_SIZE, MASTER_ADDR, MASTER_PORT) and those of
+// launch_variables.h. The ranks meet at the store, a key-value server that rank 0 runs at
+// MASTER_ADDR and MASTER_PORT.
 //
 // Any program can be started. A "program of ours" (LaunchOptions::program_is_ours) also
 //   - calls read_launch_environment() first, and starts no ranks if it is a rank itself;
@@ -27,13 +28,14 @@ namespace colossal::cluster {
 struct LaunchOptions {
   std::string program = {};  // a path, or a name to look up in PATH
   std::vector<std::string> arguments = {};
-  int num_ranks = 1;  // of run_local_ranks(); start_ranks() uses HostTable::ranks_per_host
+  int num_ranks = 1;  // on one machine; start_ranks() uses HostTable::ranks_per_host
   // The lowest local rank that start_ranks() starts. 1: this process itself is local rank 0.
   int first_local_rank = 0;
-  // Whether `program` is a program of ours (see above). If so, run_local_ranks() makes the store's
-  // socket listen before the first rank starts, so that no rank has to retry its connection. For
-  // another program, the socket reserves MASTER_PORT but does not listen, so that the program can
-  // bind the port itself. start_ranks() ignores this field: its caller provides the socket.
+  // Whether `program` is a program of ours (see above). If so, a job on one machine makes the
+  // store's socket listen before the first rank starts, so that no rank has to retry its
+  // connection. For another program, the socket reserves MASTER_PORT but does not listen, so that
+  // the program can bind the port itself. start_ranks() ignores this field: its caller provides the
+  // socket.
   bool program_is_ours = true;
   // Whether the launcher may start the ranks again (LaunchEnvironment::elastic).
   bool elastic = false;
@@ -49,8 +51,9 @@ struct LaunchOptions {
 // other threads.
 int run_local_ranks(const LaunchOptions& options);
 
-// Starts `options.num_ranks` ranks of a job on this machine, for a Supervisor. guard: kills the
-// ranks if this process dies; must outlive them. Throws like run_local_ranks().
+// Like run_local_ranks(), but returns the ranks as soon as they have started, and does not
+// supervise them: the caller passes them to a Supervisor. guard: kills the ranks if this process
+// dies; must outlive them.
 std::vector<RankProcess> start_local_ranks(const LaunchOptions& options, OrphanGuard& guard);
 
 // Where the other ranks of a job meet this process, which is rank 0.

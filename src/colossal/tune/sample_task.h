@@ -53,9 +53,10 @@ class SampleTask : public TrainingTask {
 
  protected:
   // Reads and tokenizes the files of data.train and data.validation as samples of this kind.
-  // reading: called for each line that is not blank; must not be empty; may throw. `job` and
-  // `context` must outlive this object. Throws ConfigError, on all ranks, if the tokenizer or the
-  // samples differ between ranks; also what read_samples() throws. Collective.
+  // reading: called for each line that is not blank, so that a stop can end a long read; must not
+  // be null. If it throws, the constructor rethrows. `job` and `context` must outlive this object.
+  // Throws ConfigError, on all ranks, if the tokenizer or the samples differ between ranks; also
+  // what read_samples() throws. Collective.
   SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning, SampleKind kind,
              const std::function<void()>& reading);
 

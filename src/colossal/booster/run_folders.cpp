@@ -42,17 +42,8 @@ RunFolders::RunFolders(const Job& job, const ParallelContext& context,
     return;
   }
   checkpoint::check_shared_writable("checkpoint.directory", config.directory, all);
-  if (memory_folder.empty()) {
-    checkpoints_.emplace(config.directory, config.keep, config.resume, context);
-  } else {
-    checkpoint::on_first_rank(all, [&] {
-      io::make_folders(memory_folder);
-      fs::permissions(memory_folder, fs::perms::owner_all);  // other users may use /dev/shm, too
-      return "";
-    });
-    checkpoints_.emplace(config.directory, config.keep, config.resume, context, memory_folder);
-    memory_checkpoints_.emplace(checkpoints_->in_memory());
-  }
+  checkpoints_.emplace(config.directory, config.keep, config.resume, context, memory_folder);
+  if (!memory_folder.empty()) memory_checkpoints_.emplace(checkpoints_->in_memory());
 }
 
 std::optional<fs::path> RunFolders::start() const {

@@ -183,8 +183,6 @@ class ElasticLauncher {
     }
   }
 
-  static constexpr std::chrono::minutes kProgressTime{10};
-
   const ElasticOptions& elastic_;
   MemoryFolder memory_folder_;
   LaunchOptions launch_;                        // of the current start

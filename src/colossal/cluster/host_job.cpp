@@ -234,8 +234,6 @@ class FirstHost {
     return true;
   }
 
-  // The job has made progress if its ranks have run this long.
-  static constexpr std::chrono::minutes kProgressTime{10};
   // How long the ranks of other hosts may take to end.
   static constexpr std::chrono::seconds kEndTime{30};
 

@@ -13,8 +13,8 @@ inline constexpr const char* kJobVariable = "COLOSSAL_JOB";
 inline constexpr const char* kStoreVariable = "COLOSSAL_STORE_FD";
 // "1" if the launcher starts the ranks again after a pause or a failure (elastic jobs), else "".
 inline constexpr const char* kElasticVariable = "COLOSSAL_ELASTIC";
-// Elastic jobs on one host: a folder in memory for checkpoints, which need not exist yet. It
-// outlives the ranks; the launcher removes it at its end. Else empty.
+// Elastic jobs on one host: a folder in memory for checkpoints. It outlives the ranks; the launcher
+// removes it at its end. Else empty.
 inline constexpr const char* kMemoryFolderVariable = "COLOSSAL_MEMORY_FOLDER";
 // Descriptor of an inherited pipe to which send_error() writes a failing rank's last message.
 inline constexpr const char* kErrorVariable = "COLOSSAL_ERROR_FD";

@@ -8,6 +8,9 @@ namespace colossal::cluster {
 // Default of the option --max-restarts.
 inline constexpr int kDefaultRestarts = 3;
 
+// Ranks that have run this long have made progress, if nothing else tells it.
+inline constexpr std::chrono::minutes kProgressTime{10};
+
 // A job that fails again before it has made progress is likely to fail for a lasting reason, such
 // as a broken device. So the first restart after progress uses the same ranks, and the following
 // restarts leave out the part that failed, until the job makes progress or max_restarts is reached.

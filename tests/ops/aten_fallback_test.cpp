@@ -134,6 +134,8 @@ void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType 
   const AttentionRule::Packed rule = AttentionRule(kind.options(shape), 16).packed();
   const std::optional<at::Tensor> sinks =
       kind.sinks ? std::optional(in.sinks) : std::optional<at::Tensor>();
+  std::optional<at::Tensor> bias;
+  if (!kind.capped) bias = normal({3, 2 * 20 + 1}, type, 12);
   std::vector<at::Tensor> ours, theirs;
   for (const bool on_cpu : {true, false}) {
     std::vector<at::Tensor>& results = on_cpu ? ours : theirs;
@@ -144,7 +146,7 @@ void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType 
       const auto run = [&](const auto& op) {
         op(in.query, rows(in.key), rows(in.value), documents(5, 3), documents(second ? 46 : 33, 10),
            sinks, queries, positions[second], rule.integers, rule.numbers, second, results[0],
-           results[1]);
+           results[1], bias);
       };
       if (on_cpu) {
         run([](auto&&... a) { forward.call(a...); });
@@ -156,10 +158,13 @@ void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType 
       const auto rows = [&](const at::Tensor& x) { return x.narrow(2, 0, second ? 46 : 33); };
       const at::Tensor key_gradient = at::empty(rows(in.key).sizes(), sum_type);
       const at::Tensor value_gradient = at::empty(rows(in.value).sizes(), sum_type);
+      std::optional<at::Tensor> bias_gradient;
+      if (bias) bias_gradient = at::ones(bias->sizes(), sum_type);
       const auto run = [&](const auto& op) {
         op(in.gradient, in.query, rows(in.key), rows(in.value), results[0], results[1],
            documents(5, 3), documents(second ? 46 : 33, 10), queries, positions[second],
-           rule.integers, rule.numbers, second, results[2], key_gradient, value_gradient);
+           rule.integers, rule.numbers, second, results[2], key_gradient, value_gradient, bias,
+           bias_gradient);
       };
       if (on_cpu) {
         run([](auto&&... a) { backward.call(a...); });
@@ -168,6 +173,7 @@ void expect_attention_by_parts_agrees(const AttentionKind& kind, at::ScalarType 
       }
       results.push_back(key_gradient);
       results.push_back(value_gradient);
+      if (bias) results.push_back(*bias_gradient);
     }
   }
   for (size_t i = 0; i < ours.size(); ++i) {

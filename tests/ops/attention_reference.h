@@ -19,10 +19,15 @@ struct Shape {
 struct Inputs {
   at::Tensor query, key, value, gradient;
   at::Tensor sinks{};  // undefined: none
+  at::Tensor bias{};   // AttentionOptions::relative_bias; undefined: none
 
   Inputs to(at::ScalarType type) const {
-    return {query.to(type), key.to(type), value.to(type), gradient.to(type),
-            sinks.defined() ? sinks.to(type) : sinks};
+    return {query.to(type),
+            key.to(type),
+            value.to(type),
+            gradient.to(type),
+            sinks.defined() ? sinks.to(type) : sinks,
+            bias.defined() ? bias.to(type) : bias};
   }
 };
 
@@ -103,17 +108,21 @@ inline void scalar_product(int64_t m, int64_t n, int64_t k, int64_t a_stride, in
 
 struct Results {
   at::Tensor output;
-  std::vector<at::Tensor> gradients;  // of query, key, value, and sinks where there are any
+  std::vector<at::Tensor> gradients;  // of query, key, value, and sinks and bias if there are any
 };
 
 inline Results differentiate(const Inputs& in,
                              const std::function<at::Tensor(const Inputs&)>& function) {
-  const Inputs leaves{in.query.detach().requires_grad_(), in.key.detach().requires_grad_(),
-                      in.value.detach().requires_grad_(), in.gradient,
-                      in.sinks.defined() ? in.sinks.detach().requires_grad_() : in.sinks};
+  const Inputs leaves{in.query.detach().requires_grad_(),
+                      in.key.detach().requires_grad_(),
+                      in.value.detach().requires_grad_(),
+                      in.gradient,
+                      in.sinks.defined() ? in.sinks.detach().requires_grad_() : in.sinks,
+                      in.bias.defined() ? in.bias.detach().requires_grad_() : in.bias};
   const at::Tensor output = function(leaves);
   std::vector<at::Tensor> all{leaves.query, leaves.key, leaves.value};
   if (in.sinks.defined()) all.push_back(leaves.sinks);
+  if (in.bias.defined()) all.push_back(leaves.bias);
   return {output.detach(), torch::autograd::grad({output}, all, {in.gradient})};
 }
 
@@ -155,6 +164,13 @@ inline Results reference(const Inputs& in, const AttentionOptions& options,
       const at::Tensor of_queries = at::arange(keys - queries, keys, scores.options()).unsqueeze(1);
       const at::Tensor distances = at::arange(keys, scores.options()) - of_queries;
       scores.select(1, static_cast<int64_t>(head)).add_(distances * options.alibi_slopes[head]);
+    }
+    if (x.bias.defined()) {
+      const int64_t most = x.bias.size(1) / 2;
+      const at::Tensor of_queries = at::arange(keys - queries, keys, at::kLong).unsqueeze(1);
+      const at::Tensor distances = at::arange(keys, at::kLong) - of_queries;
+      const at::Tensor columns = distances.clamp(-most, most) + most;
+      scores = scores + x.bias.index({at::indexing::Slice(), columns});
     }
     scores = scores.masked_fill(seen.logical_not(), -INFINITY);
     if (x.sinks.defined()) {

@@ -11,6 +11,7 @@ namespace {
 Results ours(const Inputs& in, AttentionOptions options) {
   return differentiate(in, [&](const Inputs& x) {
     options.sinks = x.sinks;
+    options.relative_bias = x.bias;
     return attention(x.query, x.key, x.value, options);
   });
 }
@@ -61,6 +62,23 @@ TEST(Attention, KeepsDocumentsApart) {
     options.documents = make_documents(shape);
     expect_right(shape, options);
     expect_right(shape, with_dropout(options));
+  }
+}
+
+// Of fewer and of more distances than there are.
+TEST(Attention, AddsARelativeBias) {
+  for (const AttentionKind& kind : attention_kinds()) {
+    if (kind.capped) continue;
+    SCOPED_TRACE(kind.name());
+    for (const Shape& shape :
+         {Shape{3, 3, kind.kv_heads, 150, 150, 8, 8}, Shape{3, 3, kind.kv_heads, 20, 140, 8, 8},
+          Shape{3, 3, kind.kv_heads, 1, 40, 8, 8}}) {
+      for (const int64_t most : {7, 200}) {
+        Inputs inputs = kind.inputs(shape);
+        inputs.bias = normal({shape.heads, 2 * most + 1}, at::kBFloat16, 11).to(at::kDouble);
+        expect_right(shape, kind.options(shape), inputs);
+      }
+    }
   }
 }
 
@@ -231,6 +249,9 @@ TEST(Attention, RefusesShapesThatDoNotFit) {
                                           {.prefix_lengths = lengths},
                                           {.soft_cap = -1},
                                           {.alibi_slopes = slopes},
+                                          {.soft_cap = 1, .relative_bias = at::zeros({4, 9})},
+                                          {.relative_bias = at::zeros({3, 9})},
+                                          {.relative_bias = at::zeros({4, 8})},
                                           {.sinks = at::zeros({3})},
                                           {.documents = documents, .query_documents = documents},
                                           {.causal = false, .query_documents = documents}};
@@ -246,6 +267,7 @@ void expect_same_on_meta(const Inputs& inputs, AttentionOptions options) {
   Inputs dry_inputs{meta(inputs.query), meta(inputs.key), meta(inputs.value),
                     meta(inputs.gradient)};
   if (inputs.sinks.defined()) dry_inputs.sinks = meta(inputs.sinks);
+  if (inputs.bias.defined()) dry_inputs.bias = meta(inputs.bias);
   const Results dry = ours(dry_inputs, options);
   expect_same_shape(dry.output, real.output);
   for (size_t i = 0; i < real.gradients.size(); ++i) {
@@ -266,7 +288,11 @@ TEST(Attention, RunsOnMetaWithTheShapesOfTheRealOne) {
     }
     for (const AttentionKind& kind : attention_kinds()) {
       const Shape shape{3, 3, kind.kv_heads, 20, 120, 16, 8};
-      expect_same_on_meta(kind.inputs(shape).to(type), kind.options(shape));
+      Inputs inputs = kind.inputs(shape).to(type);
+      expect_same_on_meta(inputs, kind.options(shape));
+      if (kind.capped) continue;
+      inputs.bias = at::zeros({3, 15}, type);
+      expect_same_on_meta(inputs, kind.options(shape));
     }
   }
 }

@@ -18,11 +18,13 @@ const std::vector<std::vector<int64_t>> kTables = {{7}, {3, 9, 0}, {3, 5, 11, 2,
 
 struct Kind {
   int64_t kv_heads, window;
-  bool capped, alibi, sinks;
+  bool capped, alibi, sinks, biased;
 };
-const std::vector<Kind> kKinds = {{6, 0, false, false, false}, {2, 0, false, false, false},
-                                  {1, 33, false, false, true}, {3, 5, true, false, false},
-                                  {2, 16, true, true, true},   {2, 0, false, true, false}};
+const std::vector<Kind> kKinds = {
+    {6, 0, false, false, false, false}, {2, 0, false, false, false, false},
+    {1, 33, false, false, true, false}, {3, 5, true, false, false, false},
+    {2, 16, true, true, true, false},   {2, 0, false, true, false, false},
+    {3, 0, false, false, false, true},  {1, 33, false, false, true, true}};
 
 struct Problem {
   at::Tensor query;
@@ -63,6 +65,7 @@ struct Problem {
     if (kind.capped) options.soft_cap = 1.5;
     if (kind.alibi) options.alibi_slopes = slopes;
     if (kind.sinks) options.sinks = numbers({kHeads}, 4);
+    if (kind.biased) options.relative_bias = numbers({kHeads, 2 * 12 + 1}, 5);
   }
   Problem(const Problem&) = delete;
 
@@ -84,6 +87,7 @@ struct Problem {
       };
       AttentionOptions wide = options;
       if (wide.sinks.defined()) wide.sinks = wide.sinks.to(at::kDouble);
+      if (wide.relative_bias.defined()) wide.relative_bias = wide.relative_bias.to(at::kDouble);
       rows.push_back(attention(query[i].unsqueeze(1).unsqueeze(0).to(at::kDouble),
                                of_pages(pages.keys.index_select(0, table).transpose(2, 3)),
                                of_pages(pages.values.index_select(0, table)), wide)
@@ -111,7 +115,9 @@ TEST(PagedAttention, GivesWhatAttentionToTheWholeSequenceGives) {
           problem.query, problem.pages.keys, problem.pages.values, std::nullopt, std::nullopt,
           problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
-          integers, numbers);
+          integers, numbers,
+          problem.options.relative_bias.defined() ? std::optional(problem.options.relative_bias)
+                                                  : std::nullopt);
       EXPECT_LE(error_of(composite, problem.expected()), tolerance);
       EXPECT_LE(error_of(found.logsumexp, logsumexp.to(at::kDouble)), tolerance);
     }
@@ -138,7 +144,9 @@ TEST(PagedAttention, ReadsInt8Pages) {
           problem.query, problem.pages.keys, problem.pages.values, keys.scales, values.scales,
           problem.tokens.tables, problem.tokens.sequences, problem.tokens.positions,
           problem.options.sinks.defined() ? std::optional(problem.options.sinks) : std::nullopt,
-          integers, numbers);
+          integers, numbers,
+          problem.options.relative_bias.defined() ? std::optional(problem.options.relative_bias)
+                                                  : std::nullopt);
       EXPECT_LE(error_of(composite, expected), tolerance);
       EXPECT_LE(error_of(found.logsumexp, logsumexp.to(at::kDouble)), tolerance);
     }

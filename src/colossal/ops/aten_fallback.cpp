@@ -96,6 +96,7 @@ struct Problem {
   at::Tensor query, key, value;
   std::vector<Range> query_runs{}, key_runs{};
   std::optional<at::Tensor> query_documents{}, key_documents{};
+  at::Tensor relative_bias{};  // in the compute type; undefined: none
   AttentionRule rule{};
 
   int64_t batch() const { return query.size(0); }
@@ -124,8 +125,15 @@ struct Problem {
     return rule.soft_cap == 0 ? product : product.div_(rule.soft_cap).tanh_().mul_(rule.soft_cap);
   }
 
-  // Returns `capped` plus the ALiBi biases, with -infinity where a row does not see a key. begin:
-  // the first row.
+  // Returns the columns of the relative bias for each row and key, [rows, keys].
+  at::Tensor bias_columns(int64_t begin, int64_t rows) const {
+    const int64_t most = relative_bias.size(1) / 2;
+    const at::Tensor of_rows = positions_of(query_runs).narrow(0, begin, rows).unsqueeze(1);
+    return (positions_of(key_runs) - of_rows).clamp(-most, most).add(most).to(query.device());
+  }
+
+  // Returns `capped` plus the ALiBi and relative biases, with -infinity where a row does not see a
+  // key. begin: the first row.
   at::Tensor seen_scores(const at::Tensor& capped, int64_t begin) const {
     const int64_t rows = capped.size(2);
     const at::Tensor of_rows =
@@ -136,6 +144,11 @@ struct Problem {
       const at::Tensor distances = (of_keys - of_rows).to(scores.options());
       const at::Tensor slopes = at::tensor(rule.alibi_slopes, at::kDouble).to(scores.options());
       scores = scores + slopes.view({-1, 1, 1}) * distances;
+    }
+    if (relative_bias.defined()) {
+      const at::Tensor columns = bias_columns(begin, rows);
+      scores = scores + relative_bias.index_select(1, columns.flatten())
+                            .view({-1, columns.size(0), columns.size(1)});
     }
     const double hidden = -std::numeric_limits<double>::infinity();
     if (rule.causal || rule.window > 0) {
@@ -231,11 +244,12 @@ void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Te
                     const std::optional<at::Tensor>& sinks, at::IntArrayRef query_positions,
                     at::IntArrayRef key_positions, at::IntArrayRef rule_integers,
                     at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
-                    const at::Tensor& logsumexp) {
+                    const at::Tensor& logsumexp, const std::optional<at::Tensor>& relative_bias) {
   Problem problem = make_problem(query, key, value, query_positions, key_positions,
                                  AttentionRule::unpacked(rule_integers, rule_numbers));
   problem.query_documents = query_documents;
   problem.key_documents = key_documents;
+  if (relative_bias) problem.relative_bias = relative_bias->to(problem.query.scalar_type());
   const int64_t block = problem.block_rows();
   for (int64_t begin = 0; begin < problem.sequence(); begin += block) {
     const int64_t rows = std::min(block, problem.sequence() - begin);
@@ -268,11 +282,14 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              at::IntArrayRef query_positions, at::IntArrayRef key_positions,
                              at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers,
                              bool accumulate, const at::Tensor& query_gradient,
-                             const at::Tensor& key_gradient, const at::Tensor& value_gradient) {
+                             const at::Tensor& key_gradient, const at::Tensor& value_gradient,
+                             const std::optional<at::Tensor>& relative_bias,
+                             const std::optional<at::Tensor>& relative_bias_gradient) {
   Problem problem = make_problem(query, key, value, query_positions, key_positions,
                                  AttentionRule::unpacked(rule_integers, rule_numbers));
   problem.query_documents = query_documents;
   problem.key_documents = key_documents;
+  if (relative_bias) problem.relative_bias = relative_bias->to(problem.query.scalar_type());
   const at::ScalarType type = problem.query.scalar_type();
   const at::Tensor wide_gradient = output_gradient.to(type);
   const at::Tensor delta = (wide_gradient * output.to(type)).sum(-1, true);
@@ -288,7 +305,13 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
     const at::Tensor factors = problem.factors(begin, rows);
     at::Tensor gradient = at::matmul(of_rows(wide_gradient), problem.value.transpose(2, 3));
     if (factors.defined()) gradient.mul_(factors);
-    gradient.sub_(of_rows(delta)).mul_(probabilities).mul_(problem.rule.scale);
+    gradient.sub_(of_rows(delta)).mul_(probabilities);
+    if (relative_bias_gradient) {
+      relative_bias_gradient->index_add_(
+          1, problem.bias_columns(begin, rows).flatten(),
+          gradient.sum(0).flatten(1).to(relative_bias_gradient->scalar_type()));
+    }
+    gradient.mul_(problem.rule.scale);
     if (const double cap = problem.rule.soft_cap; cap > 0) {
       gradient.mul_(1 - (capped / cap).square_());
     }
@@ -316,7 +339,8 @@ std::tuple<at::Tensor, at::Tensor> attention(const at::Tensor& query, const at::
                                          query.options().dtype(compute_type(query.scalar_type())))
                                    .transpose(1, 2);
   attention_part(query, key, value, std::nullopt, std::nullopt, sinks, last_positions(query, key),
-                 all_positions(key), rule_integers, rule_numbers, false, output, logsumexp);
+                 all_positions(key), rule_integers, rule_numbers, false, output, logsumexp,
+                 std::nullopt);
   return {output, logsumexp};
 }
 
@@ -330,7 +354,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward(
   attention_part_backward(output_gradient, query, key, value, output, logsumexp, std::nullopt,
                           std::nullopt, last_positions(query, key), all_positions(key),
                           rule_integers, rule_numbers, false, query_gradient, key_gradient,
-                          value_gradient);
+                          value_gradient, std::nullopt, std::nullopt);
   return {query_gradient, key_gradient, value_gradient};
 }
 
@@ -351,7 +375,7 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
     const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
     const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
-    at::ArrayRef<double> rule_numbers) {
+    at::ArrayRef<double> rule_numbers, const std::optional<at::Tensor>& relative_bias) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
   const at::Device device = query.device();
   const at::ScalarType type = compute_type(query.scalar_type());
@@ -381,6 +405,14 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
   if (!rule.alibi_slopes.empty()) {
     const at::Tensor slopes = at::tensor(rule.alibi_slopes, scores.options());
     scores = scores + slopes.view({1, heads, 1}) * distance;
+  }
+  if (relative_bias) {
+    const int64_t most = relative_bias->size(1) / 2;
+    const at::Tensor columns = distance.clamp(-most, most).add(most);  // [tokens, 1, length]
+    scores = scores + relative_bias->to(type)
+                          .index_select(1, columns.flatten())
+                          .view({heads, tokens, length})
+                          .transpose(0, 1);
   }
   at::Tensor hidden = distance > 0;
   if (rule.window > 0) hidden = hidden | (distance <= -rule.window);

@@ -69,7 +69,7 @@ std::tuple<at::Tensor, at::Tensor> paged_attention(
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
     const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
     const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
-    at::ArrayRef<double> rule_numbers);
+    at::ArrayRef<double> rule_numbers, const std::optional<at::Tensor>& relative_bias);
 
 // write_to_pages() of paged_attention.h. key_pages: KeyValuePages::keys. value_pages:
 // KeyValuePages::values.
@@ -83,14 +83,15 @@ void write_to_pages(const at::Tensor& key_pages, const at::Tensor& value_pages,
 // attention_part() writes output and logsumexp. With `accumulate`, it merges the attention to these
 // keys into the values that output and logsumexp already hold, and ignores `sinks`.
 // attention_part_backward() writes the three gradients. With `accumulate`, it adds to
-// query_gradient; it always overwrites key_gradient and value_gradient.
+// query_gradient; it always overwrites key_gradient and value_gradient, and always adds to
+// relative_bias_gradient.
 void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& query_documents,
                     const std::optional<at::Tensor>& key_documents,
                     const std::optional<at::Tensor>& sinks, at::IntArrayRef query_positions,
                     at::IntArrayRef key_positions, at::IntArrayRef rule_integers,
                     at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
-                    const at::Tensor& logsumexp);
+                    const at::Tensor& logsumexp, const std::optional<at::Tensor>& relative_bias);
 void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor& query,
                              const at::Tensor& key, const at::Tensor& value,
                              const at::Tensor& output, const at::Tensor& logsumexp,
@@ -99,6 +100,8 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              at::IntArrayRef query_positions, at::IntArrayRef key_positions,
                              at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers,
                              bool accumulate, const at::Tensor& query_gradient,
-                             const at::Tensor& key_gradient, const at::Tensor& value_gradient);
+                             const at::Tensor& key_gradient, const at::Tensor& value_gradient,
+                             const std::optional<at::Tensor>& relative_bias,
+                             const std::optional<at::Tensor>& relative_bias_gradient);
 
 }  // namespace colossal::ops::aten_fallback

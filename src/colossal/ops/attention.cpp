@@ -4,6 +4,7 @@
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -158,10 +159,11 @@ FlashAttention part_problem(const at::Tensor& query, const at::Tensor& key, cons
                             const OptionalTensor& query_documents,
                             const OptionalTensor& key_documents, const OptionalTensor& sinks,
                             at::IntArrayRef query_positions, at::IntArrayRef key_positions,
-                            RuleIntegers integers, RuleNumbers numbers, bool accumulate) {
+                            RuleIntegers integers, RuleNumbers numbers, bool accumulate,
+                            const OptionalTensor& relative_bias) {
   return {{query, key, value, unpack_runs(query_positions), unpack_runs(key_positions),
            query_documents.value_or(at::Tensor()), key_documents.value_or(at::Tensor()),
-           sinks.value_or(at::Tensor())},
+           sinks.value_or(at::Tensor()), relative_bias.value_or(at::Tensor())},
           AttentionRule::unpacked(integers, numbers),
           accumulate};
 }
@@ -170,10 +172,11 @@ void part_cpu(const at::Tensor& query, const at::Tensor& key, const at::Tensor& 
               const OptionalTensor& query_documents, const OptionalTensor& key_documents,
               const OptionalTensor& sinks, at::IntArrayRef query_positions,
               at::IntArrayRef key_positions, RuleIntegers integers, RuleNumbers numbers,
-              bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp) {
+              bool accumulate, const at::Tensor& output, const at::Tensor& logsumexp,
+              const OptionalTensor& relative_bias) {
   flash_attention_forward(
       part_problem(query, key, value, query_documents, key_documents, sinks, query_positions,
-                   key_positions, integers, numbers, accumulate),
+                   key_positions, integers, numbers, accumulate, relative_bias),
       {output, logsumexp});
 }
 
@@ -183,21 +186,26 @@ void part_backward_cpu(const at::Tensor& output_gradient, const at::Tensor& quer
                        const OptionalTensor& key_documents, at::IntArrayRef query_positions,
                        at::IntArrayRef key_positions, RuleIntegers integers, RuleNumbers numbers,
                        bool accumulate, const at::Tensor& query_gradient,
-                       const at::Tensor& key_gradient, const at::Tensor& value_gradient) {
+                       const at::Tensor& key_gradient, const at::Tensor& value_gradient,
+                       const OptionalTensor& relative_bias,
+                       const OptionalTensor& relative_bias_gradient) {
   flash_attention_backward(
       part_problem(query, key, value, query_documents, key_documents, {}, query_positions,
-                   key_positions, integers, numbers, accumulate),
-      {output, logsumexp}, output_gradient, {query_gradient, key_gradient, value_gradient});
+                   key_positions, integers, numbers, accumulate, relative_bias),
+      {output, logsumexp}, output_gradient,
+      {query_gradient, key_gradient, value_gradient,
+       relative_bias_gradient.value_or(at::Tensor())});
 }
 
 void part_meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                const OptionalTensor& query_documents, const OptionalTensor& key_documents,
                const OptionalTensor& sinks, at::IntArrayRef query_positions,
                at::IntArrayRef key_positions, RuleIntegers integers, RuleNumbers numbers,
-               bool accumulate, const at::Tensor&, const at::Tensor&) {
+               bool accumulate, const at::Tensor&, const at::Tensor&,
+               const OptionalTensor& relative_bias) {
   allocate_flash_scratch(
       part_problem(query, key, value, query_documents, key_documents, sinks, query_positions,
-                   key_positions, integers, numbers, accumulate),
+                   key_positions, integers, numbers, accumulate, relative_bias),
       /*backward=*/false);
 }
 
@@ -206,10 +214,11 @@ void part_backward_meta(const at::Tensor&, const at::Tensor& query, const at::Te
                         const OptionalTensor& query_documents, const OptionalTensor& key_documents,
                         at::IntArrayRef query_positions, at::IntArrayRef key_positions,
                         RuleIntegers integers, RuleNumbers numbers, bool accumulate,
-                        const at::Tensor&, const at::Tensor&, const at::Tensor&) {
+                        const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                        const OptionalTensor& relative_bias, const OptionalTensor&) {
   allocate_flash_scratch(
       part_problem(query, key, value, query_documents, key_documents, {}, query_positions,
-                   key_positions, integers, numbers, accumulate),
+                   key_positions, integers, numbers, accumulate, relative_bias),
       /*backward=*/true);
 }
 
@@ -227,13 +236,14 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
       "attention_part(Tensor query, Tensor key, Tensor value, Tensor? query_documents, "
       "Tensor? key_documents, Tensor? sinks, int[] query_positions, int[] key_positions, "
       "int[] rule_integers, float[] rule_numbers, bool accumulate, Tensor(a!) output, "
-      "Tensor(b!) logsumexp) -> ()");
+      "Tensor(b!) logsumexp, Tensor? relative_bias) -> ()");
   m.def(
       "attention_part_backward(Tensor output_gradient, Tensor query, Tensor key, Tensor value, "
       "Tensor output, Tensor logsumexp, Tensor? query_documents, Tensor? key_documents, "
       "int[] query_positions, int[] key_positions, int[] rule_integers, float[] rule_numbers, "
       "bool accumulate, Tensor(a!) query_gradient, Tensor(b!) key_gradient, "
-      "Tensor(c!) value_gradient) -> ()");
+      "Tensor(c!) value_gradient, Tensor? relative_bias, Tensor(d!)? relative_bias_gradient) -> "
+      "()");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("attention", attention_cpu);
@@ -262,7 +272,8 @@ std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
 struct Attention : torch::autograd::Function<Attention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
-                            const OptionalTensor& sinks, const AttentionOptions& options) {
+                            const OptionalTensor& sinks, const OptionalTensor& relative_bias,
+                            const AttentionOptions& options) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const AttentionRule rule(options, query.size(3));
     const Saved saved{query,
@@ -270,36 +281,47 @@ struct Attention : torch::autograd::Function<Attention> {
                       value,
                       sinks.value_or(at::Tensor()),
                       options.documents,
-                      documents_of_queries(query, options)};
+                      documents_of_queries(query, options),
+                      relative_bias.value_or(at::Tensor())};
     const AttentionResult result = call_forward(saved, rule);
     context->save_for_backward({query, key, value, saved.sinks, saved.key_documents,
-                                saved.query_documents, result.output, result.logsumexp});
+                                saved.query_documents, saved.relative_bias, result.output,
+                                result.logsumexp});
     rule.save(context);
     return result.output;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list all = context->get_saved_variables();
-    const Saved saved{all[0], all[1], all[2], all[3], all[4], all[5]};
-    const AttentionResult result{all[6], all[7]};
+    const Saved saved{all[0], all[1], all[2], all[3], all[4], all[5], all[6]};
+    const AttentionResult result{all[7], all[8]};
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     const AttentionGradients results =
         call_backward(gradients[0], saved, result, AttentionRule::saved(context));
     at::Tensor of_sinks;
     if (saved.sinks.defined()) of_sinks = sink_gradient(saved.sinks, result, gradients[0]);
-    return {results.query, results.key, results.value, of_sinks, {}};
+    const at::Tensor of_bias = results.relative_bias.defined()
+                                   ? results.relative_bias.to(saved.relative_bias.scalar_type())
+                                   : at::Tensor();
+    return {results.query, results.key, results.value, of_sinks, of_bias, {}};
   }
 
  private:
   struct Saved {
-    at::Tensor query, key, value, sinks, key_documents, query_documents;
+    at::Tensor query, key, value, sinks, key_documents, query_documents, relative_bias;
 
-    AttentionPart part() const {
+    AttentionPart part(const AttentionRule& rule) const {
       AttentionPart part = whole_sequence(query, key, value);
+      if (!rule.query_positions.empty()) part.query_positions = rule.query_positions;
       part.query_documents = query_documents;
       part.key_documents = key_documents;
       part.sinks = sinks;
+      part.relative_bias = relative_bias;
       return part;
+    }
+    // Returns whether the attention is computed by attend().
+    bool is_part(const AttentionRule& rule) const {
+      return key_documents.defined() || relative_bias.defined() || !rule.query_positions.empty();
     }
   };
 
@@ -312,10 +334,10 @@ struct Attention : torch::autograd::Function<Attention> {
   }
 
   static AttentionResult call_forward(const Saved& saved, const AttentionRule& rule) {
-    const auto& [query, key, value, sinks, key_documents, query_documents] = saved;
-    if (key_documents.defined()) {
+    const auto& [query, key, value, sinks, key_documents, query_documents, relative_bias] = saved;
+    if (saved.is_part(rule)) {
       const AttentionResult result{empty_heads(query, value.size(3)), empty_logsumexp(query)};
-      attend(saved.part(), rule, false, result);
+      attend(saved.part(rule), rule, false, result);
       return result;
     }
     static const auto op = find_operator<decltype(attention_cpu)>("colossal::attention");
@@ -327,10 +349,15 @@ struct Attention : torch::autograd::Function<Attention> {
   static AttentionGradients call_backward(const at::Tensor& gradient, const Saved& saved,
                                           const AttentionResult& result,
                                           const AttentionRule& rule) {
-    const auto& [query, key, value, sinks, key_documents, query_documents] = saved;
-    if (key_documents.defined()) {
-      const AttentionGradients gradients = empty_gradients(query, key, value);
-      attend_backward(saved.part(), rule, false, result, gradient, gradients);
+    const auto& [query, key, value, sinks, key_documents, query_documents, relative_bias] = saved;
+    if (saved.is_part(rule)) {
+      AttentionGradients gradients = empty_gradients(query, key, value);
+      if (relative_bias.defined()) {
+        gradients.relative_bias =
+            at::zeros(relative_bias.sizes(),
+                      relative_bias.options().dtype(compute_type(query.scalar_type())));
+      }
+      attend_backward(saved.part(rule), rule, false, result, gradient, gradients);
       return gradients;
     }
     static const auto op =
@@ -376,11 +403,19 @@ void check_rule(const AttentionRule& rule, const at::Tensor& query, const at::Te
                  "{} heads, sinks {}", heads, shape_text(sinks));
 }
 
+void check_relative_bias(const at::Tensor& bias, const at::Tensor& query, double soft_cap) {
+  if (!bias.defined()) return;
+  COLOSSAL_CHECK(
+      bias.dim() == 2 && bias.size(0) == query.size(1) && bias.size(1) % 2 == 1 && soft_cap == 0,
+      "a relative bias {} for {} heads, soft cap {}", shape_text(bias), query.size(1), soft_cap);
+}
+
 void check(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
            const AttentionOptions& options) {
   check_shapes(query, key, value);
   const bool own_documents = options.query_documents.defined();
   const bool aligned = options.causal || options.window > 0 || !options.alibi_slopes.empty() ||
+                       options.relative_bias.defined() ||
                        (options.documents.defined() && !own_documents);
   COLOSSAL_CHECK(key.size(2) >= (aligned ? query.size(2) : std::min<int64_t>(1, query.size(2))),
                  "{} queries, {} keys", query.size(2), key.size(2));
@@ -388,7 +423,12 @@ void check(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
                  "documents of queries alone, or of causal ones");
   if (options.documents.defined()) check_documents(options.documents, key);
   if (own_documents) check_documents(options.query_documents, query);
+  COLOSSAL_CHECK(options.query_positions.empty() || !aligned,
+                 "positions of queries whose attention depends on positions");
   check_rule(AttentionRule(options, query.size(3)), query, options.sinks);
+  check_relative_bias(options.relative_bias, query, options.soft_cap);
+  COLOSSAL_CHECK(!options.relative_bias.defined() || options.virtual_tokens.count() == 0,
+                 "virtual tokens with a relative bias");
 }
 
 int64_t total_size(const std::vector<Range>& runs) {
@@ -411,6 +451,7 @@ void check(const AttentionPart& part, const AttentionRule& rule) {
     check_documents(part.key_documents, part.key);
   }
   check_rule(rule, part.query, part.sinks);
+  check_relative_bias(part.relative_bias, part.query, rule.soft_cap);
 }
 
 // The keys and values that at least one query can see, and the options that make a difference.
@@ -459,7 +500,7 @@ at::Tensor attention(const at::Tensor& query, const at::Tensor& key, const at::T
   const Seen seen = seen_by(query, key, value, options);
   return Attention::apply(with_contiguous_rows(query), with_contiguous_rows(seen.key),
                           with_contiguous_rows(seen.value), if_defined(seen.options.sinks),
-                          seen.options);
+                          if_defined(seen.options.relative_bias), seen.options);
 }
 
 AttentionResult empty_attention_result(const at::Tensor& query, int64_t value_size) {
@@ -476,7 +517,7 @@ void attend(const AttentionPart& part, const AttentionRule& rule, bool accumulat
           with_contiguous_rows(part.value), if_defined(part.query_documents),
           if_defined(part.key_documents), if_defined(part.sinks), pack_runs(part.query_positions),
           pack_runs(part.key_positions), integers, numbers, accumulate, result.output,
-          result.logsumexp);
+          result.logsumexp, if_defined(part.relative_bias));
 }
 
 void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool accumulate,
@@ -490,7 +531,8 @@ void attend_backward(const AttentionPart& part, const AttentionRule& rule, bool 
           with_contiguous_rows(part.key), with_contiguous_rows(part.value), result.output,
           result.logsumexp, if_defined(part.query_documents), if_defined(part.key_documents),
           pack_runs(part.query_positions), pack_runs(part.key_positions), integers, numbers,
-          accumulate, gradients.query, gradients.key, gradients.value);
+          accumulate, gradients.query, gradients.key, gradients.value,
+          if_defined(part.relative_bias), if_defined(gradients.relative_bias));
 }
 
 // A sink S is the score of a key whose value is zero. With P the key's probability, O the output:

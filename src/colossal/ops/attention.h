@@ -22,8 +22,8 @@ namespace colossal::ops {
 //   value  [batch, kv_heads, key_sequence, value_size]
 // Returns [batch, heads, sequence, value_size], with the memory order [batch, sequence, heads,
 // value_size]. The inputs may be views. key_sequence must be at least `sequence` if the attention
-// is causal, if it has a window or ALiBi slopes, or if `documents` is given without
-// `query_documents`. Throws InternalError if shapes or options do not match.
+// is causal, if it has a window, ALiBi slopes or a relative bias, or if `documents` is given
+// without `query_documents`. Throws InternalError if shapes or options do not match.
 //
 // The algorithm is that of T. Dao, "FlashAttention-2", 2023; see flash_attention.h. On the CPU,
 // LibTorch's flash attention is faster for up to 64 queries in fp32, and for a single query in
@@ -46,6 +46,7 @@ struct AttentionPart {
   // AttentionOptions::sinks; undefined: none. If attend() is called for several parts of the keys,
   // pass the sinks in only one of the calls, the first. attend_backward() ignores them.
   at::Tensor sinks{};
+  at::Tensor relative_bias{};  // AttentionOptions::relative_bias; undefined: none
 };
 
 // Result of attention. output: [batch, heads, queries, value_size]. logsumexp: [batch, heads,
@@ -72,6 +73,9 @@ void attend(const AttentionPart& part, const AttentionRule& rule, bool accumulat
 // value, of any floating type.
 struct AttentionGradients {
   at::Tensor query, key, value;
+  // With AttentionPart::relative_bias: a tensor of its sizes, in the accumulation type, to which
+  // attend_backward() adds.
+  at::Tensor relative_bias{};
 };
 // Computes the gradients of part.query, part.key and part.value, and writes them to `gradients`.
 // result: the queries' attention to all keys, not only to those of this part. output_gradient: of

@@ -74,7 +74,8 @@ AttentionRule::AttentionRule(const AttentionOptions& options, int64_t head_size)
       alibi_slopes(vector_of(options.alibi_slopes)),
       dropout(options.dropout),
       random_key(options.random_key),
-      head_begin(options.head_begin) {
+      head_begin(options.head_begin),
+      query_positions(options.query_positions) {
   if (dropout > 0) sample_ids = vector_of(options.sample_ids);
 }
 
@@ -116,6 +117,7 @@ AttentionRule::Packed AttentionRule::packed() const {
                 {scale, soft_cap, dropout}};
   append(packed.integers, sample_ids);
   append(packed.integers, prefix_lengths);
+  append(packed.integers, pack_runs(query_positions));
   append(packed.numbers, alibi_slopes);
   return packed;
 }
@@ -130,6 +132,7 @@ AttentionRule AttentionRule::unpacked(at::IntArrayRef integers, at::ArrayRef<dou
   rule.head_begin = integer.next();
   rule.sample_ids = integer.next_vector();
   rule.prefix_lengths = integer.next_vector();
+  rule.query_positions = unpack_runs(integer.next_vector());
   rule.scale = number.next();
   rule.soft_cap = number.next();
   rule.dropout = number.next();

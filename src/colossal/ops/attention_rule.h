@@ -51,6 +51,11 @@ struct AttentionOptions {
   // ALiBi: head h adds alibi_slopes[h] * (position of key - position of query) to the scaled and
   // capped scores. One slope for each query head on this rank; empty: no ALiBi.
   std::span<const double> alibi_slopes{};
+  // Relative position bias (C. Raffel et al., "T5", 2020), [query heads on this rank, 2 M + 1]: the
+  // element [h, M + d] is added to the scores of head h if the position of the key minus that of
+  // the query is d; -M for smaller and M for larger differences. Not with a soft cap.
+  // Differentiable. Undefined: none.
+  at::Tensor relative_bias{};
   // Attention sinks, [query heads on this rank], as in GPT-OSS. The exponential of a head's sink is
   // added to the denominator of the head's softmax. The effect is that of one more key, whose score
   // is the sink and whose value is zero. Differentiable. Undefined: no sinks.
@@ -76,6 +81,10 @@ struct AttentionOptions {
   RandomKey random_key{};                 // must differ between layers and steps
   std::span<const int64_t> sample_ids{};  // [batch] global ids; required if dropout > 0
   int64_t head_begin = 0;                 // global index of this rank's first query head
+  // Only for cross-attention, of a rank that has some of the queries: the positions of its queries,
+  // on which the dropout mask depends. Empty: the last query is at the position of the last key; if
+  // there are more queries than keys, the first query is at position 0.
+  std::vector<Range> query_positions{};
 };
 
 // Returns ALiBi's slopes for a model with `heads` heads (O. Press et al., "Train Short, Test Long",
@@ -98,6 +107,7 @@ struct AttentionRule {
   RandomKey random_key{};
   std::vector<int64_t> sample_ids{};  // empty without dropout
   int64_t head_begin = 0;
+  std::vector<Range> query_positions{};
 
   AttentionRule() = default;
   // Copies `options`, and computes `scale` from head_size if options.scale is 0.

@@ -1,7 +1,9 @@
 #include "colossal/ops/flash_attention.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -153,6 +155,7 @@ class Flash {
     }
     const at::Tensor& sinks = given.part.sinks;
     if (sinks.defined() && !sinks.is_meta()) sinks_ = sinks.to(kRealType).contiguous();
+    if (given.part.relative_bias.defined()) spread_bias();
   }
 
   void forward(const AttentionResult& result) const;
@@ -160,9 +163,16 @@ class Flash {
                 const AttentionGradients& gradients) const;
   at::Tensor forward_scratch() const { return make_scratch<Forward>(); }
   at::Tensor backward_scratch() const { return make_scratch<Backward>(); }
+  at::Tensor bias_gradient_scratch() const;
 
  private:
   static constexpr at::ScalarType kRealType = c10::CppTypeToScalarType<Real>::value;
+
+  // Sets bias_: the relative bias of each difference of positions in this problem.
+  void spread_bias();
+  // Adds the gradients of bias_, [samples, heads, differences], to `sums`, a gradient of
+  // AttentionPart::relative_bias.
+  void add_bias_gradients(const at::Tensor& of_samples, const at::Tensor& sums) const;
 
   // A block of queries of one head. Each query is one lane; pointers are to one element per lane.
   struct QueryBlock {
@@ -288,7 +298,7 @@ class Flash {
   // keys.
   void begin_sums(const QueryBlock& block, const AttentionResult& result, Forward& buffers) const;
   void forward_block(const QueryBlock& block, Forward& buffers) const;
-  void backward_block(const QueryBlock& block, Backward& buffers) const;
+  void backward_block(const QueryBlock& block, Backward& buffers, Real* bias_gradients) const;
 
   // Operands of the products that give gradients. probabilities, gradients: of scores, as left
   // operands. right_gradients: `gradients` as a right operand.
@@ -304,8 +314,15 @@ class Flash {
   // is none. [position, end): positions in one run. Does not set row and index, and ignores
   // documents.
   KeyBlock next_keys(const QueryBlock& block, int64_t position, int64_t end) const;
+  // Returns where the bias of the first lane and the first key of a block is in a row of bias_.
+  int64_t bias_place(const QueryBlock& block, const KeyBlock& keys) const {
+    return block.positions.begin + keys.first - keys.position - first_difference_;
+  }
   // Returns the argument of the passes. Draws the dropout bits, and caps the scores.
-  AttentionBlock prepare(const QueryBlock& block, const KeyBlock& keys, Real* scores) const;
+  // bias_gradients: [heads, differences], of the block's sample; null in the forward pass, and
+  // without a relative bias.
+  AttentionBlock prepare(const QueryBlock& block, const KeyBlock& keys, Real* scores,
+                         Real* bias_gradients = nullptr) const;
 
   const Real* query_documents(int64_t sample, int64_t row) const {
     const at::Tensor& all = documents_.queries;
@@ -339,6 +356,11 @@ class Flash {
   int64_t end_of_keys_ = 0;      // the position after the last key
   NumberedDocuments documents_;  // of type Real
   at::Tensor sinks_;             // of type Real; undefined: none
+  // [heads, differences]: the relative bias times log2(e). Element i of a row is for the position
+  // of the query minus that of the key first_difference_ + i. Undefined: none.
+  at::Tensor bias_;
+  at::Tensor bias_columns_;  // [differences] int64: the columns of AttentionPart::relative_bias
+  int64_t first_difference_ = 0;
   int64_t kv_heads_, group_, keys_, head_size_, value_size_;
   int64_t rows_;    // maximum number of queries in a block
   int64_t stride_;  // row stride of arrays [keys, lanes], in elements
@@ -472,9 +494,44 @@ void Flash<Format>::for_each_key_block(const QueryBlock& block, const Run& run) 
   }
 }
 
+// Lanes beyond a block's queries count on: they need elements after the last query's.
 template <typename Format>
-AttentionBlock Flash<Format>::prepare(const QueryBlock& block, const KeyBlock& keys,
-                                      Real* scores) const {
+void Flash<Format>::spread_bias() {
+  int64_t begin_of_keys = std::numeric_limits<int64_t>::max(), first = begin_of_keys, last = 0;
+  for (const PositionRun& run : key_runs_) {
+    begin_of_keys = std::min(begin_of_keys, run.positions.begin);
+  }
+  for (const PositionRun& run : query_runs_) {
+    first = std::min(first, run.positions.begin);
+    last = std::max(last, run.positions.end - 1);
+  }
+  const at::Tensor& bias = given_.part.relative_bias;
+  const int64_t most = bias.size(1) / 2;
+  first_difference_ = first - (end_of_keys_ - 1);
+  const int64_t end = last + kLanes - begin_of_keys + 1;
+  bias_columns_ = at::arange(first_difference_, end, bias.options().dtype(at::kLong))
+                      .neg()
+                      .clamp(-most, most)
+                      .add(most);
+  bias_ = bias.to(kRealType).index_select(1, bias_columns_).mul_(std::numbers::log2e);
+}
+
+// Returns zeros, [samples, heads, differences], for the gradients of bias_; undefined without a
+// relative bias.
+template <typename Format>
+at::Tensor Flash<Format>::bias_gradient_scratch() const {
+  if (!bias_.defined()) return {};
+  return at::zeros({given_.part.query.size(0), bias_.size(0), bias_.size(1)}, bias_.options());
+}
+
+template <typename Format>
+void Flash<Format>::add_bias_gradients(const at::Tensor& of_samples, const at::Tensor& sums) const {
+  sums.index_add_(1, bias_columns_, of_samples.sum(0).to(sums.scalar_type()));
+}
+
+template <typename Format>
+AttentionBlock Flash<Format>::prepare(const QueryBlock& block, const KeyBlock& keys, Real* scores,
+                                      Real* bias_gradients) const {
   if (block.kept) {
     // A random group has the bits of 64 keys, in two words. A block of keys lies within one group.
     // If it begins within the group, the bits of the keys before it are shifted out.
@@ -507,6 +564,12 @@ AttentionBlock Flash<Format>::prepare(const QueryBlock& block, const KeyBlock& k
       .window = keys.windowed ? static_cast<double>(rule_.window) : 0,
       .prefix_end = block.prefix,
       .slope = slope * std::numbers::log2e,
+      .relative_bias = bias_.defined() ? bias_.const_data_ptr<Real>() + block.head * bias_.size(1) +
+                                             bias_place(block, keys)
+                                       : nullptr,
+      .relative_bias_gradients =
+          bias_gradients ? bias_gradients + block.head * bias_.size(1) + bias_place(block, keys)
+                         : nullptr,
       .soft_cap = rule_.soft_cap * std::numbers::log2e,
       .kept = block.kept ? block.kept + keys.first : nullptr,
       .kept_scale = dropout_.scale};
@@ -607,7 +670,8 @@ auto Flash<Format>::compute_gradients(const AttentionBlock& described, int64_t f
 // With P the probabilities, M the mask with its factor, O the output and D = rowsum(dO * O):
 //   dV = (P M)^T dO,  dS = P * (M * (dO V^T) - D),  dQ = scale dS K,  dK = scale dS^T Q.
 template <typename Format>
-void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) const {
+void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers,
+                                   Real* bias_gradients) const {
   constexpr int64_t kPair = Format::kPair;
   const auto& queries = buffers.queries;
   const auto& output_gradients = buffers.output_gradients;
@@ -626,7 +690,7 @@ void Flash<Format>::backward_block(const QueryBlock& block, Backward& buffers) c
                      output_gradients.transposed_stride, buffers.score_gradients + first, stride_,
                      false);
     const auto [probabilities, gradients, right_gradients] =
-        compute_gradients(prepare(block, keys, buffers.scores), first, buffers);
+        compute_gradients(prepare(block, keys, buffers.scores, bias_gradients), first, buffers);
     format_.multiply(keys.count, round_up(value_size_, kLanes), lanes, {probabilities, stride_, 1},
                      output_gradients.right + first * output_gradients.right_stride,
                      output_gradients.right_stride, value_gradients, buffers.value_stride, true);
@@ -644,6 +708,7 @@ template <typename Format>
 void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& output_gradient,
                              const AttentionGradients& gradients) const {
   constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+  const at::Tensor of_bias = bias_gradient_scratch();
   for_each_key_head<Backward>([&](int64_t sample, int64_t kv_head, Backward& buffers) {
     buffers.keys.load({given_.part.key, sample, kv_head});
     buffers.values.load({given_.part.value, sample, kv_head});
@@ -667,7 +732,10 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
             outputs.at(block.begin + row), outputs.type(), output_gradients.at(block.begin + row),
             output_gradients.type(), value_size_));
       }
-      backward_block(block, buffers);
+      backward_block(block, buffers,
+                     of_bias.defined()
+                         ? of_bias.mutable_data_ptr<Real>() + sample * of_bias.stride(0)
+                         : nullptr);
       const WrittenHeadRows to{gradients.query, sample, block.head};
       if (!given_.accumulate) {
         store_rows(buffers.rows, head_size_, to, block.begin, block.rows, rule_.scale);
@@ -682,6 +750,7 @@ void Flash<Format>::backward(const AttentionResult& result, const at::Tensor& ou
     store_rows(buffers.key_gradients, buffers.key_stride, of_keys, 0, keys_, rule_.scale);
     store_rows(buffers.value_gradients, buffers.value_stride, of_values, 0, keys_, 1);
   });
+  if (of_bias.defined()) add_bias_gradients(of_bias, gradients.relative_bias);
 }
 
 // Calls run(flash) with a Flash in the format for the queries' type.
@@ -728,7 +797,8 @@ void allocate_flash_scratch(const FlashAttention& problem, bool backward) {
   if (problem.part.query.numel() == 0) return;
   if (sees_nothing(problem) && (backward || problem.accumulate)) return;
   with_format(problem, [&](const auto& flash) {
-    backward ? flash.backward_scratch() : flash.forward_scratch();
+    const at::Tensor scratch = backward ? flash.backward_scratch() : flash.forward_scratch();
+    if (backward) flash.bias_gradient_scratch();
   });
 }
 

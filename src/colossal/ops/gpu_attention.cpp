@@ -166,12 +166,12 @@ void attention_part(const at::Tensor& query, const at::Tensor& key, const at::Te
                     const std::optional<at::Tensor>& sinks, at::IntArrayRef query_positions,
                     at::IntArrayRef key_positions, at::IntArrayRef rule_integers,
                     at::ArrayRef<double> rule_numbers, bool accumulate, const at::Tensor& output,
-                    const at::Tensor& logsumexp) {
+                    const at::Tensor& logsumexp, const std::optional<at::Tensor>& relative_bias) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
-  if (key_documents || !is_supported(query, key, value, rule, false)) {
-    return aten_fallback::attention_part(query, key, value, query_documents, key_documents, sinks,
-                                         query_positions, key_positions, rule_integers,
-                                         rule_numbers, accumulate, output, logsumexp);
+  if (key_documents || relative_bias || !is_supported(query, key, value, rule, false)) {
+    return aten_fallback::attention_part(
+        query, key, value, query_documents, key_documents, sinks, query_positions, key_positions,
+        rule_integers, rule_numbers, accumulate, output, logsumexp, relative_bias);
   }
   if (!accumulate) {
     output.zero_();
@@ -195,13 +195,15 @@ void attention_part_backward(const at::Tensor& output_gradient, const at::Tensor
                              at::IntArrayRef query_positions, at::IntArrayRef key_positions,
                              at::IntArrayRef rule_integers, at::ArrayRef<double> rule_numbers,
                              bool accumulate, const at::Tensor& query_gradient,
-                             const at::Tensor& key_gradient, const at::Tensor& value_gradient) {
+                             const at::Tensor& key_gradient, const at::Tensor& value_gradient,
+                             const std::optional<at::Tensor>& relative_bias,
+                             const std::optional<at::Tensor>& relative_bias_gradient) {
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
-  if (key_documents || !is_supported(query, key, value, rule, false)) {
+  if (key_documents || relative_bias || !is_supported(query, key, value, rule, false)) {
     return aten_fallback::attention_part_backward(
         output_gradient, query, key, value, output, logsumexp, query_documents, key_documents,
         query_positions, key_positions, rule_integers, rule_numbers, accumulate, query_gradient,
-        key_gradient, value_gradient);
+        key_gradient, value_gradient, relative_bias, relative_bias_gradient);
   }
   if (!accumulate) query_gradient.zero_();
   key_gradient.zero_();

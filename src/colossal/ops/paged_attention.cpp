@@ -29,8 +29,8 @@ AttentionResult empty_result(const at::Tensor& query, const at::Tensor& values) 
 class PagedProblem {
  public:
   PagedProblem(const at::Tensor& query, const KeyValuePages& pages, const PagedTokens& tokens,
-               const OptionalTensor& sinks, const AttentionRule& rule,
-               const AttentionResult& result)
+               const OptionalTensor& sinks, const OptionalTensor& relative_bias,
+               const AttentionRule& rule, const AttentionResult& result)
       : query_(query),
         keys_(pages.keys),
         values_(pages.values),
@@ -45,6 +45,9 @@ class PagedProblem {
         type_(element_type(query.scalar_type())),
         group_(query.size(1) / keys_.size(1)) {
     if (sinks) sinks_ = sinks->to(at::kDouble).contiguous();
+    if (!relative_bias) return;
+    const int64_t most = relative_bias->size(1) / 2;  // keys are never after the token
+    bias_ = relative_bias->to(at::kDouble).narrow(1, 0, most + 1).flip(1).contiguous();
   }
 
   int64_t pieces() const { return query_.size(0) * keys_.size(1); }
@@ -91,6 +94,9 @@ class PagedProblem {
          .scale = rule_.scale,
          .soft_cap = rule_.soft_cap,
          .slopes = rule_.alibi_slopes.empty() ? nullptr : rule_.alibi_slopes.data() + first,
+         .relative_bias =
+             bias_.defined() ? bias_.const_data_ptr<double>() + first * bias_.size(1) : nullptr,
+         .bias_size = bias_.defined() ? bias_.size(1) : 0,
          .sinks = sinks_.defined() ? sinks_.const_data_ptr<double>() + first : nullptr,
          .scratch = scratch,
          .outputs = at(output_, token * output_.stride(0) + first * output_.stride(1)),
@@ -109,6 +115,7 @@ class PagedProblem {
   const at::Tensor& key_scales_;
   const at::Tensor& value_scales_;
   at::Tensor tables_, sequences_, positions_, sinks_;
+  at::Tensor bias_;  // [heads, M + 1], by distance; undefined: none
   const AttentionRule& rule_;
   const at::Tensor& output_;
   const at::Tensor& logsumexp_;
@@ -120,12 +127,13 @@ std::tuple<at::Tensor, at::Tensor> paged_cpu(
     const at::Tensor& query, const at::Tensor& keys, const at::Tensor& values,
     const OptionalTensor& key_scales, const OptionalTensor& value_scales, const at::Tensor& tables,
     const at::Tensor& sequences, const at::Tensor& positions, const OptionalTensor& sinks,
-    at::IntArrayRef integers, at::ArrayRef<double> numbers) {
+    at::IntArrayRef integers, at::ArrayRef<double> numbers, const OptionalTensor& relative_bias) {
   const AttentionResult result = empty_result(query, values);
   const AttentionRule rule = AttentionRule::unpacked(integers, numbers);
   const KeyValuePages pages{keys, values, key_scales.value_or(at::Tensor()),
                             value_scales.value_or(at::Tensor())};
-  const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, rule, result);
+  const PagedProblem problem(query, pages, {tables, sequences, positions}, sinks, relative_bias,
+                             rule, result);
   const int64_t bytes = problem.scratch_bytes();
   parallel_for(0, problem.pieces(), 1, [&](int64_t begin, int64_t end) {
     const auto scratch = std::make_unique_for_overwrite<char[]>(bytes);
@@ -139,7 +147,7 @@ std::tuple<at::Tensor, at::Tensor> paged_meta(const at::Tensor& query, const at:
                                               const OptionalTensor&, const at::Tensor&,
                                               const at::Tensor&, const at::Tensor&,
                                               const OptionalTensor&, at::IntArrayRef,
-                                              at::ArrayRef<double>) {
+                                              at::ArrayRef<double>, const OptionalTensor&) {
   const AttentionResult result = empty_result(query, values);
   return {result.output, result.logsumexp};
 }
@@ -203,7 +211,8 @@ TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def(
       "paged_attention(Tensor query, Tensor keys, Tensor values, Tensor? key_scales, "
       "Tensor? value_scales, Tensor tables, Tensor sequences, Tensor positions, Tensor? sinks, "
-      "int[] rule_integers, float[] rule_numbers) -> (Tensor output, Tensor logsumexp)");
+      "int[] rule_integers, float[] rule_numbers, Tensor? relative_bias) -> (Tensor output, "
+      "Tensor logsumexp)");
 }
 TORCH_LIBRARY_IMPL(colossal, CPU, m) {
   m.impl("paged_attention", paged_cpu);
@@ -259,9 +268,10 @@ AttentionResult paged_attention(const at::Tensor& query, const KeyValuePages& pa
     return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
   };
   const OptionalTensor sinks = optional(options.sinks);
-  auto [output, logsumexp] = op.call(query, pages.keys, pages.values, optional(pages.key_scales),
-                                     optional(pages.value_scales), tokens.tables, tokens.sequences,
-                                     tokens.positions, sinks, integers, numbers);
+  auto [output, logsumexp] =
+      op.call(query, pages.keys, pages.values, optional(pages.key_scales),
+              optional(pages.value_scales), tokens.tables, tokens.sequences, tokens.positions,
+              sinks, integers, numbers, optional(options.relative_bias));
   return {output, logsumexp};
 }
 

@@ -185,10 +185,12 @@ std::tuple<at::Tensor, at::Tensor> attention_to_pages(
     const std::optional<at::Tensor>& key_scales, const std::optional<at::Tensor>& value_scales,
     const at::Tensor& tables, const at::Tensor& sequences, const at::Tensor& positions,
     const std::optional<at::Tensor>& sinks, at::IntArrayRef rule_integers,
-    at::ArrayRef<double> rule_numbers) {
-  if (values.size(3) > kLargestValue || given.size(2) > kLargestValue || given.size(0) == 0) {
+    at::ArrayRef<double> rule_numbers, const std::optional<at::Tensor>& relative_bias) {
+  if (values.size(3) > kLargestValue || given.size(2) > kLargestValue || given.size(0) == 0 ||
+      relative_bias) {
     return aten_fallback::paged_attention(given, keys, values, key_scales, value_scales, tables,
-                                          sequences, positions, sinks, rule_integers, rule_numbers);
+                                          sequences, positions, sinks, rule_integers, rule_numbers,
+                                          relative_bias);
   }
   const AttentionRule rule = AttentionRule::unpacked(rule_integers, rule_numbers);
   const at::Tensor query = given.contiguous();

@@ -37,8 +37,9 @@ struct BitsOf<double> {
 // AttentionBlock.
 //   plain    none. `limits` is null: neither limits nor documents hide a key from a query
 //   masked   `limits` is not null: limits and, if the block has them, documents hide keys
-//   general  `positions` is not null, or there is a soft cap: as plain or masked, and also the
-//            window and ALiBi, if the block has them. A soft cap is already applied, by soft_cap()
+//   general  `positions` or `relative_bias` is not null, or there is a soft cap: as plain or
+//            masked, and also the window, ALiBi and relative bias, if the block has them. A soft
+//            cap is already applied, by soft_cap()
 enum class BlockKind { plain, masked, general };
 
 // The lanes [lane, lane + Native<Real>::kLanes) of a block: one vector for each key. Real is the
@@ -71,6 +72,10 @@ class LaneBlock {
     window_ = static_cast<Real>(block.window);
     prefix_end_ = block.prefix_end;
     slope_ = static_cast<Real>(block.slope);
+    if (block.relative_bias) {
+      relative_bias_ = static_cast<const Real*>(block.relative_bias) + lane;
+      relative_bias_gradients_ = static_cast<Real*>(block.relative_bias_gradients) + lane;
+    }
     inverse_cap_ = block.soft_cap == 0 ? 0 : static_cast<Real>(1 / block.soft_cap);
   }
 
@@ -90,15 +95,20 @@ class LaneBlock {
         seen &= broadcast(position + window_) > positions_;
       }
       if (slope_ != 0) score += (broadcast(position) - positions_) * slope_;
+      if (relative_bias_) score += load_native(relative_bias_ - key);
     }
     return seen ? score : broadcast(-kInfinity);
   }
 
-  // Multiplies `gradient` by the derivative of the soft cap: `gradient` has the gradients of the
-  // capped scores of key `key`, the result has those of the uncapped scores. Returns `gradient` if
-  // there is no cap. The block must still hold the capped scores of the key.
-  [[gnu::always_inline]] Lanes before_cap(const Lanes& gradient, int64_t key) const {
+  // Takes the gradients of the scores of key `key`: adds them to the gradients of the relative
+  // bias, if the block has one, and returns the gradients of the uncapped scores, which are
+  // `gradient` itself if there is no cap. The block must still hold the capped scores of the key.
+  [[gnu::always_inline]] Lanes take_gradient(const Lanes& gradient, int64_t key) const {
     if constexpr (kKind != BlockKind::general) return gradient;
+    if (relative_bias_) {
+      Real* const sums = relative_bias_gradients_ - key;
+      store_native<Real>(load_native(sums) + gradient, sums);
+    }
     if (inverse_cap_ == 0) return gradient;
     const Lanes tangent = load_native(at(key)) * inverse_cap_;
     return gradient * (Real{1} - tangent * tangent);
@@ -131,6 +141,8 @@ class LaneBlock {
   Real window_ = 0;
   int64_t prefix_end_ = 0;
   Real slope_ = 0;
+  const Real* relative_bias_ = nullptr;
+  Real* relative_bias_gradients_ = nullptr;
   Real inverse_cap_ = 0;
 };
 
@@ -280,7 +292,7 @@ inline void attention_gradients_as(const AttentionBlock& block, void* gradients,
       const Lanes p = power_of_two(lanes.scores(key) - shift);
       probability = lanes.drop(p, key);
       gradient = p * (lanes.drop(load_native(column + key * block.stride), key) - delta);
-      gradient = lanes.before_cap(gradient, key);
+      gradient = lanes.take_gradient(gradient, key);
     };
     if constexpr (kHalves) {
       for (int64_t key = 0; key < block.keys; key += 2) {
@@ -320,7 +332,7 @@ inline void with_block_kind(const AttentionBlock& block, const Run& run) {
   const auto with_dropout = [&](auto kind) {
     block.kept ? run(kind, Constant<true>{}) : run(kind, Constant<false>{});
   };
-  if (block.positions || block.soft_cap != 0) {
+  if (block.positions || block.relative_bias || block.soft_cap != 0) {
     with_dropout(Constant<BlockKind::general>{});
   } else if (block.limits) {
     with_dropout(Constant<BlockKind::masked>{});

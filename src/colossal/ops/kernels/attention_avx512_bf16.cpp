@@ -78,7 +78,7 @@ inline void gradients_as(const AttentionBlock& block, const float* gradients,
       const Lanes p = scaled_power_of_two(lanes.scores(key) - shift);
       const Lanes gradient = load_native(gradients + key * stride + lane);
       return Both{lanes.drop(p, key),
-                  lanes.before_cap(p * (lanes.drop(gradient, key) - delta), key)};
+                  lanes.take_gradient(p * (lanes.drop(gradient, key) - delta), key)};
     };
     for (int64_t key = 0; key < keys; key += 2) {
       const bool pair = key + 1 < keys;

@@ -39,7 +39,11 @@ struct PagedQueries {
   double scale;          // factor of the scores
   double soft_cap;       // as AttentionOptions::soft_cap; 0: no cap
   const double* slopes;  // [count]: ALiBi slope of each query; null: no ALiBi
-  const double* sinks;   // [count]: attention sink of each query; null: no sinks
+  // [count, bias_size]: relative position bias of each query, by how many positions the key is
+  // before the token; the last element is for all larger distances. Null: none.
+  const double* relative_bias;
+  int64_t bias_size;
+  const double* sinks;  // [count]: attention sink of each query; null: no sinks
 
   void* scratch;          // memory for paged_scratch() numbers of type Real
   void* outputs;          // [count, value_size]; written

@@ -124,6 +124,13 @@ struct AttentionBlock {
   // ALiBi slope times log2(e): slope * (key position - query position) is added to a score.
   double slope;
 
+  // Relative position bias times log2(e): relative_bias[i - j] is added to the score of key j and
+  // lane i, for i in [0, lanes) and j in [0, keys); so the pointer is into an array. Null: none.
+  const void* relative_bias;
+  // attention_gradients() adds the gradient of the score of key j and lane i, without the factor
+  // log2(e), to relative_bias_gradients[i - j]. Null with a null relative_bias.
+  void* relative_bias_gradients;
+
   // The soft cap times log2(e); 0: no cap. Only the kernel soft_cap() applies it. If there is a
   // cap, the caller must call soft_cap() before attention_probabilities() and before
   // attention_gradients(), which needs the cap for the derivative.

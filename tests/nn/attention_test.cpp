@@ -5,6 +5,7 @@
 #include "colossal/base/error.h"
 #include "colossal/nn/dense_builder.h"
 #include "colossal/nn/key_value_store.h"
+#include "colossal/nn/memory_store.h"
 
 namespace colossal::nn {
 namespace {
@@ -139,10 +140,57 @@ TEST(CrossAttention, RefusesWhatItDoesNotHave) {
   for (const AttentionOptions& options : bad) {
     EXPECT_THROW(DenseBuilder().cross_attention("attention", options), InternalError);
   }
-  const auto layer = DenseBuilder().cross_attention("attention", plain);
-  StepContext context = make_step_context(1, 3, at::kCPU);
-  context.whole_sequence = 6;
-  EXPECT_THROW(layer->forward(at::ones({1, 3, 16}), at::ones({1, 5, 32}), context), ConfigError);
+}
+
+// Tokens of three sequences, each with its own source, are computed at once, and keys and values of
+// a source only once.
+TEST(CrossAttention, OfStoredSourcesIsThatOfEachAlone) {
+  const AttentionOptions options{
+      .layer = 4, .heads = 4, .kv_heads = 2, .head_size = 8, .causal = false};
+  DenseBuilder builder;
+  const auto layer = builder.cross_attention("attention", options);
+  const auto numbers = [](int64_t positions, int64_t features, double shift) {
+    return (at::arange(positions * features, at::kDouble) + shift)
+        .sin_()
+        .view({1, positions, features});
+  };
+  const int64_t lengths[] = {5, 9, 2};
+  const int64_t counts[] = {1, 3, 2};
+  for (const bool alone : {false, true}) {
+    MemoryStore store(alone);
+    std::vector<MemoryStore::Chunk> chunks;
+    int projected = 0;
+    for (int64_t source = 0; source < 3; ++source) {
+      store.add(source, numbers(lengths[source], 32, static_cast<double>(source)),
+                make_step_context(1, lengths[source], at::kCPU));
+      chunks.push_back({source, counts[source]});
+    }
+    const auto key_value = [&](const at::Tensor& memory, const StepContext& context) {
+      EXPECT_EQ(context.sequence, memory.size(1));
+      ++projected;
+      return memory * 2;
+    };
+    StepContext context = make_step_context(1, 6, at::kCPU);
+    context.memories = &store;
+    for (int step = 0; step < 2; ++step) {
+      store.begin_step(chunks);
+      store.project(4, key_value);
+      EXPECT_EQ(projected, 3);
+      const at::Tensor query = numbers(6, 32, 0.5 + step);
+      const at::Tensor found = layer->forward_stored(query, context);
+      int64_t row = 0;
+      for (int64_t source = 0; source < 3; ++source) {
+        const at::Tensor expected =
+            layer->forward(query.narrow(1, row, counts[source]),
+                           numbers(lengths[source], 32, static_cast<double>(source)) * 2,
+                           make_step_context(1, counts[source], at::kCPU));
+        EXPECT_LE((found.narrow(1, row, counts[source]) - expected).norm().item<double>(), 1e-13);
+        row += counts[source];
+      }
+    }
+    store.remove(1);
+    EXPECT_THROW(store.key_value(4, 1), InternalError);
+  }
 }
 
 }  // namespace

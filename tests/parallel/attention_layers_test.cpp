@@ -93,6 +93,13 @@ nn::StepContext context_of(int64_t batch, int64_t sequence) {
   return context;
 }
 
+std::shared_ptr<const nn::StepContext> source_context(int64_t batch, int64_t positions) {
+  auto context =
+      std::make_shared<nn::StepContext>(nn::make_step_context(batch, positions, at::kCPU));
+  context->whole_sequence = kMemory;
+  return context;
+}
+
 void expect_near(const at::Tensor& a, const at::Tensor& b) {
   ASSERT_EQ(a.sizes(), b.sizes());
   EXPECT_LE((a - b).norm().item<double>(), 1e-12 * b.norm().item<double>());
@@ -142,12 +149,15 @@ void expect_equal_to_serial(const Strategy& given, Kind kind) {
     const auto at_positions = [&](const at::Tensor& x, const Range& heads) {
       return cut(x, heads).index_select(1, positions);
     };
+    const at::Tensor memory_positions = parallel::positions_here(kMemory, context);
     const auto of_keys = [&](const at::Tensor& x) {
-      return kind == Kind::to_memory ? cut(x, here.keys) : at_positions(x, here.keys);
+      return kind == Kind::to_memory ? cut(x, here.keys).index_select(1, memory_positions)
+                                     : at_positions(x, here.keys);
     };
     const Inputs in = all_inputs(batch, kind);
     nn::StepContext step = context_of(batch, positions.numel());
     step.positions = positions;
+    if (kind == Kind::to_memory) step.source = source_context(batch, memory_positions.numel());
     const Results found =
         run_layer(*builder, kind,
                   {at_positions(in.queries, here.queries), of_keys(in.keys), of_keys(in.values),
@@ -190,7 +200,11 @@ TEST(AttentionLayers, OfEveryBuilderEqualTheSerialOne) {
 TEST(AttentionLayers, CrossAttentionOfEveryBuilderEqualsTheSerialOne) {
   for (const Strategy& strategy : {Strategy{.tp = 2},
                                    {.tp = 3},
+                                   {.sp = 3},
+                                   {.sp = 3, .sequence_mode = SequenceMode::ulysses},
+                                   {.sp = 2, .tp = 2},
                                    {.tp = 4, .tensor_mode = TensorMode::two_d},
+                                   {.sp = 2, .tp = 4, .tensor_mode = TensorMode::two_d},
                                    {.tp = 8, .tensor_mode = TensorMode::three_d}}) {
     expect_equal_to_serial(strategy, Kind::to_memory);
   }

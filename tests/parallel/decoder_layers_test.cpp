@@ -148,14 +148,17 @@ class Model : public models::LanguageModel {
                       : build.vocabulary_head("head", head);
   }
 
-  at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+  models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     const at::Tensor x = embedding_->forward(tokens, context);
-    return positions_ ? x + positions_->forward(context) : x;
+    return {positions_ ? x + positions_->forward(context) : x};
+  }
+  at::Tensor encode(const at::Tensor&, const nn::StepContext&) override {
+    throw Error("this model is a decoder");
   }
   int64_t num_blocks() const override { return blocks_.size(); }
-  at::Tensor run_blocks(Range blocks, const at::Tensor& x,
-                        const nn::StepContext& context) override {
-    return blocks_.forward(blocks, x, context);
+  models::Streams run_blocks(Range blocks, const models::Streams& streams,
+                             const nn::StepContext& context) override {
+    return {blocks_.forward(blocks, streams.x, context)};
   }
   at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                            const nn::StepContext& context) override {

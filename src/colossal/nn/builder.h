@@ -34,6 +34,7 @@ struct LinearOptions {
   bool bias = true;
   WeightOrder order = WeightOrder::out_in;
   Initializer initializer = Initializer::normal(0.02);  // of the weight; the bias starts as zeros
+  double input_dropout = 0;  // dropout probability of the input; its stream is NAME.input_dropout
 };
 
 // Several linear layers with the same input, whose outputs are concatenated. Each part has its own
@@ -42,6 +43,7 @@ struct FusedLinearOptions {
   struct Part {
     std::string name;  // within the open Scopes, as of a linear layer of its own
     int64_t out_features = 0;
+    std::optional<Initializer> initializer{};  // nullopt: FusedLinearOptions::initializer
   };
   int64_t in_features = 0;
   std::vector<Part> parts;  // in the order of the concatenated outputs
@@ -97,6 +99,17 @@ struct VocabularyHeadOptions {
   double soft_cap = 0;  // 0: no cap; logits = logit_scale * (x table^T + bias)
 };
 
+// Relative position bias. Parameter: NAME.weight [buckets, heads]. Distances are divided into
+// buckets as in T5: each distance below a quarter of the buckets (half of them, if not
+// bidirectional) has its own; the others grow logarithmically up to max_distance.
+struct RelativeBiasOptions {
+  int64_t heads = 0;
+  int64_t buckets = 32;
+  int64_t max_distance = 128;
+  bool bidirectional = true;  // false: keys after the query are in the bucket of distance 0
+  Initializer initializer = Initializer::normal(0.02);
+};
+
 // Norms of queries and keys, applied after their projection and before the rotary embedding.
 // Parameters, in the builder's current scope: "query_norm.weight", "key_norm.weight" and, with
 // `bias`, "query_norm.bias", "key_norm.bias".
@@ -135,8 +148,9 @@ struct AttentionOptions {
   // Sliding window: a query at position p sees only keys in (p - window, p], or in (p - window, p +
   // window) if not causal. 0: no window.
   int64_t window = 0;
-  double soft_cap = 0;  // soft cap of the scores; 0: no cap
-  double alibi = 0;     // factor on ALiBi's slopes; 0: no ALiBi
+  double soft_cap = 0;         // soft cap of the scores; 0: no cap
+  double alibi = 0;            // factor on ALiBi's slopes; 0: no ALiBi
+  bool relative_bias = false;  // whether StepContext::relative_bias is added to the scores
   // Attention sinks: parameter NAME.sinks [heads], one logit per query head. nullopt: no sinks.
   std::optional<Initializer> sinks{};
 
@@ -303,8 +317,10 @@ class Builder {
   virtual std::unique_ptr<Dropout> dropout(const std::string& name, double probability) = 0;
   virtual std::unique_ptr<Attention> attention(const std::string& name,
                                                const AttentionOptions& options) = 0;
-  // `options` must not be causal and must not use a window, ALiBi, rotary embedding or norms of
-  // queries and keys; else InternalError.
+  virtual std::unique_ptr<RelativeBias> relative_bias(const std::string& name,
+                                                      const RelativeBiasOptions& options) = 0;
+  // `options` must not be causal and must not use a window, ALiBi, a relative bias, rotary
+  // embedding or norms of queries and keys; else InternalError.
   virtual std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                           const AttentionOptions& options) = 0;
   virtual std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,

@@ -228,15 +228,27 @@ LinearOptions part_of(const FusedLinearOptions& options, const FusedLinearOption
   return {.in_features = options.in_features,
           .out_features = part.out_features,
           .bias = options.bias,
-          .initializer = options.initializer};
+          .initializer = part.initializer.value_or(options.initializer)};
 }
 
 std::unique_ptr<Linear> DenseBuilder::linear(const std::string& name,
                                              const LinearOptions& options) {
   auto [weight, bias] = linear_parameters(name, options, whole(), whole());
-  return std::make_unique<DenseLinear>(weight, bias, options.order,
-                                       adapter({{name, options.out_features, whole(), weight}},
-                                               {.features = options.in_features, .of_a = whole()}));
+  const AdaptedInput input{.features = options.in_features, .of_a = whole()};
+  auto linear = std::make_unique<DenseLinear>(
+      weight, bias, options.order, adapter({{name, options.out_features, whole(), weight}}, input));
+  return with_input_dropout(name, options, input, std::move(linear));
+}
+
+std::unique_ptr<Linear> DenseBuilder::with_input_dropout(const std::string& name,
+                                                         const LinearOptions& options,
+                                                         const AdaptedInput& input,
+                                                         std::unique_ptr<Linear> linear) {
+  if (options.input_dropout == 0) return linear;
+  const std::string stream = name + ".input_dropout";
+  auto dropped = input.dropout ? input.dropout(stream, options.input_dropout)
+                               : dropout(stream, options.input_dropout);
+  return std::make_unique<LinearOfDropout>(std::move(dropped), std::move(linear));
 }
 
 std::unique_ptr<Linear> DenseBuilder::fused_linear(const FusedLinearOptions& options) {
@@ -536,11 +548,25 @@ ParameterHandle DenseBuilder::virtual_heads(const std::string& name,
   return made;
 }
 
+std::unique_ptr<RelativeBias> DenseBuilder::relative_bias(const std::string& name,
+                                                          const RelativeBiasOptions& options) {
+  const LocalHeads here = heads_here(options.heads, options.heads);
+  Placement placement = of_heads(HeadKind::query);
+  if (here.queries.size() < options.heads) {
+    placement.held = {{{0, options.buckets}}, {here.queries}};
+  }
+  return std::make_unique<DenseRelativeBias>(
+      parameter(name, "weight", {options.buckets, options.heads}, options.initializer,
+                std::move(placement)),
+      options);
+}
+
 std::unique_ptr<CrossAttention> DenseBuilder::cross_attention(const std::string& name,
                                                               const AttentionOptions& options) {
   const LocalHeads here = heads_here(options.heads, options.kv_heads);
   return std::make_unique<DenseCrossAttention>(full_name(name), options, here,
-                                               attention_parameters(name, options, here));
+                                               attention_parameters(name, options, here),
+                                               divided_sequences_);
 }
 
 AttentionParameters DenseBuilder::attention_parameters(const std::string& name,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "colossal/nn/builder.h"
+#include "colossal/nn/dense_layers.h"
 #include "colossal/nn/experts.h"
 #include "colossal/nn/latent_attention.h"
 #include "colossal/nn/low_rank_adapter.h"
@@ -63,6 +64,8 @@ class DenseBuilder : public Builder {
   std::unique_ptr<Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<Attention> attention(const std::string& name,
                                        const AttentionOptions& options) override;
+  std::unique_ptr<RelativeBias> relative_bias(const std::string& name,
+                                              const RelativeBiasOptions& options) override;
   std::unique_ptr<CrossAttention> cross_attention(const std::string& name,
                                                   const AttentionOptions& options) override;
   std::unique_ptr<VocabularyHead> vocabulary_head(const std::string& name,
@@ -77,6 +80,9 @@ class DenseBuilder : public Builder {
 
   void adapt(AdapterOptions options) override { adapters_ = std::move(options); }
 
+  // Tells cross-attention layers made later how ranks divide sequences. Without this call, each
+  // rank holds whole sequences.
+  void set_divided_sequences(DividedSequences divided) { divided_sequences_ = std::move(divided); }
   // Sets the function that returns the pipeline stage of each part of the model. Without this call
   // all parts are on stage 0. Call it before any layer is made.
   void set_stages(StageOf stage_of) { stage_of_ = std::move(stage_of); }
@@ -205,6 +211,11 @@ class DenseBuilder : public Builder {
     // How the layout of the AdaptedProducts' outputs differs from the layout of this input.
     LowRankAdapter::LayoutChange layout_change{};
   };
+  // Returns `linear`, the layer `name` with these options, or a layer that applies dropout to the
+  // input of `linear` if options.input_dropout is above 0. input: of `linear`.
+  std::unique_ptr<Linear> with_input_dropout(const std::string& name, const LinearOptions& options,
+                                             const AdaptedInput& input,
+                                             std::unique_ptr<Linear> linear);
   // Describes the input of latent attention's down-projections, whose outputs are the latents.
   // `layout_change.move` of the result converts the latents from the layout in which they are
   // computed to the one in which they are used: every rank with heads of a token has all latents of
@@ -293,7 +304,8 @@ class DenseBuilder : public Builder {
                                 const LocalHeads& here, int64_t size);
 
   MakeAttention make_attention_;
-  std::optional<AdapterOptions> adapters_;  // nullopt: all weights are trained
+  std::optional<DividedSequences> divided_sequences_;  // nullopt: each rank has whole sequences
+  std::optional<AdapterOptions> adapters_;             // nullopt: all weights are trained
   int64_t table_rows_;
   StageOf stage_of_ = [](const ModelPart&) { return 0; };
   int stage_ = 0;                  // of the current part

@@ -1,8 +1,12 @@
 #include "colossal/nn/dense_layers.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "colossal/base/error.h"
 #include "colossal/nn/key_value_store.h"
 #include "colossal/nn/layer_scope.h"
+#include "colossal/nn/memory_store.h"
 #include "colossal/nn/product.h"
 #include "colossal/ops/activation.h"
 #include "colossal/ops/divergence.h"
@@ -26,6 +30,36 @@ at::Tensor DenseEmbedding::look_up(const at::Tensor& tokens) const {
   if (table_.is_cut()) return ops::look_up(table_.blocks(), tokens);
   LayerScope scope = scope_of(table_.whole());
   return at::embedding(table_.whole().use(scope), tokens);
+}
+
+DenseRelativeBias::DenseRelativeBias(ParameterHandle table, const RelativeBiasOptions& options)
+    : table_(std::move(table)) {
+  std::vector<int64_t> buckets;
+  for (int64_t d = -options.max_distance; d <= options.max_distance; ++d) {
+    buckets.push_back(relative_bucket(d, options));
+  }
+  buckets_ = at::tensor(buckets, at::kLong);
+}
+
+at::Tensor DenseRelativeBias::forward(const StepContext& context) {
+  LayerScope scope = scope_of(table_);
+  const at::Tensor buckets = buckets_.to(context.positions.device());
+  return table_.use(scope).index_select(0, buckets).t().contiguous();
+}
+
+// The logarithm is computed in fp32, as in transformers: it decides in which bucket a distance at a
+// border is.
+int64_t relative_bucket(int64_t distance, const RelativeBiasOptions& options) {
+  const int64_t buckets = options.bidirectional ? options.buckets / 2 : options.buckets;
+  const int64_t first = options.bidirectional && distance > 0 ? buckets : 0;
+  const int64_t far = options.bidirectional ? std::abs(distance) : std::max<int64_t>(0, -distance);
+  const int64_t exact = buckets / 2;
+  if (far < exact) return first + far;
+  const float share = std::log(static_cast<float>(far) / static_cast<float>(exact)) /
+                      static_cast<float>(std::log(static_cast<double>(options.max_distance) /
+                                                  static_cast<double>(exact)));
+  const auto further = static_cast<int64_t>(share * static_cast<float>(buckets - exact));
+  return first + std::min(exact + further, buckets - 1);
 }
 
 at::Tensor rows_of_positions(const at::Tensor& positions, int64_t first_row) {
@@ -144,38 +178,77 @@ at::Tensor DenseAttention::attend(const at::Tensor& queries, const at::Tensor& k
 
 DenseCrossAttention::DenseCrossAttention(std::string stream, const AttentionOptions& options,
                                          const LocalHeads& here,
-                                         const AttentionParameters& parameters)
-    : heads_(options, here), head_options_(std::move(stream), options, here, parameters) {
-  COLOSSAL_CHECK(
-      !options.causal && options.window == 0 && options.alibi == 0 && options.rotary.base == 0,
-      "{}: the positions of a memory are not those of its queries", head_options_.stream());
+                                         const AttentionParameters& parameters,
+                                         std::optional<DividedSequences> divided)
+    : layer_(options.layer),
+      heads_(options, here),
+      head_options_(std::move(stream), options, here, parameters),
+      divided_(std::move(divided)) {
+  COLOSSAL_CHECK(!options.causal && options.window == 0 && options.alibi == 0 &&
+                     !options.relative_bias && options.rotary.base == 0,
+                 "{}: the positions of a memory are not those of its queries",
+                 head_options_.stream());
   COLOSSAL_CHECK(options.query_key_norm.kind == QueryKeyNormOptions::Kind::none,
                  "{}: no norms of queries and keys in cross-attention", head_options_.stream());
 }
 
+at::Tensor DenseCrossAttention::query_documents(const StepContext& context) const {
+  if (!context.documents.defined()) {
+    return at::zeros({context.batch, context.sequence}, context.memory_documents.options());
+  }
+  if (!divided_) return context.documents;
+  std::vector<at::Tensor> of_runs;
+  for (const Range& run : divided_->positions(context.whole_sequence)) {
+    of_runs.push_back(context.documents.narrow(1, run.begin, run.size()));
+  }
+  return at::cat(of_runs, 1);
+}
+
 at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tensor& key_value,
                                         const StepContext& context) {
-  if (context.whole_sequence > context.sequence) {
-    throw ConfigError(
-        "cross-attention with parallel.sp > 1 is not supported: each rank has only some positions "
-        "of the encoder, but attention needs all of them; use parallel.sp = 1");
-  }
   LayerScope scope(head_options_.stream());
   const at::Tensor queries = heads_.split_queries(query);
-  const auto [keys, values] = heads_.split_keys_values(key_value);
+  const at::Tensor whole =
+      divided_ ? divided_->gather(key_value, context.source->whole_sequence) : key_value;
   ops::AttentionOptions options = head_options_.of_step(scope, context);
   options.prefix_lengths = {};
+  if (divided_ && options.dropout > 0) {
+    // The positions that the queries have in an attention of the whole sequence.
+    const int64_t first = std::max<int64_t>(0, whole.size(1) - context.whole_sequence);
+    for (const Range& run : divided_->positions(context.whole_sequence)) {
+      options.query_positions.push_back({first + run.begin, first + run.end});
+    }
+  }
   if (context.memory_documents.defined()) {
     options.documents = context.memory_documents;
-    options.query_documents =
-        context.documents.defined()
-            ? context.documents
-            : at::zeros({context.batch, context.sequence}, context.memory_documents.options());
+    options.query_documents = query_documents(context);
   }
+  return attend(queries, whole, options).transpose(1, 2).flatten(2);
+}
+
+at::Tensor DenseCrossAttention::forward_stored(const at::Tensor& query,
+                                               const StepContext& context) {
+  COLOSSAL_CHECK(!divided_, "{}: generation over ranks of sp", head_options_.stream());
+  LayerScope scope(head_options_.stream());
+  const at::Tensor queries = heads_.split_queries(query);
+  const ops::AttentionOptions options = head_options_.of_step(scope, context);
+  std::vector<at::Tensor> results;
+  int64_t row = 0;
+  for (const auto& [source, count] : context.memories->chunks()) {
+    results.push_back(attend(queries.narrow(2, row, count),
+                             context.memories->key_value(layer_, source), options));
+    row += count;
+  }
+  COLOSSAL_CHECK(row == queries.size(2), "{} tokens, {} of them with a source", queries.size(2),
+                 row);
+  return at::cat(results, 2).transpose(1, 2).flatten(2);
+}
+
+at::Tensor DenseCrossAttention::attend(const at::Tensor& queries, const at::Tensor& key_value,
+                                       const ops::AttentionOptions& options) const {
+  const auto [keys, values] = heads_.split_keys_values(key_value);
   return ops::attention(queries, heads_.select_used_kv_heads(keys),
-                        heads_.select_used_kv_heads(values), options)
-      .transpose(1, 2)
-      .flatten(2);
+                        heads_.select_used_kv_heads(values), options);
 }
 
 at::Tensor DenseVocabularyHead::loss_sum(const at::Tensor& x, const at::Tensor& labels,

@@ -4,6 +4,8 @@
 // layers, too, for a rank's part of the attention heads or of the features.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,6 +33,20 @@ class DenseEmbedding : public Embedding {
 
   TokenTable table_;
   EmbeddingAdapter adapter_;
+};
+
+// Returns the bucket of a key `distance` positions after the query (RelativeBiasOptions).
+int64_t relative_bucket(int64_t distance, const RelativeBiasOptions& options);
+
+class DenseRelativeBias : public RelativeBias {
+ public:
+  // table: [buckets, query heads on this rank].
+  DenseRelativeBias(ParameterHandle table, const RelativeBiasOptions& options);
+  at::Tensor forward(const StepContext& context) override;
+
+ private:
+  ParameterHandle table_;
+  at::Tensor buckets_;  // [2 * max_distance + 1] int64: the bucket of each distance
 };
 
 // Returns the row indices of `positions` in a position table in which position 0 has row
@@ -64,6 +80,20 @@ class DenseLinear : public Linear {
   ParameterHandle bias_;
   WeightOrder order_;
   LowRankAdapter adapter_;
+};
+
+// A linear layer with dropout of its input (LinearOptions::input_dropout).
+class LinearOfDropout : public Linear {
+ public:
+  LinearOfDropout(std::unique_ptr<Dropout> dropout, std::unique_ptr<Linear> linear)
+      : dropout_(std::move(dropout)), linear_(std::move(linear)) {}
+  at::Tensor forward(const at::Tensor& x, const StepContext& context) override {
+    return linear_->forward(dropout_->forward(x, context), context);
+  }
+
+ private:
+  std::unique_ptr<Dropout> dropout_;
+  std::unique_ptr<Linear> linear_;
 };
 
 // A linear layer that consists of several products of the same input. The output has the products'
@@ -151,19 +181,42 @@ class DenseAttention : public Attention {
   HeadOptions head_options_;
 };
 
+// For cross-attention if several ranks hold parts of each sequence (parallel.sp > 1).
+struct DividedSequences {
+  // Returns the positions of a sequence of `sequence` tokens that this rank holds, as ascending
+  // ranges.
+  std::function<std::vector<Range>(int64_t sequence)> positions;
+  // Returns the keys and values of the whole memory, [batch, positions, features], in the order of
+  // positions. key_value: at this rank's positions, in the order of `positions`. sequence: number
+  // of positions of the whole memory. Differentiable. Collective over the ranks that share the
+  // memory.
+  std::function<at::Tensor(const at::Tensor& key_value, int64_t sequence)> gather;
+};
+
 class DenseCrossAttention : public CrossAttention {
  public:
-  // The parameters are those of DenseAttention's constructor. Throws InternalError if `options` are
-  // causal or have a window, ALiBi, rotary embedding or norms of queries and keys.
+  // The first four parameters are those of DenseAttention's constructor. divided: nullopt if this
+  // rank holds whole sequences. Throws InternalError if `options` are causal or have a window,
+  // ALiBi, rotary embedding or norms of queries and keys.
   DenseCrossAttention(std::string stream, const AttentionOptions& options, const LocalHeads& here,
-                      const AttentionParameters& parameters);
-  // Throws ConfigError if ranks divide the positions of a sequence (parallel.sp > 1).
+                      const AttentionParameters& parameters,
+                      std::optional<DividedSequences> divided = std::nullopt);
+  // With divided sequences, context.source must be set.
   at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                      const StepContext& context) override;
+  at::Tensor forward_stored(const at::Tensor& query, const StepContext& context) override;
 
  private:
+  // Computes the attention of queries [batch, heads, tokens, head_size]; returns the same shape.
+  at::Tensor attend(const at::Tensor& queries, const at::Tensor& key_value,
+                    const ops::AttentionOptions& options) const;
+  // Returns context.documents of this rank's queries; all 0 if there are none.
+  at::Tensor query_documents(const StepContext& context) const;
+
+  int64_t layer_;  // index in the MemoryStore
   AttentionHeads heads_;
   HeadOptions head_options_;
+  std::optional<DividedSequences> divided_;
 };
 
 class DenseVocabularyHead : public VocabularyHead {

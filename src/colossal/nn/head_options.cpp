@@ -44,6 +44,7 @@ ops::AttentionOptions HeadOptions::of_step(LayerScope& scope, const StepContext&
                                 .soft_cap = options_.soft_cap,
                                 .alibi_slopes = alibi_slopes_,
                                 .sinks = sinks(scope)};
+  if (options_.relative_bias) options.relative_bias = context.relative_bias;
   if (context.adapted) options.virtual_tokens = virtual_tokens(scope);
   if (context.training && options_.dropout > 0) {
     options.dropout = options_.dropout;

@@ -87,6 +87,17 @@ class PositionEmbedding {
   virtual at::Tensor forward(const StepContext& context) = 0;
 };
 
+// A learned bias of attention scores that depends on the distance of query and key, shared by
+// several attention layers (C. Raffel et al., "T5", 2020). A table has one number for each head and
+// bucket of distances.
+class RelativeBias {
+ public:
+  virtual ~RelativeBias() = default;
+  // Returns StepContext::relative_bias, [query heads on this rank, 2 M + 1] with M =
+  // RelativeBiasOptions::max_distance: element [h, M + d] is for a key d positions after the query.
+  virtual at::Tensor forward(const StepContext& context) = 0;
+};
+
 // Self-attention without its input and output projections.
 class Attention {
  public:
@@ -115,6 +126,9 @@ class CrossAttention {
   // and values of the memory, [batch, memory positions, 2 * kv_heads * head_size].
   virtual at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
                              const StepContext& context) = 0;
+  // The same for the tokens of context.memories, in generation: each attends to the keys and values
+  // of its own source there. query: [1, tokens, heads * head_size].
+  virtual at::Tensor forward_stored(const at::Tensor& query, const StepContext& context) = 0;
 };
 
 // The output layer of a language model (LM head), which multiplies the hidden states x by the

@@ -18,4 +18,11 @@ StepContext make_step_context(int64_t batch, int64_t sequence, at::Device device
   return context;
 }
 
+StepContext StepContext::without_adapters() const {
+  StepContext copy = *this;
+  copy.adapted = false;
+  if (source) copy.source = std::make_shared<const StepContext>(source->without_adapters());
+  return copy;
+}
+
 }  // namespace colossal::nn

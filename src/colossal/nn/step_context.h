@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "colossal/nn/adapter_weights.h"
@@ -14,6 +15,7 @@ namespace colossal::nn {
 
 class BlockRunner;
 class KeyValueStore;
+class MemoryStore;
 struct RouterRecords;
 
 struct StepContext {
@@ -56,6 +58,17 @@ struct StepContext {
   // positions with its own document number, which is 0 if `documents` is undefined. Give padding of
   // the memory a number that no query has. Undefined: all queries attend to the whole memory.
   at::Tensor memory_documents;
+  // Of an encoder-decoder: the context of the encoder's blocks, with sizes, positions and documents
+  // of the source text, and the source's tokens on this rank, [batch, source positions on this
+  // rank] int64. null and undefined for other models.
+  std::shared_ptr<const StepContext> source;
+  at::Tensor source_tokens;
+  // Relative position bias of self-attention (nn::RelativeBias), [query heads on this rank, 2 M +
+  // 1]. The model sets it for its blocks; undefined if it has none.
+  at::Tensor relative_bias;
+  // The encoder's output, to which cross-attention attends, in the layout of activations between
+  // the encoder's blocks. The model sets it for its decoder's blocks; otherwise undefined.
+  at::Tensor memory;
   // [batch]: number of leading positions of each sequence to which all its queries attend, even
   // queries at earlier positions (prefix LM). Empty: none.
   std::vector<int64_t> prefix_lengths;
@@ -73,8 +86,15 @@ struct StepContext {
   // Not owned; each may be null.
   // KV cache, in generation; only if this rank has all positions of its sequences.
   KeyValueStore* key_values = nullptr;
+  // The keys and values of cross-attention, in generation. The decoder then runs alone: `source`
+  // and `memory` are not used.
+  MemoryStore* memories = nullptr;
   BlockRunner* block_runner = nullptr;      // runs each block; null: Block::forward() is called
   RouterRecords* router_records = nullptr;  // receives statistics of the routers
+
+  // Returns a copy with which layers do not apply the model's own adapters (`adapted`), also in the
+  // encoder.
+  StepContext without_adapters() const;
 };
 
 // Returns a context for `batch` sequences of `sequence` tokens. Its positions are [begin, begin +

@@ -1,6 +1,7 @@
 #include "colossal/parallel/builder.h"
 
 #include "colossal/parallel/expert/sharded_experts.h"
+#include "colossal/parallel/sequence/divided_memory.h"
 #include "colossal/parallel/sequence/ring.h"
 #include "colossal/parallel/sequence/ulysses.h"
 #include "colossal/parallel/tensor_1d.h"
@@ -54,6 +55,7 @@ std::unique_ptr<nn::Builder> make_builder(const ParallelContext& context,
                                           const Sharding& sharding) {
   auto builder = builder_of_mode(context, sharding);
   builder->set_stages(stages_of(context.strategy()));
+  if (context.strategy().sp > 1) builder->set_divided_sequences(divided_sequences(context));
   return builder;
 }
 

@@ -40,10 +40,12 @@ struct SumBackward : torch::autograd::Function<SumBackward> {
 void save_shares(AutogradContext* context, const Shares& shares) {
   save_group(context, *shares.group);
   context->saved_data["sizes"] = shares.sizes;
+  context->saved_data["reason"] = static_cast<int64_t>(shares.reason);
 }
 
 Shares saved_shares(AutogradContext* context) {
-  return {&saved_group(context), context->saved_data["sizes"].toIntVector()};
+  return {&saved_group(context), context->saved_data["sizes"].toIntVector(),
+          static_cast<Reason>(context->saved_data["reason"].toInt())};
 }
 
 // Moves x with `forwards` and its gradient with `backwards`.
@@ -190,7 +192,7 @@ Pending start_gather_rows(const at::Tensor& x, const Shares& rows) {
   const at::Tensor all = at::empty({rows.total(), x.size(1)}, x.options());
   all.narrow(0, here.begin, here.size()).copy_(x);
   return {all, all,
-          comm::all_gather_async(all.view(-1), rows.times(x.size(1)), *rows.group, Reason::tensor)};
+          comm::all_gather_async(all.view(-1), rows.times(x.size(1)), *rows.group, rows.reason)};
 }
 
 Pending start_reduce_scatter_rows(const at::Tensor& x, const Shares& rows) {
@@ -198,7 +200,7 @@ Pending start_reduce_scatter_rows(const at::Tensor& x, const Shares& rows) {
   const at::Tensor part = at::empty({rows.mine(), x.size(1)}, x.options());
   return {part, source,
           comm::reduce_scatter_async(source.view(-1), part.view(-1), rows.times(x.size(1)),
-                                     *rows.group, Reason::tensor)};
+                                     *rows.group, rows.reason)};
 }
 
 Pending start_sum(const at::Tensor& x, const comm::Group& group) {

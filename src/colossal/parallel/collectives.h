@@ -1,7 +1,7 @@
 // Differentiable collectives on activations, from which tensor-parallel layers are built. All ranks
 // of the group must call them in the same order. The ledger counts their bytes under
-// Reason::tensor. Groups must outlive the backward pass. Activations are matrices: rows are dim 0
-// (tokens), columns are dim 1 (features).
+// Reason::tensor, or Shares::reason. Groups must outlive the backward pass. Activations are
+// matrices: rows are dim 0 (tokens), columns are dim 1 (features).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,8 +25,9 @@ at::Tensor copy_to_tensor_parallel(const at::Tensor& x, const comm::Group& group
 // How the indices of a dim are divided among the ranks of a group. Each rank has consecutive
 // indices, in rank order.
 struct Shares {
-  const comm::Group* group = nullptr;  // must be set
-  std::vector<int64_t> sizes;          // number of indices of each rank
+  const comm::Group* group = nullptr;          // must be set
+  std::vector<int64_t> sizes;                  // number of indices of each rank
+  comm::Reason reason = comm::Reason::tensor;  // under which the ledger counts the bytes
 
   // Divides `total` indices as evenly as possible.
   static Shares even(const comm::Group& group, int64_t total);

@@ -422,20 +422,22 @@ std::unique_ptr<nn::Linear> Tensor1dBuilder::linear(const std::string& name,
   const LinearSharding& sharding = found->second;
   if (sharding.cut == Cut::outputs) {
     auto [weight, bias] = first_product(name, options, sharding);
-    return std::make_unique<FirstLinear>(
+    const AdaptedInput input = input_of_first(options.in_features);
+    auto linear = std::make_unique<FirstLinear>(
         std::vector{weight}, bias ? std::vector{bias} : std::vector<ParameterHandle>{},
         options.order, ranks_,
-        adapter({{name, options.out_features, of_first_outputs(sharding), weight}},
-                input_of_first(options.in_features)));
+        adapter({{name, options.out_features, of_first_outputs(sharding), weight}}, input));
+    return with_input_dropout(name, options, input, std::move(linear));
   }
   auto [weight, bias] = linear_parameters(
       name, options,
       {.held = in_order(options.order, held_here(sharding), all_of(options.out_features))},
       whole());
-  return std::make_unique<SecondLinear>(
+  const AdaptedInput input = input_of_second(options.in_features, held_here(sharding));
+  auto linear = std::make_unique<SecondLinear>(
       weight, bias, options.order, ranks_,
-      adapter({{name, options.out_features, whole(), weight}},
-              input_of_second(options.in_features, held_here(sharding))));
+      adapter({{name, options.out_features, whole(), weight}}, input));
+  return with_input_dropout(name, options, input, std::move(linear));
 }
 
 std::unique_ptr<nn::Linear> Tensor1dBuilder::fused_linear(const nn::FusedLinearOptions& options) {

@@ -182,6 +182,9 @@ class GridCrossAttention : public nn::CrossAttention {
                      const StepContext& context) override {
     return inner_->forward(query, key_value, batch_.local_context(context));
   }
+  at::Tensor forward_stored(const at::Tensor&, const StepContext&) override {
+    COLOSSAL_CHECK(false, "cross-attention of stored memories over ranks that divide sequences");
+  }
 
  private:
   std::unique_ptr<nn::CrossAttention> inner_;
@@ -463,8 +466,9 @@ std::unique_ptr<nn::Linear> TensorGridBuilder::linear(const std::string& name,
   if (found == sharding_.products.end()) return linear_of_all_outputs(name, options);
   GridProduct product;
   const AdaptedProduct adapted = add(product, name, options, found->second);
-  product.adapter = adapter({adapted}, adapted_input(options.in_features, found->second));
-  return make_product(std::move(product));
+  const AdaptedInput input = adapted_input(options.in_features, found->second);
+  product.adapter = adapter({adapted}, input);
+  return with_input_dropout(name, options, input, make_product(std::move(product)));
 }
 
 std::pair<std::unique_ptr<nn::Linear>, ParameterHandle> TensorGridBuilder::linear_over_features(

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <optional>
 #include <utility>
@@ -76,6 +77,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& query,
                             const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& sinks,
+                            const std::optional<at::Tensor>& relative_bias,
                             const std::optional<at::Tensor>& virtual_keys,
                             const std::optional<at::Tensor>& virtual_values,
                             const ops::AttentionOptions& options, const Ring& ring) {
@@ -92,6 +94,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       if (!is_last) next = ring.start_hop(block, hop + 1);
       AttentionPart here = part(query, block, options.documents, ring, hop, tokens.count());
       here.sinks = of_heads;
+      here.relative_bias = relative_bias.value_or(at::Tensor());
       ops::attend(here, rule, /*accumulate=*/hop > 0, result);
       block = next.wait();
     }
@@ -101,7 +104,8 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     }
     const at::Tensor output = result.output.to(query.scalar_type());
     context->save_for_backward({query, key, value, output, result.logsumexp, options.documents,
-                                of_heads, tokens.keys, tokens.values});
+                                of_heads, tokens.keys, tokens.values,
+                                relative_bias.value_or(at::Tensor())});
     rule.save(context);
     save_group(context, *ring.group);
     context->saved_data["sequence"] = ring.sequence;
@@ -121,6 +125,9 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
     const at::ScalarType sum_type = result.logsumexp.scalar_type();
     const int64_t head_size = query.size(3);
     const at::Tensor query_gradient = empty_like_heads(query, sum_type);
+    const at::Tensor& bias = saved[9];
+    at::Tensor of_bias;
+    if (bias.defined()) of_bias = at::zeros(bias.sizes(), bias.options().dtype(sum_type));
     at::Tensor block = join(saved[1], saved[2]);
     Pending of_earlier_ranks;
     for (int hop = 0; hop < ring.size(); ++hop) {
@@ -128,10 +135,11 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
       Pending next;
       if (!is_last) next = ring.start_hop(block, hop + 1);
       const at::Tensor block_gradient = at::empty(block.sizes(), block.options().dtype(sum_type));
-      ops::attend_backward(part(query, block, saved[5], ring, hop, tokens.count()), rule,
-                           /*accumulate=*/hop > 0, result, gradients[0],
+      AttentionPart here = part(query, block, saved[5], ring, hop, tokens.count());
+      here.relative_bias = bias;
+      ops::attend_backward(here, rule, /*accumulate=*/hop > 0, result, gradients[0],
                            {query_gradient, keys_of(block_gradient, head_size),
-                            values_of(block_gradient, head_size)});
+                            values_of(block_gradient, head_size), of_bias});
       if (hop > 0) block_gradient.add_(std::exchange(of_earlier_ranks, {}).wait());
       of_earlier_ranks = ring.start_hop(block_gradient, hop + 1);
       block = next.wait();
@@ -150,6 +158,7 @@ struct RingAttention : torch::autograd::Function<RingAttention> {
             keys_of(own, head_size).to(type),
             values_of(own, head_size).to(type),
             of_sinks,
+            bias.defined() ? of_bias.to(bias.scalar_type()) : of_bias,
             of_tokens.keys,
             of_tokens.values,
             {},
@@ -187,8 +196,9 @@ class RingLayer : public nn::DenseAttention {
       return tensor.defined() ? std::optional(tensor) : std::nullopt;
     };
     return RingAttention::apply(
-        queries, keys, values, if_defined(options.sinks), if_defined(options.virtual_tokens.keys),
-        if_defined(options.virtual_tokens.values), options, Ring{&group_, context.whole_sequence});
+        queries, keys, values, if_defined(options.sinks), if_defined(options.relative_bias),
+        if_defined(options.virtual_tokens.keys), if_defined(options.virtual_tokens.values), options,
+        Ring{&group_, context.whole_sequence});
   }
 
  private:

@@ -144,6 +144,9 @@ class UlyssesAttention : public nn::Attention {
                                   features_of(of_keys, value_size, first_value)});
       of_results_.features.push_back({features_of(of_queries, value_size, 0)});
     }
+    const Range inner = share_of(group.rank(), options, here, group).queries;
+    first_head_ = inner.begin - here.queries.begin;
+    inner_heads_ = inner.size();
     // forward() applies rotary embeddings before the exchange, so the inner attention has none.
     nn::AttentionOptions inside = options;
     inside.rotary = {};
@@ -158,6 +161,9 @@ class UlyssesAttention : public nn::Attention {
     of_qkv.positions = of_results.positions = context.whole_sequence;
     nn::StepContext inside = context;
     inside.sequence = context.whole_sequence;
+    if (context.relative_bias.defined()) {
+      inside.relative_bias = context.relative_bias.narrow(0, first_head_, inner_heads_);
+    }
     const at::Tensor mine =
         Moved<to_heads, to_positions>::apply(heads_.apply_rotary(qkv, context), of_qkv);
     return Moved<to_positions, to_heads>::apply(inner_->forward(mine, inside), of_results);
@@ -180,7 +186,8 @@ class UlyssesAttention : public nn::Attention {
   }
 
   nn::AttentionHeads heads_;
-  Exchange of_qkv_, of_results_;  // positions: set in each step
+  Exchange of_qkv_, of_results_;              // positions: set in each step
+  int64_t first_head_ = 0, inner_heads_ = 0;  // of inner_, among this rank's query heads
   std::unique_ptr<nn::Attention> inner_;
   std::unique_ptr<nn::Attention> alone_;  // for generation: each rank has whole sequences
 };

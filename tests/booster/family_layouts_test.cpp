@@ -62,6 +62,7 @@ nlohmann::json configs() {
       std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support";
   nlohmann::json all = io::read_json(folder / "families.json");
   all.update(io::read_json(folder / "encoders.json"));
+  all.update(io::read_json(folder / "encoder_decoders.json"));
   return all;
 }
 
@@ -76,9 +77,25 @@ models::TransformerConfig small(const std::string& family) {
   nlohmann::json config = configs().at(family);
   config["model_type"] = family;
   // Larger than usual, so that what a layer does wrong is seen in the loss.
-  config[family == "opt" ? "init_std" : "initializer_range"] = 0.2;
+  const bool is_of_fairseq = family == "opt" || family == "bart";
+  const bool has_factor = family == "t5" || family == "mt5";
+  if (!has_factor) config[is_of_fairseq ? "init_std" : "initializer_range"] = 0.2;
   std::ofstream(folder.path() / "config.json") << config;
   return models::resolve_model({.path = folder.path().string()}).transformer;
+}
+
+// Sources of another length than the targets: every third is shorter than the others. With
+// documents, each document of a target attends to that of the same number in its source.
+void add_sources(data::Batch& batch) {
+  const int64_t length = batch.inputs.size(1) - 2;
+  const at::Tensor source = (batch.inputs.narrow(1, 0, length) * 7 + 5).remainder(90) + 2;
+  at::Tensor documents = at::zeros_like(source);
+  for (int64_t row = 0; row < source.size(0); ++row) {
+    if (batch.documents.defined()) documents[row].copy_(at::arange(length) / 4);
+    if (batch.sample_ids[row] % 3 == 1) documents[row].narrow(0, length - 3, 3).fill_(-1);
+  }
+  batch.fields[data::kSourceField] = {.values = source};
+  batch.fields[data::kSourceDocumentsField] = {.values = documents};
 }
 
 TinyTraining training_of(const std::string& family, const Feature& feature) {
@@ -90,6 +107,7 @@ TinyTraining training_of(const std::string& family, const Feature& feature) {
       batch.fields[kTokenTypesField] = {.values = batch.inputs.remainder(types), .sequence_dim = 1};
     };
   }
+  if (training.model.encoder_layers > 0) training.fields = add_sources;
   return training;
 }
 
@@ -122,6 +140,33 @@ TEST(SlowFamilyLayouts, EveryFamilyWithEveryFeature) {
   for (const std::string& family : family_names()) {
     for (const Feature& feature : features()) expect_parity(family, feature);
   }
+}
+
+// Also where attention to the encoder's output, the MLP's inner features and the two embeddings
+// drop out.
+void expect_the_same_dropout(const std::string& family) {
+  const auto training = [&] {
+    TinyTraining made = training_of(family, {});
+    made.model.embedding_dropout = made.model.attention_dropout = 0.2;
+    made.model.attention_output_dropout = made.model.mlp_dropout = 0.2;
+    made.model.mlp_inner_dropout = made.model.final_dropout = 0.2;
+    return made;
+  };
+  const TinyResult expected = train_tiny(training(), 1);
+  for (const Feature& feature : features()) {
+    if (feature.documents) continue;
+    TRACED_CASE(family + ", " + feature.name);
+    TinyTraining divided = training();
+    divided.layout = feature.layout;
+    if (divided.layout.pp > 1) divided.layout.stage_blocks = {1, divided.model.layers - 1};
+    divided.recompute = feature.recompute;
+    expect_same(train_tiny(divided, feature.ranks), expected, 1e-9, divided);
+  }
+}
+
+TEST(FamilyLayouts, EncoderDecodersHaveTheSameDropout) {
+  expect_the_same_dropout("bart");
+  expect_the_same_dropout("t5");
 }
 
 struct Combination {
@@ -217,7 +262,8 @@ TEST(FamilyLayouts, AreTheTableOfTheDocument) {
   for (const std::string& family : family_names()) {
     std::string row = "\n| " + family + " |";
     for (size_t i = 0; i < features().size(); ++i) row += " yes |";
-    row += small(family).causal ? " yes | yes |" : " no | yes |";
+    const models::TransformerConfig model = small(family);
+    row += !model.causal ? " no | yes |" : model.encoder_layers > 0 ? " no | no |" : " yes | yes |";
     EXPECT_NE(text.str().find(row + "\n"), std::string::npos) << row;
   }
 }

@@ -2,7 +2,8 @@
 
 family_oracle.py DIRECTORY [VARIANT ...]: VARIANT is FAMILY or FAMILY.SWITCH; none: all of them. DIRECTORY/VARIANT gets
   model/              config.json and weights, as transformers saves them, in float64
-  result.safetensors  tokens [3, sequence + 1] as float64, logits, loss, and gradient.NAME
+  result.safetensors  tokens [3, sequence + 1] as float64, logits, loss, and gradient.NAME; of encoder-decoders also
+                      source [3, source sequence], and source_documents, -1 for padding
 DIRECTORY/refused.json has the switches that transformers itself refuses, with its reason.
 
 Everything is computed in float64: what transformers rounds to float32 (norms, softmax, rotary tables) too.
@@ -14,15 +15,17 @@ import sys
 import torch
 import torch.nn.functional as F
 from safetensors.torch import save_file
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 SEQUENCE = 11
+SOURCE = 8  # positions of the texts that an encoder-decoder reads
 VOCABULARY = 97
 # A small config of each family, which tests in C++ train too.
 SUPPORT = pathlib.Path(__file__).parents[1] / "support"
 ENCODERS = json.loads((SUPPORT / "encoders.json").read_text())
-BASES = {**json.loads((SUPPORT / "families.json").read_text()), **ENCODERS}
+ENCODER_DECODERS = json.loads((SUPPORT / "encoder_decoders.json").read_text())
+BASES = {**json.loads((SUPPORT / "families.json").read_text()), **ENCODERS, **ENCODER_DECODERS}
 
 ACTIVATIONS = ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "relu2", "silu", "quick_gelu"]
 ROTARY = {
@@ -102,6 +105,11 @@ SWITCHES = {
     "gpt_oss": {**rotary_switches(4), "full": dict(sliding_window=None), "layer_types": dict(
                     layer_types=SLIDING[::-1]), "one": dict(num_experts_per_tok=1), "gate": dict(
                     swiglu_alpha=1.2, swiglu_limit=7.0)},
+    "bart": {"deeper": dict(encoder_layers=3, decoder_layers=1), "heads": dict(decoder_attention_heads=4),
+             "inner": dict(decoder_ffn_dim=50), **activations("activation_function")},
+    "t5": {"gated": dict(feed_forward_proj="gated-gelu"), "silu": dict(feed_forward_proj="gated-silu"),
+           "buckets": dict(relative_attention_num_buckets=6, relative_attention_max_distance=5),
+           "deeper": dict(num_layers=1, num_decoder_layers=3)},
     "bert": activations("hidden_act"),
     "roberta": {"padding": dict(pad_token_id=0)},
     "modernbert": {"layer_types": dict(layer_types=SLIDING), "bases": dict(rope_parameters=dict(
@@ -114,7 +122,7 @@ SWITCHES = {
 OTHERS = {"use_cache", "tie_encoder_decoder", "pretraining_tp", "slow_but_exact", "is_decoder", "layerdrop",
           "classifier_dropout", "initializer_range", "init_std", "summary_use_proj", "summary_proj_to_labels",
           "summary_first_dropout", "return_dict", "output_hidden_states", "output_attentions",
-          "is_encoder_decoder"}
+          "is_encoder_decoder", "is_gated_act"}
 
 
 def flipped(config):
@@ -165,7 +173,23 @@ def in_files(family, name, tensor, tied=True):
             for expert in range(len(stack))}
 
 
-def train(model, tokens):
+def read_source(family):
+    """What the encoder reads: one of three texts is shorter than the others."""
+    if family not in ENCODER_DECODERS:
+        return {}
+    source = torch.randint(2, VOCABULARY, (3, SOURCE))
+    mask = torch.ones(3, SOURCE, dtype=torch.long)
+    mask[1, SOURCE - 3:] = 0
+    return dict(input_ids=source, attention_mask=mask)
+
+
+def run(model, tokens, source):
+    if not source:
+        return model(tokens)
+    return model(**source, decoder_input_ids=tokens)
+
+
+def train(model, tokens, source):
     """Three steps on these tokens, with the settings of TinyTraining."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(
@@ -174,7 +198,7 @@ def train(model, tokens):
         lr=1e-2, betas=(0.9, 0.95), eps=1e-5)
     losses = []
     for _ in range(3):
-        output = model(tokens[:, :-1])
+        output = run(model, tokens[:, :-1], source)
         loss = F.cross_entropy(output.logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
         optimizer.zero_grad()
         balance = getattr(output, "aux_loss", None)  # transformers adds it where it is given labels
@@ -192,7 +216,8 @@ def write(directory, family, fields):
     # Of Falcon, the other one adds ALiBi twice.
     config._attn_implementation = "sdpa" if family == "falcon" else "eager"
     config._experts_implementation = "eager"  # a loop over experts
-    kind = AutoModelForMaskedLM if family in ENCODERS else AutoModelForCausalLM
+    kind = (AutoModelForMaskedLM if family in ENCODERS else AutoModelForSeq2SeqLM if family in ENCODER_DECODERS
+            else AutoModelForCausalLM)
     model = kind.from_config(config, dtype=torch.float64).eval()
     with torch.no_grad():
         for parameter in model.parameters():
@@ -203,15 +228,19 @@ def write(directory, family, fields):
     directory.mkdir(parents=True)
     model.save_pretrained(directory / "model")
     tokens = torch.randint(2, VOCABULARY, (3, SEQUENCE + 1))
-    logits = model(tokens[:, :-1]).logits
+    source = read_source(family)
+    logits = run(model, tokens[:, :-1], source).logits
     loss = F.cross_entropy(logits.reshape(-1, VOCABULARY), tokens[:, 1:].reshape(-1))
     loss.backward()
     result = {"tokens": tokens.double(), "logits": logits.detach().contiguous(), "loss": loss.detach()}
+    if source:
+        result["source"] = source["input_ids"].double()
+        result["source_documents"] = source["attention_mask"].double() - 1
     for name, parameter in model.named_parameters():
         if parameter.grad is not None:
             for tensor, gradient in in_files(family, name, parameter.grad, tied).items():
                 result["gradient." + tensor] = gradient.contiguous()
-    result["losses"] = train(model, tokens)
+    result["losses"] = train(model, tokens, source)
     for name, parameter in model.named_parameters():
         for tensor, weight in in_files(family, name, parameter.detach(), tied).items():
             result["trained." + tensor] = weight.contiguous()

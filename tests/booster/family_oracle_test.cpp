@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include "colossal/booster/batch_context.h"
+#include "colossal/comm/world.h"
 #include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/models/families.h"
@@ -73,6 +75,14 @@ at::Tensor generated_logits(models::LanguageModel& model, int64_t layers,
   return at::cat(logits, 1);
 }
 
+// Gives the batch the sources that transformers read, if the model is an encoder-decoder.
+void add_sources(const io::SafetensorsReader& result, data::Batch& batch) {
+  for (const char* field : {data::kSourceField, data::kSourceDocumentsField}) {
+    if (!result.find(field)) continue;
+    batch.fields[field] = {read_tensor(result, field, at::kDouble).to(at::kLong)};
+  }
+}
+
 void expect_like_transformers(const fs::path& directory) {
   const models::ModelSpecification specification =
       models::resolve_model({.path = (directory / "model").string()});
@@ -92,14 +102,18 @@ void expect_like_transformers(const fs::path& directory) {
   EXPECT_EQ(parameters, specification.facts.parameters);
   const at::Tensor tokens = read_tensor(result, "tokens", at::kDouble).to(at::kLong);
   const int64_t batch = tokens.size(0), sequence = tokens.size(1) - 1;
-  const nn::StepContext context = nn::make_step_context(batch, sequence, at::kCPU);
   const at::Tensor inputs = tokens.narrow(1, 0, sequence), labels = tokens.narrow(1, 1, sequence);
+  data::Batch read{inputs, labels, std::vector<int64_t>(batch)};
+  add_sources(result, read);
+  const auto world = comm::single_world();
+  const nn::StepContext context = context_of(read, ParallelContext(*world, {}), 0, 0, false);
   expect_close(model->logits(inputs, context), read_tensor(result, "logits", at::kDouble),
                "logits");
   const at::Tensor loss =
       model->loss_sum(inputs, labels, context) / static_cast<double>(labels.numel());
   expect_close(loss.reshape({}), read_tensor(result, "loss", at::kDouble), "loss");
-  if (specification.facts.causal && !frequencies_change(specification.transformer, sequence)) {
+  if (specification.facts.is_decoder() &&
+      !frequencies_change(specification.transformer, sequence)) {
     expect_close(generated_logits(*model, specification.facts.layers, inputs),
                  read_tensor(result, "logits", at::kDouble), "logits with a cache");
   }
@@ -126,6 +140,7 @@ void expect_trains_like_transformers(const fs::path& directory) {
   training.global_batch = training.tokens.size(0);
   training.sequence = training.tokens.size(1) - 1;
   training.eps = 1e-5;
+  training.fields = [&](data::Batch& batch) { add_sources(result, batch); };
   nn::DenseBuilder names;
   models::build_model(specification, names);
   TinyResult expected;
@@ -166,9 +181,9 @@ TEST(FamilyOracle, EveryFamily) {
   const Oracle oracle(
       "gpt2 llama qwen2 qwen3 mistral gemma gemma2 gemma3_text phi3 olmo2 glm4 cohere cohere2 "
       "smollm3 gptj gpt_neox opt bloom falcon mixtral qwen3_moe qwen2_moe deepseek_v2 deepseek_v3 "
-      "gpt_oss bert roberta xlm-roberta distilbert modernbert");
+      "gpt_oss bert roberta xlm-roberta distilbert modernbert bart t5 mt5");
   const Outcome outcome = compare_all(oracle);
-  EXPECT_EQ(outcome.variants, 30);
+  EXPECT_EQ(outcome.variants, 33);
   for (const auto& [variant, reason] : outcome.refused) ADD_FAILURE() << variant << ": " << reason;
 }
 

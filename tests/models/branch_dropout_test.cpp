@@ -23,8 +23,8 @@ double unchanged(const ModelRequest& request) {
   }
   nn::StepContext context = nn::make_step_context(4, 16, at::kCPU);
   context.training = true;
-  const at::Tensor x = model->embed(at::arange(64).view({4, 16}), context);
-  const at::Tensor change = model->run_blocks({0, 1}, x, context) - x;
+  const Streams before = model->embed(at::arange(64).view({4, 16}), context);
+  const at::Tensor change = model->run_blocks({0, 1}, before, context).x - before.x;
   return change.eq(0).to(at::kDouble).mean().item<double>();
 }
 

@@ -88,6 +88,12 @@ TEST(Gpt2Facts, CountsParametersOfThePublishedSize) {
             6.0 * (12.0 * 12 * 768 * 768 + 50257.0 * 768) + 12.0 * 12 * 768 * 512);
 }
 
+// num_parameters() of transformers' classes, and with a head of its own as published.
+TEST(EncoderDecoderFacts, CountParametersOfPublishedSizes) {
+  EXPECT_EQ(resolve_model({.preset = "bart-large"}).facts.parameters, 406291456);
+  EXPECT_EQ(resolve_model({.preset = "flan-t5-small"}).facts.parameters, 60511616 + 32128 * 512);
+}
+
 std::string request_refusal(const ModelRequest& request) {
   try {
     resolve_model(request);

@@ -27,6 +27,12 @@ Outcome run(const TransformerConfig& config, nn::Builder& build) {
   }
   nn::StepContext context = nn::make_step_context(3, 7, at::kCPU);
   context.training = true;
+  if (config.encoder_layers > 0) {
+    auto source = std::make_shared<nn::StepContext>(nn::make_step_context(3, 5, at::kCPU));
+    source->training = true;
+    context.source = source;
+    context.source_tokens = at::arange(15).view({3, 5}).mul(7).remainder(61);
+  }
   const at::Tensor tokens = at::arange(21).view({3, 7}).mul(5).remainder(61);
   const at::Tensor loss = model.loss_sum(tokens, tokens.add(1).remainder(61), context);
   torch::autograd::backward({loss}, {});
@@ -74,6 +80,22 @@ TEST(LyingBuilder, BertComputesTheSame) {
                                 {"hidden_size", 24},
                                 {"intermediate_size", 20},
                                 {"num_attention_heads", 4},
+                                {"max_position_embeddings", 16}});
+}
+
+TEST(LyingBuilder, T5ComputesTheSame) {
+  expect_the_same(
+      "t5-tiny",
+      {{"vocab_size", 61}, {"d_model", 24}, {"d_kv", 6}, {"d_ff", 20}, {"num_heads", 4}});
+}
+
+TEST(LyingBuilder, BartComputesTheSame) {
+  expect_the_same("bart-tiny", {{"vocab_size", 61},
+                                {"d_model", 24},
+                                {"encoder_ffn_dim", 20},
+                                {"decoder_ffn_dim", 20},
+                                {"encoder_attention_heads", 4},
+                                {"decoder_attention_heads", 4},
                                 {"max_position_embeddings", 16}});
 }
 

@@ -46,6 +46,22 @@ class LyingPositions : public nn::PositionEmbedding {
   std::unique_ptr<nn::PositionEmbedding> layer_;
 };
 
+class LyingCrossAttention : public nn::CrossAttention {
+ public:
+  explicit LyingCrossAttention(std::unique_ptr<nn::CrossAttention> layer)
+      : layer_(std::move(layer)) {}
+  at::Tensor forward(const at::Tensor& query, const at::Tensor& key_value,
+                     const nn::StepContext& context) override {
+    return lie(layer_->forward(truth(query), truth(key_value), context));
+  }
+  at::Tensor forward_stored(const at::Tensor& query, const nn::StepContext& context) override {
+    return lie(layer_->forward_stored(truth(query), context));
+  }
+
+ private:
+  std::unique_ptr<nn::CrossAttention> layer_;
+};
+
 class LyingHead : public nn::VocabularyHead {
  public:
   explicit LyingHead(std::unique_ptr<nn::VocabularyHead> layer) : layer_(std::move(layer)) {}
@@ -94,7 +110,10 @@ std::unique_ptr<nn::PositionEmbedding> LyingBuilder::position_embedding(
 
 std::unique_ptr<nn::Linear> LyingBuilder::linear(const std::string& name,
                                                  const nn::LinearOptions& options) {
-  return std::make_unique<Lying<nn::Linear>>(DenseBuilder::linear(name, options));
+  nn::LinearOptions plain = options;
+  plain.input_dropout = 0;
+  return with_input_dropout(name, options, {},
+                            std::make_unique<Lying<nn::Linear>>(DenseBuilder::linear(name, plain)));
 }
 
 std::unique_ptr<nn::Linear> LyingBuilder::fused_linear(const nn::FusedLinearOptions& options) {
@@ -124,6 +143,11 @@ std::unique_ptr<nn::Dropout> LyingBuilder::dropout(const std::string& name, doub
 std::unique_ptr<nn::Attention> LyingBuilder::attention(const std::string& name,
                                                        const nn::AttentionOptions& options) {
   return std::make_unique<Lying<nn::Attention>>(DenseBuilder::attention(name, options));
+}
+
+std::unique_ptr<nn::CrossAttention> LyingBuilder::cross_attention(
+    const std::string& name, const nn::AttentionOptions& options) {
+  return std::make_unique<LyingCrossAttention>(DenseBuilder::cross_attention(name, options));
 }
 
 std::unique_ptr<nn::VocabularyHead> LyingBuilder::vocabulary_head(

@@ -22,6 +22,8 @@ class LyingBuilder : public nn::DenseBuilder {
                                      const nn::NormOptions& options) override;
   std::unique_ptr<nn::Norm> layer_norm(const std::string& name,
                                        const nn::NormOptions& options) override;
+  std::unique_ptr<nn::CrossAttention> cross_attention(const std::string& name,
+                                                      const nn::AttentionOptions& options) override;
   std::unique_ptr<nn::Dropout> dropout(const std::string& name, double probability) override;
   std::unique_ptr<nn::Attention> attention(const std::string& name,
                                            const nn::AttentionOptions& options) override;

@@ -93,7 +93,9 @@ memory::OrderOfStages order_of(const TinyTraining& training, int rank, int ranks
   Engine engine(build->parameters(), pipelined(*model, model_source_of(training), context), context,
                 engine_config(training));
   const data::Batch batch = tiny_batch(training, 0, 0, 2);
-  engine.step({{batch.inputs.to(at::kMeta), batch.labels.to(at::kMeta), batch.sample_ids}});
+  data::Batch dry{batch.inputs.to(at::kMeta), batch.labels.to(at::kMeta), batch.sample_ids};
+  if (training.model.encoder_layers > 0) data::add_source(dry);
+  engine.step({dry});
   return engine.chunks().order_of_use();
 }
 

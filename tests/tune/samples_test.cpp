@@ -1,5 +1,6 @@
 #include "colossal/tune/samples.h"
 
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -199,6 +200,40 @@ TEST(Samples, PackedRowsKeepTheirDocumentsApart) {
 
 std::vector<int64_t> values_of(const at::Tensor& row) {
   return {row.const_data_ptr<int64_t>(), row.const_data_ptr<int64_t>() + row.numel()};
+}
+
+TEST(Samples, OfEncoderDecodersHaveSources) {
+  const Reading reading;
+  const SampleOptions options{.max_length = 5, .decoder_start_token = 9};
+  const Samples found = reading.read(R"({"prompt": "ab", "completion": "cd"})"
+                                     "\n"
+                                     R"({"prompt": "abcdefg", "completion": "uvwxyz"})",
+                                     SampleKind::language_modeling, options);
+  const Row& row = found.samples[0].rows[0];
+  EXPECT_THAT(row.source, ElementsAre('a', 'b'));
+  EXPECT_THAT(row.tokens, ElementsAre(9, 'c', 'd', kEnd));
+  EXPECT_THAT(row.learned, ElementsAre(0, 1, 1, 1));
+  EXPECT_EQ(row.prompt_tokens, 1);
+  EXPECT_EQ(found.truncated, 2);
+  const Row& cut = found.samples[1].rows[0];
+  EXPECT_THAT(cut.source, ElementsAre('a', 'b', 'c', 'd', 'e'));
+  EXPECT_THAT(cut.tokens, ElementsAre(9, 'u', 'v', 'w', 'x'));
+
+  const data::Batch batch = collate({&row, &cut}, {3, 4}, kEnd, 1);
+  const auto source = batch.fields.at(data::kSourceField).values[0];
+  const auto documents = batch.fields.at(data::kSourceDocumentsField).values;
+  EXPECT_TRUE(at::equal(source, at::tensor({97, 98, 256, 256, 256}, at::kLong)));
+  EXPECT_TRUE(at::equal(documents[0], at::tensor({0, 0, -1, -1, -1}, at::kLong)));
+  EXPECT_TRUE(documents[1].eq(0).all().item<bool>());
+  EXPECT_TRUE(at::equal(batch.inputs[0], at::tensor({9, 'c' + 0, 'd' + 0, 256}, at::kLong)));
+  EXPECT_TRUE(at::equal(batch.labels[0], at::tensor({'c' + 0, 'd' + 0, 256, -100}, at::kLong)));
+
+  EXPECT_THAT(reading.refusal(R"({"text": "xy"})", SampleKind::language_modeling, options),
+              HasSubstr("has no prompt"));
+  EXPECT_THAT(reading.refusal(R"({"prompt": [{"role": "user", "content": "x"}],
+                                  "completion": [{"role": "assistant", "content": "y"}]})",
+                              SampleKind::language_modeling, options),
+              HasSubstr("lines.jsonl"));
 }
 
 TEST(Collate, FillsShorterRows) {

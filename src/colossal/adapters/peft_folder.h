@@ -30,6 +30,7 @@ struct BaseModel {
   std::string folder;          // path or name; written as base_model_name_or_path
   bool stored_in_out = false;  // whether weights are stored as [in, out]
   bool scores = false;         // whether the model has a score head (sequence classification)
+  bool encoder_decoder = false;
 };
 // Returns all fields of adapter_config.json: shaping_fields(settings, products, adapted) and the
 // fields about the base model and the training.

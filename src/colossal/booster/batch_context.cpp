@@ -25,25 +25,53 @@ data::Batch local_batch(const data::Batch& batch, const ParallelContext& context
   return part;
 }
 
-nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
-                           int64_t steps_done, uint64_t seed, bool training) {
-  const at::Tensor positions = parallel::positions_here(sequence_of(batch), context);
+namespace {
+
+// Returns a field's values, or an undefined tensor.
+at::Tensor values_of(const data::Batch& batch, const char* field) {
+  const auto found = batch.fields.find(field);
+  return found == batch.fields.end() ? at::Tensor() : found->second.values;
+}
+
+// The context of rows of tokens, without the batch's fields.
+nn::StepContext context_of_rows(const data::Batch& rows, const ParallelContext& context,
+                                int64_t steps_done, uint64_t seed, bool training) {
+  const at::Tensor positions = parallel::positions_here(sequence_of(rows), context);
   nn::StepContext made =
-      nn::make_step_context(batch.inputs.size(0), positions.numel(), context.device());
+      nn::make_step_context(rows.inputs.size(0), positions.numel(), context.device());
   const at::Tensor by_row =
-      batch.positions.defined() ? batch.positions.index_select(1, positions) : positions;
+      rows.positions.defined() ? rows.positions.index_select(1, positions) : positions;
   made.positions = by_row.to(context.device());
-  made.whole_sequence = made.length = sequence_of(batch);
+  made.whole_sequence = made.length = sequence_of(rows);
   made.seed = seed;
   made.step = steps_done;
   made.training = training;
-  made.sample_ids = batch.sample_ids;
-  if (batch.documents.defined()) made.documents = batch.documents.to(context.device());
-  if (const auto states = batch.fields.find(kStatesField); states != batch.fields.end()) {
-    made.states = states->second.values;
+  made.sample_ids = rows.sample_ids;
+  if (rows.documents.defined()) made.documents = rows.documents.to(context.device());
+  return made;
+}
+
+}  // namespace
+
+nn::StepContext context_of(const data::Batch& batch, const ParallelContext& context,
+                           int64_t steps_done, uint64_t seed, bool training) {
+  nn::StepContext made = context_of_rows(batch, context, steps_done, seed, training);
+  made.states = values_of(batch, kStatesField);
+  if (const at::Tensor types = values_of(batch, kTokenTypesField); types.defined()) {
+    const at::Tensor positions = parallel::positions_here(sequence_of(batch), context);
+    made.token_types = types.index_select(1, positions).to(context.device());
   }
-  if (const auto types = batch.fields.find(kTokenTypesField); types != batch.fields.end()) {
-    made.token_types = types->second.values.index_select(1, positions).to(context.device());
+  if (const at::Tensor source = values_of(batch, data::kSourceField); source.defined()) {
+    const data::Batch rows{.inputs = source,
+                           .labels = {},
+                           .sample_ids = batch.sample_ids,
+                           .documents = values_of(batch, data::kSourceDocumentsField)};
+    made.source = std::make_shared<nn::StepContext>(
+        context_of_rows(rows, context, steps_done, seed, training));
+    made.memory_documents = made.source->documents;
+    const at::Tensor positions = parallel::positions_here(source.size(1), context);
+    const bool whole = context.strategy().sp == 1;
+    made.source_tokens = (whole ? source : source.index_select(1, positions)).to(context.device());
   }
   return made;
 }

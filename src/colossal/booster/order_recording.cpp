@@ -32,7 +32,8 @@ memory::OrderOfStages record_order(const Job& job, int rank, HeadLoss loss) {
                 context, engine_config(job));
   const at::Tensor tokens = at::empty({job.micro_batch, job.sequence_length},
                                       at::TensorOptions().dtype(at::kLong).device(at::kMeta));
-  const data::Batch micro_batch{tokens, tokens, std::vector<int64_t>(job.micro_batch)};
+  data::Batch micro_batch{tokens, tokens, std::vector<int64_t>(job.micro_batch)};
+  if (job.model.facts.encoder_layers > 0) data::add_source(micro_batch);
   // One micro-batch shows the order, but a pipeline schedule from a file requires the step's number
   // of micro-batches.
   engine.step(std::vector(job.strategy.pp > 1 ? job.num_micro_batches() : 1, micro_batch));

@@ -60,15 +60,19 @@ void describe_data(ConfigSchema& schema, DataConfig& data) {
       "data.separate_documents", &data.separate_documents,
       "true: attention stays within a document (a file, or a line of a jsonl file). false: a token "
       "attends to all tokens before it in its sequence, even if they belong to another document.");
-  schema.add("data.objective", &data.objective,
-             "What the model learns. causal: to predict the next token, as decoders do. masked: to "
-             "predict tokens that are masked, as encoders such as BERT do.",
-             {.choices = {"causal", "masked"},
-              .unset = "\"causal\" for decoders, \"masked\" for encoders"});
+  schema.add(
+      "data.objective", &data.objective,
+      "What the model learns. causal: to predict the next token, as decoders do. masked: to "
+      "predict tokens that are masked, as encoders such as BERT do. denoising: to mend a text of "
+      "which the encoder sees only parts, as encoder-decoders such as T5 do.",
+      {.choices = {"causal", "masked", "denoising"},
+       .unset = "\"causal\" for decoders, \"masked\" for encoders, \"denoising\" for "
+                "encoder-decoders"});
   schema.add(
       "data.mask_probability", &data.mask_probability,
       "With masked tokens: the probability that a token is to be predicted. Of these tokens, "
-      "80 % are replaced by the mask token, 10 % by a random token, and 10 % stay.",
+      "80 % are replaced by the mask token, 10 % by a random token, and 10 % stay. With denoising: "
+      "the share of the tokens that are in missing spans.",
       {.minimum = 0.001, .maximum = 0.999});
   schema.add("data.seed", &data.seed, "Seed of the order in which samples are drawn.");
   describe_text(schema, data);

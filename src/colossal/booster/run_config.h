@@ -35,7 +35,9 @@ struct DataConfig {
   std::optional<std::string> tokenizer;    // unset: the model's own if it has one, else "bytes"
   std::optional<int64_t> sequence_length;  // unset: the model's number of positions, at most 256
   // "causal": predict the next token; "masked": predict masked tokens, each of which is masked with
-  // probability mask_probability. Unset: "causal" for decoders, "masked" for encoders.
+  // probability mask_probability; "denoising": write a text of which spans, a share of
+  // mask_probability, are missing (data/denoising.h). Unset: "causal" for decoders, "masked" for
+  // encoders, "denoising" for encoder-decoders.
   std::optional<std::string> objective;
   double mask_probability = 0.15;
   bool separate_documents = false;  // true: attention does not cross documents of a sequence

@@ -92,7 +92,8 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
   const models::ModelAdapter& adapter = *job.model.adapter;
   const adapters::BaseModel base{fs::absolute(job.model.weights).lexically_normal().string(),
                                  job.model.transformer.stored_in_out,
-                                 job.model.transformer.scores > 0};
+                                 job.model.transformer.scores > 0,
+                                 job.model.facts.encoder_layers > 0};
   nlohmann::json config, shaping_fields;
   if (adapter.prefix) {
     const adapters::PrefixedModel model = models::prefixed_model(job.model);

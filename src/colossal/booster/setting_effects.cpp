@@ -107,16 +107,28 @@ void refuse_other_weights(const DataConfig& data) {
 
 void refuse_other_objective(const Job& job) {
   const std::optional<std::string>& objective = job.config.data.objective;
-  if (!objective || (*objective == "causal") == job.model.facts.causal) return;
+  const models::ModelFacts& facts = job.model.facts;
+  const char* const own = facts.encoder_layers > 0 ? "denoising"
+                          : facts.causal           ? "causal"
+                                                   : "masked";
+  if (!objective || *objective == own) return;
   refuse(
       fmt::format("data.objective = \"{}\"", *objective),
-      job.model.facts.causal
+      facts.encoder_layers > 0
+          ? fmt::format("the model, of family {}, is an encoder-decoder: its encoder reads a "
+                        "damaged text, and its decoder mends it",
+                        facts.family)
+      : *objective == "denoising"
+          ? fmt::format("the model, of family {}, is no encoder-decoder: one stack of blocks "
+                        "cannot read a damaged text and mend it",
+                        facts.family)
+      : facts.causal
           ? fmt::format("the model, of family {}, is a decoder: a position sees only the tokens "
                         "before it, so it cannot predict a masked token from those after it",
-                        job.model.facts.family)
+                        facts.family)
           : fmt::format("the model, of family {}, is an encoder: a position sees the next token, "
                         "so there is nothing to learn from predicting it",
-                        job.model.facts.family),
+                        facts.family),
       "leave data.objective out, or use another model");
 }
 
@@ -129,12 +141,22 @@ bool may_hold_lines(const DataConfig& data) {
   return std::ranges::any_of(data.train, says_so) || std::ranges::any_of(data.validation, says_so);
 }
 
+void refuse_for_encoder_decoder(const Job& job) {
+  if (job.model.facts.encoder_layers == 0) return;
+  if (job.config.data.separate_documents) {
+    refuse("data.separate_documents = true",
+           "the model is an encoder-decoder, which reads and writes each sequence as one text",
+           "leave data.separate_documents out");
+  }
+}
+
 }  // namespace
 
 void refuse_impossible_settings(const Job& job) {
   refuse_absurd_sizes(job);
   refuse_other_weights(job.config.data);
   refuse_other_objective(job);
+  refuse_for_encoder_decoder(job);
   refuse_without_log_directory(job);
   refuse_without_checkpoint_directory(job.config.checkpoint);
   refuse_too_few_steps(job.config);
@@ -188,7 +210,7 @@ std::vector<std::string> settings_without_effect(const Job& job) {
   add_if(config.data.invalid == data::InvalidFiles::skip && job.tokenizer == "bytes" &&
              !may_hold_lines(config.data),
          "data.invalid = \"skip\"", "data.tokenizer is \"bytes\", which accepts any file");
-  add_if(job.model.facts.causal && given("data.mask_probability"),
+  add_if(job.model.facts.is_decoder() && given("data.mask_probability"),
          fmt::format("data.mask_probability = {}", config.data.mask_probability),
          "the model is a decoder, which predicts the next token");
   add_if(config.data.weights.size() == 1, "data.weights", "data.train has one entry");

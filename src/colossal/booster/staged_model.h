@@ -89,11 +89,11 @@ LossSum cross_entropy_of_all(models::LanguageModel& model, const at::Tensor& x,
                              const data::Batch& batch, const nn::StepContext& context);
 
 // Cuts a language model into the stages of `strategy`. The first stage also has the embedding, the
-// last stage the head and the loss. Stages pass on the residual stream. router_loss: computes the
-// router losses (router_loss.h); null: there are none. If there are router losses, stages also pass
-// on the records of their routers, since the last stage computes these losses for all layers.
-// `model` must outlive the result. The result has no state_like: call pipelined() in state_shapes.h
-// instead if there may be several stages.
+// last stage the head and the loss. Stages pass on the residual streams (models::Streams).
+// router_loss: computes the router losses (router_loss.h); null: there are none. If there are
+// router losses, stages also pass on the records of their routers, since the last stage computes
+// these losses for all layers. `model` must outlive the result. The result has no state_like: call
+// pipelined() in state_shapes.h instead if there may be several stages.
 StagedModel stages_of(models::LanguageModel& model, const Strategy& strategy,
                       HeadLoss loss = cross_entropy_of_all, RouterLoss router_loss = nullptr);
 

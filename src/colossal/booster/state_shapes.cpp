@@ -41,7 +41,11 @@ StateShapes::StateShapes(const ModelSource& source, const ParallelContext& conte
 StateShapes::~StateShapes() = default;
 
 StageState StateShapes::after(int stage, const data::Batch& batch) {
-  const Key key{stage, batch.inputs.sizes().vec()};
+  Key key{stage, batch.inputs.sizes().vec()};
+  if (const auto source = batch.fields.find(data::kSourceField); source != batch.fields.end()) {
+    const auto sizes = source->second.values.sizes();
+    key.second.insert(key.second.end(), sizes.begin(), sizes.end());
+  }
   const auto found = found_.find(key);
   if (found != found_.end()) return found->second;
   return found_.emplace(key, run(stage, batch)).first->second;
@@ -57,10 +61,14 @@ StageState StateShapes::run(int stage, const data::Batch& batch) {
   const auto on_meta = [](const at::Tensor& tensor) {
     return tensor.defined() ? tensor.to(at::kMeta) : tensor;
   };
-  const data::Batch dry{.inputs = on_meta(batch.inputs),
-                        .labels = on_meta(batch.labels),
-                        .sample_ids = batch.sample_ids,
-                        .documents = on_meta(batch.documents)};
+  data::Batch dry{.inputs = on_meta(batch.inputs),
+                  .labels = on_meta(batch.labels),
+                  .sample_ids = batch.sample_ids,
+                  .documents = on_meta(batch.documents)};
+  for (const char* field : {data::kSourceField, data::kSourceDocumentsField}) {
+    const auto found = batch.fields.find(field);
+    if (found != batch.fields.end()) dry.fields[field] = {on_meta(found->second.values)};
+  }
   const nn::StepContext step = context_of(dry, model_->context, 0, 0, /*training=*/false);
   const data::Batch here = local_batch(dry, model_->context);
   StageState state;

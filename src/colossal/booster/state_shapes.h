@@ -32,7 +32,7 @@ class StateShapes {
 
   // Returns tensors on device meta with the dtypes and shapes that `stage` passes on to the next
   // stage for `batch`. batch: the whole micro-batch, before local_batch(). Remembers the results:
-  // another call with the same stage and shape of batch.inputs does not run the stage again.
+  // another call with the same stage and shapes does not run the stage again.
   StageState after(int stage, const data::Batch& batch);
 
  private:
@@ -40,8 +40,9 @@ class StateShapes {
   StageState run(int stage, const data::Batch& batch);  // after(), without remembered results
 
   std::unique_ptr<DryModel> model_;
-  using Key = std::pair<int, std::vector<int64_t>>;  // stage, shape of the batch's inputs
-  std::map<Key, StageState> found_;                  // remembered results of after()
+  // Stage, and the shapes of the batch's inputs and sources.
+  using Key = std::pair<int, std::vector<int64_t>>;
+  std::map<Key, StageState> found_;  // remembered results of after()
 };
 
 // Returns the stages of `model` with `loss`, as stages_of() in staged_model.h does, and with the

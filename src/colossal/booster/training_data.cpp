@@ -4,6 +4,7 @@
 #include "colossal/base/units.h"
 #include "colossal/booster/agreement.h"
 #include "colossal/booster/saved_model.h"
+#include "colossal/data/denoising.h"
 
 namespace colossal {
 namespace {
@@ -165,8 +166,11 @@ TrainingData::TrainingData(const Job& job, const ParallelContext& context,
                     "no tokens; train it with colossal tune classify or colossal tune reward",
                     job.config.model.path));
   }
-  if (!job.model.facts.causal) {
-    masks_ = data::mask_options(*tokenizer_, job.tokenizer, job.model.facts.vocabulary);
+  if (!job.model.facts.is_decoder()) {
+    if (job.model.facts.encoder_layers > 0) sentinels_ = data::sentinels_of(*tokenizer_);
+    masks_ = sentinels_.empty()
+                 ? data::mask_options(*tokenizer_, job.tokenizer, job.model.facts.vocabulary)
+                 : data::MaskOptions{.never = data::tokens_never_masked(*tokenizer_)};
     masks_->probability = job.config.data.mask_probability;
     masks_->seed = static_cast<uint64_t>(job.config.data.seed);
   }
@@ -201,6 +205,15 @@ HeadLoss TrainingData::loss() const {
 
 data::ChangeBatch TrainingData::masking() const {
   if (!masks_) return nullptr;
+  if (job_.model.facts.encoder_layers > 0) {
+    const data::DenoisingOptions options{
+        .masks = *masks_,
+        .decoder_start_token = job_.model.facts.decoder_start_token,
+        .sentinels = sentinels_,
+        .end_of_text = tokenizer_->end_of_text(),
+        .min_length = job_.strategy.sp};
+    return [options](data::Batch& batch) { data::make_noise(batch, options); };
+  }
   return [options = *masks_](data::Batch& batch) { data::mask_tokens(batch, options); };
 }
 

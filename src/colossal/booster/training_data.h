@@ -42,8 +42,9 @@ data::Corpus open_corpus(const std::vector<std::string>& files, const text::Toke
 // difference. Returns "" if they are equal, or if `saved` lacks the fields to compare.
 std::string describe_changed_corpus(const nlohmann::json& saved, const nlohmann::json& here);
 
-// The task of predicting the next token of a text or, for encoders, its masked tokens. TrainingTask
-// documents the overridden functions.
+// The task of predicting the next token of a text, for encoders its masked tokens and, for
+// encoder-decoders, a text of which spans are missing. TrainingTask documents the overridden
+// functions.
 class TrainingData final : public TrainingTask {
  public:
   // Opens the corpora data.train and data.validation, and tokenizes them if needed. While it
@@ -68,14 +69,15 @@ class TrainingData final : public TrainingTask {
   void check_resumed(const nlohmann::json& state) const override;
 
  private:
-  // Returns the function that masks tokens; null if the model predicts next tokens.
+  // Returns the function that masks tokens or spans; null if the model is a decoder.
   data::ChangeBatch masking() const;
 
   const Job& job_;
   const ParallelContext& context_;
   data::BatchShape shape_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::optional<data::MaskOptions> masks_;  // nullopt: the model predicts next tokens
+  std::optional<data::MaskOptions> masks_;  // nullopt: the model is a decoder
+  std::vector<int32_t> sentinels_;          // DenoisingOptions::sentinels (data/denoising.h)
   std::optional<data::Mixture> train_;
   std::optional<data::TokenDataset> validation_;
 };

@@ -37,6 +37,12 @@ void number_documents_of(std::span<const int64_t> inputs, int64_t end_of_documen
 
 }  // namespace
 
+void add_source(Batch& batch) {
+  for (const char* field : {kSourceField, kSourceDocumentsField}) {
+    batch.fields[field] = {at::empty_like(batch.inputs)};
+  }
+}
+
 at::Tensor number_documents(const at::Tensor& inputs, int64_t end_of_document) {
   at::Tensor documents = at::empty_like(inputs);
   for (int64_t r = 0; r < inputs.size(0); ++r) {

@@ -45,6 +45,16 @@ struct Batch {
   std::map<std::string, BatchField> fields = {};  // by name
 };
 
+// Of an encoder-decoder: names of the batch fields with the tokens of each row's source text, which
+// the encoder reads, [batch, source positions] int64, and with their document numbers, of the same
+// shape: 0, or -1 for padding. Without the second field no source has padding. `inputs` and
+// `labels` of the batch are those of the decoder: the target, of which each input is the token
+// before its label. The fields have no sequence_dim, because sources have lengths of their own.
+inline constexpr const char* kSourceField = "source";
+inline constexpr const char* kSourceDocumentsField = "source_documents";
+// Adds both fields, with uninitialized sources as long as the inputs, for dry runs.
+void add_source(Batch& batch);
+
 // Returns Batch::documents for these inputs: for each token, the number of its document within its
 // row, from 0. inputs: [batch, sequence] int64. end_of_document: the token that ends a document,
 // and belongs to it.

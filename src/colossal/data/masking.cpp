@@ -19,19 +19,24 @@ MaskOptions mask_options(const text::Tokenizer& tokenizer, const std::string& na
   const std::optional<int32_t> own = tokenizer.mask_token();
   if (!own && vocabulary <= tokenizer.vocabulary_size()) {
     throw ConfigError(
-        fmt::format("data.tokenizer = \"{}\" has no mask token, which replaces the tokens that an "
-                    "encoder predicts, and the model's vocabulary has no row for one; use a "
+        fmt::format("data.tokenizer = \"{}\" has no mask token, which replaces the tokens that "
+                    "the model predicts, and the model's vocabulary has no row for one; use a "
                     "tokenizer with \"mask_token\" in its tokenizer_config.json, or "
                     "model.vocab_size = {}",
                     name, tokenizer.vocabulary_size() + 1));
   }
   options.mask_token = own.value_or(tokenizer.vocabulary_size());
-  options.never = {tokenizer.end_of_text()};
-  for (const text::SpecialToken& special : tokenizer.special_tokens()) {
-    options.never.push_back(special.token);
-  }
-  std::ranges::sort(options.never);
+  options.never = tokens_never_masked(tokenizer);
   return options;
+}
+
+std::vector<int32_t> tokens_never_masked(const text::Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens{tokenizer.end_of_text()};
+  for (const text::SpecialToken& special : tokenizer.special_tokens()) {
+    tokens.push_back(special.token);
+  }
+  std::ranges::sort(tokens);
+  return tokens;
 }
 
 void mask_tokens(Batch& batch, const MaskOptions& options) {

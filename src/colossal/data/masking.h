@@ -21,6 +21,9 @@ struct MaskOptions {
   uint64_t seed = 0;
 };
 
+// Returns the tokenizer's special tokens, for MaskOptions::never.
+std::vector<int32_t> tokens_never_masked(const text::Tokenizer& tokenizer);
+
 // Returns the options for a model of the texts that `tokenizer` encodes, except `probability` and
 // `seed`. The mask token is the tokenizer's; if it has none, the first row of the model's
 // vocabulary that no token of the tokenizer uses. name: of the tokenizer, for messages. vocabulary:

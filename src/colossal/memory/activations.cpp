@@ -38,6 +38,10 @@ class Activations::Replay : public std::enable_shared_from_this<Replay> {
         x_(activations.store_.save(x.detach())),
         x_requires_grad_(x.requires_grad()),
         context_(std::move(context)) {
+    // Without their graphs.
+    for (at::Tensor* const shared : {&context_.memory, &context_.relative_bias}) {
+      if (shared->defined()) *shared = shared->detach().requires_grad_(shared->requires_grad());
+    }
     // The first run has recorded the routers already: the second one records into records_.
     if (!context_.router_records) return;
     records_.for_losses = context_.router_records->for_losses;

@@ -18,14 +18,15 @@ namespace colossal::models {
 
 const std::vector<Family>& families() {
   static const std::vector<Family> kFamilies{
-      gpt2::family(),       llama::family(),     qwen2::family(),       qwen3::family(),
-      mistral::family(),    gemma::family(),     gemma2::family(),      gemma3_text::family(),
-      phi3::family(),       olmo2::family(),     glm4::family(),        cohere::family(),
-      cohere2::family(),    smollm3::family(),   gptj::family(),        gpt_neox::family(),
-      opt::family(),        bloom::family(),     falcon::family(),      mixtral::family(),
-      qwen2_moe::family(),  qwen3_moe::family(), deepseek_v2::family(), deepseek_v3::family(),
-      gpt_oss::family(),    bert::family(),      roberta::family(),     xlm_roberta::family(),
-      distilbert::family(), modernbert::family()};
+      gpt2::family(),       llama::family(),      qwen2::family(),       qwen3::family(),
+      mistral::family(),    gemma::family(),      gemma2::family(),      gemma3_text::family(),
+      phi3::family(),       olmo2::family(),      glm4::family(),        cohere::family(),
+      cohere2::family(),    smollm3::family(),    gptj::family(),        gpt_neox::family(),
+      opt::family(),        bloom::family(),      falcon::family(),      mixtral::family(),
+      qwen2_moe::family(),  qwen3_moe::family(),  deepseek_v2::family(), deepseek_v3::family(),
+      gpt_oss::family(),    bert::family(),       roberta::family(),     xlm_roberta::family(),
+      distilbert::family(), modernbert::family(), bart::family(),        t5::family(),
+      mt5::family()};
   return kFamilies;
 }
 
@@ -117,7 +118,8 @@ int64_t count_scores(const nlohmann::json& config) {
 // Returns the beginning of the names of the family's transformers classes, such as "Llama".
 std::string class_stem(const Family& family) {
   const std::string& predicting = family.architecture;
-  for (const char* end : {"ForCausalLM", "ForMaskedLM", "LMHeadModel"}) {
+  for (const char* end :
+       {"ForCausalLM", "ForMaskedLM", "ForConditionalGeneration", "LMHeadModel"}) {
     if (predicting.ends_with(end)) return predicting.substr(0, predicting.rfind(end));
   }
   return predicting;
@@ -150,6 +152,12 @@ TransformerConfig read_model(const Family& family, ConfigFields& fields) {
   TransformerConfig config = family.read(fields);
   config.family = family.model_type;
   config.scores = count_scores(fields.json());
+  if (config.scores > 0 && config.encoder_layers > 0) {
+    throw ConfigError(
+        fmt::format("config.json: {}: encoder-decoders that give labels or scores to texts are not "
+                    "supported; use an encoder or a decoder",
+                    scoring_architecture(family)));
+  }
   if (config.scores > 0 && family.read_scores) family.read_scores(fields, config);
   return config;
 }
@@ -306,6 +314,41 @@ void describe_folder(ModelSpecification& specification) {
   }
 }
 
+std::vector<std::byte> read_bytes(const io::TensorDirectory& folder, const std::string& tensor) {
+  const auto [file, entry] = folder.find(tensor);
+  std::vector<std::byte> bytes(entry->bytes());
+  file->read(*entry, 0, bytes);
+  return bytes;
+}
+
+// transformers ties the head of T5 in each config.json that it writes, also if the folder has a
+// head with weights of its own; it then reads the head, as this does.
+void untie_head(ModelSpecification& specification) {
+  if (specification.facts.encoder_layers == 0 || !specification.transformer.tied_head) return;
+  const io::TensorDirectory folder(specification.weights);
+  const std::string head = slice_in_model(specification, "head.weight").name;
+  const std::string table = slice_in_model(specification, "token_embedding.weight").name;
+  if (!folder.contains(head) || !folder.contains(table)) return;
+  if (read_bytes(folder, head) == read_bytes(folder, table)) return;
+  specification.transformer.tied_head = false;
+  specification.config["tie_word_embeddings"] = false;
+  specification.facts = facts(specification.transformer);
+}
+
+// Refuses an encoder-decoder that adds other numbers than 0 to its logits.
+void check_logits_bias(const ModelSpecification& specification) {
+  constexpr const char* kBias = "final_logits_bias";
+  if (specification.facts.encoder_layers == 0) return;
+  const io::TensorDirectory folder(specification.weights);
+  if (!folder.contains(kBias)) return;
+  const std::vector<std::byte> bytes = read_bytes(folder, kBias);
+  if (std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; })) return;
+  throw ConfigError(
+      fmt::format("{}: {} has values other than 0, which is not supported: the model's logits have "
+                  "no bias",
+                  specification.weights.string(), kBias));
+}
+
 // Lists the parameters of a draft head that the target model's folder does not have.
 void find_new_parts_of_draft_head(ModelSpecification& specification) {
   if (specification.weights.empty() || guesses(read_config(specification.weights))) return;
@@ -379,7 +422,11 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   if (!request.path.empty() && io::holds_weights(request.path)) {
     specification.weights = request.path;
   }
-  if (!specification.weights.empty()) describe_folder(specification);
+  if (!specification.weights.empty()) {
+    describe_folder(specification);
+    untie_head(specification);
+    check_logits_bias(specification);
+  }
   if (request.value_head) add_value_head(specification);
   if (request.draft_head) {
     find_new_parts_of_draft_head(specification);
@@ -444,8 +491,8 @@ constexpr std::string_view kExperts = ".experts.";
 // expert separately.
 std::string layer_of_experts(const WeightNames& names, const std::string& product) {
   constexpr std::string_view kBlocks = "blocks.";
-  return fmt::format("{}{}.mlp.experts", names.blocks,
-                     product.substr(kBlocks.size(), product.find(kExperts) - kBlocks.size()));
+  const std::string block = product.substr(kBlocks.size(), product.find(kExperts) - kBlocks.size());
+  return names.prefix_of(std::stoll(block)) + "mlp.experts";
 }
 
 std::string module_of_product(const WeightNames& names, const std::string& product) {
@@ -610,6 +657,12 @@ namespace {
 // Returns how many of the model's positions remain after the prefix.
 int64_t positions_behind(const TransformerConfig& config, const ModelAdapter* adapter) {
   if (!adapter || !adapter->prefix) return config.positions;
+  if (config.encoder_layers > 0) {
+    throw ConfigError(
+        fmt::format("a prefix for a model of family {}: a prefix needs a decoder, but this is an "
+                    "encoder-decoder; use adapter.kind = \"lora\"",
+                    config.family));
+  }
   if (!config.causal) {
     throw ConfigError(
         fmt::format("a prefix for a model of family {}: a prefix comes before a text and needs a "

@@ -13,10 +13,25 @@
 
 namespace colossal::models {
 
-// A model in three parts, which pipeline stages can run separately: the embedding, blocks on one
-// residual stream, and the head. batch, sequence: the sequences of this rank's micro-batch and the
-// positions of each on this rank (StepContext). Tokens and labels are [batch, sequence] int64.
-// Activations are [batch, sequence, hidden], or this rank's shard of them.
+// The activations that flow from the embedding through the blocks to the head.
+struct Streams {
+  // The residual stream of the next block; after the last block, the input of the head.
+  at::Tensor x;
+  // Only of an encoder-decoder, else undefined. Before the first block of the decoder: the
+  // decoder's residual stream, while x is the encoder's. Behind it: the encoder's output.
+  at::Tensor other{};
+  // Relative position biases of all blocks of the encoder and of the decoder
+  // (nn::StepContext::relative_bias). Undefined if the model has none.
+  at::Tensor encoder_bias{}, decoder_bias{};
+};
+
+// A model in three parts, which pipeline stages can run separately: the embedding, the blocks, and
+// the head. A decoder or an encoder has one residual stream. In an encoder-decoder
+// (TransformerConfig::encoder_layers), blocks of the encoder precede those of the decoder, which
+// also attend to the encoder's output; the encoder reads StepContext::source_tokens. batch,
+// sequence: the sequences of this rank's micro-batch and the positions of each on this rank
+// (StepContext). Tokens and labels are [batch, sequence] int64. Activations are [batch, sequence,
+// hidden], or this rank's shard of them.
 //
 // The functions are collective: the ranks of tp call them in the same order, and so do the ranks of
 // sp if they divide the sequences. With ZeRO stage 3 or expert parallelism, all ranks of dp, sp and
@@ -25,15 +40,19 @@ class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
 
-  // Returns the residual stream before the first block.
-  virtual at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
+  // Returns the streams before the first block. tokens: of an encoder-decoder, the decoder's.
+  virtual Streams embed(const at::Tensor& tokens, const nn::StepContext& context) = 0;
+  // Of an encoder-decoder, in generation: returns the encoder's output for a source text, for
+  // nn::MemoryStore. tokens: of the source, [batch, sequence]. context: of the source. With
+  // StepContext::memories, embed() and run_blocks() then run the decoder alone.
+  virtual at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) = 0;
   virtual int64_t num_blocks() const = 0;
-  // Runs the blocks with the indices `blocks`. x: the residual stream before these blocks. Returns
-  // the residual stream after them.
-  virtual at::Tensor run_blocks(Range blocks, const at::Tensor& x,
-                                const nn::StepContext& context) = 0;
+  // Runs the blocks with the indices `blocks`. streams: before these blocks. Returns the streams
+  // after them.
+  virtual Streams run_blocks(Range blocks, const Streams& streams,
+                             const nn::StepContext& context) = 0;
 
-  // The following functions compute the head. x: the residual stream after the last block. labels:
+  // The following functions compute the head. x: Streams::x after the last block. labels:
   // [batch, sequence], the token to predict at each position; -100: ignored. context.temperature
   // divides the logits in head_log_probabilities(), local_logits() and head_divergences(); the
   // other functions ignore it.
@@ -95,7 +114,7 @@ class LanguageModel {
 
  private:
   at::Tensor hidden(const at::Tensor& tokens, const nn::StepContext& context) {
-    return run_blocks({0, num_blocks()}, embed(tokens, context), context);
+    return run_blocks({0, num_blocks()}, embed(tokens, context), context).x;
   }
 };
 
@@ -115,7 +134,15 @@ struct ModelFacts {
   // Numbers that the KV cache stores per token and layer: the features of the keys and values of
   // all heads together.
   int64_t key_value_cache_features = 0;
-  bool causal = true;        // TransformerConfig::causal: false for encoders
+  bool causal = true;  // TransformerConfig::causal: false for encoders
+  // Of an encoder-decoder: how many of `layers` are the encoder's, and the token that precedes the
+  // first token of each target. 0: the model is no encoder-decoder.
+  int64_t encoder_layers = 0;
+  int64_t decoder_start_token = 0;
+  // Of an encoder-decoder: the tokens that precede generated ones: the start token and, of models
+  // that were trained to begin each text with the same token, that token.
+  std::vector<int64_t> decoder_prompt;
+  bool is_decoder() const { return causal && encoder_layers == 0; }
   int64_t scores = 0;        // TransformerConfig::scores; 0: the head returns logits of tokens
   int64_t vocabulary = 0;    // number of rows of the token embedding
   int64_t positions = 0;     // maximum sequence length, without the virtual tokens of a prefix

@@ -3,31 +3,56 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "colossal/base/error.h"
 #include "colossal/models/transformer_block.h"
 
 namespace colossal::models {
 
-Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
-    : virtual_tokens_(build.virtual_tokens()), embedding_scale_(config.embedding_scale) {
+Transformer::InputLayers::InputLayers(nn::Builder& build, const TransformerConfig& config,
+                                      const std::string& prefix) {
   const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
-  const nn::EmbeddingOptions table{config.vocabulary, config.hidden, normal};
-  build.begin_part({nn::ModelPart::Kind::embedding});
-  token_embedding_ = build.embedding("token_embedding", table);
   if (config.learned_positions) {
-    position_embedding_ = build.position_embedding(
-        "position_embedding", {.vocabulary = config.positions + config.position_offset,
-                               .features = config.hidden,
-                               .initializer = normal,
-                               .first_row = config.position_offset});
+    positions = build.position_embedding(prefix + "position_embedding",
+                                         {.vocabulary = config.positions + config.position_offset,
+                                          .features = config.hidden,
+                                          .initializer = normal,
+                                          .first_row = config.position_offset});
   }
   if (config.token_types > 0) {
-    type_embedding_ = build.position_embedding(
-        "token_type_embedding",
+    types = build.position_embedding(
+        prefix + "token_type_embedding",
         {.vocabulary = config.token_types, .features = config.hidden, .initializer = normal});
   }
-  if (config.embedding_norm) embedding_norm_ = make_norm(build, "embedding_norm", config);
-  embedding_dropout_ = build.dropout("embedding_dropout", config.embedding_dropout);
+  if (config.embedding_norm) norm = make_norm(build, prefix + "embedding_norm", config);
+  dropout = build.dropout(prefix + "embedding_dropout", config.embedding_dropout);
+}
+
+Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
+    : virtual_tokens_(build.virtual_tokens()),
+      embedding_scale_(config.embedding_scale),
+      encoder_layers_(config.encoder_layers) {
+  const nn::Initializer normal = nn::Initializer::normal(config.initializer_range);
+  const auto range_or = [&](double range) {
+    return range > 0 ? nn::Initializer::normal(range) : normal;
+  };
+  const nn::EmbeddingOptions table{config.vocabulary, config.hidden,
+                                   range_or(config.initial_ranges.embedding)};
+  build.begin_part({nn::ModelPart::Kind::embedding});
+  token_embedding_ = build.embedding("token_embedding", table);
+  input_ = InputLayers(build, config, "");
+  if (encoder_layers_ > 0) encoder_input_ = InputLayers(build, config, "encoder_");
+  if (config.relative_buckets > 0) {
+    nn::RelativeBiasOptions bias{.heads = config.heads,
+                                 .buckets = config.relative_buckets,
+                                 .max_distance = config.relative_distance,
+                                 .initializer = range_or(config.initial_ranges.relative_bias)};
+    encoder_bias_ = build.relative_bias("encoder_relative_bias", bias);
+    bias.bidirectional = false;
+    decoder_bias_ = build.relative_bias("relative_bias", bias);
+  }
   if (config.is_draft_head) {
     const nn::LinearOptions product{.in_features = config.hidden,
                                     .out_features = config.hidden,
@@ -36,10 +61,22 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
     embedding_product_ = build.linear("embedding_product", product);
     state_product_ = build.linear("state_product", product);
   }
-  blocks_ = nn::Blocks(build, config.layers,
-                       [&](int64_t layer) { return make_transformer_block(build, config, layer); });
+  blocks_ = nn::Blocks(build, config.layers, [&](int64_t layer) {
+    // The first block of the decoder reads the encoder's output: the stage that has this block also
+    // has the norm of the output.
+    if (encoder_layers_ > 0 && layer == encoder_layers_ && config.final_norm) {
+      encoder_norm_ = make_norm(build, "encoder_norm", config);
+    }
+    if (layer == encoder_layers_ && config.final_dropout > 0) {
+      encoder_final_dropout_ = build.dropout("encoder_final_dropout", config.final_dropout);
+    }
+    return make_transformer_block(build, config, layer);
+  });
   build.begin_part({nn::ModelPart::Kind::head});
   if (config.final_norm) final_norm_ = make_norm(build, "final_norm", config);
+  if (config.final_dropout > 0) {
+    final_dropout_ = build.dropout("final_dropout", config.final_dropout);
+  }
   if (const auto& transform = config.head_transform) {
     head_transform_ = build.hidden_linear("head_transform", {.in_features = config.hidden,
                                                              .out_features = config.hidden,
@@ -56,7 +93,9 @@ Transformer::Transformer(nn::Builder& build, const TransformerConfig& config)
         "score", {.table = {config.scores, config.hidden, normal}, .bias = config.score_bias});
     return;
   }
-  const nn::VocabularyHeadOptions head{.table = table,
+  nn::EmbeddingOptions rows = table;
+  rows.initializer = range_or(config.initial_ranges.head);
+  const nn::VocabularyHeadOptions head{.table = rows,
                                        .bias = config.head_bias,
                                        .logit_scale = config.logit_scale,
                                        .soft_cap = config.logit_soft_cap};
@@ -91,25 +130,73 @@ nn::StepContext with_token_types(const nn::StepContext& context) {
 
 }  // namespace
 
-at::Tensor Transformer::embed(const at::Tensor& tokens, const nn::StepContext& context) {
+at::Tensor Transformer::embed(const at::Tensor& tokens, const InputLayers& layers,
+                              const nn::StepContext& context) {
   // Tokens before positions, as in the order of parameters: backward then computes the gradients of
   // positions before those of tokens.
   at::Tensor x = token_embedding_->forward(tokens, context);
   // The scale is rounded to the type of the embeddings, as in transformers.
   if (embedding_scale_ != 1) x = x * at::full({}, embedding_scale_, x.options());
-  if (type_embedding_) x = x + type_embedding_->forward(with_token_types(context));
-  if (position_embedding_) x = x + position_embedding_->forward(behind_virtual_tokens(context));
-  if (embedding_norm_) x = embedding_norm_->forward(x, context);
-  x = embedding_dropout_->forward(x, context);
-  if (!state_product_) return x;
-  // A dry run has no target model; only the shape of the states matters there.
-  const at::Tensor& states = context.states.defined() ? context.states : x;
-  return embedding_product_->forward(x, context) + state_product_->forward(states, context);
+  if (layers.types) x = x + layers.types->forward(with_token_types(context));
+  if (layers.positions) x = x + layers.positions->forward(behind_virtual_tokens(context));
+  if (layers.norm) x = layers.norm->forward(x, context);
+  return layers.dropout->forward(x, context);
 }
 
-at::Tensor Transformer::run_blocks(Range blocks, const at::Tensor& x,
-                                   const nn::StepContext& context) {
-  return blocks_.forward(blocks, x, behind_virtual_tokens(context));
+Streams Transformer::embed(const at::Tensor& tokens, const nn::StepContext& context) {
+  const at::Tensor x = embed(tokens, input_, context);
+  const auto bias = [](const auto& layer, const nn::StepContext& of) {
+    return layer ? layer->forward(of) : at::Tensor();
+  };
+  if (context.memories) return {.x = x, .decoder_bias = bias(decoder_bias_, context)};
+  if (encoder_layers_ > 0) {
+    COLOSSAL_CHECK(context.source != nullptr, "an encoder-decoder without a source");
+    return {embed(context.source_tokens, encoder_input_, *context.source), x,
+            bias(encoder_bias_, *context.source), bias(decoder_bias_, context)};
+  }
+  if (!state_product_) return {x};
+  // A dry run has no target model; only the shape of the states matters there.
+  const at::Tensor& states = context.states.defined() ? context.states : x;
+  return {embedding_product_->forward(x, context) + state_product_->forward(states, context)};
+}
+
+at::Tensor Transformer::encoder_output(const at::Tensor& x, const nn::StepContext& context) {
+  const at::Tensor y = encoder_norm_ ? encoder_norm_->forward(x, context) : x;
+  return encoder_final_dropout_ ? encoder_final_dropout_->forward(y, context) : y;
+}
+
+at::Tensor Transformer::encode(const at::Tensor& tokens, const nn::StepContext& context) {
+  nn::StepContext reading = context;
+  if (encoder_bias_) reading.relative_bias = encoder_bias_->forward(context);
+  const at::Tensor x = embed(tokens, encoder_input_, context);
+  return encoder_output(blocks_.forward({0, encoder_layers_}, x, reading), context);
+}
+
+Streams Transformer::run_blocks(Range blocks, const Streams& streams,
+                                const nn::StepContext& context) {
+  nn::StepContext writing = behind_virtual_tokens(context);
+  if (encoder_layers_ == 0) return {blocks_.forward(blocks, streams.x, writing)};
+  const Range of_decoder{std::max(blocks.begin, encoder_layers_),
+                         std::max(blocks.end, encoder_layers_)};
+  writing.relative_bias = streams.decoder_bias;
+  if (context.memories) return {blocks_.forward(of_decoder, streams.x, writing)};
+  Streams after = streams;
+  const Range of_encoder{std::min(blocks.begin, encoder_layers_),
+                         std::min(blocks.end, encoder_layers_)};
+  if (!of_encoder.empty()) {
+    nn::StepContext reading = *context.source;
+    reading.block_runner = context.block_runner;
+    reading.router_records = context.router_records;
+    reading.relative_bias = streams.encoder_bias;
+    after.x = blocks_.forward(of_encoder, streams.x, reading);
+  }
+  if (of_decoder.empty()) return after;
+  if (of_decoder.begin == encoder_layers_) {
+    after.other = encoder_output(std::exchange(after.x, after.other), *context.source);
+  }
+  writing.memory = after.other;
+  after.x = blocks_.forward(of_decoder, after.x, writing);
+  return after;
 }
 
 nn::StepContext Transformer::behind_virtual_tokens(const nn::StepContext& context) const {
@@ -122,7 +209,8 @@ nn::StepContext Transformer::behind_virtual_tokens(const nn::StepContext& contex
 }
 
 at::Tensor Transformer::final_states(const at::Tensor& x, const nn::StepContext& context) {
-  return final_norm_ ? final_norm_->forward(x, context) : x;
+  const at::Tensor y = final_norm_ ? final_norm_->forward(x, context) : x;
+  return final_dropout_ ? final_dropout_->forward(y, context) : y;
 }
 
 at::Tensor Transformer::head_input(const at::Tensor& states, const nn::StepContext& context) {

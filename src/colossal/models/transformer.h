@@ -19,9 +19,10 @@ class Transformer : public LanguageModel {
   // Makes the layers that `config` describes. `build` makes each layer and collects its parameters.
   Transformer(nn::Builder& build, const TransformerConfig& config);
 
-  at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override;
+  Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override;
+  at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override;
   int64_t num_blocks() const override { return blocks_.size(); }
-  at::Tensor run_blocks(Range blocks, const at::Tensor& x, const nn::StepContext& context) override;
+  Streams run_blocks(Range blocks, const Streams& streams, const nn::StepContext& context) override;
   at::Tensor head_loss_sum(const at::Tensor& x, const at::Tensor& labels,
                            const nn::StepContext& context) override;
   at::Tensor head_log_probabilities(const at::Tensor& x, const at::Tensor& labels,
@@ -40,6 +41,24 @@ class Transformer : public LanguageModel {
                              const at::Tensor& wanted) override;
 
  private:
+  // What follows the lookup of tokens in the embedding: of the model, or of the encoder or the
+  // decoder of an encoder-decoder.
+  struct InputLayers {
+    InputLayers() = default;
+    // prefix: begin of the layers' names.
+    InputLayers(nn::Builder& build, const TransformerConfig& config, const std::string& prefix);
+
+    std::unique_ptr<nn::PositionEmbedding> positions;  // null if the family has none
+    // Embedding of token types, which looks them up like positions; null if the family has none.
+    std::unique_ptr<nn::PositionEmbedding> types;
+    std::unique_ptr<nn::Norm> norm;  // null if the family has none
+    std::unique_ptr<nn::Dropout> dropout;
+  };
+  // Returns the residual stream that begins with `tokens`.
+  at::Tensor embed(const at::Tensor& tokens, const InputLayers& layers,
+                   const nn::StepContext& context);
+  // Applies the norm and dropout after the encoder's last block.
+  at::Tensor encoder_output(const at::Tensor& x, const nn::StepContext& context);
   // Freezes the token embedding and the vocabulary head of a draft head
   // (TransformerConfig::is_draft_head): they are those of the target model.
   static void freeze_tables(const nn::Builder& build);
@@ -53,16 +72,18 @@ class Transformer : public LanguageModel {
   int64_t virtual_tokens_;  // number of virtual tokens of the prefix; 0: the model has no prefix
   double embedding_scale_;
   std::unique_ptr<nn::Embedding> token_embedding_;
-  std::unique_ptr<nn::PositionEmbedding> position_embedding_;  // null if the family has none
-  // Embedding of token types, which looks them up like positions; null if the family has none.
-  std::unique_ptr<nn::PositionEmbedding> type_embedding_;
-  std::unique_ptr<nn::Norm> embedding_norm_;  // null if the family has none
-  std::unique_ptr<nn::Dropout> embedding_dropout_;
+  InputLayers input_;
+  // Of an encoder-decoder with relative positions, else null.
+  std::unique_ptr<nn::RelativeBias> encoder_bias_, decoder_bias_;
+  InputLayers encoder_input_;  // of the encoder of an encoder-decoder
+  int64_t encoder_layers_;     // TransformerConfig::encoder_layers
   // Of a draft head (EAGLE): two linear layers, of the token embeddings and of the target model's
   // hidden states. The sum of their outputs is the input of the blocks. Null for other models.
   std::unique_ptr<nn::Linear> embedding_product_, state_product_;
   nn::Blocks blocks_;
-  std::unique_ptr<nn::Norm> final_norm_;  // null if the family has none
+  std::unique_ptr<nn::Dropout> encoder_final_dropout_, final_dropout_;  // null: no dropout
+  std::unique_ptr<nn::Norm> encoder_norm_;  // after the encoder's last block; null: none
+  std::unique_ptr<nn::Norm> final_norm_;    // null if the family has none
   // The head transform and the dropouts of a head for scores; null if the model has none.
   std::unique_ptr<nn::Linear> head_transform_;
   std::unique_ptr<nn::Norm> head_norm_;

@@ -6,6 +6,9 @@
 #include <cmath>
 #include <tuple>
 
+#include "colossal/base/error.h"
+#include "colossal/nn/memory_store.h"
+
 namespace colossal::models {
 namespace {
 
@@ -16,6 +19,7 @@ class BlockMaker {
       : build_(build), config_(config), layer_(layer) {}
 
   const TransformerConfig& config() const { return config_; }
+  int64_t layer() const { return layer_; }
 
   std::unique_ptr<nn::Norm> norm_if(bool has, const std::string& name) const {
     return has ? make_norm(build_, name, config_) : nullptr;
@@ -26,10 +30,11 @@ class BlockMaker {
     if (config_.stored_in_out) {
       return linear("qkv", config_.hidden, queries + 2 * keys, config_.qkv_bias);
     }
-    return build_.fused_linear({.in_features = config_.hidden,
-                                .parts = {{"query", queries}, {"key", keys}, {"value", keys}},
-                                .bias = config_.qkv_bias,
-                                .initializer = normal()});
+    return build_.fused_linear(
+        {.in_features = config_.hidden,
+         .parts = {{"query", queries, of_queries()}, {"key", keys}, {"value", keys}},
+         .bias = config_.qkv_bias,
+         .initializer = normal()});
   }
 
   std::unique_ptr<nn::Attention> attention() const {
@@ -52,7 +57,33 @@ class BlockMaker {
 
   std::unique_ptr<nn::Linear> attention_output() const {
     return to_residual("attention_output", config_.attended_features(),
-                       config_.attention_output_bias);
+                       config_.attention_output_bias, config_.initial_ranges.attention_output);
+  }
+
+  bool has_cross_attention() const { return config_.has_cross_attention(layer_); }
+  std::unique_ptr<nn::Linear> cross_query() const {
+    return build_.linear("cross_query", options(config_.hidden, config_.query_features(),
+                                                config_.qkv_bias, of_queries()));
+  }
+  std::unique_ptr<nn::Linear> cross_key_value() const {
+    const int64_t keys = config_.key_features();
+    return build_.fused_linear({.in_features = config_.hidden,
+                                .parts = {{"cross_key", keys}, {"cross_value", keys}},
+                                .bias = config_.qkv_bias,
+                                .initializer = normal()});
+  }
+  std::unique_ptr<nn::CrossAttention> cross_attention() const {
+    nn::AttentionOptions options = attention_options();
+    options.causal = options.relative_bias = false;
+    options.window = 0;
+    return build_.cross_attention("cross_attention", options);
+  }
+  std::unique_ptr<nn::Linear> cross_attention_output() const {
+    return to_residual("cross_attention_output", config_.attended_features(),
+                       config_.attention_output_bias, config_.initial_ranges.attention_output);
+  }
+  std::unique_ptr<nn::Dropout> cross_attention_dropout() const {
+    return build_.dropout("cross_attention_dropout", config_.attention_output_dropout);
   }
 
   // Returns the up layer, with the gate if the MLP is gated, of the MLP whose layers' names begin
@@ -89,7 +120,8 @@ class BlockMaker {
   }
 
   std::unique_ptr<nn::Linear> mlp_down(const std::string& prefix, int64_t inner) const {
-    return to_residual(prefix + "_down", inner, config_.mlp_down_bias);
+    return to_residual(prefix + "_down", inner, config_.mlp_down_bias,
+                       config_.initial_ranges.mlp_down, config_.mlp_inner_dropout);
   }
 
   // Returns the layer that computes one weight per token for the output of the shared MLP.
@@ -121,24 +153,33 @@ class BlockMaker {
             .dropout = config_.attention_dropout,
             .query_key_norm = config_.query_key_norm,
             .rotary = kind.rotary,
-            .causal = config_.causal,
+            .causal = config_.causal && !config_.is_of_encoder(layer_),
             .window = kind.window,
             .soft_cap = config_.attention_soft_cap,
             .alibi = config_.alibi,
+            .relative_bias = config_.relative_buckets > 0,
             .sinks = config_.attention_sinks ? std::optional(normal()) : std::nullopt};
   }
 
   nn::Initializer normal() const { return nn::Initializer::normal(config_.initializer_range); }
+  nn::Initializer of_queries() const {
+    const double range = config_.initial_ranges.query;
+    return range > 0 ? nn::Initializer::normal(range) : normal();
+  }
 
   std::unique_ptr<nn::Linear> linear(const std::string& name, int64_t in, int64_t out,
                                      bool bias) const {
     return build_.linear(name, options(in, out, bias, normal()));
   }
 
-  std::unique_ptr<nn::Linear> to_residual(const std::string& name, int64_t in, bool bias) const {
-    const double range = config_.residual_initializer_range;
-    const nn::Initializer initializer = range > 0 ? nn::Initializer::normal(range) : normal();
-    return build_.linear(name, options(in, config_.hidden, bias, initializer));
+  // initial_range: standard deviation of new weights; 0: residual_initializer_range.
+  std::unique_ptr<nn::Linear> to_residual(const std::string& name, int64_t in, bool bias,
+                                          double initial_range, double input_dropout = 0) const {
+    double range = initial_range > 0 ? initial_range : config_.residual_initializer_range;
+    if (range == 0) range = config_.initializer_range;
+    nn::LinearOptions product = options(in, config_.hidden, bias, nn::Initializer::normal(range));
+    product.input_dropout = input_dropout;
+    return build_.linear(name, product);
   }
 
   nn::LinearOptions options(int64_t in, int64_t out, bool bias,
@@ -175,6 +216,47 @@ class AttentionBranch {
   std::unique_ptr<nn::LatentAttention> latent_;  // null: qkv_ and attention_ are used
   std::unique_ptr<nn::Linear> qkv_;
   std::unique_ptr<nn::Attention> attention_;
+  std::unique_ptr<nn::Linear> output_;
+  std::unique_ptr<nn::Dropout> dropout_;
+};
+
+// Attention of the decoder to the encoder's output, with its linear layers and dropout, without
+// norms.
+class CrossAttentionBranch {
+ public:
+  explicit CrossAttentionBranch(const BlockMaker& make)
+      : layer_(make.layer()),
+        query_(make.cross_query()),
+        key_value_(make.cross_key_value()),
+        attention_(make.cross_attention()),
+        output_(make.cross_attention_output()),
+        dropout_(make.cross_attention_dropout()) {}
+
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) const {
+    const at::Tensor query = query_->forward(x, context);
+    const at::Tensor seen =
+        context.memories ? attend_stored(query, context) : attend(query, context);
+    return dropout_->forward(output_->forward(seen, context), context);
+  }
+
+ private:
+  at::Tensor attend(const at::Tensor& query, const nn::StepContext& context) const {
+    return attention_->forward(query, key_value_->forward(context.memory, *context.source),
+                               context);
+  }
+
+  at::Tensor attend_stored(const at::Tensor& query, const nn::StepContext& context) const {
+    context.memories->project(layer_,
+                              [&](const at::Tensor& memory, const nn::StepContext& of_source) {
+                                return key_value_->forward(memory, of_source);
+                              });
+    return attention_->forward_stored(query, context);
+  }
+
+  int64_t layer_;
+  std::unique_ptr<nn::Linear> query_;
+  std::unique_ptr<nn::Linear> key_value_;
+  std::unique_ptr<nn::CrossAttention> attention_;
   std::unique_ptr<nn::Linear> output_;
   std::unique_ptr<nn::Dropout> dropout_;
 };
@@ -322,6 +404,52 @@ class SequentialBlock : public nn::Block {
   std::unique_ptr<nn::Norm> mlp_output_norm_;
 };
 
+// A decoder's block in an encoder-decoder: attention, then attention to the encoder's output, then
+// the MLP. Each reads the result of the one before.
+class CrossAttendingBlock : public nn::Block {
+ public:
+  explicit CrossAttendingBlock(const BlockMaker& make)
+      : attention_norm_(make, "attention"),
+        attention_(make),
+        cross_attention_norm_(make, "cross_attention"),
+        cross_attention_(make),
+        mlp_norm_(make, "mlp"),
+        mlp_(make) {}
+
+  at::Tensor forward(const at::Tensor& x, const nn::StepContext& context) override {
+    const at::Tensor attended = attention_norm_.around(attention_, x, context);
+    const at::Tensor crossed = cross_attention_norm_.around(cross_attention_, attended, context);
+    return mlp_norm_.around(mlp_, crossed, context);
+  }
+
+ private:
+  // The norm of a branch.
+  class BranchNorm {
+   public:
+    BranchNorm(const BlockMaker& make, const std::string& branch)
+        : before_(make.norm_if(make.config().has_norm_before(), branch + "_norm")),
+          after_(make.norm_if(!make.config().has_norm_before(), branch + "_output_norm")) {}
+
+    // Returns the residual stream after the branch.
+    template <typename Branch>
+    at::Tensor around(const Branch& branch, const at::Tensor& x,
+                      const nn::StepContext& context) const {
+      if (before_) return x + branch.forward(before_->forward(x, context), context);
+      return after_->add_forward(x, branch.forward(x, context), context).second;
+    }
+
+   private:
+    std::unique_ptr<nn::Norm> before_, after_;  // one of them is null
+  };
+
+  BranchNorm attention_norm_;
+  AttentionBranch attention_;
+  BranchNorm cross_attention_norm_;
+  CrossAttentionBranch cross_attention_;
+  BranchNorm mlp_norm_;
+  MlpBranch mlp_;
+};
+
 // Attention and MLP read the same input; both results are added to it.
 class ParallelBlock : public nn::Block {
  public:
@@ -363,6 +491,12 @@ std::unique_ptr<nn::Block> make_transformer_block(nn::Builder& build,
   const auto scope = build.scope(fmt::format("blocks.{}", layer));
   const BlockMaker make(build, config, layer);
   if (config.parallel_branches) return std::make_unique<ParallelBlock>(make);
+  if (config.has_cross_attention(layer)) {
+    using Place = TransformerConfig::NormPlace;
+    COLOSSAL_CHECK(config.norm_place == Place::before || config.norm_place == Place::residual,
+                   "{}: cross-attention with norms at another place", config.family);
+    return std::make_unique<CrossAttendingBlock>(make);
+  }
   return std::make_unique<SequentialBlock>(make);
 }
 

@@ -49,6 +49,10 @@ void add_mlp(const TransformerConfig& config, int64_t inner, ProductSizes& sizes
 ProductSizes products_of_layer(const TransformerConfig& config, int64_t layer) {
   ProductSizes sizes = config.has_latents() ? latent_products(config) : qkv_products(config);
   sizes.add(config.attended_features(), config.hidden, config.attention_output_bias);
+  if (config.has_cross_attention(layer)) {
+    sizes.add(config.hidden, config.query_features() + 2 * config.key_features(), config.qkv_bias);
+    sizes.add(config.attended_features(), config.hidden, config.attention_output_bias);
+  }
   if (config.attention_sinks) sizes.biases += config.heads;
   sizes.used = sizes.weights;
   if (!config.has_experts(layer)) {
@@ -125,31 +129,39 @@ ModelFacts facts(const TransformerConfig& config) {
   facts.expert_inner = config.expert_inner;
   const int64_t own_table = config.tied_head ? 0 : table;
   facts.causal = config.causal;
+  facts.encoder_layers = config.encoder_layers;
+  facts.decoder_start_token = config.decoder_start_token;
+  if (config.encoder_layers > 0) facts.decoder_prompt = {config.decoder_start_token};
+  if (config.forced_first_token) facts.decoder_prompt.push_back(*config.forced_first_token);
   facts.scores = config.scores;
   const int64_t scores = config.scores * config.hidden + (config.score_bias ? config.scores : 0);
   const int64_t head =
       config.scores > 0 ? scores : own_table + (config.head_bias ? config.vocabulary : 0);
   facts.product_weights = config.scores > 0 ? config.scores * config.hidden : table;
   if (config.head_transform) facts.product_weights += config.hidden * config.hidden;
-  facts.parameters = (config.embedding_norm ? norm : 0) + (config.final_norm ? norm : 0) + table +
-                     config.token_types * config.hidden + head_transform_parameters(config) + head +
-                     (config.value_head ? config.hidden : 0) -
-                     (config.first_attention_norm ? 0 : norm);
+  const int64_t stacks = config.encoder_layers > 0 ? 2 : 1;
+  facts.parameters =
+      stacks * ((config.embedding_norm ? norm : 0) + (config.final_norm ? norm : 0) +
+                config.relative_buckets * config.heads) +
+      table + config.token_types * config.hidden + head_transform_parameters(config) + head +
+      (config.value_head ? config.hidden : 0) - (config.first_attention_norm ? 0 : norm);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const ProductSizes products = products_of_layer(config, layer);
     facts.product_weights += products.used;
     facts.parameters += products.weights + products.biases + of_norms;
+    if (config.has_cross_attention(layer)) facts.parameters += norm;
   }
   if (config.is_draft_head) {
     facts.product_weights += 2 * config.hidden * config.hidden;
     facts.parameters += 2 * config.hidden * config.hidden;
   }
   if (config.learned_positions) {
-    facts.parameters += (config.positions + config.position_offset) * config.hidden;
+    facts.parameters += stacks * (config.positions + config.position_offset) * config.hidden;
   }
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     const int64_t window = config.attention_of(layer).window;
-    facts.windows.push_back(config.causal || window == 0 ? window : 2 * window - 1);
+    const bool causal = config.causal && !config.is_of_encoder(layer);
+    facts.windows.push_back(causal || window == 0 ? window : 2 * window - 1);
     const ops::RotaryOptions& rotary = config.attention_of(layer).rotary;
     if (rotary.depends_on_length()) facts.fixed_rotary_length = rotary.original_positions;
   }

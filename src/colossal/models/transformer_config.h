@@ -1,6 +1,6 @@
-// TransformerConfig: everything that a language model computes, a decoder such as Llama or an
-// encoder such as BERT, in terms that all families share. Each family converts its config.json to a
-// TransformerConfig, from which Transformer is built.
+// TransformerConfig: everything that a language model computes, a decoder such as Llama, an encoder
+// such as BERT or an encoder-decoder such as BART, in terms that all families share. Each family
+// converts its config.json to a TransformerConfig, from which Transformer is built.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,21 @@ struct TransformerConfig {
   // false: it attends to all positions, as in an encoder, which is trained to predict masked
   // tokens.
   bool causal = true;
+
+  // An encoder-decoder (A. Vaswani et al., "Attention Is All You Need", 2017) if encoder_layers >
+  // 0: the first `encoder_layers` of the `layers` blocks are its encoder, which reads the source
+  // text and is not causal. The others are its decoder, whose blocks also attend to the encoder's
+  // output, between attention and MLP. Both embed tokens by one table; `learned_positions`,
+  // `embedding_norm` and `final_norm` say what each of the two has of its own.
+  int64_t encoder_layers = 0;
+  int64_t decoder_start_token = 0;              // precedes the first token of each target
+  std::optional<int64_t> forced_first_token{};  // of each generated text
+
+  // Of an encoder-decoder: number of buckets of the relative position bias that the self-attention
+  // of all blocks of the encoder shares, and that of the decoder (nn::RelativeBiasOptions); 0: no
+  // bias. relative_distance: RelativeBiasOptions::max_distance.
+  int64_t relative_buckets = 0;
+  int64_t relative_distance = 0;
 
   // Input of the first block: embedding(tokens) * embedding_scale + embedding of token types +
   // learned positions, then a norm, then dropout. The next five fields describe what comes before
@@ -155,15 +170,31 @@ struct TransformerConfig {
   // whose output is added to the residual stream; 0: initializer_range.
   double initializer_range = 0.02;
   double residual_initializer_range = 0;
+  // Other standard deviations than initializer_range, as T5 has; 0: initializer_range.
+  struct InitialRanges {
+    double embedding = 0, head = 0, relative_bias = 0;
+    double query = 0;             // also of cross-attention
+    double attention_output = 0;  // also of cross-attention
+    double mlp_down = 0;
+    bool operator==(const InitialRanges&) const = default;
+  };
+  InitialRanges initial_ranges{};
 
   // Dropout probabilities.
   double embedding_dropout = 0;
   double attention_dropout = 0;         // of attention probabilities
   double attention_output_dropout = 0;  // of the attention branch's output
+  double mlp_inner_dropout = 0;         // of the input of the MLP's down layer
   double mlp_dropout = 0;               // of the MLP branch's output
+  double final_dropout = 0;             // of the final norm's output
   // With parallel branches: whether both branches use the same dropout mask.
   bool one_branch_dropout = false;
 
+  bool is_of_encoder(int64_t layer) const { return layer < encoder_layers; }
+  // Returns whether block number `layer` attends to the output of an encoder.
+  bool has_cross_attention(int64_t layer) const {
+    return encoder_layers > 0 && !is_of_encoder(layer);
+  }
   // Returns the attention settings of block number `layer`.
   const LayerAttention& attention_of(int64_t layer) const {
     return attention.size() == 1 ? attention.front() : attention.at(layer);

@@ -19,6 +19,12 @@ parallel::Sharding sharding(const TransformerConfig& config) {
       .heads = config.heads,
       .kv_heads = config.kv_heads,
       .head_size = config.head_size};
+  if (config.encoder_layers > 0) {
+    sharding.products["cross_query"] = {.cut = Cut::outputs, .by = By::queries};
+    sharding.products["cross_key"] =
+        sharding.products["cross_value"] = {.cut = Cut::outputs, .by = By::keys};
+    sharding.products["cross_attention_output"] = sharding.products["attention_output"];
+  }
   if (config.stored_in_out) {
     const Segment heads{config.hidden, config.head_size};  // divided between heads only
     sharding.products["qkv"] = {.cut = Cut::outputs, .segments = {heads, heads, heads}};

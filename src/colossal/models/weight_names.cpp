@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "colossal/base/error.h"
 
 namespace colossal::models {
@@ -53,19 +55,27 @@ void WeightNames::set(std::string_view ours, std::string_view theirs, LayerMappi
   of_a_block.push_back({.ours = ours, .theirs = theirs, .rows = std::move(rows)});
 }
 
+std::string WeightNames::prefix_of(int64_t block) const {
+  return block < encoder_layers ? fmt::format("{}{}.", encoder_blocks, block)
+                                : fmt::format("{}{}.", blocks, block - encoder_layers);
+}
+
 TensorSlice slice_of(const WeightNames& names, const std::string& parameter) {
   constexpr std::string_view kBlocks = "blocks.";
   std::string_view local = parameter;
   std::string before;
   const bool of_a_block = local.starts_with(kBlocks);
+  const std::vector<LayerMapping>* layers = of_a_block ? &names.of_a_block : &names.others;
   if (of_a_block) {
     const size_t dot = local.find('.', kBlocks.size());
     COLOSSAL_CHECK(dot != std::string::npos, "no parameter {} in this family", parameter);
-    before = fmt::format("{}{}.", names.blocks, local.substr(kBlocks.size(), dot - kBlocks.size()));
+    const int64_t block = std::stoll(std::string(local.substr(kBlocks.size(), dot)));
+    before = names.prefix_of(block);
+    const bool has_names = !names.of_an_encoder_block.empty();
+    if (has_names && block < names.encoder_layers) layers = &names.of_an_encoder_block;
     local = local.substr(dot + 1);
   }
-  const auto [layer, kind] =
-      find_layer(of_a_block ? names.of_a_block : names.others, local, parameter);
+  const auto [layer, kind] = find_layer(*layers, local, parameter);
   TensorSlice slice{.name = fmt::format("{}{}{}", before, layer.theirs, kind)};
   for (int64_t index = 0; index < layer.stacked; ++index) {
     const size_t number = layer.theirs.find("{}");

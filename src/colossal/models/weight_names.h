@@ -47,9 +47,18 @@ struct WeightNames {
   std::vector<std::string_view> computed = {};
   // Tensors that some files have in addition, as copies of others: the names of copy and original.
   std::vector<std::pair<std::string_view, std::string_view>> copies = {};
+  // Of an encoder-decoder: the number of its encoder's blocks, and what precedes their numbers in
+  // the files. `blocks` is then of the decoder, whose blocks the files number from 0, too.
+  int64_t encoder_layers = 0;
+  std::string_view encoder_blocks = {};
+  // Layers of a block of the encoder, if they have other names than in a block of the decoder.
+  std::vector<LayerMapping> of_an_encoder_block = {};
   // Prefixes of other tensors in the files that the Transformer does not use.
   std::vector<std::string> unused = {};
 
+  // Returns what precedes the name of a layer of block number `block` in the files:
+  // "model.layers.3."
+  std::string prefix_of(int64_t block) const;
   // Adds or replaces the entry of the layer `ours` in of_a_block.
   void set(std::string_view ours, std::string_view theirs, LayerMapping::Rows rows = {});
 };

@@ -63,6 +63,7 @@ std::vector<data::Batch> recorded_batches(const Job& job, int64_t recorded) {
         meta_tokens(sequences, job), meta_tokens(sequences, job), std::vector<int64_t>(sequences));
     std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), int64_t{0});
     if (job.config.data.separate_documents) batch.documents = meta_tokens(sequences, job);
+    if (job.model.facts.encoder_layers > 0) data::add_source(batch);
   }
   return batches;
 }
@@ -127,7 +128,8 @@ RecordedStep record_step(const Job& job, int rank) {
   const int64_t unrecorded = job.num_micro_batches() - recorded;
   at::Tensor unrecorded_tokens;  // a step also holds these
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {
-    const int64_t tensors = job.config.data.separate_documents ? 3 : 2;
+    const int64_t tensors =
+        (job.config.data.separate_documents ? 3 : 2) + (job.model.facts.encoder_layers > 0 ? 2 : 0);
     unrecorded_tokens = meta_tokens(tensors * unrecorded * job.micro_batch, job);
     return recorded_batches(job, recorded);
   });

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 
 #include <algorithm>
 
@@ -31,6 +32,22 @@ void fill_documents(const Row& row, int64_t index, data::Batch& batch) {
   }
 }
 
+void add_sources(const std::vector<const Row*>& rows, int32_t padding, int64_t min_length,
+                 data::Batch& batch) {
+  int64_t length = std::max<int64_t>(1, min_length);
+  for (const Row* row : rows) length = std::max(length, std::ssize(row->source));
+  const at::Tensor source = at::full({std::ssize(rows), length}, padding, at::kLong);
+  const at::Tensor documents = at::full_like(source, -1);
+  auto tokens = source.accessor<int64_t, 2>();
+  for (int64_t i = 0; i < std::ssize(rows); ++i) {
+    const auto size = std::ssize(rows[i]->source);
+    for (int64_t k = 0; k < size; ++k) tokens[i][k] = rows[i]->source[k];
+    documents[i].narrow(0, 0, size).fill_(0);
+  }
+  batch.fields[data::kSourceField] = {.values = source};
+  batch.fields[data::kSourceDocumentsField] = {.values = documents};
+}
+
 }  // namespace
 
 data::Batch collate(const std::vector<const Row*>& rows, std::vector<int64_t> sample_ids,
@@ -56,6 +73,9 @@ data::Batch collate(const std::vector<const Row*>& rows, std::vector<int64_t> sa
     fill_row(*rows[i], i, batch);
     if (packed) fill_documents(*rows[i], i, batch);
     batch.padding -= std::max<int64_t>(0, std::ssize(rows[i]->tokens) - 1);
+  }
+  if (!rows.empty() && !rows.front()->source.empty()) {
+    add_sources(rows, padding, min_length, batch);
   }
   return batch;
 }

@@ -34,9 +34,7 @@ StagedModel without_adapter(StagedModel model) {
   const auto run = model.run;
   model.run = [run](int stage, const StageState& state, const data::Batch& batch,
                     const nn::StepContext& context) {
-    nn::StepContext base = context;
-    base.adapted = false;
-    return run(stage, state, batch, base);
+    return run(stage, state, batch, context.without_adapters());
   };
   return model;
 }

@@ -108,11 +108,30 @@ void refuse_encoder(const Tuning& tuning, const models::ModelSpecification& mode
       method_name(tuning.method)));
 }
 
+// Encoder-decoders have the methods whose data has prompts and completions and that sample nothing.
+void refuse_encoder_decoder(const Tuning& tuning, const models::ModelSpecification& model) {
+  if (model.facts.encoder_layers == 0) return;
+  constexpr Method kPossible[] = {Method::sft, Method::dpo, Method::orpo, Method::simpo,
+                                  Method::cpo};
+  if (std::ranges::find(kPossible, tuning.method) == std::end(kPossible)) {
+    throw ConfigError(fmt::format(
+        "colossal tune {}: not available for encoder-decoders such as {}; available are sft, dpo, "
+        "orpo, simpo and cpo",
+        method_name(tuning.method), model.facts.family));
+  }
+  if (tuning.config.packing) {
+    throw ConfigError(
+        "data.packing with an encoder-decoder: each completion has a source text of its own, so "
+        "samples cannot share a row; leave data.packing out");
+  }
+}
+
 }  // namespace
 
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   const models::ModelSpecification model = models::resolve_model(run.model);
   refuse_encoder(tuning, model);
+  refuse_encoder_decoder(tuning, model);
   if (tuning.method == Method::classify) resolve_labels(tuning, model, run);
   if (!run.data.sequence_length) {
     const int64_t before = run.adapter.kind == "prefix" ? run.adapter.virtual_tokens : 0;

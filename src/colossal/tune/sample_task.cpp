@@ -125,6 +125,9 @@ Samples SampleTask::read(const std::vector<std::string>& files, const char* sett
   options.max_length = job_.sequence_length;
   if (kind == SampleKind::prompt) options.max_length -= config().max_completion_length;
   if (kind == SampleKind::labeled) options.labels = labels_of(job_.model);
+  if (job_.model.facts.encoder_layers > 0) {
+    options.decoder_start_token = static_cast<int32_t>(job_.model.facts.decoder_start_token);
+  }
   options.progress = reading;
   Samples found = read_samples(files, *tokenizer_, options);
   tell(found, setting, job_.sequence_length);

@@ -32,6 +32,7 @@ class SampleMaker {
   Sample make(const SampleTexts& texts, Samples& found) const {
     if (options_.kind == SampleKind::prompt) return make_prompt(texts);
     if (options_.kind == SampleKind::labeled) return make_labeled(texts, found);
+    if (options_.decoder_start_token) return make_translated(texts, found);
     Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
     int64_t prompt_tokens = 0;
     for (const SampleTexts::Whole& whole : texts.wholes) {
@@ -101,6 +102,64 @@ class SampleMaker {
       sample.targets = targets_of(texts.label, *options_.labels);
     }
     return sample;
+  }
+
+  // For an encoder-decoder.
+  Sample make_translated(const SampleTexts& texts, Samples& found) const {
+    if (texts.is_chat) {
+      throw InvalidLine(
+          "it has messages, but an encoder-decoder has no chat template: give a prompt and a "
+          "completion as texts");
+    }
+    if (texts.prompt.empty()) {
+      throw InvalidLine(
+          "it has no prompt, but an encoder-decoder reads a prompt and writes its completion");
+    }
+    Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
+    for (const SampleTexts::Whole& whole : texts.wholes) {
+      if (!whole.text.starts_with(texts.prompt)) {
+        throw InvalidLine("its completion does not follow its prompt");
+      }
+      Row row{.tokens = target_of(whole.text.substr(texts.prompt.size())),
+              .learned = {},
+              .prompt_tokens = 1,
+              .source = whole_tokens_of(texts.prompt)};
+      if (std::ssize(row.source) > options_.max_length) {
+        row.source = tokenizer_.encode_texts(texts.prompt, nullptr, options_.max_length).tokens;
+        row.source.resize(std::min<int64_t>(std::ssize(row.source), options_.max_length));
+        ++found.truncated;
+      }
+      if (std::ssize(row.tokens) > options_.max_length) {
+        row.tokens.resize(options_.max_length);
+        ++found.truncated;
+      }
+      row.learned.assign(row.tokens.size(), 1);
+      row.learned.front() = 0;
+      if (row.source.empty()) throw InvalidLine("its prompt has no tokens");
+      if (row.tokens.size() < 2) {
+        throw InvalidLine(
+            fmt::format("nothing of its completion is left: rows have at most "
+                        "data.sequence_length = {} tokens",
+                        options_.max_length));
+      }
+      sample.rows.push_back(std::move(row));
+    }
+    return sample;
+  }
+
+  // Returns the tokens with the special tokens that the model expects around a text.
+  std::vector<int32_t> whole_tokens_of(const std::string& text) const {
+    return tokenizer_.encode_texts(text, nullptr, std::numeric_limits<int32_t>::max()).tokens;
+  }
+
+  // Returns the decoder's start token, the tokens of the completion, and the end of text.
+  std::vector<int32_t> target_of(const std::string& completion) const {
+    std::vector<int32_t> tokens = whole_tokens_of(completion);
+    tokens.insert(tokens.begin(), *options_.decoder_start_token);
+    if (tokens.size() == 1 || tokens.back() != tokenizer_.end_of_text()) {
+      tokens.push_back(tokenizer_.end_of_text());
+    }
+    return tokens;
   }
 
   // Adds no special tokens to a chat: its template has written them.
@@ -176,6 +235,7 @@ std::string fingerprint_of(const std::vector<Sample>& samples) {
       XXH3_128bits_update(state, &size, sizeof size);
       XXH3_128bits_update(state, row.tokens.data(), row.tokens.size() * sizeof(int32_t));
       XXH3_128bits_update(state, row.learned.data(), row.learned.size());
+      XXH3_128bits_update(state, row.source.data(), row.source.size() * sizeof(int32_t));
     }
     XXH3_128bits_update(state, &sample.desirable, sizeof sample.desirable);
     XXH3_128bits_update(state, &sample.margin, sizeof sample.margin);

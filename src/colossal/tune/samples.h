@@ -31,6 +31,9 @@ struct Row {
   std::vector<int64_t> positions = {};
   // For SampleKind::labeled: the type of each token (text::TypedTokens). Otherwise empty.
   std::vector<int32_t> types = {};
+  // Of an encoder-decoder: the tokens of the prompt, which the encoder reads. `tokens` are then the
+  // model's start token and the completion. Otherwise empty.
+  std::vector<int32_t> source = {};
   bool operator==(const Row&) const = default;
 };
 
@@ -61,6 +64,9 @@ struct SampleOptions {
   // For SampleKind::language_modeling: trains only on text that the chat template marks with
   // {% generation %}. See LineOptions::assistant_only.
   bool assistant_only = false;
+  // The decoder's start token if the model is an encoder-decoder: rows then have a `source`, and
+  // lines without a prompt are invalid. nullopt for other models.
+  std::optional<int32_t> decoder_start_token = {};
   // For SampleKind::labeled: the labels of the model; nullopt: labels are not read. And the fields
   // of the lines (LineOptions).
   std::optional<Labels> labels = {};
@@ -76,7 +82,7 @@ struct Samples {
   std::vector<Sample> samples;
   std::string fingerprint;  // hash of all samples, equal for equal samples
   int64_t skipped = 0;      // number of invalid lines, which were skipped
-  int64_t truncated = 0;    // number of rows that were truncated
+  int64_t truncated = 0;    // number of rows and sources that were truncated
 };
 
 // Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, file by

@@ -73,8 +73,10 @@ class TextScorer {
     const at::Tensor chosen = local(batch.fields.at(kScoredPosition).values);
     at::Tensor found;
     stages_.run([&](int stage, const at::Tensor& before) {
-      at::Tensor x = stage == 0 ? model_.embed(inputs, context) : before;
-      x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x, context);
+      const models::Streams start =
+          stage == 0 ? model_.embed(inputs, context) : models::Streams{before};
+      const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
+      const at::Tensor x = model_.run_blocks(blocks, start, context).x;
       if (stage < strategy_.num_stages() - 1) return x;
       const at::Tensor scores = model_.head_scores(x, context).to(at::kDouble);
       found = (scores * chosen.unsqueeze(-1)).sum(1).cpu();

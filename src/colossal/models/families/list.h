@@ -6,6 +6,7 @@
 
 // clang-format off
 namespace colossal::models {
+namespace bart { Family family(); }
 namespace bert { Family family(); }
 namespace bloom { Family family(); }
 namespace cohere { Family family(); }
@@ -26,6 +27,7 @@ namespace llama { Family family(); }
 namespace mistral { Family family(); }
 namespace mixtral { Family family(); }
 namespace modernbert { Family family(); }
+namespace mt5 { Family family(); }
 namespace olmo2 { Family family(); }
 namespace opt { Family family(); }
 namespace phi3 { Family family(); }
@@ -35,6 +37,7 @@ namespace qwen3 { Family family(); }
 namespace qwen3_moe { Family family(); }
 namespace roberta { Family family(); }
 namespace smollm3 { Family family(); }
+namespace t5 { Family family(); }
 namespace xlm_roberta { Family family(); }
 }  // namespace colossal::models
 // clang-format on

@@ -55,8 +55,8 @@ std::pair<int64_t, int64_t> guesses_of(const RandomModel& model, const RandomMod
   const auto size = std::ssize(text) - 1;
   const at::Tensor all = at::tensor(text, at::kLong).view({1, size + 1});
   nn::StepContext step = nn::make_step_context(1, size, at::kCPU);
-  const at::Tensor x = model.model->embed(all.narrow(1, 0, size), step);
-  step.states = model.model->final_states(model.model->run_blocks({0, 2}, x, step), step);
+  const models::Streams start = model.model->embed(all.narrow(1, 0, size), step);
+  step.states = model.model->final_states(model.model->run_blocks({0, 2}, start, step).x, step);
   const at::Tensor guesses = head.model->logits(all.narrow(1, 1, size), step).argmax(-1).flatten();
   int64_t made = 0, right = 0;
   DraftLength length;
@@ -338,14 +338,17 @@ class CountingModel : public models::LanguageModel {
 
   int64_t tokens() const { return tokens_; }
 
-  at::Tensor embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+  models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
     tokens_ += tokens.numel();
     return model_.embed(tokens, context);
   }
   int64_t num_blocks() const override { return model_.num_blocks(); }
-  at::Tensor run_blocks(Range blocks, const at::Tensor& x,
-                        const nn::StepContext& context) override {
-    return model_.run_blocks(blocks, x, context);
+  models::Streams run_blocks(Range blocks, const models::Streams& streams,
+                             const nn::StepContext& context) override {
+    return model_.run_blocks(blocks, streams, context);
+  }
+  at::Tensor encode(const at::Tensor& tokens, const nn::StepContext& context) override {
+    return head_loss_sum(tokens, tokens, context);
   }
   at::Tensor final_states(const at::Tensor& x, const nn::StepContext& context) override {
     return model_.final_states(x, context);

@@ -98,6 +98,12 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
                     arguments.model, fmt::join(specification.newly_initialized, ", "),
                     specification.config.at("architectures")[0].get<std::string>()));
   }
+  if (specification.facts.encoder_layers > 0) {
+    throw ConfigError(fmt::format(
+        "{}: this model ({}) is an encoder-decoder, whose loss needs pairs of texts; give them as "
+        "data.validation of colossal tune sft",
+        arguments.model, specification.facts.family));
+  }
   serve::EvaluateOptions options{
       .sequence_length = resolve_sequence_length(arguments.sequence_length, kMostDefaultSequence,
                                                  specification.facts),

@@ -46,9 +46,8 @@ void write(const std::string& text) {
 void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
                    const GenerateArguments& arguments) {
   const std::string& prompt = *arguments.prompt;
-  using Begins = text::StreamingDecoder::Begins;
-  text::StreamingDecoder decoder(tokenizer,
-                                 prompt.empty() ? Begins::with_text : Begins::after_prompt);
+  text::StreamingDecoder decoder =
+      prompt.empty() ? text::StreamingDecoder(tokenizer) : arguments.file.decoder(tokenizer);
   serve::StopStrings stop(arguments.file.stop);
   std::string failure;
   serve::Request request = arguments.file.request;
@@ -175,6 +174,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   require_decoder(specification, "generate");
   const auto tokenizer = text::make_tokenizer(tokenizer_folder(arguments.model, arguments.adapter));
   arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
+  arguments.file.are_texts = specification.facts.encoder_layers > 0;
   const auto model = open_model(arguments, specification, config, ranks);
   const models::ModelFacts& facts = specification.facts;
   if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
@@ -197,7 +197,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
       served->set_max_length(engine.options().max_model_len);
       generate_file(engine, *served, arguments.file);
     } else {
-      write(*arguments.prompt);
+      if (!arguments.file.are_texts) write(*arguments.prompt);
       generate_text(engine, *tokenizer, arguments);
     }
     log_acceptance_rate(engine);

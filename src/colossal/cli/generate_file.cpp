@@ -69,7 +69,7 @@ class Completion {
       : tokenizer_(tokenizer),
         what_(what),
         line_(nlohmann::ordered_json::parse(line)),
-        decoder_(tokenizer, text::StreamingDecoder::Begins::after_prompt),
+        decoder_(what.decoder(tokenizer)),
         stop_(what.stop) {}
 
   bool take(const serve::GeneratedToken& token) {
@@ -105,7 +105,7 @@ class Completion {
     return reason == serve::FinishReason::stop ? "stop" : "length";
   }
   std::string text_of(const std::vector<serve::GeneratedToken>& tokens) const {
-    text::StreamingDecoder decoder(tokenizer_, text::StreamingDecoder::Begins::after_prompt);
+    text::StreamingDecoder decoder = what_.decoder(tokenizer_);
     serve::StopStrings stop(what_.stop);
     std::string text;
     for (const serve::GeneratedToken& token : tokens) text += stop.push(decoder.push(token.token));

@@ -6,6 +6,7 @@
 
 #include "colossal/serve/engine.h"
 #include "colossal/server/served_model.h"
+#include "colossal/text/streaming_decoder.h"
 
 namespace colossal::cli {
 
@@ -16,6 +17,16 @@ struct GenerateFileArguments {
   // is drawn with the seed request.sampling.seed + i.
   serve::Request request;
   std::vector<std::string> stop;  // texts that end an answer; not part of it
+  // Whether answers are texts of their own, which the decoder of an encoder-decoder writes, instead
+  // of continuing prompts. Special tokens around them are left out.
+  bool are_texts = false;
+
+  // Returns what turns the tokens of an answer to text. tokenizer: must outlive the result.
+  text::StreamingDecoder decoder(const text::Tokenizer& tokenizer) const {
+    using Begins = text::StreamingDecoder::Begins;
+    return text::StreamingDecoder(tokenizer, are_texts ? Begins::with_text : Begins::after_prompt,
+                                  are_texts);
+  }
 };
 
 // Completes each line {"prompt": "..."} or {"messages": [...]} of the input; skips blank lines.

@@ -206,6 +206,7 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
       loading.source->folder(), arguments.served_name, facts.positions, facts.vocabulary,
       facts.causal,
       facts.scores > 0 ? std::optional(models::labels_of(loading.specification)) : std::nullopt);
+  served.set_decoder_prompt(std::ssize(facts.decoder_prompt));
   // Created before other threads start, because it takes over the stop signals; and before weights
   // are read, so that a port in use is reported at once.
   server::Server server(arguments.server);

@@ -148,6 +148,20 @@ void validate_beams(const Request& request, const EngineOptions& options) {
   }
 }
 
+// Refuses what needs the logits or states of the prompt, which the encoder of an encoder-decoder
+// does not give, and adapters of requests.
+void validate_source(const Request& request) {
+  const auto refuse = [](const char* what) {
+    throw ConfigError(
+        fmt::format("{} of an encoder-decoder is not supported: its encoder reads the "
+                    "prompt, and only its decoder predicts tokens",
+                    what));
+  };
+  if (request.prompt_logprobs >= 0) refuse("log-probabilities of the prompt");
+  if (request.pooling != Pooling::none) refuse("an embedding");
+  if (request.adapter) refuse("an adapter for a request");
+}
+
 void validate(const Request& request, const EngineOptions& options,
               const models::ModelFacts& facts) {
   if (request.prompt.empty()) {
@@ -164,8 +178,10 @@ void validate(const Request& request, const EngineOptions& options,
                  "{} types of {} tokens", request.token_types.size(), request.prompt.size());
   COLOSSAL_CHECK(request.pooling == Pooling::none || request.max_new_tokens == 0,
                  "{} tokens of a prompt that is pooled", request.max_new_tokens);
+  if (facts.encoder_layers > 0) validate_source(request);
   const int64_t length = longest_text(request, options, facts);
-  const int64_t most = length - (request.max_new_tokens > 0 ? 1 : 0);
+  const bool is_continued = request.max_new_tokens > 0 && facts.encoder_layers == 0;
+  const int64_t most = length - (is_continued ? 1 : 0);
   if (std::ssize(request.prompt) > most) {
     throw ConfigError(
         fmt::format("the prompt has {} tokens, but a sequence may have {} in total: the prompt may "
@@ -312,6 +328,11 @@ Engine::~Engine() {
 RequestId Engine::submit(Request request) {
   validate(request, parts_->options, parts_->facts);
   auto sequence = std::make_unique<Sequence>();
+  const models::ModelFacts& facts = parts_->facts;
+  if (facts.encoder_layers > 0) {
+    sequence->source =
+        std::exchange(request.prompt, {facts.decoder_prompt.begin(), facts.decoder_prompt.end()});
+  }
   sequence->tokens = request.prompt;
   if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());
   sequence->request = std::move(request);

@@ -32,7 +32,8 @@ SchedulerOptions scheduler_options(const EngineOptions& options, const models::M
           .max_num_seqs = options.max_num_seqs,
           .max_batch_tokens = options.max_batch_tokens,
           .max_scored_tokens = std::max<int64_t>(1, kScoredBytes / row_bytes),
-          .prefix_cache = options.prefix_cache && facts.causal,
+          // The keys and values of an encoder-decoder's target depend on its source.
+          .prefix_cache = options.prefix_cache && facts.is_decoder(),
           .whole_prompts = !facts.causal,
           .max_steps_in_flight = max_steps_in_flight};
 }
@@ -50,11 +51,13 @@ nn::PagedKeyValueOptions page_options(const EngineOptions& options, const models
           .each_token_alone = options.batch_invariant};
 }
 
-// Returns the number of layers on the rank that has the most.
+// Returns the number of layers with a KV cache on the rank that has the most.
 int64_t most_layers(const models::ModelFacts& facts, const Strategy& strategy) {
   std::vector<int64_t> layers(strategy.pp);
   for (int stage = 0; stage < strategy.num_stages(); ++stage) {
-    layers[strategy.stage_rank(stage)] += strategy.blocks_of_stage(stage, facts.layers).size();
+    const Range blocks = strategy.blocks_of_stage(stage, facts.layers);
+    layers[strategy.stage_rank(stage)] +=
+        intersect(blocks, Range{facts.encoder_layers, facts.layers}).size();
   }
   return std::ranges::max(layers);
 }
@@ -476,8 +479,15 @@ StepPlan EngineCore::plan(const Works& works, const Wanted& wanted) {
     planned.chunks.push_back({.tokens = {.positions = {begin, begin + count},
                                          .pages = sequence->pages,
                                          .alone = drafts > 0},
-                              .prompt = sequence->prompt_size()});
+                              .prompt = sequence->prompt_size(),
+                              .source = static_cast<int64_t>(sequence->id)});
+    const std::vector<int32_t>& source = sequence->source;
+    if (!source.empty() && read_sources_.insert(sequence->id).second) {
+      planned.sources.push_back(
+          {static_cast<int64_t>(sequence->id), {source.begin(), source.end()}});
+    }
   }
+  planned.dropped_sources = std::exchange(dropped_sources_, {});
   for (const auto& [adapter, begin, count] : adapted_rows(works)) {
     planned.adapted.push_back({static_cast<int64_t>(adapter->number), begin, count});
   }
@@ -562,7 +572,7 @@ void EngineCore::deliver(Sequence& sequence, const Choice& choice) {
 void EngineCore::finish_prompt(Sequence& sequence) {
   sequence.prompt_done = true;
   sequence.first_token = Clock::now();
-  counts_.prompt_tokens += sequence.prompt_size();
+  counts_.prompt_tokens += sequence.num_submitted();
   if (sequence.request.prompt_logprobs < 0) return;
   if (sequence.request.on_prompt) sequence.request.on_prompt(sequence.prompt_logprobs);
   sequence.prompt_logprobs.clear();
@@ -618,11 +628,12 @@ void EngineCore::end(uint64_t id, FinishReason reason, const std::string& error)
   std::unique_ptr<Sequence> sequence = scheduler_.remove(id);
   if (!sequence) return;
   while (std::unique_ptr<Sequence> beam = scheduler_.remove(id)) retire(std::move(beam));
+  if (read_sources_.erase(id) > 0) dropped_sources_.push_back(static_cast<int64_t>(id));
   const Clock::time_point now = Clock::now();
   const Clock::time_point started = sequence->has_started ? sequence->started : now;
   const Clock::time_point first = sequence->prompt_done ? sequence->first_token : now;
   Usage& usage = sequence->usage;
-  usage.prompt_tokens = sequence->prompt_size();
+  usage.prompt_tokens = sequence->num_submitted();
   usage.queue_seconds = seconds_between(sequence->submitted, started);
   usage.prefill_seconds = seconds_between(started, first);
   usage.decode_seconds = seconds_between(first, now);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -195,6 +196,10 @@ class EngineCore {
   std::unique_ptr<Drafter> drafter_;  // null: no speculative decoding
   // Adapters that the other ranks have loaded. Key: AdapterWeights::number.
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
+  // Of an encoder-decoder: the requests whose sources the encoder has read, and those of them that
+  // have ended since the last pass.
+  std::set<uint64_t> read_sources_;
+  std::vector<int64_t> dropped_sources_;
   Scheduler scheduler_;
   std::deque<PassInFlight> passes_in_flight_;       // oldest first
   std::vector<std::unique_ptr<Sequence>> retired_;  // ended, but in passes in flight

@@ -189,9 +189,10 @@ class Evaluator {
     const Batch batch = read(rows_of_replica(rows));
     double sum = 0;
     stages_.run([&](int stage, const at::Tensor& before) {
-      at::Tensor x = stage == 0 ? model_.embed(batch.inputs, batch.context) : before;
-      x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x,
-                            batch.context);
+      const models::Streams start =
+          stage == 0 ? model_.embed(batch.inputs, batch.context) : models::Streams{before};
+      const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
+      const at::Tensor x = model_.run_blocks(blocks, start, batch.context).x;
       if (stage < strategy_.num_stages() - 1) return x;
       sum = model_.head_loss_sum(x, batch.labels, batch.context).item<double>();
       return at::Tensor();

@@ -83,6 +83,11 @@ class FolderQuantizer {
         model_(models::build_model(specification, build_)),
         format_(specification.transformer.stored_in_out ? checkpoint::gptq_format()
                                                         : checkpoint::compressed_tensors_format()) {
+    if (specification.facts.encoder_layers > 0 && options.calibration != Calibration::none) {
+      throw ConfigError(
+          "--calibrate for an encoder-decoder: calibration reads single texts, and an "
+          "encoder-decoder needs pairs of texts; use --calibrate=none");
+    }
     for (const nn::ParameterHandle& parameter : build_.parameters()) {
       if (is_rounded(*parameter)) add_quantized(*parameter);
     }
@@ -191,14 +196,14 @@ class FolderQuantizer {
     };
     each([&](const nn::ParameterHandle& parameter) { give(read(parameter)); });
     for (const at::Tensor& row : rows) {
-      streams_.push_back(model_->embed(row, nn::make_step_context(1, row.size(1), at::kCPU)));
+      streams_.push_back(model_->embed(row, nn::make_step_context(1, row.size(1), at::kCPU)).x);
     }
     each([](const nn::ParameterHandle& parameter) { parameter->tensor = at::Tensor(); });
   }
 
   at::Tensor run(int64_t block, const at::Tensor& stream) const {
-    return model_->run_blocks({block, block + 1}, stream,
-                              nn::make_step_context(1, stream.size(1), at::kCPU));
+    const nn::StepContext context = nn::make_step_context(1, stream.size(1), at::kCPU);
+    return model_->run_blocks({block, block + 1}, {stream}, context).x;
   }
 
   BlockParameters read_block(int64_t block) const {

@@ -46,7 +46,9 @@ ForwardPass::ForwardPass(models::LanguageModel& model, const models::ModelFacts&
       causal_(facts.causal),
       scores_(facts.scores > 0),
       store_(pages),
-      stages_(ranks) {}
+      stages_(ranks) {
+  if (facts.encoder_layers > 0) memories_.emplace(pages.each_token_alone);
+}
 
 int64_t ForwardPass::max_passes_in_flight() const {
   return strategy_.num_stages() == strategy_.pp ? strategy_.pp : 1;
@@ -81,7 +83,7 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
                                    const std::vector<nn::AdaptedRows>& adapted) {
   std::vector<int64_t> positions, lengths, texts;
   std::vector<nn::PagedChunk> chunks;
-  for (const auto& [tokens, prompt] : plan.chunks) {
+  for (const auto& [tokens, prompt, source] : plan.chunks) {
     chunks.push_back(tokens);
     const int64_t before = num_virtual_tokens(std::ssize(positions), adapted);
     for (int64_t at = tokens.positions.begin; at < tokens.positions.end; ++at) {
@@ -102,6 +104,7 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
   context.lengths = at::tensor(lengths, at::kLong).view(sizes);
   if (causal_) {
     context.key_values = &store_;
+    if (memories_) context.memories = &*memories_;
   } else {
     context.documents = at::tensor(texts, at::kLong).view(sizes).to(device_);
     context.whole_sequence = count;
@@ -110,6 +113,21 @@ nn::StepContext ForwardPass::begin(const StepPlan& plan,
     }
   }
   return context;
+}
+
+void ForwardPass::read_sources(const StepPlan& plan) {
+  for (const int64_t source : plan.dropped_sources) memories_->remove(source);
+  std::vector<nn::MemoryStore::Chunk> chunks;
+  for (const StepPlan::Chunk& chunk : plan.chunks) {
+    chunks.push_back({chunk.source, chunk.tokens.positions.size()});
+  }
+  memories_->begin_step(chunks);
+  for (const auto& [number, tokens] : plan.sources) {  // one by one, which bounds the memory
+    nn::StepContext context = nn::make_step_context(1, std::ssize(tokens), device_);
+    context.whole_sequence = context.sequence;
+    const at::Tensor read = at::tensor(tokens, at::kLong).unsqueeze(0).to(device_);
+    memories_->add(number, model_.encode(read, context), context);
+  }
 }
 
 void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted) {
@@ -132,12 +150,14 @@ void ForwardPass::run_stages(const StepPlan& plan, const std::vector<nn::Adapted
 
 at::Tensor ForwardPass::run_stage(int stage, const at::Tensor& before, const StepPlan& plan,
                                   const nn::StepContext& context) {
-  at::Tensor x = before;
+  models::Streams start{before};
+  if (memories_) read_sources(plan);
   if (stage == 0) {
     const at::Tensor tokens = at::tensor(plan.tokens, at::kLong);
-    x = model_.embed(tokens.view({context.batch, context.sequence}).to(device_), context);
+    start = model_.embed(tokens.view({context.batch, context.sequence}).to(device_), context);
   }
-  x = model_.run_blocks(strategy_.blocks_of_stage(stage, model_.num_blocks()), x, context);
+  const Range blocks = strategy_.blocks_of_stage(stage, model_.num_blocks());
+  const at::Tensor x = model_.run_blocks(blocks, start, context).x;
   if (stage < strategy_.num_stages() - 1) return x;
   if (plan.empty()) return {};
   const at::Tensor states = model_.final_states(x, context);

@@ -12,10 +12,12 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "colossal/mesh/parallel_context.h"
 #include "colossal/models/language_model.h"
 #include "colossal/nn/adapter_weights.h"
+#include "colossal/nn/memory_store.h"
 #include "colossal/nn/paged_key_value_store.h"
 #include "colossal/serve/stages.h"
 #include "colossal/serve/step_plan.h"
@@ -76,6 +78,9 @@ class ForwardPass {
  private:
   // Sets the tokens of the pass in store_ and returns the context of the pass.
   nn::StepContext begin(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
+  // Of an encoder-decoder: makes the encoder read the sources of a plan, and sets which source each
+  // token of the pass attends to.
+  void read_sources(const StepPlan& plan);
   bool shares_experts() const { return strategy_.expert_ranks() > 1; }
   void run_stages(const StepPlan& plan, const std::vector<nn::AdaptedRows>& adapted);
   // Computes one stage. x: output of the previous stage; undefined at the first stage. Returns the
@@ -93,6 +98,7 @@ class ForwardPass {
   Strategy strategy_;
   bool causal_, scores_;  // of ModelFacts; whether `scores` is above 0
   nn::PagedKeyValueStore store_;
+  std::optional<nn::MemoryStore> memories_;  // of an encoder-decoder, else nullopt
   Stages stages_;
   PassResults results_;  // of the pass being run; set on the ranks of the last stage
   struct Started {

@@ -269,6 +269,28 @@ void refuse_tiers(const InferenceOptions& options) {
                   cause_of_few_bits(options), way_to_numbers(options)));
 }
 
+// What generation with encoder-decoders does not have yet.
+void refuse_ranks_of_encoder_decoder(const models::ModelFacts& facts,
+                                     const InferenceOptions& options) {
+  if (facts.encoder_layers == 0) return;
+  const auto refuse = [&](const std::string& setting, const char* remedy) {
+    throw ConfigError(
+        fmt::format("{}: not available for generation with an encoder-decoder ({}); {}", setting,
+                    facts.family, remedy));
+  };
+  const Strategy& strategy = options.strategy;
+  if (strategy.pp > 1) refuse(fmt::format("parallel.pp = {}", strategy.pp), "use parallel.tp");
+  if (strategy.sp > 1) refuse(fmt::format("parallel.sp = {}", strategy.sp), "use parallel.tp");
+  if (strategy.tp > 1 && strategy.tensor_mode != TensorMode::one_d) {
+    refuse(fmt::format("parallel.tp_mode = \"{}\"", tensor_mode_name(strategy.tensor_mode)),
+           "use parallel.tp_mode = \"1d\"");
+  }
+  if (!options.tiers.parameters.all_on_device()) {
+    refuse("memory.offload_parameters", "leave it out");
+  }
+  if (strategy.zero == 3) refuse("parallel.zero = 3", "leave it out");
+}
+
 // Tensor modes other than 1d send panels of weights between ranks, which is not supported for
 // quantized weights.
 void refuse_quantized_grid(const InferenceOptions& options) {
@@ -326,7 +348,7 @@ at::Tensor activation_before(int stage, const models::ModelSpecification& specif
   }
   const nn::StepContext step = shortest_step(context.strategy());
   const int64_t blocks = context.strategy().blocks_of_stage(stage, model->num_blocks()).begin;
-  return model->run_blocks({0, blocks}, model->embed(token, step), step);
+  return model->run_blocks({0, blocks}, model->embed(token, step), step).x;
 }
 
 }  // namespace
@@ -428,6 +450,7 @@ InferenceModel::InferenceModel(const models::ModelSpecification& specification,
 
 void InferenceModel::open(const models::ModelSpecification& specification,
                           const InferenceOptions& options, comm::World& world) {
+  refuse_ranks_of_encoder_decoder(specification.facts, options);
   std::set<std::string> stored;
   if (!options.quantization && options.as_stored) stored = names_in_few_bits(specification);
   const InFewBits in_few_bits = [&](const nn::Parameter& parameter) {
@@ -481,11 +504,13 @@ memory::OrderOfStages InferenceModel::record_order(const models::ModelSpecificat
   const Strategy& strategy = dry.context.strategy();
   const int stage = dry.context.coordinate(Axis::pp);
   const nn::StepContext step = shortest_step(strategy);
-  at::Tensor x = activation_before(stage, specification, options, dry.context);
+  const at::Tensor before = activation_before(stage, specification, options, dry.context);
   dry.weights.begin_evaluation();
-  if (stage == 0) x = dry.model->embed(x, step);
-  x = dry.model->run_blocks(strategy.blocks_of_stage(stage, dry.model->num_blocks()), x, step);
-  if (stage == strategy.num_stages() - 1) dry.model->head_logits(x, step, /*wanted=*/{});
+  models::Streams streams{before};
+  if (stage == 0) streams = dry.model->embed(before, step);
+  const Range blocks = strategy.blocks_of_stage(stage, dry.model->num_blocks());
+  streams = dry.model->run_blocks(blocks, streams, step);
+  if (stage == strategy.num_stages() - 1) dry.model->head_logits(streams.x, step, /*wanted=*/{});
   dry.weights.end_evaluation();
   return dry.weights.order_of_use();
 }

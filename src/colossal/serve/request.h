@@ -117,7 +117,8 @@ struct BeamText {
 };
 
 struct Request {
-  std::vector<int32_t> prompt{};  // token numbers, at least one
+  // Token numbers, at least one. Of an encoder-decoder: the source text, which the encoder reads.
+  std::vector<int32_t> prompt{};
   // For an encoder with token types: the type of each token of the prompt; empty: 0.
   std::vector<int32_t> token_types{};
   SamplingOptions sampling{};

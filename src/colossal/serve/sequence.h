@@ -57,7 +57,11 @@ struct Sequence {
   // Only sequences with equal salts share pages. Depends on Request::cache_salt, the adapter, and
   // whatever else changes keys and values.
   std::string salt{};
-  std::vector<int32_t> tokens{};  // the prompt, then the generated tokens
+  // Of an encoder-decoder: the tokens that the encoder reads; else empty.
+  std::vector<int32_t> source{};
+  // The prompt, then the generated tokens. Of an encoder-decoder: Request::prompt has become
+  // `source`, and the prompt is the decoder's start token.
+  std::vector<int32_t> tokens{};
 
   std::vector<int32_t> drafts{};  // draft tokens that follow `tokens`, not yet verified
   DraftLength draft_length{};
@@ -105,6 +109,8 @@ struct Sequence {
 
   int64_t size() const { return std::ssize(tokens); }  // tokens, without drafts
   int64_t prompt_size() const { return std::ssize(request.prompt); }
+  // Tokens of the prompt that the request was submitted with.
+  int64_t num_submitted() const { return source.empty() ? prompt_size() : std::ssize(source); }
   // Returns the prefix that ends with the last page in `kept`; 0, the empty prefix, if there is
   // none.
   PagePool::Prefix prefix() const { return kept.empty() ? 0 : kept.back(); }

@@ -32,20 +32,26 @@ class Reader {
 }  // namespace
 
 std::vector<int64_t> to_numbers(const StepPlan& plan) {
-  std::vector<int64_t> numbers{std::ssize(plan.copied_pages),  std::ssize(plan.chunks),
-                               std::ssize(plan.tokens),        std::ssize(plan.wanted_logits),
-                               std::ssize(plan.wanted_states), std::ssize(plan.adapted),
-                               std::ssize(plan.types)};
+  std::vector<int64_t> numbers{std::ssize(plan.copied_pages),   std::ssize(plan.chunks),
+                               std::ssize(plan.tokens),         std::ssize(plan.wanted_logits),
+                               std::ssize(plan.wanted_states),  std::ssize(plan.adapted),
+                               std::ssize(plan.types),          std::ssize(plan.sources),
+                               std::ssize(plan.dropped_sources)};
   const auto append = [&](const std::vector<int64_t>& list) {
     numbers.insert(numbers.end(), list.begin(), list.end());
   };
   for (const auto& [from, to] : plan.copied_pages) append({from, to});
-  for (const auto& [tokens, prompt] : plan.chunks) {
-    append({tokens.positions.begin, tokens.positions.end, prompt, tokens.alone ? 1 : 0,
+  for (const auto& [tokens, prompt, source] : plan.chunks) {
+    append({tokens.positions.begin, tokens.positions.end, prompt, source, tokens.alone ? 1 : 0,
             std::ssize(tokens.pages)});
     append(tokens.pages);
   }
   for (const auto& [adapter, begin, count] : plan.adapted) append({adapter, begin, count});
+  for (const auto& [number, tokens] : plan.sources) {
+    append({number, std::ssize(tokens)});
+    append(tokens);
+  }
+  append(plan.dropped_sources);
   append(plan.tokens);
   append(plan.types);
   append(plan.wanted_logits);
@@ -58,20 +64,25 @@ StepPlan plan_from_numbers(std::span<const int64_t> numbers) {
   StepPlan plan;
   const int64_t copies = reader.next(), chunks = reader.next(), tokens = reader.next(),
                 logits = reader.next(), states = reader.next(), adapted = reader.next(),
-                types = reader.next();
+                types = reader.next(), sources = reader.next(), dropped = reader.next();
   for (int64_t i = 0; i < copies; ++i) {
     const int64_t from = reader.next();
     plan.copied_pages.emplace_back(from, reader.next());
   }
   for (int64_t i = 0; i < chunks; ++i) {
     const int64_t begin = reader.next(), end = reader.next(), prompt = reader.next(),
-                  alone = reader.next();
-    plan.chunks.push_back({{{begin, end}, reader.list(reader.next()), alone != 0}, prompt});
+                  source = reader.next(), alone = reader.next();
+    plan.chunks.push_back({{{begin, end}, reader.list(reader.next()), alone != 0}, prompt, source});
   }
   for (int64_t i = 0; i < adapted; ++i) {
     const int64_t adapter = reader.next(), begin = reader.next();
     plan.adapted.push_back({adapter, begin, reader.next()});
   }
+  for (int64_t i = 0; i < sources; ++i) {
+    const int64_t number = reader.next();
+    plan.sources.push_back({number, reader.list(reader.next())});
+  }
+  plan.dropped_sources = reader.list(dropped);
   plan.tokens = reader.list(tokens);
   plan.types = reader.list(types);
   plan.wanted_logits = reader.list(logits);

@@ -22,11 +22,21 @@ struct StepPlan {
   struct Chunk {
     nn::PagedChunk tokens{};  // their positions and the sequence's pages
     int64_t prompt = 0;       // number of tokens of the sequence's prompt
+    int64_t source = 0;       // of an encoder-decoder: number of the sequence's source
     bool operator==(const Chunk&) const = default;
   };
 
   // Pages to copy before the pass, as page numbers (from, to).
   std::vector<std::pair<int64_t, int64_t>> copied_pages{};
+  // A source text of an encoder-decoder, which the encoder reads before the pass.
+  struct Source {
+    int64_t number = 0;  // Chunk::source of the chunks that attend to it
+    std::vector<int64_t> tokens{};
+    bool operator==(const Source&) const = default;
+  };
+  std::vector<Source> sources{};
+  // Numbers of sources that no later pass uses, to forget before the pass.
+  std::vector<int64_t> dropped_sources{};
   // Chunks whose tokens attend one by one (chunks of one token, and those with tokens.alone) come
   // before the other chunks.
   std::vector<Chunk> chunks{};
@@ -52,9 +62,10 @@ struct StepPlan {
   bool operator==(const StepPlan&) const = default;
 };
 
-// Serializes a plan. The result begins with 7 numbers, the sizes of the lists. Then it has 2
-// numbers for each copied page; 5 for each chunk and 1 for each page of a chunk; 3 for each element
-// of `adapted`; 1 for each element of `tokens`, `types`, `wanted_logits` and `wanted_states`.
+// Serializes a plan. The result begins with 9 numbers, the sizes of the lists. Then it has 2
+// numbers for each copied page; 6 for each chunk and 1 for each page of a chunk; 3 for each element
+// of `adapted`; 2 for each source and 1 for each of its tokens; 1 for each element of `tokens`,
+// `types`, `wanted_logits`, `wanted_states` and `dropped_sources`.
 std::vector<int64_t> to_numbers(const StepPlan& plan);
 // Returns the plan whose to_numbers() are `numbers`. Throws InternalError if there is no such plan.
 StepPlan plan_from_numbers(std::span<const int64_t> numbers);

@@ -27,7 +27,9 @@ Answer::Answer(const GenerationRequest& request, const GenerationRequest::Prompt
     : request_(request),
       prompt_(prompt),
       model_(model),
-      decoder_(model.tokenizer(), text::StreamingDecoder::Begins::after_prompt),
+      decoder_(model.tokenizer(), model.reads_prompts()
+                                      ? text::StreamingDecoder::Begins::with_text
+                                      : text::StreamingDecoder::Begins::after_prompt),
       stop_(request.stop, request.include_stop),
       calls_(request.tools.form(model.tool_call_form()), request.tools.name) {}
 

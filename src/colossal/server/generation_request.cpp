@@ -288,7 +288,7 @@ int64_t longest_prompt(const GenerationRequest& request) {
 // wanted: nullopt for as many as there is room for.
 void set_new_tokens(std::optional<int64_t> wanted, const ServedModel& model,
                     GenerationRequest& request) {
-  const int64_t longest = longest_prompt(request);
+  const int64_t longest = model.tokens_before_text(longest_prompt(request));
   const int64_t room = model.max_length() - longest;
   request.max_new_tokens = wanted.value_or(std::max<int64_t>(room, 1));
   for (const auto& prompt : request.prompts) {

@@ -41,6 +41,17 @@ class ServedModel {
   // constructor's max_length, for example because the KV cache has no room for so long a sequence.
   void set_max_length(int64_t length) { max_length_ = length; }
 
+  // Call for an encoder-decoder, with the number of tokens that precede the generated ones
+  // (models::ModelFacts::decoder_prompt): prompts are read by the encoder, and do not count.
+  void set_decoder_prompt(int64_t tokens) { decoder_prompt_ = tokens; }
+  // Returns whether the model is an encoder-decoder: its encoder reads a prompt, and its decoder
+  // writes a text of its own.
+  bool reads_prompts() const { return decoder_prompt_ > 0; }
+  // Returns the number of tokens that precede the text generated for a prompt of `prompt` tokens.
+  int64_t tokens_before_text(int64_t prompt) const {
+    return decoder_prompt_ > 0 ? decoder_prompt_ : prompt;
+  }
+
   const std::string& name() const { return name_; }
   // Returns the names of the model and of its adapters for error messages: "a", "b".
   std::string quoted_names() const;
@@ -100,6 +111,7 @@ class ServedModel {
   std::string name_;
   int64_t max_length_, vocabulary_, created_;
   bool causal_;
+  int64_t decoder_prompt_ = 0;  // 0: not an encoder-decoder
   std::optional<models::Labels> labels_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   std::optional<text::ChatTemplate> chat_template_;

@@ -11,7 +11,14 @@ constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";
 
 }  // namespace
 
+StreamingDecoder::StreamingDecoder(const Tokenizer& tokenizer, Begins begins, bool skips_special)
+    : tokenizer_(tokenizer), first_(begins == Begins::with_text) {
+  if (!skips_special) return;
+  for (const SpecialToken& special : tokenizer.special_tokens()) skipped_.insert(special.token);
+}
+
 std::string StreamingDecoder::push(int32_t token) {
+  if (skipped_.contains(token)) return {};
   const std::span tokens(&token, 1);
   const std::string within = tokenizer_.decode_continuation(tokens);
   held_ += first_ ? tokenizer_.decode(tokens) : within;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "colossal/text/tokenizer.h"
@@ -20,9 +21,10 @@ class StreamingDecoder {
     with_text,    // the tokens begin a text; some tokenizers drop a leading space
     after_prompt  // the tokens continue a prompt
   };
-  // tokenizer: must outlive the decoder.
-  explicit StreamingDecoder(const Tokenizer& tokenizer, Begins begins = Begins::with_text)
-      : tokenizer_(tokenizer), first_(begins == Begins::with_text) {}
+  // tokenizer: must outlive the decoder. skips_special: whether special tokens decode to no
+  // characters.
+  explicit StreamingDecoder(const Tokenizer& tokenizer, Begins begins = Begins::with_text,
+                            bool skips_special = false);
 
   // Decodes the next token. Returns the characters that this token completes; may be "".
   std::string push(int32_t token);
@@ -34,7 +36,8 @@ class StreamingDecoder {
   const Tokenizer& tokenizer_;
   // Decode the next token as the first of a text (`first` of Decoder::append()).
   bool first_;
-  std::string held_;  // bytes of an incomplete character
+  std::set<int32_t> skipped_;  // tokens that decode to no characters
+  std::string held_;           // bytes of an incomplete character
 };
 
 }  // namespace colossal::text

@@ -28,6 +28,11 @@ TINY_MODELS = {
                    "--model.max_position_embeddings=64"],
     "bert-tiny": ["--model.hidden_size=32", "--model.num_attention_heads=4", "--model.intermediate_size=50",
                   "--model.vocab_size=258", "--model.max_position_embeddings=64"],
+    "t5-tiny": ["--model.d_model=32", "--model.d_kv=8", "--model.num_heads=4", "--model.d_ff=50",
+                "--model.vocab_size=258", "--model.n_positions=64"],
+    "bart-tiny": ["--model.d_model=32", "--model.encoder_attention_heads=4", "--model.decoder_attention_heads=4",
+                  "--model.encoder_ffn_dim=50", "--model.decoder_ffn_dim=50", "--model.vocab_size=258",
+                  "--model.max_position_embeddings=64"],
 }
 
 # All of the four kinds on NVMe; --memory.nvme_path says where.

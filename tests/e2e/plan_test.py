@@ -17,7 +17,9 @@ class Plan(EndToEndTest):
         for preset, ranks, layout in (
                 ("gpt2-tiny", 4, ["--parallel.tp=2"]),
                 ("llama-tiny", 4, ["--parallel.sp=2", "--train.micro_batch=2"]),
-                ("llama-tiny", 2, ["--parallel.tp=2", "--parallel.tp_sequence=false"])):
+                ("llama-tiny", 2, ["--parallel.tp=2", "--parallel.tp_sequence=false"]),
+                ("t5-tiny", 4, ["--parallel.sp=2", "--train.micro_batch=2"]),
+                ("t5-tiny", 2, ["--parallel.tp=2", "--parallel.tp_sequence=true", "--parallel.zero=0"])):
             self.use(preset)
             flags = [*self.flags(f"{preset}-{ranks}-{len(layout)}", checkpoints=False), *layout,
                      "--precision.compute=fp32"]
@@ -53,6 +55,13 @@ class Plan(EndToEndTest):
         self.assertNotIn("http", page.read_text().replace("http-equiv", ""))
         self.plan(*flags, f"--page={self.directory}/none/plan.html", ranks=2, expect=1)
         self.assertIn("--page", subprocess.run([COLOSSAL, "plan", "--help"], capture_output=True, text=True).stdout)
+        # An encoder-decoder passes on two streams and the biases of its positions.
+        self.use("t5-tiny")
+        flags = [*self.flags("t5", checkpoints=False), "--parallel.pp=2", "--train.micro_batch=2", "--precision.compute=fp32"]
+        self.train(*flags, "--train.steps=2", ranks=2)
+        plan = json.loads(self.plan(*flags, "--json", ranks=2).stdout)
+        self.assertEqual(plan["bytes_sent"], self.metrics("t5")[2]["bytes_sent"])
+        self.assertLess(abs(plan["memory_at_peak"] / self.metrics("t5")[2]["memory_at_peak"] - 1), 0.1)
 
     def test_bytes_between_tiers(self):
         flags = [*self.flags(checkpoints=False), "--train.micro_batch=2", "--precision.compute=bf16",

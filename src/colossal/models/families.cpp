@@ -1,15 +1,14 @@
 #include "colossal/models/families.h"
 
 #include <algorithm>
-#include <set>
 
 #include "colossal/adapters/peft_folder.h"
-#include "colossal/adapters/peft_names.h"
 #include "colossal/base/error.h"
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
 #include "colossal/models/families/list.h"
+#include "colossal/models/family_lookup.h"
 #include "colossal/models/transformer.h"
 #include "colossal/models/transformer_sharding.h"
 #include "colossal/nn/dense_builder.h"
@@ -32,17 +31,6 @@ const std::vector<Family>& families() {
 
 namespace {
 
-const Family& family_of(const nlohmann::json& config) {
-  const nlohmann::json type = config.value("model_type", nlohmann::json());
-  std::vector<std::string> known;
-  for (const Family& family : families()) {
-    if (type == family.model_type) return family;
-    known.push_back('"' + family.model_type + '"');
-  }
-  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; supported: {}",
-                                type.dump(), fmt::join(known, ", ")));
-}
-
 // Returns the text model's config if config.json describes a multimodal model, else `config`.
 nlohmann::json text_config(nlohmann::json config) {
   const nlohmann::json type = config.value("model_type", nlohmann::json());
@@ -63,13 +51,6 @@ nlohmann::json text_config(nlohmann::json config) {
     return text;
   }
   return config;
-}
-
-// Returns whether a tensor of a multimodal model belongs to its image encoder or projector.
-bool is_for_images(std::string_view tensor) {
-  constexpr std::string_view kModel = "model.";
-  if (tensor.starts_with(kModel)) tensor.remove_prefix(kModel.size());
-  return tensor.starts_with("vision_tower.") || tensor.starts_with("multi_modal_projector.");
 }
 
 nlohmann::json read_config(const std::filesystem::path& folder) {
@@ -148,20 +129,6 @@ void add_scores(nlohmann::json& config, const ModelRequest& request) {
   if (!request.problem_type.empty()) config["problem_type"] = request.problem_type;
 }
 
-TransformerConfig read_model(const Family& family, ConfigFields& fields) {
-  TransformerConfig config = family.read(fields);
-  config.family = family.model_type;
-  config.scores = count_scores(fields.json());
-  if (config.scores > 0 && config.encoder_layers > 0) {
-    throw ConfigError(
-        fmt::format("config.json: {}: encoder-decoders that give labels or scores to texts are not "
-                    "supported; use an encoder or a decoder",
-                    scoring_architecture(family)));
-  }
-  if (config.scores > 0 && family.read_scores) family.read_scores(fields, config);
-  return config;
-}
-
 constexpr std::string_view kGuessingEnd = "Eagle";  // end of a draft head's class
 
 bool guesses(const nlohmann::json& config) {
@@ -173,8 +140,6 @@ bool guesses(const nlohmann::json& config) {
 bool is_headless(const nlohmann::json& config, const Family& family) {
   return !family.body.empty() && class_of(config) == class_stem(family) + "Model";
 }
-
-constexpr const char* kValueHead = "v_head.summary";  // name in files, as in TRL
 
 void add_value_head(ModelSpecification& specification) {
   specification.transformer.value_head = true;
@@ -286,15 +251,6 @@ const std::string* place_of(const std::string& field, const ModelRequest& reques
   return nullptr;
 }
 
-// Returns the names of the model's parameters, without those of an adapter.
-std::vector<std::string> parameter_names(const ModelSpecification& specification) {
-  nn::DenseBuilder build;
-  const Transformer model(build, specification.transformer);
-  std::vector<std::string> names;
-  for (const nn::ParameterHandle& parameter : build.parameters()) names.push_back(parameter->name);
-  return names;
-}
-
 // Finds out how the names of tensors in the model's folder differ from those of the class that it
 // is loaded as, and which parts of the head the folder lacks because it is of another class.
 void describe_folder(ModelSpecification& specification) {
@@ -360,6 +316,39 @@ void find_new_parts_of_draft_head(ModelSpecification& specification) {
 }
 
 }  // namespace
+
+const Family& family_of(const nlohmann::json& config) {
+  const nlohmann::json type = config.value("model_type", nlohmann::json());
+  std::vector<std::string> known;
+  for (const Family& family : families()) {
+    if (type == family.model_type) return family;
+    known.push_back('"' + family.model_type + '"');
+  }
+  throw ConfigError(fmt::format("config.json: model_type = {}: unknown family; supported: {}",
+                                type.dump(), fmt::join(known, ", ")));
+}
+
+TransformerConfig read_model(const Family& family, ConfigFields& fields) {
+  TransformerConfig config = family.read(fields);
+  config.family = family.model_type;
+  config.scores = count_scores(fields.json());
+  if (config.scores > 0 && config.encoder_layers > 0) {
+    throw ConfigError(
+        fmt::format("config.json: {}: encoder-decoders that give labels or scores to texts are not "
+                    "supported; use an encoder or a decoder",
+                    scoring_architecture(family)));
+  }
+  if (config.scores > 0 && family.read_scores) family.read_scores(fields, config);
+  return config;
+}
+
+std::vector<std::string> parameter_names(const ModelSpecification& specification) {
+  nn::DenseBuilder build;
+  const Transformer model(build, specification.transformer);
+  std::vector<std::string> names;
+  for (const nn::ParameterHandle& parameter : build.parameters()) names.push_back(parameter->name);
+  return names;
+}
 
 StoredForm stored_form_of(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(folder / "config.json")) return {};
@@ -455,334 +444,6 @@ std::unique_ptr<LanguageModel> build_model(const ModelSpecification& specificati
 
 parallel::Sharding sharding(const ModelSpecification& specification) {
   return sharding(specification.transformer);
-}
-
-namespace {
-
-WeightNames names_of(const ModelSpecification& specification) {
-  const Family& family = family_of(specification.config);
-  WeightNames names = family.weights(specification.transformer);
-  if (specification.transformer.scores > 0 && !family.read_scores) {
-    names.others.push_back({"score", "score"});
-  }
-  if (specification.transformer.value_head) names.others.push_back({"value", kValueHead});
-  if (specification.transformer.is_draft_head) {
-    // files have both side by side in one weight
-    const int64_t hidden = specification.transformer.hidden;
-    names.others.push_back({.ours = "embedding_product",
-                            .theirs = "fc",
-                            .columns = {0, hidden},
-                            .num_columns = 2 * hidden});
-    names.others.push_back({.ours = "state_product",
-                            .theirs = "fc",
-                            .columns = {hidden, 2 * hidden},
-                            .num_columns = 2 * hidden});
-  }
-  return names;
-}
-
-}  // namespace
-
-namespace {
-
-constexpr std::string_view kExperts = ".experts.";
-
-// Returns the name of transformers' layer for all experts of a layer, although files may store each
-// expert separately.
-std::string layer_of_experts(const WeightNames& names, const std::string& product) {
-  constexpr std::string_view kBlocks = "blocks.";
-  const std::string block = product.substr(kBlocks.size(), product.find(kExperts) - kBlocks.size());
-  return names.prefix_of(std::stoll(block)) + "mlp.experts";
-}
-
-std::string module_of_product(const WeightNames& names, const std::string& product) {
-  if (product.find(kExperts) == product.npos) {
-    return adapters::module_of(slice_of(names, product + ".weight").name);
-  }
-  return fmt::format("{}.{}", layer_of_experts(names, product),
-                     product.ends_with(".down") ? "down_proj" : "gate_up_proj");
-}
-
-// Returns the weight under peft's name. peft wraps the layer once for each parameter that has an
-// adapter; the inner wrapper is gate_up_proj.
-TensorSlice weight_of_experts(const ModelSpecification& specification, const WeightNames& names,
-                              const std::string& product) {
-  const size_t place = product.find(kExperts) + kExperts.size();
-  const std::string matrix = product.substr(place);
-  const bool is_inside = matrix != "down" && std::ranges::count(specification.adapter->products,
-                                                                product.substr(0, place) + "down",
-                                                                &adapters::Product::name) > 0;
-  TensorSlice slice{.name = fmt::format("{}{}.weight", layer_of_experts(names, product),
-                                        is_inside ? ".base_layer" : "")};
-  const int64_t inner = specification.transformer.expert_inner;
-  if (matrix == "gate") slice.rows = {{0, inner}};
-  if (matrix == "up") slice.rows = {{inner, 2 * inner}};
-  if (!slice.rows.empty()) slice.num_rows = 2 * inner;
-  return slice;
-}
-
-}  // namespace
-
-TensorSlice slice_in_files(const ModelSpecification& specification, const std::string& parameter) {
-  if (const auto of_prefix = adapters::find_prefix_parameter(parameter)) {
-    return adapters::slice_in_files(*of_prefix, prefixed_model(specification));
-  }
-  const WeightNames names = names_of(specification);
-  if (const auto of_adapter = adapters::find_adapter_parameter(parameter)) {
-    if (of_adapter->product.find(kExperts) != std::string::npos) {
-      return adapters::slice_in_files(*of_adapter,
-                                      weight_of_experts(specification, names, of_adapter->product));
-    }
-    const TensorSlice weight = slice_of(names, of_adapter->product + ".weight");
-    const auto& adapter = specification.adapter;
-    const int64_t start_rank = adapter && adapter->settings.pissa
-                                   ? adapter->settings.rank_of(adapters::module_of(weight.name))
-                                   : 0;
-    return adapters::slice_in_files(*of_adapter, weight, start_rank);
-  }
-  const auto& adapter = specification.adapter;
-  if (adapter && std::ranges::count(adapter->trained, parameter) > 0) {
-    return adapters::slice_of_trained(slice_of(names, parameter));
-  }
-  return slice_of(names, parameter);
-}
-
-namespace {
-
-// Returns the name in the model's own folder of a tensor of the class that the folder is loaded as.
-std::string name_in_folder(const ModelSpecification& specification, std::string name) {
-  const std::string& prefix = specification.missing_prefix;
-  if (!prefix.empty() && name.starts_with(prefix)) name = name.substr(prefix.size());
-  if (!specification.old_norm_names) return name;
-  for (const auto& [now, then] :
-       {std::pair<std::string_view, std::string_view>{"weight", "gamma"}, {"bias", "beta"}}) {
-    const std::string end = fmt::format("LayerNorm.{}", now);
-    if (name.ends_with(end)) return name.replace(name.size() - now.size(), now.size(), then);
-  }
-  return name;
-}
-
-// Returns the names of the tensors, in the model's own folder, of its head.
-std::set<std::string> head_tensors(const ModelSpecification& specification) {
-  std::set<std::string> tensors;
-  for (const std::string& name : parameter_names(specification)) {
-    if (is_of_head(name)) tensors.insert(slice_in_model(specification, name).name);
-  }
-  return tensors;
-}
-
-}  // namespace
-
-TensorSlice slice_in_model(const ModelSpecification& specification, const std::string& parameter) {
-  if (adapters::find_adapter_parameter(parameter) || adapters::find_prefix_parameter(parameter)) {
-    return slice_in_files(specification, parameter);
-  }
-  TensorSlice slice = slice_of(names_of(specification), parameter);
-  slice.name = name_in_folder(specification, slice.name);
-  return slice;
-}
-
-std::set<std::string> tensors_of_token_head(const ModelSpecification& specification) {
-  ModelSpecification predicting = specification;
-  const Family& family = family_of(specification.config);
-  predicting.config["architectures"] = {family.architecture};
-  ConfigFields predicting_fields(predicting.config);
-  predicting.transformer = read_model(family, predicting_fields);
-  predicting.transformer.is_draft_head = specification.transformer.is_draft_head;
-  std::set<std::string> tensors = head_tensors(predicting);
-  tensors.insert(slice_in_model(predicting, "head.weight").name);  // even if it is tied
-  for (const std::string& tensor : head_tensors(specification)) tensors.erase(tensor);
-  return tensors;
-}
-
-std::vector<std::string> list_trained(const ModelSpecification& specification,
-                                      const std::vector<std::string>& modules,
-                                      const std::vector<adapters::Product>& adapted,
-                                      const std::string& key) {
-  if (modules.empty()) return {};
-  const WeightNames names = names_of(specification);
-  nn::DenseBuilder build;
-  const Transformer with_all(build, specification.transformer);
-  std::set<std::string> trained, found, others;
-  for (const nn::ParameterHandle& parameter : build.parameters()) {
-    for (const std::string& tensor : slice_of(names, parameter->name).names()) {
-      const std::string module = tensor.substr(0, tensor.rfind('.'));
-      others.insert(module.substr(module.rfind('.') + 1));
-      for (const std::string& name : modules) {
-        if (!adapters::names_module(name, module)) continue;
-        found.insert(name);
-        trained.insert(parameter->name);
-        if (parameter->tied) {
-          throw ConfigError(fmt::format(
-              "{} = \"{}\": the output head has the same weights (tie_word_embeddings = true), and "
-              "peft would train only one of the two; use a folder with separate weights",
-              key, name));
-        }
-        if (std::ranges::count(adapted, module, &adapters::Product::module) > 0) {
-          throw ConfigError(
-              fmt::format("{} = \"{}\": {} has an adapter, too; leave it out here, or "
-                          "in adapter.targets",
-                          key, name, module));
-        }
-      }
-    }
-  }
-  for (const std::string& name : modules) {
-    if (found.contains(name)) continue;
-    throw ConfigError(fmt::format("{} = \"{}\": names no module of the model; there are {}", key,
-                                  name, fmt::join(others, ", ")));
-  }
-  return {trained.begin(), trained.end()};
-}
-
-std::vector<adapters::Product> list_products(const ModelSpecification& specification) {
-  const WeightNames names = names_of(specification);
-  std::vector<adapters::Product> products;
-  nn::DenseBuilder build;
-  build.adapt({.adapted = [&](const std::string& name) -> std::optional<std::string> {
-    products.push_back({name, module_of_product(names, name)});
-    return std::nullopt;
-  }});
-  const Transformer asks_for_all(build, specification.transformer);
-  return products;
-}
-
-adapters::PrefixedModel prefixed_model(const ModelSpecification& specification) {
-  const TransformerConfig& config = specification.transformer;
-  return {config.layers, config.kv_heads, config.head_size};
-}
-
-namespace {
-
-// Returns how many of the model's positions remain after the prefix.
-int64_t positions_behind(const TransformerConfig& config, const ModelAdapter* adapter) {
-  if (!adapter || !adapter->prefix) return config.positions;
-  if (config.encoder_layers > 0) {
-    throw ConfigError(
-        fmt::format("a prefix for a model of family {}: a prefix needs a decoder, but this is an "
-                    "encoder-decoder; use adapter.kind = \"lora\"",
-                    config.family));
-  }
-  if (!config.causal) {
-    throw ConfigError(
-        fmt::format("a prefix for a model of family {}: a prefix comes before a text and needs a "
-                    "decoder, but this is an encoder; use adapter.kind = \"lora\"",
-                    config.family));
-  }
-  if (config.has_latents()) {
-    throw ConfigError(fmt::format(
-        "a prefix for a model of family {}: a prefix needs keys and values of equal size, but "
-        "latent attention has keys and values of two sizes; use adapter.kind = \"lora\"",
-        config.family));
-  }
-  const int64_t tokens = adapter->prefix->virtual_tokens;
-  if (tokens < config.positions) return config.positions - tokens;
-  throw ConfigError(
-      fmt::format("a prefix of {} virtual tokens: the model has {} positions, and the text comes "
-                  "after the prefix; use at most {} virtual tokens to leave room for it",
-                  tokens, config.positions, config.positions - 1));
-}
-
-}  // namespace
-
-void set_adapter(ModelSpecification& specification, std::optional<ModelAdapter> adapter) {
-  specification.facts.positions =
-      positions_behind(specification.transformer, adapter ? &*adapter : nullptr);
-  const bool of_latents =
-      adapter && std::ranges::any_of(adapter->products, [](const adapters::Product& product) {
-        return product.name.ends_with(".key_value_up");
-      });
-  const bool keeps_latents = specification.transformer.has_latents() && !of_latents;
-  specification.facts.key_value_cache_heads =
-      specification.transformer.key_value_cache_heads(keeps_latents);
-  specification.facts.key_value_cache_features =
-      specification.transformer.key_value_cache_features(keeps_latents);
-  if (adapter && !adapter->weights.empty()) {  // the adapter's folder contains what it trains
-    std::erase_if(specification.newly_initialized, [&](const std::string& parameter) {
-      return std::ranges::count(adapter->trained, parameter) > 0;
-    });
-  }
-  specification.adapter = std::move(adapter);
-}
-
-namespace {
-
-void refuse_magnitudes_of_vocabulary(const ModelAdapter& adapter,
-                                     const std::filesystem::path& folder) {
-  if (!adapter.settings.dora) return;
-  for (const adapters::Product& product : adapter.products) {
-    if (product.is_of_blocks() && !product.is_of_experts()) continue;
-    throw ConfigError(
-        fmt::format("{}: use_dora = true with an adapter of {}: embeddings, the output head and "
-                    "experts support only plain LoRA",
-                    folder.string(), product.module));
-  }
-}
-
-}  // namespace
-
-ModelSpecification with_adapter(ModelSpecification specification,
-                                const std::filesystem::path& folder) {
-  const adapters::PeftFolder read = adapters::read_peft_folder(folder);
-  if (read.prefix) {
-    const adapters::PrefixedModel own = prefixed_model(specification), &there = read.prefix->model;
-    if (own != there) {
-      throw ConfigError(
-          fmt::format("{}: a prefix for {} layers of {} heads of {} features, but the model has {} "
-                      "layers of {} heads of keys of {}",
-                      folder.string(), there.layers, there.kv_heads, there.head_size, own.layers,
-                      own.kv_heads, own.head_size));
-    }
-    set_adapter(
-        specification,
-        ModelAdapter{
-            .settings = {}, .products = {}, .prefix = read.prefix->settings, .weights = folder});
-    return specification;
-  }
-  ModelAdapter adapter{
-      .settings = read.settings,
-      .products = adapters::adapted_products(folder, read, list_products(specification)),
-      .weights = folder};
-  refuse_magnitudes_of_vocabulary(adapter, folder);
-  adapter.trained = list_trained(specification, read.settings.modules_to_save, adapter.products,
-                                 (folder / adapters::kConfigFile).string() + ": modules_to_save");
-  set_adapter(specification, std::move(adapter));
-  return specification;
-}
-
-std::optional<std::string> explain_unmapped_tensor(const ModelSpecification& specification,
-                                                   const std::string& name) {
-  const WeightNames names = names_of(specification);
-  const auto in_folder = [&](std::string_view tensor) {
-    return name_in_folder(specification, std::string(tensor));
-  };
-  for (std::string_view end : names.computed) {
-    if (name.ends_with(end)) return "";
-  }
-  for (const std::string& begin : names.unused) {
-    if (name.starts_with(in_folder(begin))) return "";
-  }
-  for (const auto& [copy, original] : names.copies) {
-    if (name == in_folder(copy)) return in_folder(original);
-  }
-  if (family_of(specification.config).multimodal_model_type && is_for_images(name)) return "";
-  if (!specification.transformer.value_head && name == std::string(kValueHead) + ".weight") {
-    return "";
-  }
-  if (specification.transformer.is_draft_head && !specification.newly_initialized.empty() &&
-      name.starts_with(names.blocks)) {
-    return "";  // a block of the target model
-  }
-  const bool predicts = specification.transformer.scores == 0;
-  const bool has_new_head =
-      !specification.newly_initialized.empty() ||
-      (specification.adapter && std::ranges::count(specification.adapter->trained, "score.weight"));
-  if (!predicts && has_new_head && tensors_of_token_head(specification).contains(name)) return "";
-  if (predicts && specification.transformer.tied_head &&
-      name == slice_in_model(specification, "head.weight").name) {
-    return slice_in_model(specification, "token_embedding.weight").name;
-  }
-  return std::nullopt;
 }
 
 }  // namespace colossal::models

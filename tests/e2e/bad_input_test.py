@@ -246,7 +246,7 @@ class BadModelFolders(EndToEndTest):
         path = self.model / "config.json"
         config = json.loads(path.read_text())
         for change, words in [({"n_head": None}, ["n_head"]), ({"n_layer": 10**12}, ["n_layer", "4096"]),
-                              ({"n_embd": -1}, ["n_embd"]), ({"model_type": "bart"}, ["bart", "gpt2"])]:
+                              ({"n_embd": -1}, ["n_embd"]), ({"model_type": "pegasus"}, ["pegasus", "gpt2"])]:
             path.write_text(json.dumps({**config, **change}))
             self.refuse(*words)
         path.write_text("{")

@@ -1,29 +1,18 @@
 #include "colossal/data/denoising.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <vector>
+
+#include "tests/data/rows_to_mask.h"
 
 namespace colossal::data::denoising {
 namespace {
 
 constexpr int32_t kMask = 1000;
-constexpr int64_t kStart = 999, kNever = 7;
-
-// Rows of tokens below 100, among which is kNever, with consecutive sample ids.
-Batch batch_of(int64_t first_id, int64_t rows, int64_t length) {
-  Batch batch;
-  batch.inputs = at::arange(rows * length, at::kLong).remainder(100).view({rows, length});
-  batch.labels = at::empty_like(batch.inputs);
-  batch.sample_ids.resize(rows);
-  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), first_id);
-  return batch;
-}
+constexpr int64_t kStart = 999;
 
 DenoisingOptions options_of(double probability) {
   return {.masks = {.probability = probability, .mask_token = kMask, .never = {kNever}, .seed = 3},
@@ -41,7 +30,7 @@ std::vector<int64_t> source_of(const Batch& batch, int64_t row) {
 }
 
 TEST(Denoising, TargetsAreTheTexts) {
-  Batch batch = batch_of(0, 5, 40);
+  Batch batch = rows_to_mask(0, 5, 40);
   const at::Tensor text = batch.inputs.clone();
   make_noise(batch, options_of(0.3));
   EXPECT_TRUE(at::equal(batch.labels, text));
@@ -52,7 +41,7 @@ TEST(Denoising, TargetsAreTheTexts) {
 
 // What a source has besides masks is its text, in order, without the spans.
 TEST(Denoising, SourcesLackSpansOfPoissonLengths) {
-  Batch batch = batch_of(0, 200, 500);
+  Batch batch = rows_to_mask(0, 200, 500);
   make_noise(batch, options_of(0.3));
   int64_t hidden = 0, masks = 0, inserted = 0, never = 0;
   for (int64_t row = 0; row < 200; ++row) {
@@ -90,7 +79,7 @@ TEST(Denoising, SentinelsStandForSpansThatTheTargetHas) {
   for (int32_t i = 0; i < 100; ++i) options.sentinels.push_back(2000 - i);
   options.end_of_text = 555;
   options.min_length = 3;
-  Batch batch = batch_of(0, 100, 400);
+  Batch batch = rows_to_mask(0, 100, 400);
   const at::Tensor texts = batch.inputs.clone();
   make_noise(batch, options);
   int64_t hidden = 0, spans = 0;
@@ -130,13 +119,14 @@ TEST(Denoising, SentinelsStandForSpansThatTheTargetHas) {
   EXPECT_LT(batch.labels.size(1), 150);
   // As many spans as there are sentinels but one.
   options.sentinels.resize(3);
-  Batch few = batch_of(0, 1, 400);
+  Batch few = rows_to_mask(0, 1, 400);
   make_noise(few, options);
   EXPECT_EQ(few.fields.at(kSourceField).values.ge(1000).sum().item<int64_t>(), 2);
 }
 
 TEST(Denoising, DependsOnTheSampleOnly) {
-  Batch together = batch_of(4, 3, 50), alone = batch_of(5, 1, 50), later = batch_of(104, 3, 50);
+  Batch together = rows_to_mask(4, 3, 50), alone = rows_to_mask(5, 1, 50),
+        later = rows_to_mask(104, 3, 50);
   alone.inputs.copy_(together.inputs.narrow(0, 1, 1));
   later.inputs.copy_(together.inputs);
   for (Batch* const batch : {&together, &alone, &later}) make_noise(*batch, options_of(0.3));

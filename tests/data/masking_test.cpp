@@ -1,29 +1,16 @@
 #include "colossal/data/masking.h"
 
-#include <ATen/ops/arange.h>
-#include <ATen/ops/empty_like.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "colossal/text/bytes_tokenizer.h"
+#include "tests/data/rows_to_mask.h"
 
 namespace colossal::data {
 namespace {
 
 constexpr int32_t kVocabulary = 1000, kMask = 1000;
-constexpr int64_t kNever = 7;
-
-// Rows of tokens below 100, among which is kNever, with consecutive sample ids.
-Batch batch_of(int64_t first_id, int64_t rows, int64_t length) {
-  Batch batch;
-  batch.inputs = at::arange(rows * length, at::kLong).remainder(100).view({rows, length});
-  batch.labels = at::empty_like(batch.inputs);
-  batch.sample_ids.resize(rows);
-  std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), first_id);
-  return batch;
-}
 
 MaskOptions options_of(double probability) {
   return {.probability = probability,
@@ -40,7 +27,7 @@ void expect_share(int64_t found, int64_t all, double share) {
 }
 
 TEST(MaskTokens, HasTheSharesOfBert) {
-  Batch batch = batch_of(0, 200, 500);
+  Batch batch = rows_to_mask(0, 200, 500);
   const at::Tensor before = batch.inputs.clone();
   mask_tokens(batch, options_of(0.15));
   const at::Tensor chosen = batch.labels.ne(-100);
@@ -60,7 +47,7 @@ TEST(MaskTokens, HasTheSharesOfBert) {
 }
 
 TEST(MaskTokens, DependsOnSampleAndPositionOnly) {
-  Batch together = batch_of(4, 3, 50), alone = batch_of(5, 1, 50);
+  Batch together = rows_to_mask(4, 3, 50), alone = rows_to_mask(5, 1, 50);
   alone.inputs.copy_(together.inputs.narrow(0, 1, 1));
   Batch again = together;
   again.inputs = together.inputs.clone();

@@ -93,9 +93,9 @@ WeightNames weight_names(const TransformerConfig& config) {
           .unused = {"final_logits_bias"}};
 }
 
-Preset sized(const char* name, int64_t vocabulary, int64_t layers, int64_t hidden, int64_t heads) {
+Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
   return {name,
-          {{"vocab_size", vocabulary},
+          {{"vocab_size", 50265},
            {"d_model", hidden},
            {"encoder_layers", layers},
            {"decoder_layers", layers},
@@ -113,8 +113,8 @@ Family family() {
           .architecture = "BartForConditionalGeneration",
           .read = read,
           .weights = weight_names,
-          .presets = {sized("bart-tiny", 50265, 2, 128, 2), sized("bart-base", 50265, 6, 768, 12),
-                      sized("bart-large", 50265, 12, 1024, 16)},
+          .presets = {sized("bart-tiny", 2, 128, 2), sized("bart-base", 6, 768, 12),
+                      sized("bart-large", 12, 1024, 16)},
           .body = "model."};
 }
 

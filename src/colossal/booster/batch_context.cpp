@@ -8,19 +8,28 @@ int64_t sequence_of(const data::Batch& batch) {
   return batch.inputs.dim() > 1 ? batch.inputs.size(1) : 1;
 }
 
-data::Batch local_batch(const data::Batch& batch, const ParallelContext& context) {
+namespace {
+
+// Returns this rank's positions of a tensor on its device. dim: the dimension of the sequence.
+at::Tensor positions_of_rank(const at::Tensor& tensor, int64_t dim,
+                             const ParallelContext& context) {
   const bool whole = context.strategy().sp == 1;
-  const at::Tensor positions =
-      whole ? at::Tensor() : parallel::positions_here(sequence_of(batch), context);
-  const auto here = [&](const at::Tensor& tensor) {
-    return (whole ? tensor : tensor.index_select(1, positions)).to(context.device());
-  };
-  data::Batch part{here(batch.inputs), here(batch.labels), batch.sample_ids};
+  const at::Tensor here =
+      whole ? tensor
+            : tensor.index_select(dim, parallel::positions_here(tensor.size(dim), context));
+  return here.to(context.device());
+}
+
+}  // namespace
+
+data::Batch local_batch(const data::Batch& batch, const ParallelContext& context) {
+  data::Batch part{positions_of_rank(batch.inputs, 1, context),
+                   positions_of_rank(batch.labels, 1, context), batch.sample_ids};
   for (const auto& [name, field] : batch.fields) {
-    const bool cut = field.sequence_dim && !whole;
-    const at::Tensor values =
-        cut ? field.values.index_select(*field.sequence_dim, positions) : field.values;
-    part.fields[name] = {values.to(context.device()), field.sequence_dim};
+    part.fields[name] = {field.sequence_dim
+                             ? positions_of_rank(field.values, *field.sequence_dim, context)
+                             : field.values.to(context.device()),
+                         field.sequence_dim};
   }
   return part;
 }
@@ -58,8 +67,7 @@ nn::StepContext context_of(const data::Batch& batch, const ParallelContext& cont
   nn::StepContext made = context_of_rows(batch, context, steps_done, seed, training);
   made.states = values_of(batch, kStatesField);
   if (const at::Tensor types = values_of(batch, kTokenTypesField); types.defined()) {
-    const at::Tensor positions = parallel::positions_here(sequence_of(batch), context);
-    made.token_types = types.index_select(1, positions).to(context.device());
+    made.token_types = positions_of_rank(types, 1, context);
   }
   if (const at::Tensor source = values_of(batch, data::kSourceField); source.defined()) {
     const data::Batch rows{.inputs = source,
@@ -69,9 +77,7 @@ nn::StepContext context_of(const data::Batch& batch, const ParallelContext& cont
     made.source = std::make_shared<nn::StepContext>(
         context_of_rows(rows, context, steps_done, seed, training));
     made.memory_documents = made.source->documents;
-    const at::Tensor positions = parallel::positions_here(source.size(1), context);
-    const bool whole = context.strategy().sp == 1;
-    made.source_tokens = (whole ? source : source.index_select(1, positions)).to(context.device());
+    made.source_tokens = positions_of_rank(source, 1, context);
   }
   return made;
 }

@@ -437,6 +437,19 @@ TEST_F(EngineTest, CancelledAndFailedRequestsLeaveNoPageInUse) {
   for (const auto& answer : answers.all) EXPECT_TRUE(answer->reason);
 }
 
+TEST_F(EngineTest, ExceptionsOfAnyTypeEndTheirRequest) {
+  Answers answers;
+  Engine engine(*tiny_.model, tiny_.specification.facts, with_type({}));
+  Request request = greedy(prompt_of(5, 1), 4);
+  request.on_token = [](const GeneratedToken&) -> bool { throw 7; };
+  answers.submit(engine, request);
+  answers.submit(engine, greedy(prompt_of(5, 2), 4));
+  engine.drain();
+  EXPECT_EQ(*answers[0].reason, FinishReason::failed);
+  EXPECT_EQ(answers[0].error, "an exception of an unknown type");
+  EXPECT_EQ(answers[1].tokens.size(), 4u);
+}
+
 TEST_F(EngineTest, AFailedStepEndsItsRequestsAndNotTheEngine) {
   const RandomModel broken(tiny(), at::kDouble);
   Engine engine(*broken.model, broken.specification.facts, with_type({}));

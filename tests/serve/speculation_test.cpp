@@ -302,8 +302,9 @@ class Throwing : public LogitsConstraint {
   int64_t from_, accepted_ = 0;
 };
 
-// A constraint that throws ends its request; other requests still get drafts.
-TEST_F(SpeculationTest, AConstraintThatThrowsWhileGuessingEndsItsRequest) {
+// A constraint that throws while tokens are drafted ends the drafts of its request, and only where
+// it throws for the text itself, the request; other requests still get drafts.
+TEST_F(SpeculationTest, AConstraintThatThrowsEndsItsRequestOnlyAtItsText) {
   const RandomModel head(tiny_of(50, /*draft_head=*/true), at::kDouble);
   for (const Speculation& speculation : {by_model(tiny_, 4), by_head(head, 4)}) {
     using In = Throwing::In;
@@ -317,10 +318,14 @@ TEST_F(SpeculationTest, AConstraintThatThrowsWhileGuessingEndsItsRequest) {
       answers.submit(engine, request);
       engine.drain();
       EXPECT_EQ(answers[0].tokens.size(), 40) << answers[0].error;
-      EXPECT_EQ(answers[1].reason, FinishReason::failed);
-      EXPECT_EQ(answers[1].error, "a constraint's own error");
-      // A step may accept several tokens.
-      EXPECT_LE(answers[1].tokens.size(), in == In::clone ? 3 + 4 : 3);
+      if (in == In::clone) {  // which only drafting calls
+        EXPECT_EQ(answers[1].numbers(), answers[0].numbers()) << answers[1].error;
+      } else {
+        EXPECT_EQ(answers[1].reason, FinishReason::failed);
+        EXPECT_EQ(answers[1].error, "a constraint's own error");
+        EXPECT_EQ(answers[1].tokens.size(), 3);
+      }
+      EXPECT_GE(engine.statistics().draft_failures, 1);
       EXPECT_EQ(engine.statistics().pages_in_use, 0);
       if (speculation.kind == Kind::model) {
         EXPECT_GE(engine.statistics().accepted_tokens, 30);
@@ -390,6 +395,49 @@ class CountingModel : public models::LanguageModel {
   models::LanguageModel& model_;
   int64_t tokens_ = 0;
 };
+
+// Throws, not a std::exception, in some of its passes.
+class FailingModel : public CountingModel {
+ public:
+  FailingModel(models::LanguageModel& model, int64_t first, int64_t count)
+      : CountingModel(model), first_(first), count_(count) {}
+
+  models::Streams embed(const at::Tensor& tokens, const nn::StepContext& context) override {
+    const int64_t pass = passes_++;
+    if (pass >= first_ && pass < first_ + count_) throw 7;
+    return CountingModel::embed(tokens, context);
+  }
+
+ private:
+  int64_t first_, count_, passes_ = 0;
+};
+
+TEST_F(SpeculationTest, ADrafterThatFailsIsTriedAgain) {
+  const Request request{.prompt = prompt_of(20, 1), .sampling = {.seed = 3}, .max_new_tokens = 100};
+  Answers expected;
+  Engine alone(*tiny_.model, tiny_.specification.facts, {.type = at::kDouble});
+  expected.submit(alone, request);
+  alone.drain();
+  const RandomModel head(tiny_of(50, /*draft_head=*/true), at::kDouble);
+  for (const Kind kind : {Kind::model, Kind::head}) {
+    FailingModel draft(kind == Kind::model ? *tiny_.model : *head.model, 3, 2);
+    Speculation speculation = kind == Kind::model ? by_model(tiny_, 4) : by_head(head, 4);
+    speculation.model = &draft;
+    Answers answers;
+    Engine engine(*tiny_.model, tiny_.specification.facts,
+                  {.speculation = speculation, .type = at::kDouble});
+    for (int i = 0; i < 2; ++i) {
+      const int64_t drafted = engine.statistics().draft_tokens;
+      answers.submit(engine, request);
+      engine.drain();
+      EXPECT_EQ(answers[i].numbers(), expected[0].numbers()) << answers[i].error;
+      if (i > 0) {
+        EXPECT_GT(engine.statistics().draft_tokens, drafted);
+      }
+    }
+    EXPECT_EQ(engine.statistics().draft_failures, 2);
+  }
+}
 
 // Of 70 tokens that begin like another text, 4 pages of 16 are found; the drafts are as good.
 TEST_F(SpeculationTest, ADraftModelReadsEqualBeginningsOnce) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "colossal/base/current_exception.h"
 #include "colossal/base/error.h"
 #include "colossal/serve/sampling.h"
 
@@ -79,9 +80,9 @@ std::vector<DraftFailure> NeuralDrafter::propose(const std::vector<DraftRequest>
   const auto guarded = [&](Sequence& sequence, const auto& run) {
     try {
       run();
-    } catch (const std::exception& error) {
+    } catch (...) {
       sequence.drafts.clear();
-      failures.push_back({sequence.id, error.what()});
+      failures.push_back({&sequence, message_of_current_exception()});
     }
   };
   std::vector<Guessing> going_on;

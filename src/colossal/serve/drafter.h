@@ -31,7 +31,7 @@ struct DraftRequest {
 
 // A sequence whose constraint threw while tokens were drafted for it.
 struct DraftFailure {
-  uint64_t id = 0;    // Sequence::id
+  Sequence* sequence = nullptr;
   std::string error;  // message of the exception
 };
 

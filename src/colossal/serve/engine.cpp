@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "colossal/base/current_exception.h"
+#include "colossal/base/log.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
 #include "colossal/ops/few_rows.h"
@@ -229,13 +231,26 @@ struct Engine::Parts {
     if (options.batch_invariant) invariant.emplace();
     try {
       while (take_calls()) {
-        core->step();
+        step();
         publish();
       }
       core->end_all(FinishReason::cancelled, "");
       publish();
     } catch (const CommError& error) {
       lose(error.what());
+    }
+  }
+
+  // Runs a step. An exception ends all requests with `failed`; CommError is rethrown.
+  void step() {
+    try {
+      core->step();
+    } catch (const CommError&) {
+      throw;
+    } catch (...) {
+      const std::string error = message_of_current_exception();
+      log::error("the engine: {}", error);
+      core->end_all(FinishReason::failed, error);
     }
   }
 

@@ -107,6 +107,7 @@ struct EngineStatistics {
   int64_t drafts = 0;
   int64_t draft_tokens = 0;           // draft tokens that were verified
   int64_t accepted_tokens = 0;        // draft tokens that were accepted
+  int64_t draft_failures = 0;         // how many times drafting failed
   int64_t prompt_tokens = 0;          // prompt tokens, those found in the prefix cache included
   int64_t generated_tokens = 0;       // end tokens excluded; in beam search, of all beams
   int64_t steps = 0;                  // forward passes whose results have arrived

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 
+#include "colossal/base/current_exception.h"
 #include "colossal/base/log.h"
 #include "colossal/layout/heads.h"
 #include "colossal/nn/attention_heads.h"
@@ -20,6 +21,9 @@ using Clock = Sequence::Clock;
 // Limit on the bytes of a step's logits (fp64) for one prompt whose log-probabilities are all
 // requested.
 constexpr int64_t kScoredBytes = int64_t{64} << 20;
+
+// Most steps without a drafter after it has failed several times.
+constexpr int64_t kLongestDrafterPause = 4096;
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -189,13 +193,14 @@ template <typename Run>
 auto EngineCore::in_step(const Run& run) {
   try {
     return run();
-  } catch (const std::exception& error) {
-    if (!ranks_) throw;
+  } catch (...) {
+    if (!ranks_ || lost_) throw;
+    const std::string error = message_of_current_exception();
     lost_ = true;
-    ranks_->world().abort(error.what());
+    ranks_->world().abort(error);
     // Its thread uses the ranks, which the caller may destroy after the throw.
     heartbeat_.reset();
-    throw CommError(error.what());
+    throw CommError(error);
   }
 }
 
@@ -204,8 +209,8 @@ EngineCore::~EngineCore() {
   try {
     finish_all();
     tell(StepMessage::Kind::end);
-  } catch (const CommError& error) {
-    log::warn("the other ranks could not be told that the engine ends: {}", error.what());
+  } catch (...) {
+    log::warn("while the engine ended: {}", message_of_current_exception());
   }
 }
 
@@ -266,6 +271,7 @@ void EngineCore::end_all(FinishReason reason, const std::string& error) {
 
 // Each sequence gets at most an equal share of the tokens of a step.
 void EngineCore::propose() {
+  renew_drafter();
   if (!drafter_) return;
   const std::vector<Sequence*> generating = scheduler_.generating();
   if (generating.empty()) return;
@@ -273,7 +279,9 @@ void EngineCore::propose() {
   std::vector<DraftRequest> requests;
   for (Sequence* const sequence : generating) {
     sequence->drafts.clear();
-    if (sequence->group) continue;
+    if (sequence->group || sequence->rejects_drafts) continue;
+    // A head that was made after the sequence had begun has no state to go on from.
+    if (drafts_by_states() && !sequence->expected_state.defined()) continue;
     const int64_t left =
         std::min(sequence->request.max_new_tokens - sequence->usage.completion_tokens,
                  longest_text(sequence->request, options_, facts_) - sequence->size());
@@ -287,8 +295,10 @@ void EngineCore::propose() {
   }
   if (requests.empty()) return;
   guard_drafter([&] {
-    for (const auto& [id, error] : drafter_->propose(requests)) {
-      end(id, FinishReason::failed, error);
+    for (const auto& [sequence, error] : drafter_->propose(requests)) {
+      sequence->rejects_drafts = true;
+      ++counts_.draft_failures;
+      log::warn("no more guesses for one request: {}", error);
     }
   });
 }
@@ -296,6 +306,11 @@ void EngineCore::propose() {
 // Starts exactly one pass per call, even an empty one: ranks whose passes communicate with each
 // other, as in rollouts, must run equally many.
 void EngineCore::step() {
+  in_step([&] { run_step(); });
+}
+
+void EngineCore::run_step() {
+  ++num_steps_;
   drop_unused_adapters();
   propose();
   const Works works = scheduler_.schedule();
@@ -319,9 +334,10 @@ void EngineCore::guard_works(const Works& works, const Run& run) {
   for (const Scheduler::Work& work : works) ids.push_back(work.sequence->id);
   try {
     run();
-  } catch (const std::exception& error) {
+  } catch (...) {
     if (lost_) throw;
-    for (const uint64_t id : ids) end(id, FinishReason::failed, error.what());
+    const std::string error = message_of_current_exception();
+    for (const uint64_t id : ids) end(id, FinishReason::failed, error);
   }
 }
 
@@ -397,16 +413,32 @@ void EngineCore::store_states(const at::Tensor& states, const Works& works) {
   }
 }
 
-// A drafter affects speed only, so that requests continue without it.
+// A drafter affects speed only, so that requests continue without it. What it has computed may be
+// incomplete, so that a new one is made later.
 template <typename Run>
 void EngineCore::guard_drafter(const Run& run) {
   try {
     run();
-  } catch (const std::exception& error) {
-    log::warn("speculative decoding is off from now on: {}", error.what());
-    for (Sequence* const sequence : scheduler_.generating()) sequence->drafts.clear();
+  } catch (...) {
+    const std::string error = message_of_current_exception();
+    for (Sequence* const sequence : scheduler_.generating()) {
+      sequence->drafts.clear();
+      sequence->drafted = 0;
+      sequence->states = sequence->expected_state = at::Tensor();
+    }
     drafter_.reset();
+    ++counts_.draft_failures;
+    next_drafter_step_ = num_steps_ + drafter_pause_;
+    log::warn("speculative decoding failed; it is tried again after {} steps: {}", drafter_pause_,
+              error);
+    drafter_pause_ = std::min(2 * drafter_pause_, kLongestDrafterPause);
   }
+}
+
+void EngineCore::renew_drafter() {
+  const bool speculates = options_.speculation.kind != Speculation::Kind::none;
+  if (drafter_ || !speculates || num_steps_ < next_drafter_step_) return;
+  guard_drafter([&] { drafter_ = make_drafter(options_, scheduler_.pages().size()); });
 }
 
 void EngineCore::deliver_all(const at::Tensor& logits, const std::vector<WantedRow>& rows,
@@ -528,8 +560,8 @@ auto EngineCore::choose(const at::Tensor& logits, const std::vector<WantedRow>& 
     if (sequence.request.max_new_tokens == 0) return;
     try {
       choices[i] = choose(logits[static_cast<int64_t>(chosen[i])], sequence);
-    } catch (const std::exception& error) {
-      choices[i].error = error.what();
+    } catch (...) {
+      choices[i].error = message_of_current_exception();
     }
   };
   const auto is_constrained = [&](int64_t i) {
@@ -619,8 +651,8 @@ template <typename Run>
 void EngineCore::guarded(uint64_t id, const Run& run) {
   try {
     run();
-  } catch (const std::exception& error) {
-    end(id, FinishReason::failed, error.what());
+  } catch (...) {
+    end(id, FinishReason::failed, message_of_current_exception());
   }
 }
 
@@ -640,8 +672,8 @@ void EngineCore::end(uint64_t id, FinishReason reason, const std::string& error)
   ++counts_.finished[static_cast<size_t>(reason)];
   try {
     if (sequence->request.on_finish) sequence->request.on_finish(reason, usage, error);
-  } catch (const std::exception& thrown) {
-    log::warn("a request's on_finish: {}", thrown.what());
+  } catch (...) {
+    log::warn("a request's on_finish: {}", message_of_current_exception());
   }
   retire(std::move(sequence));
 }

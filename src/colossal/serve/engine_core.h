@@ -74,8 +74,9 @@ class EngineCore {
   // ForwardPass::max_passes_in_flight() - 1 passes remain in flight when step() returns.
   //
   // If the model throws and this rank holds the whole model, the requests of that pass end with
-  // `failed`. With several ranks, step() throws CommError instead; after that, no further step is
-  // possible.
+  // `failed`. With several ranks, step() throws CommError for any exception; after that, no further
+  // step is possible. With one rank, another exception than the model's leaves step(): then call
+  // end_all(), after which further steps are possible.
   //
   // With several ranks, each step() sends the other ranks a message, also for an empty pass.
   // Between steps they wait for the next message. So that this wait does not time out, call step()
@@ -108,13 +109,15 @@ class EngineCore {
     bool has_all_states;  // the pass returns the states of all tokens, for HeadDrafter
   };
 
+  void run_step();                // step(), without its guard
   void propose();                 // drafts tokens for the next pass
   bool drafts_by_states() const;  // whether the drafter reads hidden states
   // Sets Sequence::states for the drafter. states: [tokens of the pass, hidden].
   void store_states(const at::Tensor& states, const Works& works);
-  // Calls run(), which uses the drafter; an exception turns speculative decoding off.
+  // Calls run(), which uses the drafter; an exception removes the drafter for a number of steps.
   template <typename Run>
   void guard_drafter(const Run& run);
+  void renew_drafter();  // makes a new drafter if one was removed and these steps are over
   void start(const Works& works);  // starts a pass
   // Waits for the results of the oldest pass in flight and handles them.
   void finish();
@@ -193,7 +196,11 @@ class EngineCore {
   ForwardPass pass_;
   // page numbers (from, to): pages to copy before the next pass
   std::vector<std::pair<int64_t, int64_t>> copied_pages_;
-  std::unique_ptr<Drafter> drafter_;  // null: no speculative decoding
+  std::unique_ptr<Drafter> drafter_;  // null: no speculative decoding, or none for now
+  int64_t num_steps_ = 0;             // calls of step()
+  // After a failure of the drafter: the step at which a new one is made; and the steps between the
+  // next failure and the next drafter.
+  int64_t next_drafter_step_ = 0, drafter_pause_ = 1;
   // Adapters that the other ranks have loaded. Key: AdapterWeights::number.
   std::map<uint64_t, std::weak_ptr<const nn::AdapterWeights>> shared_adapters_;
   // Of an encoder-decoder: the requests whose sources the encoder has read, and those of them that

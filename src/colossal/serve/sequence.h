@@ -65,6 +65,7 @@ struct Sequence {
 
   std::vector<int32_t> drafts{};  // draft tokens that follow `tokens`, not yet verified
   DraftLength draft_length{};
+  bool rejects_drafts = false;  // its constraint has thrown while tokens were drafted
   // For ModelDrafter: number of leading tokens, drafts included, whose keys and values the draft
   // model has computed.
   int64_t drafted = 0;

@@ -28,7 +28,7 @@ std::string StopStrings::push(std::string_view text) {
   size_t first = std::string::npos, length = 0, held = 0;
   for (const std::string& string : strings_) {
     const size_t found = held_.find(string);
-    if (found < first) first = found, length = string.size();
+    if (found < first) first = found, length = string.size(), string_ = string;
     held = std::max(held, begun(held_, string));
   }
   found_ = first != std::string::npos;

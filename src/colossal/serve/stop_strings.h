@@ -27,7 +27,8 @@ class StopStrings {
   // after it is dropped. If several stop strings begin there, the first of them in `strings`
   // counts. If an earlier call has found a stop string, returns an empty string.
   std::string push(std::string_view text);
-  bool found() const { return found_; }  // whether a stop string was found
+  bool found() const { return found_; }                  // whether a stop string was found
+  const std::string& string() const { return string_; }  // the stop string that was found; else ""
   // Call at the end of the text: returns the text held back; empty if a stop string was found.
   std::string flush();
 
@@ -36,6 +37,7 @@ class StopStrings {
   std::string held_;
   bool include_;
   bool found_ = false;
+  std::string string_;  // see string()
 };
 
 // Returns a function for Request::ends_beam. Given the tokens generated so far, it returns whether

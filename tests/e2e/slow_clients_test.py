@@ -1,4 +1,4 @@
-"""`colossal serve` as programs of others use it: lm-eval, a load generator, a browser."""
+"""`colossal serve` as programs of others use it: lm-eval, a load generator, the clients of Anthropic and ollama, litellm."""
 import importlib.util
 import json
 import os
@@ -8,14 +8,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
-
-import torch
-from transformers import AutoModelForCausalLM
 
 from harness import EndToEndTest
 from serve_test import POSITIONS, Server, ServesModel, make_model
+from serve_tools_test import TEMPLATES
 
 CHOICES = """task: tiny_choices
 dataset_path: json
@@ -139,167 +136,128 @@ class Clients(ServesModel):
                 print(f"{path}, {clients} clients: {rate:.1f} requests/s, {rate * tokens:.0f} tokens/s")
 
 
-class ChatPage(EndToEndTest):
-    """The chat page as a person uses it in a browser."""
+WEATHER = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 6}, "unit": {"enum": ["C", "F"]}},
+           "required": ["city", "unit"]}
+KIND = {"type": "object", "properties": {"kind": {"enum": ["fox", "dog"]}}, "required": ["kind"]}
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+class ChatClients(EndToEndTest):
+    """Other companies' clients, of their own APIs or of OpenAI's: what they read is what the openai package reads."""
 
     @classmethod
     def setUpClass(cls):
         cls.model = pathlib.Path(tempfile.mkdtemp(prefix="colossal-test-"))
         cls.addClassCleanup(shutil.rmtree, cls.model, ignore_errors=True)
-        make_model(cls.model, positions=8192)
-        # Answers are as long as they may be: the end of text is never the most likely token.
-        model = AutoModelForCausalLM.from_pretrained(cls.model, dtype=torch.float32)
-        with torch.no_grad():
-            model.lm_head.weight[model.config.eos_token_id] = 0
-        model.save_pretrained(cls.model)
-        cls.server = Server(cls.model)
+        make_model(cls.model, positions=1024)
+        (cls.model / "chat_template.jinja").write_text(TEMPLATES["hermes"])
+        cls.server = Server(cls.model, "--api-key=secret")
         cls.addClassCleanup(cls.server.stop)
+        cls.address = f"http://127.0.0.1:{cls.server.port}"
 
-    def setUp(self):
-        super().setUp()
-        need(self, "chromium", "chromedriver", modules=["selenium"])
-        from selenium import webdriver
-        options = webdriver.ChromeOptions()
-        options.binary_location = shutil.which("chromium")
-        for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                     "--window-size=1000,700", f"--user-data-dir={self.directory}/browser"):
-            options.add_argument(flag)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.browser = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
-        self.addCleanup(self.browser.quit)
-        self.browser.set_page_load_timeout(60)
-        self.open_page()
-
-    def open_page(self):
-        self.browser.get(f"http://127.0.0.1:{self.server.port}/")
-        self.await_that(lambda: "tiny" in self.text("#model"), "the name of the model")
-        self.choose("temperature", "0")
-
-    def await_that(self, true, what, seconds=60):
-        deadline = time.monotonic() + seconds
-        while not true():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.05)
-
-    def find(self, selector):
-        return self.browser.find_elements("css selector", selector)
-
-    def text(self, selector):
-        """As it is in the page; what a browser shows has no space at its ends."""
-        return "".join(element.get_property("textContent") for element in self.find(selector))
-
-    def answer(self):
-        """Text of the last answer, without the line of figures under it."""
-        return self.browser.execute_script("return [...document.querySelectorAll('.turn.assistant')].at(-1).firstChild.data")
-
-    def choose(self, name, value):
-        self.browser.execute_script("document.querySelector('details').open = true")
-        [field] = self.find(f"#{name}")
-        field.clear()
-        field.send_keys(value)
-        self.browser.execute_script("document.querySelector('details').open = false")
-
-    def say(self, text):
-        from selenium.webdriver.common.keys import Keys
-        self.find("#text")[0].send_keys(text, Keys.ENTER)
-        self.await_that(lambda: self.find(".turn.assistant"), "a turn for the answer")
-
-    def await_end(self):
-        self.await_that(lambda: self.text("#send") == "Send", "the end of the answer")
-
-    def ended(self, reason):
-        found = re.search(rf'finished_reason="{reason}"}} (\d+)', self.server.get("/metrics"))
-        return int(found[1]) if found else 0
-
-    def greedy(self, *messages, count):
-        roles = ("user", "assistant")
-        answer = self.server.client().chat.completions.create(
-            model="tiny", temperature=0, max_tokens=count,
-            messages=[{"role": roles[i % 2], "content": text} for i, text in enumerate(messages)])
+    def expected(self, messages=HELLO, count=16, **options):
+        answer = self.server.client("secret").chat.completions.create(
+            model="tiny", messages=messages, temperature=0, max_tokens=count, **options)
         return answer.choices[0].message.content
 
-    def assert_no_errors(self):
-        told = [line for line in self.browser.get_log("browser") if line["level"] in ("SEVERE", "WARNING")]
-        self.assertEqual(told, [])
+    def check_weather(self, arguments):
+        self.assertEqual(set(arguments), {"city", "unit"})
+        self.assertIn(arguments["unit"], ("C", "F"))
 
-    def test_a_conversation(self):
-        self.choose("max_tokens", "24")
-        first = self.greedy("The quick", count=24)
-        self.assertTrue(first)
-        self.say("The quick")
-        self.await_end()
-        self.assertEqual(self.answer(), first)
-        self.assertEqual(self.text(".turn.user"), "The quick")
-        self.assertIn("24 tokens", self.text(".turn.assistant small"))
-        self.say("lazy dog")
-        self.await_end()
-        self.assertEqual(self.answer(), self.greedy("The quick", first, "lazy dog", count=24))
-        # A new page begins a new conversation.
-        self.open_page()
-        self.assertEqual(self.find(".turn"), [])
-        self.choose("max_tokens", "24")
-        self.say("The quick")
-        self.await_end()
-        self.assertEqual(self.answer(), first)
-        self.assert_no_errors()
+    def test_anthropic(self):
+        need(self, modules=["anthropic"])
+        import anthropic
+        client = anthropic.Anthropic(base_url=self.address, api_key="secret", max_retries=0)
+        options = {"model": "tiny", "max_tokens": 16, "temperature": 0, "messages": HELLO}
+        answer = client.messages.create(**options)
+        self.assertEqual(answer.content[0].text, self.expected())
+        self.assertEqual(answer.stop_reason, "max_tokens")
+        with_system = client.messages.create(**options, system=[{"type": "text", "text": "Be brief."}])
+        self.assertEqual(with_system.content[0].text, self.expected([{"role": "system", "content": "Be brief."}, *HELLO]))
+        with client.messages.stream(**options) as stream:
+            self.assertEqual("".join(stream.text_stream), self.expected())
+            self.assertEqual(stream.get_final_message().usage.output_tokens, 16)
+        begun = self.expected()[:5].rstrip()
+        client.messages.create(**{**options, "messages": [*HELLO, {"role": "assistant", "content": begun}]})
+        tokens = client.messages.count_tokens(model="tiny", messages=HELLO).input_tokens
+        self.assertEqual(tokens, answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
+        tool = {"name": "weather", "input_schema": WEATHER}
+        for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
+            call_options = {**options, "max_tokens": 400, "temperature": 1, "tools": [tool],
+                            "tool_choice": {**choice, "disable_parallel_tool_use": True}}
+            called = client.messages.create(**call_options)
+            [call] = called.content
+            self.assertEqual((called.stop_reason, call.type, call.name), ("tool_use", "tool_use", "weather"))
+            self.check_weather(call.input)
+            with client.messages.stream(**call_options) as stream:
+                [streamed] = stream.get_final_message().content
+            self.check_weather(streamed.input)
+        client.messages.create(**{**options, "tools": [tool], "messages": [
+            *HELLO, {"role": "assistant", "content": called.content},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call.id, "content": "7"}]}]})
+        with self.assertRaisesRegex(anthropic.BadRequestError, "text only"):
+            client.messages.create(**{**options, "messages": [{"role": "user", "content": [
+                {"type": "image", "source": {"type": "url", "url": "https://x"}}]}]})
+        with self.assertRaises(anthropic.NotFoundError):
+            client.messages.create(**{**options, "model": "other"})
+        with self.assertRaises(anthropic.AuthenticationError):
+            anthropic.Anthropic(base_url=self.address, api_key="other", max_retries=0).messages.create(**options)
 
-    def begin_a_long_answer(self):
-        self.choose("max_tokens", "8000")
-        self.say("The quick")
-        self.await_that(self.answer, "the beginning of an answer")
-        self.assertEqual(self.text("#send"), "Stop")
+    def test_ollama(self):
+        need(self, modules=["ollama"])
+        import ollama
+        client = ollama.Client(host=self.address, headers={"Authorization": "Bearer secret"})
+        options = {"temperature": 0, "num_predict": 16}
+        answer = client.chat("tiny", HELLO, options=options)
+        self.assertEqual(answer.message.content, self.expected())
+        self.assertEqual((answer.done_reason, answer.eval_count), ("length", 16))
+        pieces = list(client.chat("tiny", HELLO, options=options, stream=True, keep_alive="5m"))
+        self.assertEqual("".join(piece.message.content for piece in pieces), self.expected())
+        self.assertTrue(pieces[-1].done)
+        self.assertEqual(client.generate("tiny", "Hello", options=options).response, self.expected())
+        streamed = client.generate("tiny", "Hello", options=options, stream=True)
+        self.assertEqual("".join(piece.response for piece in streamed), self.expected())
+        made = client.chat("tiny", HELLO, format=KIND)
+        self.assertIn(json.loads(made.message.content)["kind"], ("fox", "dog"))
+        self.assertEqual([model.model for model in client.list().models], ["tiny"])
+        self.assertIn("completion", client.show("tiny").capabilities)
+        vectors = client.embed("tiny", ["Hello", "fox"]).embeddings
+        self.assertEqual([len(vector) for vector in vectors], [48, 48])
+        call = {"function": {"name": "weather", "arguments": {"city": "Ulm", "unit": "C"}}}
+        client.chat("tiny", [*HELLO, {"role": "assistant", "tool_calls": [call]},
+                             {"role": "tool", "tool_name": "weather", "content": "7"}], options=options,
+                    tools=[{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}])
+        with self.assertRaisesRegex(ollama.ResponseError, "not served"):
+            client.chat("other", HELLO)
+        with self.assertRaisesRegex(ollama.ResponseError, "temprature"):
+            client.chat("tiny", HELLO, options={"temprature": 0})
 
-    def test_stop_cancels_the_request(self):
-        aborted = self.ended("abort")
-        self.begin_a_long_answer()
-        self.find("#send")[0].click()
-        self.await_end()
-        self.await_that(lambda: self.ended("abort") == aborted + 1, "the request is cancelled")
-        self.await_that(lambda: self.server.metric("kv_cache_pages_used") == 0, "its pages are free")
-        self.assertIn("stopped", self.text(".turn.assistant small"))
-        kept = self.answer()
-        self.assertTrue(kept)
-        self.assertEqual(self.find(".turn.error"), [])
-        self.assert_no_errors()
-
-    def test_a_closed_page_cancels_its_request(self):
-        aborted = self.ended("abort")
-        self.begin_a_long_answer()
-        self.open_page()
-        self.await_that(lambda: self.ended("abort") == aborted + 1, "the request is cancelled")
-        self.assertEqual(self.find(".turn"), [])
-        self.assert_no_errors()
-
-    def test_the_next_message_is_typed_while_an_answer_comes(self):
-        self.begin_a_long_answer()
-        self.say("lazy dog")  # ends with Enter, which neither sends nor stops
-        self.assertEqual(self.text("#send"), "Stop")
-        self.assertEqual(self.find("#text")[0].get_property("value"), "lazy dog")
-        self.find("#send")[0].click()
-        self.await_end()
-        self.assertEqual(self.find("#text")[0].get_property("value"), "lazy dog")
-        self.assert_no_errors()
-
-    def test_what_failed_is_not_asked_again(self):
-        self.choose("max_tokens", "9000")
-        self.say("The quick")
-        self.await_end()
-        self.assertIn("9000 more are requested", self.text(".turn.error"))
-        self.choose("max_tokens", "24")
-        self.say("lazy dog")
-        self.await_end()
-        self.assertEqual(self.answer(), self.greedy("lazy dog", count=24))
-
-    def test_new_during_an_answer_begins_anew(self):
-        self.begin_a_long_answer()
-        self.find("#clear")[0].click()
-        self.await_end()
-        self.assertEqual(self.find(".turn"), [])
-        self.choose("max_tokens", "24")
-        self.say("lazy dog")
-        self.await_end()
-        self.assertEqual(self.answer(), self.greedy("lazy dog", count=24))
-        self.assert_no_errors()
+    def test_litellm(self):
+        need(self, modules=["litellm"])
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it would ask for prices
+        import litellm
+        options = {"messages": HELLO, "temperature": 0, "max_tokens": 16, "num_retries": 0}
+        of_each = {"openai/tiny": {"api_base": self.address + "/v1", "api_key": "secret"},
+                   "hosted_vllm/tiny": {"api_base": self.address + "/v1", "api_key": "secret"},
+                   "anthropic/tiny": {"api_base": self.address, "api_key": "secret"},
+                   "ollama_chat/tiny": {"api_base": self.address, "api_key": "secret"}}
+        tool = {"type": "function", "function": {"name": "weather", "parameters": WEATHER}}
+        for model, access in of_each.items():
+            with self.subTest(model):
+                answer = litellm.completion(model=model, **access, **options)
+                self.assertEqual(answer.choices[0].message.content, self.expected())
+                text = "".join(chunk.choices[0].delta.content or "" for chunk in litellm.completion(
+                    model=model, **access, **options, stream=True))
+                self.assertEqual(text, self.expected())
+                if model.startswith("ollama"):
+                    continue
+                called = litellm.completion(model=model, **access, **{**options, "max_tokens": 400, "temperature": 1}, tools=[tool],
+                                            tool_choice="required", parallel_tool_calls=False)
+                self.check_weather(json.loads(called.choices[0].message.tool_calls[0].function.arguments))
+        with self.assertRaises(litellm.ContextWindowExceededError):
+            litellm.completion(model="openai/tiny", **of_each["openai/tiny"], messages=[{"role": "user", "content": "a " * 2000}])
+        with self.assertRaises(litellm.AuthenticationError):
+            litellm.completion(model="openai/tiny", **{**of_each["openai/tiny"], "api_key": "other"}, **options)
 
 
 if __name__ == "__main__":

@@ -91,13 +91,54 @@ TEST_F(GenerationRequestTest, PromptsInFourForms) {
 TEST_F(GenerationRequestTest, LengthsAreWithinTheModels) {
   EXPECT_EQ(text(R"({"prompt": [1], "max_tokens": 19})").max_new_tokens, 19);
   EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 20})"),
-              HasSubstr("20 tokens in total"));
+              HasSubstr("maximum context length is 20 tokens"));
   EXPECT_THAT(text_refusal(R"({"prompt": [1], "max_tokens": 0})"), HasSubstr("must be from 1"));
   EXPECT_EQ(text(R"({"prompt": [1], "max_tokens": 0, "echo": true})").max_new_tokens, 0);
   const std::string many = R"({"prompt": ")" + std::string(kLongest * 8 + 1, 'x') + "\"}";
   EXPECT_THAT(text_refusal(many.c_str()), HasSubstr("161 bytes"));
   const auto cut = text(R"({"prompt": [1, 2, 3], "truncate_prompt_tokens": 2})");
   EXPECT_THAT(cut.prompts[0].tokens, ElementsAre(2, 3));
+  // Without max_tokens, as many as there is room for, but at most 16.
+  const std::string ten = R"({"prompt": [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])";
+  EXPECT_EQ(text((ten + "}").c_str()).max_new_tokens, 10);
+  EXPECT_THAT(text_refusal((ten + R"(, "max_tokens": 11})").c_str()), HasSubstr("11 more"));
+  const GenerationRequest limited = read_completion_request(
+      parse_body(ten + R"(, "max_tokens": 11})"), *model_, rules_, TokenLimit::at_most);
+  EXPECT_EQ(limited.max_new_tokens, 10);
+}
+
+TEST_F(GenerationRequestTest, LongTextsAreCutBeforeTheyAreTokenized) {
+  const std::string words(kLongest * 100, 'x');
+  const std::string field = R"(", "truncate_prompt_tokens": 3})";
+  EXPECT_EQ(text((R"({"prompt": ")" + words + field).c_str()).prompts[0].tokens.size(), 3u);
+  EXPECT_EQ(chat((R"({"messages": [{"role": "user", "content": ")" + words + R"("}], )" +
+                  R"("truncate_prompt_tokens": 3})")
+                     .c_str())
+                .prompts[0]
+                .tokens.size(),
+            3u);
+  // A cut between the bytes of a character leaves the character out.
+  const std::string accents = [&] {
+    std::string all;
+    for (int i = 0; i < kLongest * 100; ++i) all += i % 3 == 0 ? "x" : "é";
+    return all;
+  }();
+  EXPECT_EQ(text((R"({"prompt": ")" + accents + field).c_str()).prompts[0].tokens.size(), 3u);
+  std::vector<int> many(kLongest * 3, 1);
+  EXPECT_EQ(text(Json{{"prompt", many}, {"truncate_prompt_tokens", -1}}.dump().c_str())
+                .prompts[0]
+                .tokens.size(),
+            static_cast<size_t>(kLongest - 1));
+}
+
+TEST_F(GenerationRequestTest, ASpecialTokenStopsAsAToken) {
+  const GenerationRequest request =
+      text(R"({"prompt": [1], "ignore_eos": true, "stop": ["x", "<|endoftext|>"]})");
+  EXPECT_THAT(request.end_tokens, ElementsAre(kEnd));
+}
+
+TEST_F(GenerationRequestTest, OllamasTagIsNotPartOfTheName) {
+  EXPECT_EQ(text(R"({"model": "small:latest", "prompt": [1]})").model, "small");
 }
 
 TEST_F(GenerationRequestTest, WhatIsNotSupportedIsRefusedByName) {
@@ -146,6 +187,16 @@ TEST_F(GenerationRequestTest, ChatsFollowTheTemplate) {
   EXPECT_THAT(refusal([&] { chat(R"({"messages": [{"role": "user"}, 3]})"); }),
               HasSubstr("\"role\" and \"content\""));
   EXPECT_THAT(refusal([&] { chat(R"({"messages": []})"); }), HasSubstr("a list of messages"));
+}
+
+TEST_F(GenerationRequestTest, DevelopersSpeakAsTheSystem) {
+  const auto body = R"({"messages": [{"role": "developer", "content": "hi"}]})";
+  EXPECT_EQ(model_->tokenizer().decode(chat(body).prompts[0].tokens), "system:hi;");
+  folder_.write("chat_template.jinja",
+                "{% for m in messages %}{% if m.role == 'developer' %}D{% endif %}{% endfor %}");
+  const ServedModel knows(folder_.path(), "small", kLongest, kVocabulary);
+  const GenerationRequest request = read_chat_request(parse_body(body), knows, rules_);
+  EXPECT_EQ(knows.tokenizer().decode(request.prompts[0].tokens), "D");
 }
 
 TEST_F(GenerationRequestTest, SpecialTokensOfUsersAreText) {

@@ -90,13 +90,14 @@ TEST_F(HttpServerTest, AnswersOneRequestAfterTheOther) {
 
 TEST_F(HttpServerTest, StreamsInChunksOrToTheEndOfTheConnection) {
   start({}, [](HttpRequest, const std::shared_ptr<Reply>& reply) {
-    reply->write_event("one");
-    reply->write_event("two");
+    reply->begin_stream(kEventStream);
+    reply->write_part("one");
+    reply->write_part("two");
     reply->end_stream();
   });
   EXPECT_THAT(ask(post(0, "", "Connection: close\r\n")),
-              HasSubstr("\r\n\r\nb\r\ndata: one\n\n\r\nb\r\ndata: two\n\n\r\n0\r\n\r\n"));
-  EXPECT_THAT(ask("GET / HTTP/1.0\r\n\r\n"), HasSubstr("\r\n\r\ndata: one\n\ndata: two\n\n"));
+              HasSubstr("\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
+  EXPECT_THAT(ask("GET / HTTP/1.0\r\n\r\n"), HasSubstr("\r\n\r\nonetwo"));
 }
 
 TEST_F(HttpServerTest, WhatAHandlerRefusesIsAnAnswer) {
@@ -132,12 +133,76 @@ TEST_F(HttpServerTest, BodiesAreLimitedAloneAndTogether) {
   EXPECT_THAT(ask(post(1, "x", "Connection: close\r\n")), StartsWith("HTTP/1.1 200 "));
 }
 
-TEST_F(HttpServerTest, TooManyConnectionsAreClosed) {
-  start({.connections = 2}, echo);
+// Of connections above the limit, a few are kept for /health; the others are closed.
+TEST_F(HttpServerTest, TooManyConnectionsAreClosedButForHealth) {
+  start({.connections = 2, .reserved_connections = 1}, echo);
   Client first(server_->address()), second(server_->address());
   first.send("GET");
   second.send("GET");
+  EXPECT_THAT(ask("GET /x HTTP/1.1\r\nHost: h\r\n\r\n"), StartsWith("HTTP/1.1 503 "));
+  EXPECT_THAT(ask("GET /health HTTP/1.1\r\nHost: h\r\n\r\n"), HasSubstr("GET/health"));
+  Client third(server_->address());
+  third.send("GET");
   EXPECT_EQ(Client(server_->address()).receive_all(), "");
+  EXPECT_EQ(third.receive_all(), "");  // after a second
+}
+
+TEST_F(HttpServerTest, TransferEncodingsAreChunkedAloneOrRefused) {
+  start({}, echo);
+  const auto answer_to = [&](const std::string& fields, const char* version = "1.1") {
+    return ask(
+        fmt::format("POST / HTTP/{}\r\nHost: h\r\n{}\r\n2\r\nab\r\n0\r\n\r\n"
+                    "GET /smuggled HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+                    version, fields));
+  };
+  for (const char* fields : {"Transfer-Encoding: chunked\r\n", "transfer-encoding: Chunked\r\n"}) {
+    EXPECT_THAT(answer_to(fields), HasSubstr("POST/ab")) << fields;
+  }
+  for (const auto& [fields, status] : std::vector<std::pair<std::string, std::string>>{
+           {"Transfer-Encoding: gzip\r\n", "501"},
+           {"Transfer-Encoding: identity\r\n", "501"},
+           {"Transfer-Encoding: xchunked\r\n", "501"},
+           {"Transfer-Encoding: chunked, gzip\r\n", "501"},
+           {"Transfer-Encoding: gzip, chunked\r\n", "501"},
+           {"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", "501"},
+           {"Transfer-Encoding: chunked, chunked\r\n", "400"},
+           {"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", "400"},
+           {"Transfer-Encoding: identity\r\nContent-Length: 2\r\n", "400"},
+           {"Transfer-Encoding: chunked\r\nContent-Length: 2\r\n", "400"}}) {
+    const std::string answer = answer_to(fields);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 " + status)) << fields;
+    EXPECT_THAT(answer, HasSubstr("Connection: close")) << fields;
+    EXPECT_THAT(answer, testing::Not(HasSubstr("smuggled"))) << fields;
+  }
+  EXPECT_THAT(answer_to("Transfer-Encoding: chunked\r\n", "1.0"), StartsWith("HTTP/1.1 400"));
+}
+
+TEST_F(HttpServerTest, AnswersToHeadHaveNoBody) {
+  start({}, echo);
+  const std::string head = "HEAD /x HTTP/1.1\r\nHost: h\r\n";
+  const std::string answers =
+      ask(head + "\r\nGET /y HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(answers, HasSubstr("Content-Length: 5\r\n"));
+  EXPECT_THAT(answers, testing::Not(HasSubstr("GET/x")));
+  EXPECT_THAT(answers, HasSubstr("\r\n\r\nGET/y"));
+  for (const char* bad : {"Transfer-Encoding: gzip\r\n", "Content-Encoding: gzip\r\n"}) {
+    EXPECT_THAT(ask(head + bad + "\r\n"), testing::EndsWith("\r\n\r\n"));
+  }
+}
+
+TEST_F(HttpServerTest, AnAbsoluteTargetHasTheHost) {
+  start({}, [](const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+    reply->send(200, "text/plain", request.headers.at("host") + " " + request.path);
+  });
+  for (const auto& [target, answer] :
+       std::vector<std::pair<std::string, std::string>>{{"http://other:8/a/b?c", "other:8 /a/b"},
+                                                        {"HTTPS://other?c", "other /"},
+                                                        {"/http://x", "h /http://x"}}) {
+    EXPECT_THAT(ask("GET " + target + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"),
+                testing::EndsWith("\r\n\r\n" + answer));
+  }
+  EXPECT_THAT(ask("GET / HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400"));
+  EXPECT_THAT(ask("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), StartsWith("HTTP/1.1 400"));
 }
 
 TEST_F(HttpServerTest, AReaderThatDoesNotReadIsDropped) {
@@ -146,12 +211,13 @@ TEST_F(HttpServerTest, AReaderThatDoesNotReadIsDropped) {
   start({.max_unsent_bytes = 1 << 16}, [&](HttpRequest, const std::shared_ptr<Reply>& reply) {
     reply->on_abandoned([&] { abandoned.set_value(); });
     kept = reply;
-    for (int i = 0; i < 1000; ++i) reply->write_event(std::string(1 << 14, 'x'));
+    reply->begin_stream(kEventStream);
+    for (int i = 0; i < 1000; ++i) reply->write_part(std::string(1 << 14, 'x'));
   });
   Client client(server_->address());
   client.send(post(0, ""));
   EXPECT_EQ(abandoned.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  kept->write_event("nobody hears this");
+  kept->write_part("nobody hears this");
   kept.reset();
 }
 

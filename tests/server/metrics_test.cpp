@@ -22,14 +22,17 @@ TEST(Histogram, CountsUpToEachBound) {
 
 TEST(Metrics, TellsWhatTheEngineSaysAndWhatEnded) {
   Metrics metrics("a \"model\"");
-  metrics.finished(serve::FinishReason::length, {.prompt_tokens = 3, .completion_tokens = 7}, 0.2);
+  metrics.finished(serve::FinishReason::length, {.prompt_tokens = 3, .completion_tokens = 7}, 0.2,
+                   "an adapter");
   metrics.answered(200);
   const std::string text = metrics.text({.running = 2, .pages = 8, .pages_in_use = 2});
   const std::string label = "{model_name=\"a \\\"model\\\"\"";
   EXPECT_THAT(text, HasSubstr("\ncolossal:num_requests_running" + label + "} 2\n"));
   EXPECT_THAT(text, HasSubstr("\ncolossal:kv_cache_usage_perc" + label + "} 0.25\n"));
-  EXPECT_THAT(text, HasSubstr("\ncolossal:request_success_total" + label +
-                              ",finished_reason=\"length\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ncolossal:request_success_total{model_name=\"an adapter\","
+                              "finished_reason=\"length\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ncolossal:prefix_cache_queries_total" + label + "} 0\n"));
+  EXPECT_THAT(text, HasSubstr("\ncolossal:prefix_cache_hits_total" + label + "} 0\n"));
   EXPECT_THAT(text, HasSubstr("\ncolossal:request_generation_tokens_sum" + label + "} 7\n"));
 }
 

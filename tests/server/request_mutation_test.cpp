@@ -7,8 +7,11 @@
 
 #include <thread>
 
+#include "colossal/server/anthropic_request.h"
 #include "colossal/server/generation_request.h"
 #include "colossal/server/http_server.h"
+#include "colossal/server/ollama_request.h"
+#include "colossal/server/responses_request.h"
 #include "tests/support/mutations.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/text/small_tokenizer.h"
@@ -41,14 +44,41 @@ TEST(RequestMutation, JsonIsReadOrRefused) {
        R"({"messages": [{"role": "user", "content": "hi"}], "response_format": {"type":
           "json_schema", "json_schema": {"name": "s", "schema": {"type": "object", "properties":
           {"x": {"enum": ["a", 1, null]}}, "required": ["x"]}}}, "top_logprobs": 3,
-          "logprobs": true})"},
+          "logprobs": true})",
+       R"({"max_tokens": 3, "system": [{"type": "text", "text": "s"}], "messages": [{"role": "user",
+          "content": [{"type": "tool_result", "tool_use_id": "c", "content": [{"type": "text",
+          "text": "7"}]}]}], "tools": [{"name": "f", "input_schema": {"type": "object"}}],
+          "tool_choice": {"type": "tool", "name": "f"}, "thinking": {"type": "enabled"}})",
+       R"({"instructions": "i", "input": [{"role": "user", "content": [{"type": "input_text",
+          "text": "hi"}]}, {"type": "function_call", "call_id": "c", "name": "f", "arguments":
+          "{}"}, {"type": "function_call_output", "call_id": "c", "output": "7"}], "text":
+          {"format": {"type": "json_object"}}, "reasoning": {"effort": "low"}})",
+       R"({"messages": [{"role": "user", "content": "hi"}], "options": {"num_predict": 3, "stop":
+          ["a"], "temperature": 0}, "format": {"type": "object"}, "think": true,
+          "keep_alive": "5m"})"},
       "\"\\[]{}:, 01-.eatrufs", [&](const std::string& body, Mutator& mutator) {
         try {
           const Json json = parse_body(body);
-          if (mutator.below(2) == 0) {
-            read_completion_request(json, model, rules);
-          } else {
-            read_chat_request(json, model, rules);
+          switch (mutator.below(6)) {
+            case 0:
+              read_completion_request(json, model, rules);
+              break;
+            case 1:
+              read_chat_request(json, model, rules);
+              break;
+            case 2:
+              read_chat_request(translate_anthropic(json, true).body, model, rules);
+              break;
+            case 3:
+              read_chat_request(translate_responses(json).body, model, rules);
+              break;
+            case 4:
+              read_chat_request(translate_ollama_chat(json).body, model, rules);
+              break;
+            case 5: {
+              const auto [is_chat, request] = translate_ollama_generation(json, true);
+              if (is_chat) read_chat_request(request.body, model, rules);
+            }
           }
         } catch (const ApiError& error) {
           EXPECT_TRUE(error.status == 400 || error.status == 404) << error.status;

@@ -11,6 +11,7 @@
 #include "colossal/base/machine.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
+#include "colossal/cli/access_arguments.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
@@ -27,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 struct ServeArguments {
   std::string model;
   server::ServerOptions server;
+  AccessArguments access;
   std::string drain_timeout = "30s";
   std::optional<std::string> rank_timeout;
   std::string served_name;  // empty: the source's name
@@ -42,6 +44,7 @@ struct ServeArguments {
 
 void resolve_options(ServeArguments& arguments, std::chrono::milliseconds parallel_timeout) {
   arguments.server.drain_timeout = resolve_duration("drain-timeout", arguments.drain_timeout);
+  arguments.server.api.access = resolve_access(arguments.access);
   arguments.engine.heartbeat = resolve_rank_timeout(arguments.rank_timeout, parallel_timeout);
   if (arguments.kv_bytes.empty()) return;
   const auto bytes = parse_bytes(arguments.kv_bytes);
@@ -251,14 +254,12 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
   command
       .add_option("--host", server.host,
                   "Address to listen on; 0.0.0.0 listens on all addresses of this machine: set "
-                  "--api-key too")
+                  "--api-key-file too")
       ->capture_default_str();
   command.add_option("--port", server.port, "Port to listen on; 0: any free port")
       ->check(CLI::Range(0, 65535).description(""))
       ->capture_default_str();
-  command.add_option(
-      "--api-key", server.api.key,
-      "The key that clients must send as \"Authorization: Bearer KEY\" [none: no key needed]");
+  add_access_options(command, arguments.access);
   command.add_option("--served-name", arguments.served_name,
                      "Name of the model in requests [the folder's name]");
   command

@@ -100,7 +100,7 @@ AnswerDelta Answer::take_delta() {
 }
 
 AnswerDelta Answer::take_delta_if_text() {
-  return delta_.text.empty() && delta_.calls.empty() && !finished() ? AnswerDelta() : take_delta();
+  return !delta_.has_text() && !finished() ? AnswerDelta() : take_delta();
 }
 
 }  // namespace colossal::server

@@ -32,11 +32,14 @@ struct CallDelta {
 
 // What was added to an answer since the last take_delta().
 struct AnswerDelta {
-  std::string text;  // text outside of tool calls
+  std::string reasoning;  // what the model wrote for itself; only in a chat
+  std::string text;       // text outside of reasoning and tool calls
   std::vector<CallDelta> calls;
   std::vector<LoggedToken> logged;  // only if log-probabilities are requested
   std::vector<int32_t> tokens;      // only if token ids are requested
-  bool empty() const { return text.empty() && calls.empty() && logged.empty() && tokens.empty(); }
+  // Returns whether there is nothing that a reader of the answer would see.
+  bool has_text() const { return !reasoning.empty() || !text.empty() || !calls.empty(); }
+  bool empty() const { return !has_text() && logged.empty() && tokens.empty(); }
 };
 
 // Collects the tokens of one answer. Not thread-safe. The arguments of the constructor must outlive
@@ -77,6 +80,9 @@ class Answer {
   // else "tool_calls" if the answer has calls and the request does not name the tool to call; else
   // "stop". Call after finish().
   const char* finish_reason() const;
+  bool has_calls() const { return calls_.num_calls() > 0; }
+  // Returns the stop string that ended the answer; "" if none did.
+  const std::string& stop_string() const { return stop_.string(); }
   // Returns the engine's token counts and times. Call after finish().
   const serve::Usage& usage() const { return usage_; }
   // Returns the number of generated tokens.
@@ -87,9 +93,8 @@ class Answer {
   // the end of the answer. Log-probabilities are thus sent together with the text of their tokens.
   AnswerDelta take_delta_if_text();
 
-  // In a chat stream: whether CompletionJson::first_event() was sent for this answer. Set by the
-  // sender.
-  bool role_sent = false;
+  // In a stream: whether AnswerWriter::begin() was sent for this answer. Set by the sender.
+  bool begun = false;
 
  private:
   // Adds decoded text: first to stop_, and what stop_ releases to calls_.

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 
 #include "colossal/base/log.h"
 #include "colossal/io/json.h"
+#include "colossal/server/anthropic_request.h"
+#include "colossal/server/anthropic_writer.h"
 #include "colossal/server/chat_page.h"
 #include "colossal/server/completion.h"
-#include "colossal/server/embedding_request.h"
-#include "colossal/server/generation_request.h"
+#include "colossal/server/completion_json.h"
+#include "colossal/server/responses_request.h"
+#include "colossal/server/responses_writer.h"
 #include "colossal/server/score_request.h"
 
 namespace colossal::server {
@@ -17,42 +21,27 @@ namespace {
 
 constexpr size_t kMaxNotedFields = 100;
 
-// Takes equally long wherever the texts differ, so that a key cannot be guessed letter by letter.
-bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
-  unsigned difference = given.size() == wanted.size() ? 0 : 1;
-  for (size_t i = 0; i < given.size(); ++i) {
-    difference |= static_cast<unsigned char>(given[i]) ^
-                  static_cast<unsigned char>(wanted.empty() ? 0 : wanted[i % wanted.size()]);
-  }
-  return difference == 0;
-}
-
-std::string header(const HttpRequest& request, const char* name) {
-  const auto found = request.headers.find(name);
-  return found == request.headers.end() ? std::string() : found->second;
-}
-
-void send_json(Reply& reply, const Json& json) {
-  reply.send(200, "application/json", to_text(json));
-}
-
-// Guards against requests that other sites' pages make a browser send. A browser sends JSON to
-// another site only if that site's server allows it, and it states the page's site in Origin.
-void refuse_other_sites(const HttpRequest& request) {
-  const std::string origin = header(request, "origin");
-  if (!origin.empty() && origin.substr(origin.find("//") + 2) != header(request, "host")) {
-    throw ApiError(403, "pages of other sites may not use this server");
-  }
-  if (request.method == "POST" &&
-      !header(request, "content-type").starts_with("application/json")) {
-    throw ApiError(415, "send the body as \"Content-Type: application/json\"");
-  }
-}
-
 std::string required_text(Fields& fields, const char* name) {
   const auto text = fields.string(name);
   if (!text || text->empty()) throw ApiError(400, fmt::format("{} is missing", name), name);
   return *text;
+}
+
+// Returns the text that a percent-encoded part of a path means.
+std::string percent_decoded(std::string_view encoded) {
+  std::string text;
+  for (size_t i = 0; i < encoded.size(); ++i) {
+    const std::string_view digits = encoded.substr(std::min(i + 1, encoded.size()), 2);
+    unsigned byte = 0;
+    const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (encoded[i] == '%' && digits.size() == 2 && end.ptr == digits.data() + 2) {
+      text += static_cast<char>(byte);
+      i += 2;
+    } else {
+      text += encoded[i];
+    }
+  }
+  return text;
 }
 
 ApiError come_again(const char* message, int seconds) {
@@ -61,18 +50,28 @@ ApiError come_again(const char* message, int seconds) {
   return error;
 }
 
-// Counts the answers by status.
-class CountedReply : public Reply {
+// Counts the answers by status, adds header fields to them, and knows in which form the API of the
+// route writes errors.
+class RouteReply : public Reply {
  public:
-  CountedReply(std::shared_ptr<Reply> reply, Metrics& metrics)
-      : reply_(std::move(reply)), metrics_(metrics) {}
+  // metrics: null before the model is loaded; then answers are not counted.
+  RouteReply(std::shared_ptr<Reply> reply, ErrorForm error_form, Headers headers, Metrics* metrics)
+      : Reply(error_form),
+        reply_(std::move(reply)),
+        headers_(std::move(headers)),
+        metrics_(metrics) {}
   void send(int status, std::string_view content_type, std::string body, Headers headers) override {
-    metrics_.answered(status);
+    if (metrics_) metrics_->answered(status);
+    headers.insert(headers.end(), headers_.begin(), headers_.end());
     reply_->send(status, content_type, std::move(body), std::move(headers));
   }
-  void write_event(std::string_view event) override { reply_->write_event(event); }
+  void begin_stream(std::string_view content_type, Headers headers) override {
+    headers.insert(headers.end(), headers_.begin(), headers_.end());
+    reply_->begin_stream(content_type, std::move(headers));
+  }
+  void write_part(std::string_view part) override { reply_->write_part(part); }
   void end_stream() override {
-    metrics_.answered(200);
+    if (metrics_) metrics_->answered(200);
     reply_->end_stream();
   }
   void on_abandoned(std::function<void()> action) override {
@@ -81,7 +80,8 @@ class CountedReply : public Reply {
 
  private:
   std::shared_ptr<Reply> reply_;
-  Metrics& metrics_;
+  const Headers headers_;
+  Metrics* metrics_;
 };
 
 }  // namespace
@@ -89,39 +89,62 @@ class CountedReply : public Reply {
 struct Api::Route {
   std::string_view method, path;
   Action action;
-  bool is_open = false;    // allowed without a key and before the model is loaded
+  // open: allowed without a key and before the model is loaded. administrative: requires the admin
+  // key if there is one.
+  enum class For { clients, open, administrators } audience = For::clients;
   bool is_prefix = false;  // matches all paths that begin with `path`
+  ErrorForm errors = ErrorForm::openai;
 };
 
-const Api::Route* Api::find_route(const HttpRequest& request) {
-  static constexpr std::array<Route, 17> kRoutes{{
-      {"GET", "/", &Api::page, true},
-      {"GET", "/health", &Api::health, true},
+std::span<const Api::Route> Api::routes() {
+  using enum Route::For;
+  static constexpr auto kRoutes = std::to_array<Route>({
+      {"GET", "/", &Api::page, open},
+      {"GET", "/health", &Api::health, open},
       {"GET", "/metrics", &Api::metrics},
       {"GET", "/v1/models", &Api::models},
-      {"GET", "/v1/models/", &Api::models, false, true},
+      {"GET", "/v1/models/", &Api::models, clients, true},
       {"POST", "/v1/completions", &Api::completions},
       {"POST", "/v1/chat/completions", &Api::chat_completions},
       {"POST", "/v1/embeddings", &Api::embeddings},
+      {"POST", "/v1/responses", &Api::responses},
+      {"POST", "/v1/messages", &Api::messages, clients, false, ErrorForm::anthropic},
+      {"POST", "/v1/messages/count_tokens", &Api::count_tokens, clients, false,
+       ErrorForm::anthropic},
+      {"GET", "/api/version", &Api::ollama_version, clients, false, ErrorForm::ollama},
+      {"GET", "/api/tags", &Api::ollama_tags, clients, false, ErrorForm::ollama},
+      {"GET", "/api/ps", &Api::ollama_tags, clients, false, ErrorForm::ollama},
+      {"POST", "/api/show", &Api::ollama_show, clients, false, ErrorForm::ollama},
+      {"POST", "/api/chat", &Api::ollama_chat, clients, false, ErrorForm::ollama},
+      {"POST", "/api/generate", &Api::ollama_generate, clients, false, ErrorForm::ollama},
+      {"POST", "/api/embed", &Api::ollama_embed, clients, false, ErrorForm::ollama},
       {"POST", "/classify", &Api::classify},
+      {"POST", "/v1/classify", &Api::classify},
       {"POST", "/rerank", &Api::rerank},
       {"POST", "/v1/rerank", &Api::rerank},
+      {"POST", "/v2/rerank", &Api::rerank},
       {"POST", "/score", &Api::score},
       {"POST", "/v1/score", &Api::score},
-      {"POST", "/v1/load_lora_adapter", &Api::load_adapter},
-      {"POST", "/v1/unload_lora_adapter", &Api::unload_adapter},
+      {"POST", "/v1/load_lora_adapter", &Api::load_adapter, administrators},
+      {"POST", "/v1/unload_lora_adapter", &Api::unload_adapter, administrators},
       {"POST", "/tokenize", &Api::tokenize},
       {"POST", "/detokenize", &Api::detokenize},
-  }};
+  });
+  return kRoutes;
+}
+
+const Api::Route& Api::find_route(const HttpRequest& request) {
   const Route* other_method = nullptr;
-  for (const Route& route : kRoutes) {
+  for (const Route& route : routes()) {
     const bool fits =
         route.is_prefix ? request.path.starts_with(route.path) : request.path == route.path;
-    if (fits && route.method == request.method) return &route;
+    if (fits && route.method == request.method) return route;
     if (fits) other_method = &route;
   }
   if (other_method) {
-    throw ApiError(405, fmt::format("{} takes {}", other_method->path, other_method->method));
+    ApiError error(405, fmt::format("{} takes {}", other_method->path, other_method->method));
+    error.allowed_method = other_method->method == "GET" ? "GET, HEAD" : other_method->method;
+    throw error;
   }
   throw ApiError(404, fmt::format("there is no {}", io::quote_text(request.path)));
 }
@@ -133,16 +156,6 @@ void Api::begin_serving(ServedModel& model, serve::Engine& engine, Metrics& metr
   ready_ = true;
 }
 
-void Api::authorize(const HttpRequest& request) const {
-  if (options_.key.empty()) return;
-  const std::string given = header(request, "authorization");
-  const std::string_view scheme = "Bearer ";
-  if (!given.starts_with(scheme) ||
-      !equal_in_constant_time(std::string_view(given).substr(scheme.size()), options_.key)) {
-    throw ApiError(401, "this server requires its API key: \"Authorization: Bearer KEY\"");
-  }
-}
-
 void Api::require_ready() const {
   if (!ready_) throw come_again("the model is being loaded", 1);
   if (draining_) throw come_again("the server is stopping", 5);
@@ -150,19 +163,30 @@ void Api::require_ready() const {
 }
 
 void Api::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
-  if (ready_) reply = std::make_shared<CountedReply>(std::move(reply), *metrics_);
+  Metrics* const metrics = ready_ ? metrics_ : nullptr;
+  const auto make_reply = [&](ErrorForm errors, const Headers& headers) {
+    return std::make_shared<RouteReply>(reply, errors, headers, metrics);
+  };
+  auto answer = make_reply(ErrorForm::openai, {});
   try {
-    const Route* route = find_route(request);
-    refuse_other_sites(request);
-    if (!route->is_open) {
-      authorize(request);
+    access_.check_host(request);
+    const Headers headers = access_.check_origin(request);
+    answer = make_reply(ErrorForm::openai, headers);
+    if (auto preflight = access_.answer_preflight(request, headers)) {
+      return reply->send(204, "text/plain", "", *std::move(preflight));
+    }
+    const Route& route = find_route(request);
+    answer = make_reply(route.errors, headers);
+    Access::check_content_type(request);
+    if (route.audience != Route::For::open) {
+      access_.check_key(request, route.audience == Route::For::administrators);
       require_ready();
     }
-    (this->*route->action)(request, reply);
+    (this->*route.action)(request, answer);
   } catch (const ApiError& error) {
     log::info("peer={} method={} path={} status={} error={}", request.peer, request.method,
               io::quote_text(request.path), error.status, io::quote_text(error.what()));
-    send_error(*reply, error);
+    send_error(*answer, error);
   }
 }
 
@@ -218,7 +242,7 @@ void Api::models(const HttpRequest& request, const std::shared_ptr<Reply>& reply
     }
     return send_json(*reply, {{"object", "list"}, {"data", std::move(all)}});
   }
-  const std::string name = request.path.substr(prefix.size());
+  const std::string name = percent_decoded(request.path.substr(prefix.size()));
   if (name == model_->name()) return send_json(*reply, describe_model(nullptr));
   if (const auto adapter = model_->adapters().find(name)) {
     return send_json(*reply, describe_model(&*adapter));
@@ -295,30 +319,76 @@ void Api::require_decoder() const {
 
 void Api::completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   require_decoder();
-  GenerationRequest read = read_completion_request(parse_body(request.body), *model_, rules_);
-  log_unknown_fields(read.unknown_fields);
-  std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
+  run(read_completion_request(parse_body(request.body), *model_, rules_), write_completion(),
+      reply);
 }
 
 void Api::chat_completions(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   require_decoder();
-  GenerationRequest read = read_chat_request(parse_body(request.body), *model_, rules_);
+  run(read_chat_request(parse_body(request.body), *model_, rules_), write_completion(), reply);
+}
+
+Api::MakeWriter Api::write_completion() const {
+  return [this](const GenerationRequest& request) {
+    return std::make_unique<CompletionJson>(request, *model_);
+  };
+}
+
+void Api::responses(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  require_decoder();
+  Json body = parse_body(request.body);
+  const TranslatedRequest chat = translate_responses(body);
+  log_unknown_fields(chat.unknown_fields);
+  run(
+      read_chat_request(chat.body, *model_, rules_, TokenLimit::at_most),
+      [&](const GenerationRequest& read) {
+        return std::make_unique<ResponsesWriter>(std::move(body), read, *model_);
+      },
+      reply);
+}
+
+void Api::messages(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  require_decoder();
+  const TranslatedRequest chat = translate_anthropic(parse_body(request.body), /*generates=*/true);
+  log_unknown_fields(chat.unknown_fields);
+  run(
+      read_chat_request(chat.body, *model_, rules_, TokenLimit::at_most),
+      [](const GenerationRequest& read) { return std::make_unique<AnthropicWriter>(read); }, reply);
+}
+
+void Api::count_tokens(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
+  const TranslatedRequest chat = translate_anthropic(parse_body(request.body), /*generates=*/false);
+  log_unknown_fields(chat.unknown_fields);
+  send_json(*reply, {{"input_tokens", chat_tokens(chat.body).size()}});
+}
+
+void Api::run(GenerationRequest read, const MakeWriter& make_writer,
+              const std::shared_ptr<Reply>& reply) {
   log_unknown_fields(read.unknown_fields);
-  std::make_shared<Completion>(std::move(read), *model_, *engine_, *metrics_, reply)->start();
+  const auto request = std::make_shared<const GenerationRequest>(std::move(read));
+  std::make_shared<Completion>(request, make_writer(*request), *model_, *engine_, *metrics_, reply)
+      ->start();
 }
 
 void Api::embeddings(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   if (model_->labels()) require_decoder();  // its states are not what it returns
-  EmbeddingRequest read = read_embedding_request(parse_body(request.body), *model_);
+  run(read_embedding_request(parse_body(request.body), *model_), answer_embeddings, reply);
+}
+
+void Api::run(
+    EmbeddingRequest read,
+    std::function<Json(const EmbeddingRequest&, const std::vector<std::vector<double>>&)> answer,
+    const std::shared_ptr<Reply>& reply) {
   log_unknown_fields(read.unknown_fields);
-  PooledTextsRequest texts{.texts = {},
+  PooledTextsRequest texts{.model = read.model,
+                           .texts = {},
                            .pooling = read.pooling,
                            .priority = read.priority,
                            .adapter = read.adapter,
                            .cache_salt = read.cache_salt};
   for (const std::vector<int32_t>& tokens : read.inputs) texts.texts.push_back({tokens});
   run(
-      std::move(texts), [read](const auto& results) { return answer_embeddings(read, results); },
+      std::move(texts), [read, answer](const auto& results) { return answer(read, results); },
       reply);
 }
 
@@ -345,18 +415,27 @@ void Api::score(const HttpRequest& request, const std::shared_ptr<Reply>& reply)
   run(std::move(read.texts), std::move(read.answer), reply);
 }
 
+std::vector<int32_t> Api::chat_tokens(const Json& chat) {
+  Fields fields(chat);
+  choose_model(fields, *model_);
+  const text::ChatOptions options = read_chat_options(fields, read_tools(fields));
+  std::vector<int32_t> tokens = model_->encode_chat(read_messages(fields), options);
+  log_unknown_fields(fields.unknown());
+  return tokens;
+}
+
 void Api::tokenize(const HttpRequest& request, const std::shared_ptr<Reply>& reply) {
   const Json body = parse_body(request.body);
-  Fields fields(body);
-  choose_model(fields, *model_);
   std::vector<int32_t> tokens;
-  if (const auto prompt = fields.string("prompt")) {
-    tokens = model_->encode(*prompt, fields.boolean("add_special_tokens", true));
+  if (body.contains("prompt")) {
+    Fields fields(body);
+    choose_model(fields, *model_);
+    tokens =
+        model_->encode(required_text(fields, "prompt"), fields.boolean("add_special_tokens", true));
+    log_unknown_fields(fields.unknown());
   } else {
-    const text::ChatOptions options = read_chat_options(fields, read_tools(fields));
-    tokens = model_->encode_chat(read_messages(fields), options);
+    tokens = chat_tokens(body);
   }
-  log_unknown_fields(fields.unknown());
   send_json(
       *reply,
       {{"count", tokens.size()}, {"max_model_len", model_->max_length()}, {"tokens", tokens}});

@@ -4,6 +4,7 @@
 #include <functional>
 #include <numeric>
 
+#include "colossal/base/current_exception.h"
 #include "colossal/base/log.h"
 
 namespace colossal::server {
@@ -30,14 +31,15 @@ ApiError failure(serve::FinishReason reason, const std::string& message) {
   return ApiError(500, message.empty() ? "the engine failed" : message);
 }
 
-Completion::Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
-                       Metrics& metrics, std::shared_ptr<Reply> reply)
-    : request_(std::move(request)),
+Completion::Completion(std::shared_ptr<const GenerationRequest> request,
+                       std::unique_ptr<AnswerWriter> writer, const ServedModel& model,
+                       serve::Engine& engine, Metrics& metrics, std::shared_ptr<Reply> reply)
+    : owned_request_(std::move(request)),
+      writer_(std::move(writer)),
       model_(model),
       engine_(engine),
       metrics_(metrics),
-      reply_(std::move(reply)),
-      json_(request_, model) {
+      reply_(std::move(reply)) {
   answers_.reserve(request_.prompts.size() * static_cast<size_t>(request_.best_of));
   for (const GenerationRequest::Prompt& prompt : request_.prompts) {
     for (int64_t i = 0; i < request_.best_of; ++i) answers_.emplace_back(request_, prompt, model_);
@@ -65,8 +67,7 @@ void Completion::start() {
   const std::lock_guard lock(mutex_);
   if (over_) return;
   submitted_ = true;
-  for (const std::string& event : held_events_) reply_->write_event(event);
-  held_events_.clear();
+  write_part(std::exchange(held_parts_, {}));
   if (num_finished_ == answers_.size()) finish_all();
 }
 
@@ -169,17 +170,21 @@ void Completion::take_beams(size_t first, const std::vector<serve::BeamText>& te
 void Completion::finish(size_t which, serve::FinishReason reason, const serve::Usage& usage,
                         const std::string& error) {
   const std::lock_guard lock(mutex_);
-  metrics_.finished(reason, usage, seconds_since(start_));
+  metrics_.finished(reason, usage, seconds_since(start_), request_.model);
   const size_t answers = is_beam_search() ? static_cast<size_t>(request_.n) : 1;
   num_finished_ += answers;
   if (over_) return;
   if (reason == serve::FinishReason::failed || reason == serve::FinishReason::cancelled) {
     return fail(failure(reason, error));
   }
-  for (size_t i = which; i < which + answers; ++i) {
-    finish_answer(i, is_beam_search() ? beam_reasons_[i] : reason, usage);
+  try {
+    for (size_t i = which; i < which + answers; ++i) {
+      finish_answer(i, is_beam_search() ? beam_reasons_[i] : reason, usage);
+    }
+    if (num_finished_ == answers_.size() && submitted_) finish_all();
+  } catch (...) {
+    fail(ApiError(500, message_of_current_exception()));
   }
-  if (num_finished_ == answers_.size() && submitted_) finish_all();
 }
 
 void Completion::finish_answer(size_t which, serve::FinishReason reason,
@@ -190,28 +195,23 @@ void Completion::finish_answer(size_t which, serve::FinishReason reason,
   if (request_.stream) write_delta(which);
 }
 
-void Completion::write_event(const Json& event) {
-  std::string text = to_text(event);
-  if (submitted_) {
-    reply_->write_event(text);
-  } else {
-    held_events_.push_back(std::move(text));
+void Completion::write_part(const std::string& part) {
+  if (part.empty()) return;
+  if (!submitted_) {
+    held_parts_ += part;
+    return;
   }
+  if (!std::exchange(streaming_, true)) reply_->begin_stream(writer_->content_type());
+  reply_->write_part(part);
 }
 
 void Completion::write_delta(size_t which) {
   Answer& answer = answers_[which];
   const auto index = static_cast<int64_t>(which);
-  const bool is_chat = request_.kind == GenerationRequest::Kind::chat;
-  // The role is sent once per answer, before all other events.
-  if (is_chat && !std::exchange(answer.role_sent, true)) {
-    write_event(json_.first_event(index));
-  }
-  AnswerDelta delta = answer.take_delta_if_text();
+  if (!std::exchange(answer.begun, true)) write_part(writer_->begin(index, counts()));
+  const AnswerDelta delta = answer.take_delta_if_text();
   if (delta.empty() && !answer.finished()) return;
-  Json event = json_.event(index, delta, answer.finished() ? answer.finish_reason() : nullptr);
-  if (request_.continuous_usage) event["usage"] = CompletionJson::usage(counts());
-  write_event(event);
+  write_part(writer_->part(index, delta, answer, counts()));
 }
 
 TokenCounts Completion::counts() const {
@@ -231,17 +231,14 @@ TokenCounts Completion::counts() const {
 void Completion::finish_all() {
   over_ = true;
   if (request_.stream) {
-    finish_stream();
+    write_part(writer_->end(counts()));
+    reply_->end_stream();
   } else {
-    std::vector<Json> choices;
+    std::vector<WholeAnswer> answers;
     for (const size_t which : best_answers()) {
-      choices.push_back(json_.choice(std::ssize(choices), answers_[which].take_delta(),
-                                     answers_[which].finish_reason()));
-      if (request_.prompt_logprobs >= 0) {
-        choices.back()["prompt_logprobs"] = json_.prompt_logprobs(answers_[which]);
-      }
+      answers.push_back({answers_[which].take_delta(), answers_[which]});
     }
-    reply_->send(200, "application/json", to_text(json_.whole(std::move(choices), counts())));
+    reply_->send(200, "application/json", to_text(writer_->whole(std::move(answers), counts())));
   }
   log_end("done");
 }
@@ -263,22 +260,14 @@ std::vector<size_t> Completion::best_answers() const {
   return all;
 }
 
-void Completion::finish_stream() {
-  if (request_.include_usage) write_event(json_.usage_event(counts()));
-  reply_->write_event("[DONE]");
-  reply_->end_stream();
-}
-
 // Ends all answers of the request because one has failed.
 void Completion::fail(const ApiError& error) {
   over_ = true;
-  if (!request_.stream) {
-    send_error(*reply_, error);
-  } else {
-    submitted_ = true;
-    for (const std::string& event : held_events_) reply_->write_event(event);
-    reply_->write_event(error.json());
+  if (streaming_) {
+    write_part(writer_->error(error));
     reply_->end_stream();
+  } else {
+    send_error(*reply_, error);
   }
   for (const serve::RequestId id : ids_) engine_.cancel(id);
   log_end(error.what());
@@ -289,7 +278,7 @@ void Completion::log_end(const char* outcome) const {
   log::info(
       "id={} outcome=\"{}\" finish={} prompt_tokens={} cached_tokens={} completion_tokens={} "
       "seconds={:.3f}",
-      json_.id(), outcome, answers_[0].finished() ? answers_[0].finish_reason() : "none",
+      writer_->id(), outcome, answers_[0].finished() ? answers_[0].finish_reason() : "none",
       tokens.prompt, tokens.cached, tokens.completion, seconds_since(start_));
 }
 

@@ -1,4 +1,4 @@
-// Runs a completion or chat request from its submission to the engine to the last byte of its
+// Runs a generation request of any API from its submission to the engine to the last byte of its
 // response. Api creates one Completion for each request.
 #pragma once
 
@@ -10,8 +10,8 @@
 
 #include "colossal/serve/engine.h"
 #include "colossal/server/answer.h"
+#include "colossal/server/answer_writer.h"
 #include "colossal/server/api_error.h"
-#include "colossal/server/completion_json.h"
 #include "colossal/server/http_server.h"
 #include "colossal/server/metrics.h"
 
@@ -27,9 +27,11 @@ ApiError failure(serve::FinishReason reason, const std::string& message);
 // be owned by a std::shared_ptr.
 class Completion : public std::enable_shared_from_this<Completion> {
  public:
-  // model, engine, metrics: must outlive the object.
-  Completion(GenerationRequest request, const ServedModel& model, serve::Engine& engine,
-             Metrics& metrics, std::shared_ptr<Reply> reply);
+  // writer: formats the response; it may refer to `request`. model, engine, metrics: must outlive
+  // the object.
+  Completion(std::shared_ptr<const GenerationRequest> request, std::unique_ptr<AnswerWriter> writer,
+             const ServedModel& model, serve::Engine& engine, Metrics& metrics,
+             std::shared_ptr<Reply> reply);
 
   // Submits all prompts to the engine, which calls back on the engine's thread. Call once, on the
   // server's thread, before the handler of the request returns: start() calls
@@ -65,13 +67,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
   serve::Request engine_request(size_t which);
   void submit_all();
   void cancel_all();
-  // Sends, as an event of the stream, what was added to answers_[which].
+  // Sends, as a part of the stream, what was added to answers_[which].
   void write_delta(size_t which);
-  // Sends an event; before `submitted_`, adds it to held_events_ instead.
-  void write_event(const Json& event);
+  // Sends a part of the stream; before `submitted_`, adds it to held_parts_ instead.
+  void write_part(const std::string& part);
   // Sends the response, or the end of the stream, when all answers are complete.
   void finish_all();
-  void finish_stream();
   // Sends an error and cancels all prompts.
   void fail(const ApiError& error);
   TokenCounts counts() const;
@@ -83,12 +84,13 @@ class Completion : public std::enable_shared_from_this<Completion> {
   // Logs the end of the request with its token counts.
   void log_end(const char* outcome) const;
 
-  const GenerationRequest request_;
+  const std::shared_ptr<const GenerationRequest> owned_request_;
+  const GenerationRequest& request_ = *owned_request_;
+  const std::unique_ptr<AnswerWriter> writer_;
   const ServedModel& model_;
   serve::Engine& engine_;
   Metrics& metrics_;
   std::shared_ptr<Reply> reply_;
-  CompletionJson json_;
   // best_of answers for each prompt, in order of the prompts. In beam search, best_of equals n
   // (GenerationRequest).
   std::vector<Answer> answers_;
@@ -101,12 +103,13 @@ class Completion : public std::enable_shared_from_this<Completion> {
   std::mutex mutex_;                   // guards answers_, last_token_ and the members below
   std::vector<serve::RequestId> ids_;  // of the submitted engine requests
   size_t num_finished_ = 0;            // complete answers
-  // start() has submitted all prompts. Until then events are held back: if start() throws, an error
-  // response is sent, which cannot follow events of a stream.
+  // start() has submitted all prompts. Until then parts of a stream are held back: if start()
+  // throws, an error response is sent, which cannot follow a stream.
   bool submitted_ = false;
+  bool streaming_ = false;  // the header of the stream was sent
   // The request is completed, rejected, failed or abandoned: nothing more is sent.
   bool over_ = false;
-  std::vector<std::string> held_events_;  // events to send once submitted_
+  std::string held_parts_;  // of the stream, to send once submitted_
 };
 
 }  // namespace colossal::server

@@ -1,8 +1,6 @@
 #include "colossal/server/completion_json.h"
 
-#include <chrono>
 #include <cmath>
-#include <random>
 
 #include "colossal/text/utf8.h"
 
@@ -14,17 +12,6 @@ constexpr double kLeastLogprob = -9999;
 
 double shown_logprob(double logprob) {
   return std::isfinite(logprob) ? std::max(logprob, kLeastLogprob) : kLeastLogprob;
-}
-
-std::string random_id(const char* prefix) {
-  std::random_device random;
-  return fmt::format("{}-{:08x}{:08x}{:08x}", prefix, random(), random(), random());
-}
-
-int64_t now_in_seconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
 }
 
 Json or_null(const char* text) {
@@ -49,8 +36,8 @@ Json part_of_call(const CallDelta& call) {
 CompletionJson::CompletionJson(const GenerationRequest& request, const ServedModel& model)
     : request_(request),
       model_(model),
-      id_(random_id(is_chat() ? "chatcmpl" : "cmpl")),
-      created_(now_in_seconds()) {}
+      id_(random_id(is_chat() ? "chatcmpl-" : "cmpl-")),
+      created_(seconds_since_1970()) {}
 
 Json CompletionJson::envelope(bool streams) const {
   const char* object = !is_chat() ? "text_completion"
@@ -106,7 +93,14 @@ Json CompletionJson::prompt_logprobs(const Answer& answer) const {
   return all;
 }
 
-Json CompletionJson::whole(std::vector<Json> choices, const TokenCounts& counts) const {
+Json CompletionJson::whole(std::vector<WholeAnswer> answers, const TokenCounts& counts) {
+  std::vector<Json> choices;
+  for (const auto& [all, answer] : answers) {
+    choices.push_back(choice(std::ssize(choices), all, answer.finish_reason()));
+    if (request_.prompt_logprobs >= 0) {
+      choices.back()["prompt_logprobs"] = prompt_logprobs(answer);
+    }
+  }
   Json json = envelope(false);
   json["choices"] = std::move(choices);
   json["usage"] = usage(counts);
@@ -119,11 +113,35 @@ Json CompletionJson::event_of(Json choice) const {
   return json;
 }
 
-Json CompletionJson::first_event(int64_t index) const {
-  return event_of({{"index", index},
-                   {"delta", {{"role", "assistant"}, {"content", ""}}},
-                   {"logprobs", nullptr},
-                   {"finish_reason", nullptr}});
+// A chat stream has the role once for each answer, before all other events.
+std::string CompletionJson::begin(int64_t index, const TokenCounts&) {
+  if (!is_chat()) return {};
+  return server_sent_event(to_text(event_of({{"index", index},
+                                             {"delta", {{"role", "assistant"}, {"content", ""}}},
+                                             {"logprobs", nullptr},
+                                             {"finish_reason", nullptr}})));
+}
+
+std::string CompletionJson::part(int64_t index, const AnswerDelta& delta, const Answer& answer,
+                                 const TokenCounts& counts) {
+  Json json = event(index, delta, answer.finished() ? answer.finish_reason() : nullptr);
+  if (request_.continuous_usage) json["usage"] = usage(counts);
+  return server_sent_event(to_text(json));
+}
+
+std::string CompletionJson::end(const TokenCounts& counts) {
+  std::string events;
+  if (request_.include_usage) {
+    Json json = envelope(true);
+    json["choices"] = Json::array();
+    json["usage"] = usage(counts);
+    events = server_sent_event(to_text(json));
+  }
+  return events + server_sent_event("[DONE]");
+}
+
+std::string CompletionJson::error(const ApiError& error) {
+  return server_sent_event(error.json());
 }
 
 Json CompletionJson::event(int64_t index, const AnswerDelta& delta,
@@ -141,13 +159,6 @@ Json CompletionJson::event(int64_t index, const AnswerDelta& delta,
   choice["finish_reason"] = or_null(finish_reason);
   if (request_.return_token_ids) choice["token_ids"] = delta.tokens;
   return event_of(std::move(choice));
-}
-
-Json CompletionJson::usage_event(const TokenCounts& counts) const {
-  Json json = envelope(true);
-  json["choices"] = Json::array();
-  json["usage"] = usage(counts);
-  return json;
 }
 
 Json CompletionJson::logprobs(const std::vector<LoggedToken>& logged) const {

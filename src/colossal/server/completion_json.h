@@ -1,24 +1,28 @@
 // Formats the responses of completion and chat requests as JSON of OpenAI's API.
 #pragma once
 
-#include "colossal/server/answer.h"
+#include "colossal/server/answer_writer.h"
 
 namespace colossal::server {
 
-// Numbers of tokens in a response.
-struct TokenCounts {
-  // prompt: of all prompts. cached: tokens of prompts that were found in the prefix cache.
-  // completion: of all answers.
-  int64_t prompt = 0, cached = 0, completion = 0;
-};
-
 // Formats the responses to one request. The request and the model must outlive the object.
-class CompletionJson {
+class CompletionJson : public AnswerWriter {
  public:
   CompletionJson(const GenerationRequest& request, const ServedModel& model);
 
-  // Returns the id of the response, such as "chatcmpl-...".
-  const std::string& id() const { return id_; }
+  // The overridden functions are described at AnswerWriter.
+  const std::string& id() const override { return id_; }
+  Json whole(std::vector<WholeAnswer> answers, const TokenCounts& counts) override;
+  std::string begin(int64_t index, const TokenCounts& counts) override;
+  std::string part(int64_t index, const AnswerDelta& delta, const Answer& answer,
+                   const TokenCounts& counts) override;
+  std::string end(const TokenCounts& counts) override;
+  std::string error(const ApiError& error) override;
+
+  // Returns the value of "logprobs"; null if none are requested.
+  Json logprobs(const std::vector<LoggedToken>& logged) const;
+
+ private:
   // Returns one entry of "choices" in a response that is not streamed. index: position of the
   // entry. all: the whole answer, as one delta. finish_reason: Answer::finish_reason(), such as
   // "stop".
@@ -27,29 +31,17 @@ class CompletionJson {
   // An entry has the log-probability, rank and text of this token and of the most likely tokens;
   // null for the first token.
   Json prompt_logprobs(const Answer& answer) const;
-  // Returns a response that is not streamed, with its choices.
-  Json whole(std::vector<Json> choices, const TokenCounts& counts) const;
-
-  // Returns the event that begins an answer of a chat stream: its role. index: of the answer.
-  Json first_event(int64_t index) const;
   // Returns the event for what was added to an answer since its last event. finish_reason: null
   // until the answer ends.
   Json event(int64_t index, const AnswerDelta& delta, const char* finish_reason) const;
-  // Returns the event with the token counts: the last event of a stream before "[DONE]".
-  Json usage_event(const TokenCounts& counts) const;
-
   // Returns the value of "usage".
   static Json usage(const TokenCounts& counts);
-
- private:
   // Returns the fields that all responses begin with: id, object, created, model. streams: for an
   // event.
   Json envelope(bool streams) const;
   // Returns an event with one choice.
   Json event_of(Json choice) const;
   bool is_chat() const { return request_.kind == GenerationRequest::Kind::chat; }
-  // Returns the value of "logprobs"; null if none are requested.
-  Json logprobs(const std::vector<LoggedToken>& logged) const;
   Json text_logprobs(const std::vector<LoggedToken>& logged) const;
   Json chat_logprobs(const std::vector<LoggedToken>& logged) const;
   // Returns how log-probabilities name a token: its text, or "token_id:17" if requested.

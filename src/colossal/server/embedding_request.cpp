@@ -45,18 +45,26 @@ void check_inputs(const EmbeddingRequest& request, const ServedModel& model) {
   for (const std::vector<int32_t>& input : request.inputs) {
     if (input.empty()) throw ApiError(400, "input: a text is empty", "input");
     if (std::ssize(input) > model.max_length()) {
-      throw ApiError(400,
-                     fmt::format("input: a text has {} tokens, but the model takes at most {}: "
-                                 "make it shorter or send truncate_prompt_tokens",
-                                 input.size(), model.max_length()),
+      throw too_long(model.max_length(),
+                     fmt::format("a text has {} tokens: make it shorter or send "
+                                 "truncate_prompt_tokens",
+                                 input.size()),
                      "input");
     }
   }
 }
 
-// Returns an embedding as the request wants it: normalized, as base64 or as numbers.
+}  // namespace
+
 Json data_of(const EmbeddingRequest& request, const std::vector<double>& embedding) {
   std::vector<double> numbers = embedding;
+  if (request.dimensions > std::ssize(numbers)) {
+    throw ApiError(400,
+                   fmt::format("dimensions = {}: the model's embeddings have {}",
+                               request.dimensions, numbers.size()),
+                   "dimensions");
+  }
+  if (request.dimensions > 0) numbers.resize(static_cast<size_t>(request.dimensions));
   double squares = 0;
   for (const double number : numbers) squares += number * number;
   if (request.normalize && squares > 0) {
@@ -66,8 +74,6 @@ Json data_of(const EmbeddingRequest& request, const std::vector<double>& embeddi
   // Rounds to fp32, as base64 does.
   return std::vector<float>(numbers.begin(), numbers.end());
 }
-
-}  // namespace
 
 EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& model) {
   Fields fields(body);
@@ -80,15 +86,19 @@ EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& mod
   request.base64 = read_encoding(fields);
   request.priority = static_cast<int>(fields.integer("priority", -1000, 1000).value_or(0));
   request.cache_salt = read_cache_salt(fields);
-  fields.refuse_unless("dimensions", nullptr, "is not supported; shorten the vectors yourself");
+  request.dimensions = fields.integer("dimensions", 1, INT32_MAX).value_or(0);
   fields.ignore("user");
-  for (GenerationRequest::Prompt& prompt : read_prompts(fields, model, "input")) {
+  const auto kept = read_truncation(fields, model, model.max_length());
+  using LongText = ServedModel::LongText;
+  const LongText cut = model.causal() ? LongText::cut_begin : LongText::cut_end;
+  for (GenerationRequest::Prompt& prompt :
+       read_prompts(fields, model, "input", kept ? cut : LongText::refuse)) {
     request.inputs.push_back(std::move(prompt.tokens));
   }
-  const auto length = fields.integer("truncate_prompt_tokens", -1, model.max_length());
   for (std::vector<int32_t>& input : request.inputs) {
-    const auto kept = static_cast<size_t>(length.value_or(-1) < 0 ? model.max_length() : *length);
-    if (length && input.size() > kept) truncate(input, kept, model.causal());
+    if (kept && std::ssize(input) > *kept) {
+      truncate(input, static_cast<size_t>(*kept), model.causal());
+    }
   }
   check_inputs(request, model);
   request.unknown_fields = fields.unknown();

@@ -21,6 +21,9 @@ struct EmbeddingRequest {
   // How the hidden states of a text's tokens become one embedding.
   serve::Pooling pooling = serve::Pooling::last;
   bool normalize = true;  // scale the embedding to L2 norm 1
+  // How many of an embedding's numbers to return, the first ones; 0: all. For models that were
+  // trained so that these are an embedding too.
+  int64_t dimensions = 0;
   // Send an embedding as base64 of little-endian fp32; false: as a JSON array.
   bool base64 = false;
   int priority = 0;        // requests with lower values are scheduled first
@@ -34,6 +37,9 @@ EmbeddingRequest read_embedding_request(const Json& body, const ServedModel& mod
 
 // Returns the numbers as base64 of their little-endian fp32 bytes.
 std::string base64_of(const std::vector<double>& numbers);
+// Returns an embedding as the request wants it: cut, then normalized, as base64 or as numbers.
+// Throws ApiError 400 if it has fewer numbers than the request wants.
+Json data_of(const EmbeddingRequest& request, const std::vector<double>& embedding);
 // Returns the response to a request. embeddings: of each text, [hidden].
 Json answer_embeddings(const EmbeddingRequest& request,
                        const std::vector<std::vector<double>>& embeddings);

@@ -95,6 +95,10 @@ void read_sampling(Fields& fields, const ServedModel& model, GenerationRequest& 
 
 void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& request) {
   request.stop = fields.strings("stop");
+  // A special token is not part of the answer's text, so it ends the answer as a token.
+  for (const std::string& stop : request.stop) {
+    if (const auto token = model.special_token(stop)) request.end_tokens.push_back(*token);
+  }
   const bool too_long = std::ranges::any_of(
       request.stop, [](const std::string& stop) { return stop.size() > kMaxStopBytes; });
   if (request.stop.size() > kMaxStops || too_long) {
@@ -104,7 +108,10 @@ void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& req
   }
   request.include_stop = fields.boolean("include_stop_str_in_output", false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
-  if (!fields.boolean("ignore_eos", false)) request.end_tokens = model.end_tokens();
+  if (!fields.boolean("ignore_eos", false)) {
+    const std::vector<int32_t>& ends = model.end_tokens();
+    request.end_tokens.insert(request.end_tokens.end(), ends.begin(), ends.end());
+  }
   const std::vector<int32_t> more = fields.tokens("stop_token_ids");
   check_tokens(more, model, "stop_token_ids");
   request.end_tokens.insert(request.end_tokens.end(), more.begin(), more.end());
@@ -265,18 +272,18 @@ void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
   }
 }
 
-// Keeps the last truncate_prompt_tokens tokens of each prompt, if the request has this field. -1:
-// as many as leave room for one new token.
-void truncate(Fields& fields, const ServedModel& model, GenerationRequest& request) {
-  const auto length = fields.integer("truncate_prompt_tokens", -1, model.max_length());
-  if (!length) return;
-  const auto kept = static_cast<size_t>(*length < 0 ? model.max_length() - 1 : *length);
+// Keeps the last `kept` tokens of each prompt; all if it is nullopt.
+void keep_last(std::optional<int64_t> kept, GenerationRequest& request) {
+  if (!kept) return;
   for (GenerationRequest::Prompt& prompt : request.prompts) {
-    if (prompt.tokens.size() > kept) {
-      prompt.tokens.erase(prompt.tokens.begin(),
-                          prompt.tokens.end() - static_cast<std::ptrdiff_t>(kept));
+    if (std::ssize(prompt.tokens) > *kept) {
+      prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *kept);
     }
   }
+}
+
+ServedModel::LongText long_text_of(const std::optional<int64_t>& kept) {
+  return kept ? ServedModel::LongText::cut_begin : ServedModel::LongText::refuse;
 }
 
 int64_t longest_prompt(const GenerationRequest& request) {
@@ -285,32 +292,32 @@ int64_t longest_prompt(const GenerationRequest& request) {
   return static_cast<int64_t>(longest);
 }
 
-// wanted: nullopt for as many as there is room for.
-void set_new_tokens(std::optional<int64_t> wanted, const ServedModel& model,
-                    GenerationRequest& request) {
+// wanted: nullopt for `otherwise`, or as many as there is room for if that is less.
+void set_new_tokens(std::optional<int64_t> wanted, int64_t otherwise, TokenLimit limit,
+                    const ServedModel& model, GenerationRequest& request) {
   const int64_t longest = model.tokens_before_text(longest_prompt(request));
   const int64_t room = model.max_length() - longest;
-  request.max_new_tokens = wanted.value_or(std::max<int64_t>(room, 1));
+  request.max_new_tokens = wanted.value_or(otherwise);
+  if (!wanted || limit == TokenLimit::at_most) {
+    request.max_new_tokens = std::min(request.max_new_tokens, std::max<int64_t>(room, 1));
+  }
   for (const auto& prompt : request.prompts) {
     if (prompt.tokens.empty()) throw ApiError(400, "the prompt is empty", "prompt");
   }
   if (request.max_new_tokens > room) {
-    throw ApiError(400,
-                   fmt::format("the model takes at most {} tokens in total, but the prompt has {}, "
-                               "and {} more are requested",
-                               model.max_length(), longest, request.max_new_tokens),
+    throw too_long(model.max_length(),
+                   fmt::format("the prompt has {}, and {} more are requested", longest,
+                               request.max_new_tokens),
                    "max_tokens");
   }
 }
 
 GenerationRequest::Prompt token_prompt(const Json& list, const ServedModel& model,
-                                       const char* field) {
+                                       const char* field, ServedModel::LongText long_text) {
   GenerationRequest::Prompt prompt;
-  if (list.size() > static_cast<size_t>(model.max_length())) {
-    throw ApiError(400,
-                   fmt::format("the prompt has {} tokens, but the model takes at most {} in total",
-                               list.size(), model.max_length()),
-                   field);
+  const bool is_refused = long_text == ServedModel::LongText::refuse;
+  if (is_refused && list.size() > static_cast<size_t>(model.max_length())) {
+    throw too_long(model.max_length(), fmt::format("the prompt has {}", list.size()), field);
   }
   for (const Json& token : list) prompt.tokens.push_back(read_token(token, field));
   check_tokens(prompt.tokens, model, field);
@@ -321,19 +328,20 @@ GenerationRequest::Prompt token_prompt(const Json& list, const ServedModel& mode
 }  // namespace
 
 std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
-                                                    const char* field) {
+                                                    const char* field,
+                                                    ServedModel::LongText long_text) {
   const bool special = fields.boolean("add_special_tokens", true);
   const Json* given = fields.find(field);
   if (!given) throw ApiError(400, fmt::format("{} is missing", field), field);
   const auto text_prompt = [&](const Json& text) {
     const auto& prompt = text.get_ref<const std::string&>();
-    return GenerationRequest::Prompt{model.encode(prompt, special), prompt};
+    return GenerationRequest::Prompt{model.encode(prompt, special, long_text), prompt};
   };
   if (given->is_string()) return {text_prompt(*given)};
   if (!given->is_array() || given->empty()) {
     refuse_type(field, "a string, a list of strings, a list of tokens, or lists of tokens", *given);
   }
-  if (given->front().is_number()) return {token_prompt(*given, model, field)};
+  if (given->front().is_number()) return {token_prompt(*given, model, field, long_text)};
   if (given->size() > kMaxPrompts) {
     throw ApiError(400, fmt::format("a request may have at most {} prompts", kMaxPrompts), field);
   }
@@ -342,9 +350,15 @@ std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const Served
     if (!one.is_string() && !one.is_array()) {
       refuse_type(field, "either strings or lists of tokens", one);
     }
-    prompts.push_back(one.is_string() ? text_prompt(one) : token_prompt(one, model, field));
+    prompts.push_back(one.is_string() ? text_prompt(one)
+                                      : token_prompt(one, model, field, long_text));
   }
   return prompts;
+}
+
+std::optional<int64_t> read_truncation(Fields& fields, const ServedModel& model, int64_t all) {
+  const auto length = fields.integer("truncate_prompt_tokens", -1, model.max_length());
+  return length && *length < 0 ? all : length;
 }
 
 std::string read_cache_salt(Fields& fields) {
@@ -356,7 +370,11 @@ std::string read_cache_salt(Fields& fields) {
 }
 
 ModelChoice choose_model(Fields& fields, const ServedModel& model) {
-  const std::string name = fields.string("model").value_or(model.name());
+  std::string name = fields.string("model").value_or(model.name());
+  if (constexpr std::string_view kTag = ":latest"; name.ends_with(kTag)) {
+    const std::string untagged = name.substr(0, name.size() - kTag.size());
+    if (untagged == model.name() || model.adapters().find(untagged)) name = untagged;
+  }
   if (name == model.name()) return {name, nullptr};
   if (const auto adapter = model.adapters().find(name)) return {name, adapter->weights};
   throw ApiError(404,
@@ -396,7 +414,7 @@ text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools) {
 }
 
 GenerationRequest read_completion_request(const Json& body, const ServedModel& model,
-                                          RuleCache& rules) {
+                                          RuleCache& rules, TokenLimit limit) {
   Fields fields(body);
   GenerationRequest request;
   read_common(fields, model, rules, request);
@@ -404,14 +422,16 @@ GenerationRequest read_completion_request(const Json& body, const ServedModel& m
   request.logprobs = fields.integer("logprobs", 0, kMaxLogprobs).value_or(-1);
   fields.refuse_unless("suffix", "", kLater);
   const auto wanted = fields.integer("max_tokens", request.echo ? 0 : 1, kMaxCount);
-  request.prompts = read_prompts(fields, model, "prompt");
-  truncate(fields, model, request);
-  set_new_tokens(wanted.value_or(16), model, request);
+  const auto kept = read_truncation(fields, model, model.max_length() - 1);
+  request.prompts = read_prompts(fields, model, "prompt", long_text_of(kept));
+  keep_last(kept, request);
+  set_new_tokens(wanted, 16, limit, model, request);
   request.unknown_fields = fields.unknown();
   return request;
 }
 
-GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules) {
+GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules,
+                                    TokenLimit limit) {
   Fields fields(body);
   GenerationRequest request;
   request.kind = GenerationRequest::Kind::chat;
@@ -437,9 +457,11 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
     }
     request.rule = rules.compile(*rule, model, "tools");
   }
-  request.prompts.push_back({model.encode_chat(read_messages(fields), options), ""});
-  truncate(fields, model, request);
-  set_new_tokens(wanted ? wanted : old_name, model, request);
+  const auto kept = read_truncation(fields, model, model.max_length() - 1);
+  request.prompts.push_back(
+      {model.encode_chat(read_messages(fields), options, long_text_of(kept)), ""});
+  keep_last(kept, request);
+  set_new_tokens(wanted ? wanted : old_name, model.max_length(), limit, model, request);
   request.unknown_fields = fields.unknown();
   return request;
 }

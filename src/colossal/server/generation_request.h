@@ -1,4 +1,5 @@
-// A request to /v1/completions or /v1/chat/completions, parsed from JSON.
+// A request to generate text, parsed from the JSON of /v1/completions or /v1/chat/completions;
+// other APIs translate their requests to these (translated_request.h).
 #pragma once
 
 #include <string>
@@ -60,11 +61,18 @@ struct GenerationRequest {
   std::vector<std::string> unknown_fields;  // names of fields that were ignored
 };
 
+// What becomes of a maximum number of new tokens for which there is no room after the prompt.
+enum class TokenLimit {
+  exact,   // an ApiError
+  at_most  // it is lowered to the room, as in APIs where it is required
+};
+
 // Parse the body of a request. rules: compiles the constraint of the request. Throw ApiError 400 if
 // a field is invalid, 404 if the model is unknown.
 GenerationRequest read_completion_request(const Json& body, const ServedModel& model,
-                                          RuleCache& rules);
-GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules);
+                                          RuleCache& rules, TokenLimit limit = TokenLimit::exact);
+GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules,
+                                    TokenLimit limit = TokenLimit::exact);
 
 // The following functions read single fields, also for requests of other routes. They throw
 // ApiError 400 if a field is invalid.
@@ -74,13 +82,19 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
 text::ChatOptions read_chat_options(Fields& fields, const ToolRequest& tools);
 // Returns the prompts in the required field `field`: a string, a list of strings, a list of token
 // ids, or a list of lists of token ids. Strings are encoded with the special tokens that the
-// tokenizer adds, unless the field "add_special_tokens" is false.
+// tokenizer adds, unless the field "add_special_tokens" is false. long_text: refuse if the prompts
+// are not truncated after this.
 std::vector<GenerationRequest::Prompt> read_prompts(Fields& fields, const ServedModel& model,
-                                                    const char* field);
+                                                    const char* field,
+                                                    ServedModel::LongText long_text);
+// Returns the number of tokens that truncate_prompt_tokens keeps; nullopt if the field is missing.
+// all: what -1 means.
+std::optional<int64_t> read_truncation(Fields& fields, const ServedModel& model, int64_t all);
 // Returns the field "cache_salt"; "" if missing.
 std::string read_cache_salt(Fields& fields);
 
-// What the field "model" selects: an adapter, or the base model, which is also the default.
+// What the field "model" selects: an adapter, or the base model, which is also the default. A name
+// may end with ":latest", as ollama's clients write it.
 struct ModelChoice {
   std::string name;                                   // the field; the base model's name if missing
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: the base model

@@ -4,6 +4,7 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
 
+#include "colossal/base/current_exception.h"
 #include "colossal/base/log.h"
 #include "colossal/server/api_error.h"
 #include "colossal/server/http_reply.h"
@@ -17,6 +18,8 @@ namespace http = boost::beast::http;
 constexpr size_t kReadAhead = 64 * 1024;
 constexpr uint64_t kSmallBody = 64 * 1024;
 constexpr std::chrono::milliseconds kLingerTime(1000);
+// How long a reserved connection may take to send its request.
+constexpr std::chrono::milliseconds kReservedTime(1000);
 
 std::string peer_of(const asio::ip::tcp::socket& socket) {
   boost::system::error_code error;
@@ -24,11 +27,51 @@ std::string peer_of(const asio::ip::tcp::socket& socket) {
   return error ? "?" : endpoint.address().to_string();
 }
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  for (char& letter : lower)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return lower;
+// Returns where the authority of an absolute-form target begins ("http://host/path"); npos for
+// another target.
+size_t authority_of(std::string_view target) {
+  const std::string scheme = lower_case(target.substr(0, 8));
+  if (scheme.starts_with("http://")) return 7;
+  return scheme == "https://" ? 8 : std::string_view::npos;
+}
+
+std::string_view host_of(std::string_view target) {
+  const size_t begin = authority_of(target);
+  if (begin == std::string_view::npos) return {};
+  return target.substr(begin, target.find_first_of("/?", begin) - begin);
+}
+
+std::string_view path_of(std::string_view target) {
+  if (const size_t begin = authority_of(target); begin != std::string_view::npos) {
+    target.remove_prefix(std::min(target.find_first_of("/?", begin), target.size()));
+  }
+  const std::string_view path = target.substr(0, target.find('?'));
+  return path.empty() ? "/" : path;
+}
+
+ApiError too_large(const HttpLimits& limits) {
+  return {413, fmt::format("the body is larger than {} bytes", limits.body_bytes)};
+}
+
+// Refuses every transfer encoding but "chunked" (RFC 9112, 6.1 and 6.3). The parser would ignore
+// others: then a proxy in front of this server might see another end of the request, and so other
+// requests after it.
+void check_transfer_encoding(const http::header<true>& fields) {
+  size_t count = 0;
+  std::string encodings;
+  for (const auto& field : fields) {
+    if (field.name() != http::field::transfer_encoding) continue;
+    encodings += (count++ > 0 ? ", " : "") + lower_case(field.value());
+  }
+  if (count == 0) return;
+  if (fields.version() < 11) throw ApiError(400, "HTTP/1.0 has no Transfer-Encoding");
+  if (fields.count(http::field::content_length) > 0) {
+    throw ApiError(400, "a request has either Transfer-Encoding or Content-Length");
+  }
+  if (encodings == "chunked") return;
+  const bool is_chunked_twice = encodings.find("chunked") != encodings.rfind("chunked");
+  throw ApiError(is_chunked_twice ? 400 : 501,
+                 "the only Transfer-Encoding that is supported is \"chunked\"");
 }
 
 int status_of(const boost::system::error_code& error) {
@@ -39,12 +82,14 @@ int status_of(const boost::system::error_code& error) {
 
 }  // namespace
 
-HttpConnection::HttpConnection(asio::ip::tcp::socket socket, SharedConnectionState& shared)
+HttpConnection::HttpConnection(asio::ip::tcp::socket socket, SharedConnectionState& shared,
+                               bool reserved)
     : socket_(std::move(socket)),
       shared_(shared),
       deadline_(socket_.get_executor()),
       buffer_(kReadAhead),
-      peer_(peer_of(socket_)) {
+      peer_(peer_of(socket_)),
+      reserved_(reserved) {
   ++shared_.open_connections;
   boost::system::error_code ignored;
   socket_.set_option(asio::ip::tcp::no_delay(true), ignored);
@@ -66,7 +111,7 @@ void HttpConnection::set_deadline(std::chrono::milliseconds time) {
 
 void HttpConnection::wait_for_request() {
   if (buffer_.size() > 0) return read_header();
-  set_deadline(shared_.limits.idle_time);
+  set_deadline(reserved_ ? kReservedTime : shared_.limits.idle_time);
   socket_.async_wait(asio::ip::tcp::socket::wait_read,
                      [self = shared_from_this()](const Code& error) {
                        if (!error) self->read_header();
@@ -74,7 +119,7 @@ void HttpConnection::wait_for_request() {
 }
 
 void HttpConnection::read_header() {
-  set_deadline(shared_.limits.header_time);
+  set_deadline(reserved_ ? kReservedTime : shared_.limits.header_time);
   parser_.emplace();
   parser_->header_limit(shared_.limits.header_bytes);
   parser_->body_limit(shared_.limits.body_bytes);
@@ -83,17 +128,26 @@ void HttpConnection::read_header() {
       [self = shared_from_this()](const Code& error, size_t) { self->take_header(error); });
 }
 
-// Returns the status with which to refuse a request because of its header; 0 to accept it.
-int HttpConnection::header_error_status() const {
+void HttpConnection::check_header() const {
   const auto& fields = parser_->get();
-  if (fields.target().size() > shared_.limits.target_bytes) return 414;
-  if (static_cast<size_t>(std::distance(fields.begin(), fields.end())) >
-      shared_.limits.header_fields) {
-    return 431;
+  const HttpLimits& limits = shared_.limits;
+  if (fields.target().size() > limits.target_bytes) throw ApiError(414, "the path is too long");
+  if (static_cast<size_t>(std::distance(fields.begin(), fields.end())) > limits.header_fields) {
+    throw ApiError(431, "the request has too many headers");
   }
-  if (!fields[http::field::content_encoding].empty()) return 415;
-  if (parser_->content_length().value_or(0) > shared_.limits.body_bytes) return 413;
-  return 0;
+  if (reserved_ && path_of(fields.target()) != limits.reserved_path) {
+    ApiError error(503, "too many connections are open; try again later");
+    error.retry_after = 1;
+    throw error;
+  }
+  if (fields.count(http::field::host) != 1 && fields.version() >= 11) {
+    throw ApiError(400, "an HTTP/1.1 request must have one Host header");
+  }
+  check_transfer_encoding(fields);
+  if (!fields[http::field::content_encoding].empty()) {
+    throw ApiError(415, "a body with a Content-Encoding is not supported: send it uncompressed");
+  }
+  if (parser_->content_length().value_or(0) > limits.body_bytes) throw too_large(limits);
 }
 
 void HttpConnection::take_header(const Code& error) {
@@ -102,22 +156,16 @@ void HttpConnection::take_header(const Code& error) {
       error == asio::error::operation_aborted || error == asio::error::connection_reset) {
     return close();
   }
-  if (error)
-    return refuse(status_of(error), "this is not a valid HTTP request: " + error.message());
-  switch (const int status = header_error_status()) {
-    case 0:
-      return read_body();
-    case 413:
-      return refuse(status,
-                    fmt::format("the body is larger than {} bytes", shared_.limits.body_bytes));
-    case 414:
-      return refuse(status, "the path is too long");
-    case 415:
-      return refuse(status,
-                    "a body with a Content-Encoding is not supported: send it uncompressed");
-    default:
-      return refuse(status, "the request has too many headers");
+  if (error) {
+    return refuse({status_of(error), "this is not a valid HTTP request: " + error.message()});
   }
+  is_head_ = parser_->get().method() == http::verb::head;
+  try {
+    check_header();
+  } catch (const ApiError& refusal) {
+    return refuse(refusal);
+  }
+  read_body();
 }
 
 void HttpConnection::read_body() {
@@ -127,7 +175,9 @@ void HttpConnection::read_body() {
   // connections must not keep them out.
   if (announced <= kSmallBody) announced = 0;
   if (shared_.body_bytes + announced > shared_.limits.all_body_bytes) {
-    return refuse(503, "too many large requests at once; try again later");
+    ApiError error(503, "too many large requests at once; try again later");
+    error.retry_after = 1;
+    return refuse(error);
   }
   announced_bytes_ = announced;
   shared_.body_bytes += announced;
@@ -144,14 +194,12 @@ void HttpConnection::read_body() {
 
 void HttpConnection::take_body(const Code& error) {
   shared_.body_bytes -= std::exchange(announced_bytes_, 0);
-  if (error == http::error::body_limit) {
-    return refuse(413, fmt::format("the body is larger than {} bytes", shared_.limits.body_bytes));
-  }
+  if (error == http::error::body_limit) return refuse(too_large(shared_.limits));
   if (error == http::error::partial_message || error == asio::error::operation_aborted ||
       error == asio::error::connection_reset) {
     return close();
   }
-  if (error) return refuse(400, "the body cannot be read: " + error.message());
+  if (error) return refuse({400, "the body cannot be read: " + error.message()});
   dispatch();
 }
 
@@ -160,14 +208,16 @@ void HttpConnection::dispatch() {
   auto message = parser_->release();
   parser_.reset();
   supports_chunks_ = message.version() >= 11;
-  keeps_alive_ = message.keep_alive();
-  HttpRequest request{.method = std::string(message.method_string()),
-                      .path = std::string(message.target().substr(0, message.target().find('?'))),
+  keeps_alive_ = message.keep_alive() && !reserved_;
+  HttpRequest request{.method = is_head_ ? "GET" : std::string(message.method_string()),
+                      .path = std::string(path_of(message.target())),
                       .body = std::move(message.body()),
                       .peer = peer_};
   for (const auto& field : message) {
     request.headers[lower_case(field.name_string())] = std::string(field.value());
   }
+  const std::string_view host = host_of(message.target());
+  if (!host.empty()) request.headers["host"] = host;
   answering_ = true;
   answer_complete_ = false;
   ++shared_.open_requests;
@@ -176,8 +226,8 @@ void HttpConnection::dispatch() {
     shared_.handler(std::move(request), reply);
   } catch (const ApiError& error) {
     send_error(*reply, error);
-  } catch (const std::exception& error) {
-    log::error("a request failed: {}", error.what());
+  } catch (...) {
+    log::error("a request failed: {}", message_of_current_exception());
     send_error(*reply, ApiError(500, "the server could not answer; see its log"));
   }
   if (answering_ && answered_request_ != request_) watch_for_disconnect();
@@ -185,14 +235,12 @@ void HttpConnection::dispatch() {
 
 // Answers with an error and ends the connection, because it is unknown where the next request
 // begins.
-void HttpConnection::refuse(int status, const std::string& message) {
+void HttpConnection::refuse(const ApiError& error) {
   deadline_.cancel();
   keeps_alive_ = false;
   answering_ = true;
   answer_complete_ = false;
   ++shared_.open_requests;
-  ApiError error(status, message);
-  if (status == 503) error.retry_after = 1;
   HttpReply reply(shared_from_this(), request_);
   send_error(reply, error);
 }

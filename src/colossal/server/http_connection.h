@@ -34,8 +34,10 @@ struct SharedConnectionState {
 // otherwise, functions are called on the server's thread.
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  // shared: of the server of this connection; must outlive the connection.
-  HttpConnection(boost::asio::ip::tcp::socket socket, SharedConnectionState& shared);
+  // shared: of the server of this connection; must outlive the connection. reserved: whether this
+  // is one of HttpLimits::reserved_connections.
+  HttpConnection(boost::asio::ip::tcp::socket socket, SharedConnectionState& shared,
+                 bool reserved = false);
   ~HttpConnection();
 
   // Starts reading requests.
@@ -54,6 +56,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool supports_chunks() const { return supports_chunks_; }
   // Thread-safe. Returns true if the connection stays open after the current response.
   bool keeps_alive() const { return keeps_alive_; }
+  // Thread-safe. Returns true if the current request is HEAD: no body may be sent.
+  bool is_head() const { return is_head_; }
 
  private:
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
@@ -64,14 +68,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void wait_for_request();
   void read_header();
   void take_header(const Code& error);
-  // Returns the HTTP status with which the header is refused; 0 if it is accepted.
-  int header_error_status() const;
+  // Throws ApiError if the header is refused.
+  void check_header() const;
   void read_body();
   void take_body(const Code& error);
   // Passes the request to the handler.
   void dispatch();
   // Sends an error for a request that cannot be read; the connection is then closed.
-  void refuse(int status, const std::string& message);
+  void refuse(const ApiError& error);
   // Closes the connection if the client disconnects while its response is computed.
   void watch_for_disconnect();
   // Writes the next bytes of to_write_, unless a write is in progress.
@@ -96,7 +100,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool answering_ = false, answer_complete_ = false;
   // The request whose whole response has been passed to write(), perhaps not yet to to_write_.
   std::atomic<int64_t> answered_request_ = 0;
-  std::atomic<bool> supports_chunks_ = true, keeps_alive_ = true;
+  std::atomic<bool> supports_chunks_ = true, keeps_alive_ = true, is_head_ = false;
+  const bool reserved_;
   // Bytes to write, in order; the first element is being written if writing_.
   std::deque<std::string> to_write_;
   bool writing_ = false;

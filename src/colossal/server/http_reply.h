@@ -3,15 +3,14 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
 #include "colossal/server/http_connection.h"
 
 namespace colossal::server {
 
 // The response to one request. The overridden functions are described at Reply (http_server.h): a
-// response is one send(), or any number of write_event() and then end_stream(). Shares ownership of
-// the connection.
+// response is one send(), or begin_stream(), any number of write_part() and then end_stream().
+// Shares ownership of the connection.
 class HttpReply : public Reply {
  public:
   // request: number of the request in the connection, from 1.
@@ -19,23 +18,20 @@ class HttpReply : public Reply {
       : connection_(std::move(connection)), request_(request) {}
 
   void send(int status, std::string_view content_type, std::string body, Headers headers) override;
-  void write_event(std::string_view event) override;
+  void begin_stream(std::string_view content_type, Headers headers) override;
+  void write_part(std::string_view part) override;
   void end_stream() override;
   void on_abandoned(std::function<void()> action) override {
     connection_->set_abandoned(std::move(action));
   }
 
  private:
-  // Returns the header of a stream at the first call, "" afterwards.
-  std::string begin_stream();
   // Returns `bytes` as a chunk of the chunked transfer encoding if the client supports it, else
   // unchanged.
   std::string chunk(std::string_view bytes) const;
 
   std::shared_ptr<HttpConnection> connection_;
   int64_t request_;
-  std::mutex mutex_;        // serializes the parts of a stream
-  bool streaming_ = false;  // the header of the stream was written
 };
 
 }  // namespace colossal::server

@@ -3,8 +3,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
+#include "colossal/base/current_exception.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
+#include "colossal/base/process_limits.h"
 #include "colossal/server/http_connection.h"
 
 namespace colossal::server {
@@ -23,11 +25,32 @@ asio::ip::tcp::endpoint find_endpoint(asio::io_context& io, const std::string& h
   return found.begin()->endpoint();
 }
 
+// Raises the process's limit of open files, which is often as low as 1,024.
+void allow_connections(const HttpLimits& limits) {
+  constexpr int64_t kOtherFiles = 256;
+  const size_t connections = limits.connections + limits.reserved_connections;
+  try {
+    machine::require_open_files(static_cast<int64_t>(connections) + kOtherFiles,
+                                fmt::format("{} connections", connections));
+  } catch (const ConfigError& error) {
+    log::warn("{}", error.what());
+  }
+}
+
 }  // namespace
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower) {
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  }
+  return lower;
+}
 
 struct HttpServer::Parts {
   Parts(const std::string& host, int port, const HttpLimits& limits, Handler handler)
       : connections{.limits = limits, .handler = std::move(handler)}, acceptor(io) {
+    allow_connections(connections.limits);
     const auto endpoint = find_endpoint(io, host, port);
     Code error;
     acceptor.open(endpoint.protocol());
@@ -45,9 +68,12 @@ struct HttpServer::Parts {
     acceptor.async_accept([this](const Code& error, asio::ip::tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) return accept_later();
-      // Connections above the limit are closed at once, without an answer.
-      if (connections.open_connections < connections.limits.connections) {
-        std::make_shared<HttpConnection>(std::move(socket), connections)->start();
+      // Connections above the limits are closed at once, without an answer.
+      const size_t open = connections.open_connections;
+      const HttpLimits& limits = connections.limits;
+      if (open < limits.connections + limits.reserved_connections) {
+        std::make_shared<HttpConnection>(std::move(socket), connections, open >= limits.connections)
+            ->start();
       }
       accept();
     });
@@ -91,9 +117,20 @@ std::string HttpServer::address() const {
                      endpoint.port());
 }
 
+bool HttpServer::is_loopback() const {
+  return parts_->acceptor.local_endpoint().address().is_loopback();
+}
+
 void HttpServer::run() {
   const auto keep_running = asio::make_work_guard(parts_->io);
-  parts_->io.run();
+  // After an exception, which ends one action, the other actions go on.
+  while (!parts_->io.stopped()) {
+    try {
+      parts_->io.run();
+    } catch (...) {
+      log::error("the HTTP server: {}", message_of_current_exception());
+    }
+  }
 }
 
 void HttpServer::stop() {

@@ -7,8 +7,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "colossal/server/api_error.h"
 
 namespace colossal::server {
 
@@ -23,7 +27,12 @@ struct HttpLimits {
   // Retry-After. Bodies of at most 64 KiB do not count. A body of unannounced size counts as
   // body_bytes.
   uint64_t all_body_bytes = uint64_t{64} << 20;
-  size_t connections = 1024;  // further connections are closed at once
+  size_t connections = 1024;
+  // Further connections, beyond `connections`: only a GET of reserved_path is answered on them, so
+  // that a monitor reaches a server whose connections are all in use. They must send their request
+  // within a second. Connections beyond these are closed at once.
+  size_t reserved_connections = 16;
+  std::string reserved_path = "/health";
   // Maximum bytes of a stream that wait to be sent to a client. If there are more, the connection
   // is closed.
   size_t max_unsent_bytes = size_t{1} << 20;
@@ -35,10 +44,13 @@ struct HttpLimits {
 
 // A request as the handler receives it.
 struct HttpRequest {
-  std::string method;  // such as "GET"
-  std::string path;    // without the query; as sent, i.e. percent-encoded
+  // Such as "GET". Also "GET" for a HEAD request, to whose client only the header of the response
+  // is sent.
+  std::string method;
+  std::string path;  // without the query and a host; as sent, i.e. percent-encoded
   // Value of each header field by its name in lower case, such as "content-type". If a field is
-  // repeated, its last value.
+  // repeated, its last value. "host" is the host of an absolute-form target, if the request has
+  // one.
   std::map<std::string, std::string> headers;
   std::string body;
   std::string peer;  // IP address of the client
@@ -47,27 +59,42 @@ struct HttpRequest {
 // Names and values of header fields.
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// The response to one request. Send it whole with send(), or as a stream of server-sent events with
-// write_event() and end_stream(). Thread-safe, except on_abandoned(). Calls have no effect once the
+// Returns the text with its ASCII letters in lower case, as names in HTTP are compared.
+std::string lower_case(std::string_view text);
+
+// The content type of a stream of server-sent events.
+inline constexpr std::string_view kEventStream = "text/event-stream; charset=utf-8";
+
+// The response to one request. Send it whole with send(), or as a stream with begin_stream(),
+// write_part() and end_stream(). Thread-safe, except on_abandoned(). Calls have no effect once the
 // response is complete or the client has disconnected.
 class Reply {
  public:
+  explicit Reply(ErrorForm error_form = ErrorForm::openai) : error_form_(error_form) {}
   virtual ~Reply() = default;
+  // Returns how the API of the request writes errors.
+  ErrorForm error_form() const { return error_form_; }
   // Sends the whole response. headers: further header fields.
   virtual void send(int status, std::string_view content_type, std::string body,
                     Headers headers = {}) = 0;
-  // Sends the event "data: EVENT\n\n". The first event also sends the header, with status 200.
-  virtual void write_event(std::string_view event) = 0;
+  // Sends the header of a stream, with status 200. headers: further header fields.
+  virtual void begin_stream(std::string_view content_type, Headers headers = {}) = 0;
+  // Sends the next bytes of the stream, at least one.
+  virtual void write_part(std::string_view part) = 0;
   // Completes the stream.
   virtual void end_stream() = 0;
   // Sets an action that is called once, on the server's thread, if the connection is closed before
   // the response is complete: the client has disconnected or does not read. A handler that wants
   // this must call on_abandoned() before it returns.
   virtual void on_abandoned(std::function<void()> action) = 0;
+
+ private:
+  ErrorForm error_form_;
 };
 
-struct ApiError;
-// Sends an error as a whole response with the error's status and JSON.
+// Sends JSON as a whole response, with status 200.
+void send_json(Reply& reply, const nlohmann::ordered_json& json);
+// Sends an error as a whole response, with the error's status and its JSON in the reply's form.
 void send_error(Reply& reply, const ApiError& error);
 
 // Owns the listening socket and the connections.
@@ -86,6 +113,8 @@ class HttpServer {
 
   // Returns the address on which the server listens, such as "127.0.0.1:8000".
   std::string address() const;
+  // Returns whether only programs of this machine can connect.
+  bool is_loopback() const;
 
   // Serves on the calling thread until stop().
   void run();

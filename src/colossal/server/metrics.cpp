@@ -90,9 +90,10 @@ void Metrics::token(double seconds, bool first) {
   (first ? first_token_ : next_token_).add(seconds);
 }
 
-void Metrics::finished(serve::FinishReason reason, const serve::Usage& usage, double seconds) {
+void Metrics::finished(serve::FinishReason reason, const serve::Usage& usage, double seconds,
+                       const std::string& model) {
   const std::lock_guard lock(mutex_);
-  ++finished_[reason_name(reason)];
+  ++finished_[{model, reason_name(reason)}];
   whole_.add(seconds);
   queue_.add(usage.queue_seconds);
   prefill_.add(usage.prefill_seconds);
@@ -118,9 +119,10 @@ std::string Metrics::text(const serve::EngineStatistics& engine) const {
             : 0.0);
   gauge("kv_cache_pages_used", "KV cache pages that requests use.", engine.pages_in_use);
   gauge("kv_cache_pages", "KV cache pages in total.", engine.pages);
-  counter("prefix_cache_queries", "Prompt tokens looked up in the prefix cache.",
+  counter("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache.",
           engine.prefix_queries);
-  counter("prefix_cache_hits", "Prompt tokens found in the prefix cache.", engine.prefix_hits);
+  counter("prefix_cache_hits_total", "Prompt tokens found in the prefix cache.",
+          engine.prefix_hits);
   counter("num_preemptions_total", "Requests preempted to free their pages for others.",
           engine.preemptions);
   counter("spec_decode_num_drafts_total", "Number of drafts, each of which guesses several tokens.",
@@ -128,12 +130,16 @@ std::string Metrics::text(const serve::EngineStatistics& engine) const {
   counter("spec_decode_num_draft_tokens_total", "Guessed tokens.", engine.draft_tokens);
   counter("spec_decode_num_accepted_tokens_total", "Guessed tokens that were accepted.",
           engine.accepted_tokens);
+  counter("spec_decode_num_draft_failures_total",
+          "Failures of drafting; texts do not depend on it.", engine.draft_failures);
   counter("prompt_tokens_total", "Prompt tokens computed.", engine.prompt_tokens);
   counter("generation_tokens_total", "Tokens generated.", engine.generated_tokens);
-  describe(text, "request_success_total", "counter", "Finished requests, by reason.");
-  for (const auto& [reason, count] : finished_) {
-    text += fmt::format("colossal:request_success_total{{{},finished_reason=\"{}\"}} {}\n", label_,
-                        reason, count);
+  describe(text, "request_success_total", "counter",
+           "Finished requests, by the model or adapter that they name and by reason.");
+  for (const auto& [key, count] : finished_) {
+    text += fmt::format(
+        "colossal:request_success_total{{model_name=\"{}\",finished_reason=\"{}\"}} {}\n",
+        escaped_label(key.first), key.second, count);
   }
   describe(text, "http_responses_total", "counter", "HTTP responses, by status.");
   for (const auto& [status, count] : statuses_) {

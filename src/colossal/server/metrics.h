@@ -47,16 +47,19 @@ class Metrics {
   // first token of an answer, since the client's request arrived.
   void token(double seconds, bool first);
   // Counts an engine request that has ended. seconds: time since the client's request arrived.
-  void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds);
+  // model: the name in the request, of the base model or of an adapter.
+  void finished(serve::FinishReason reason, const serve::Usage& usage, double seconds,
+                const std::string& model);
 
   // Returns all metrics as the text of /metrics.
   std::string text(const serve::EngineStatistics& engine) const;
 
  private:
   mutable std::mutex mutex_;
-  std::string label_;                        // model_name="..."
-  std::map<int, int64_t> statuses_;          // number of responses by HTTP status
-  std::map<std::string, int64_t> finished_;  // number of engine requests by reason
+  std::string label_;                // model_name="..."
+  std::map<int, int64_t> statuses_;  // number of responses by HTTP status
+  // Number of engine requests by the request's model and reason.
+  std::map<std::pair<std::string, std::string>, int64_t> finished_;
   // In seconds: to the first token, between tokens, whole requests, and their phases.
   Histogram first_token_, next_token_, whole_, queue_, prefill_, decode_;
   // In tokens per engine request.

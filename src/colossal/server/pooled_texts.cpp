@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "colossal/base/current_exception.h"
 #include "colossal/server/completion.h"
 
 namespace colossal::server {
@@ -72,7 +73,7 @@ void PooledTexts::finish(serve::FinishReason reason, const serve::Usage& usage,
                          const std::string& error) {
   const std::lock_guard lock(mutex_);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
-  metrics_.finished(reason, usage, seconds.count());
+  metrics_.finished(reason, usage, seconds.count(), request_.model);
   ++num_finished_;
   if (over_) return;
   if (reason == serve::FinishReason::failed || reason == serve::FinishReason::cancelled) {
@@ -94,7 +95,13 @@ void PooledTexts::cancel_all() {
 
 void PooledTexts::answer() {
   over_ = true;
-  reply_->send(200, "application/json", to_text(make_answer_(results_)));
+  try {
+    reply_->send(200, "application/json", to_text(make_answer_(results_)));
+  } catch (const ApiError& error) {
+    send_error(*reply_, error);
+  } catch (...) {
+    send_error(*reply_, ApiError(500, message_of_current_exception()));
+  }
 }
 
 }  // namespace colossal::server

@@ -24,6 +24,7 @@ struct PooledText {
 
 // What the engine is to compute.
 struct PooledTextsRequest {
+  std::string model;              // name in the request
   std::vector<PooledText> texts;  // at least one
   serve::Pooling pooling = serve::Pooling::last;
   int priority = 0;

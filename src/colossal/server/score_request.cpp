@@ -5,7 +5,9 @@
 #include <limits>
 #include <numeric>
 
+#include "colossal/server/answer_writer.h"
 #include "colossal/server/generation_request.h"
+#include "colossal/server/translated_request.h"
 
 namespace colossal::server {
 namespace {
@@ -29,13 +31,13 @@ class Reader {
     }
     ModelChoice choice = choose_model(fields_, model);
     name_ = std::move(choice.name);
+    request_.texts.model = name_;
     request_.texts.adapter = std::move(choice.adapter);
     request_.texts.pooling = model.causal() ? serve::Pooling::last : serve::Pooling::first;
     request_.texts.priority =
         static_cast<int>(fields_.integer("priority", -1000, 1000).value_or(0));
     request_.texts.cache_salt = read_cache_salt(fields_);
-    const auto length = fields_.integer("truncate_prompt_tokens", -1, model.max_length());
-    if (length) most_ = *length < 0 ? model.max_length() : *length;
+    most_ = read_truncation(fields_, model, model.max_length());
     fields_.ignore("user");
   }
 
@@ -55,17 +57,17 @@ class Reader {
   }
 
   void add(const std::string& first, const std::string* second, const char* field) {
-    const bool truncates = most_ > 0;
-    const int64_t most = truncates ? most_ : std::numeric_limits<int32_t>::max();
-    text::TypedTokens made = model_.encode_texts(first, second, most);
+    const int64_t most = most_.value_or(std::numeric_limits<int32_t>::max());
+    text::TypedTokens made =
+        model_.encode_texts(first, second, most,
+                            most_ ? ServedModel::LongText::cut_end : ServedModel::LongText::refuse);
     if (made.tokens.empty()) throw ApiError(400, fmt::format("{}: a text is empty", field), field);
     if (std::ssize(made.tokens) > model_.max_length()) {
-      throw ApiError(
-          400,
-          fmt::format("{}: a text has {} tokens, but the model takes at most {}: make it "
-                      "shorter or send truncate_prompt_tokens",
-                      field, made.tokens.size(), model_.max_length()),
-          field);
+      throw too_long(model_.max_length(),
+                     fmt::format("a text has {} tokens: make it shorter or send "
+                                 "truncate_prompt_tokens",
+                                 made.tokens.size()),
+                     field);
     }
     num_tokens_ += made.tokens.size();
     // Decoders have no types.
@@ -78,6 +80,18 @@ class Reader {
     std::vector<std::string> found = fields_.strings(name);
     if (found.empty()) throw ApiError(400, fmt::format("{} is missing", name), name);
     return found;
+  }
+  // Returns "documents": texts, or objects with a "text".
+  std::vector<std::string> documents() {
+    const Json* found = fields_.find("documents");
+    const bool has_objects =
+        found && found->is_array() && !found->empty() && (*found)[0].is_object();
+    if (!has_objects) return texts("documents");
+    std::vector<std::string> documents;
+    for (const Json& document : *found) {
+      documents.push_back(required_string(document, "text", "documents"));
+    }
+    return documents;
   }
   std::string text(const char* name) {
     const auto found = fields_.string(name);
@@ -98,7 +112,7 @@ class Reader {
   Fields fields_;
   std::string name_;
   ScoreRequest request_{};
-  int64_t most_ = 0;  // tokens to which a text is truncated; 0: not truncated
+  std::optional<int64_t> most_;  // tokens to which a text is truncated; nullopt: not truncated
   size_t num_tokens_ = 0;
 };
 
@@ -152,12 +166,18 @@ ScoreRequest read_rerank_request(const Json& body, const ServedModel& model) {
   Reader reader(body, model);
   reader.require_one_score("/rerank");
   const std::string query = reader.text("query");
-  const std::vector<std::string> documents = reader.texts("documents");
-  const auto count = std::ssize(documents);
-  const int64_t most = reader.fields().integer("top_n", 1, count).value_or(count);
+  const std::vector<std::string> documents = reader.documents();
+  // Clients send a fixed top_n, also with fewer documents.
+  const int64_t count = std::ssize(documents);
+  const int64_t most =
+      std::min(count, reader.fields().integer("top_n", 1, INT64_MAX).value_or(count));
   const bool returns_documents = reader.fields().boolean("return_documents", true);
   for (const std::string& document : documents) reader.add(query, &document, "documents");
-  Json whole{{"model", reader.name()}, {"usage", reader.usage()}, {"results", Json::array()}};
+  reader.fields().ignore("max_tokens_per_doc");
+  Json whole{{"id", random_id("rerank-")},
+             {"model", reader.name()},
+             {"usage", reader.usage()},
+             {"results", Json::array()}};
   return reader.finish([=](const std::vector<std::vector<double>>& results) {
     std::vector<size_t> order(results.size());
     std::iota(order.begin(), order.end(), size_t{0});

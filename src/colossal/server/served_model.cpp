@@ -14,6 +14,9 @@ namespace {
 // Bytes per token above which a text is assumed not to fit in max_length tokens. It is then refused
 // before it is tokenized.
 constexpr size_t kBytesOfToken = 8;
+// Bytes per token that are kept of a text that is cut: more, so that the tokens that are kept are
+// those of the whole text, unless they are very long.
+constexpr size_t kBytesOfCutToken = 16;
 // A noncharacter (U+FDD0), which no text has. Inserted in special tokens that users write, so that
 // they are tokenized as plain text.
 constexpr std::string_view kBreak = "\xEF\xB7\x90";
@@ -51,6 +54,15 @@ bool reads_parts(const text::ChatTemplate& chat_template) {
     return rendered(nlohmann::ordered_json::array({part})) == rendered("probe");
   } catch (const text::jinja::TemplateError&) {
     return false;
+  }
+}
+
+// OpenAI's clients send a system message as one of the developer. Most templates do not know this
+// role, and some would leave the message out.
+void replace_developer(nlohmann::ordered_json& messages) {
+  for (auto& message : messages) {
+    const auto role = message.find("role");
+    if (role != message.end() && *role == "developer") *role = "system";
   }
 }
 
@@ -115,22 +127,52 @@ std::string ServedModel::bytes_of(int32_t token) const {
 void ServedModel::check_size(size_t bytes) const {
   const size_t limit = kBytesOfToken * static_cast<size_t>(max_length_);
   if (bytes > limit) {
-    throw ApiError(400, fmt::format("the prompt has {} bytes; with at most {} tokens, the model "
-                                    "takes at most {} bytes of text",
-                                    bytes, max_length_, limit));
+    throw too_long(max_length_,
+                   fmt::format("the prompt has {} bytes, and a text of at most {} bytes is "
+                               "tokenized",
+                               bytes, limit),
+                   "");
   }
 }
 
-std::vector<int32_t> ServedModel::encode(std::string_view text, bool add_special_tokens) const {
-  check_size(text.size());
-  return tokens_with(*tokenizer_, text, add_special_tokens);
+std::string_view ServedModel::limited(std::string_view text, LongText long_text) const {
+  if (long_text == LongText::refuse) {
+    check_size(text.size());
+    return text;
+  }
+  const size_t limit = kBytesOfCutToken * static_cast<size_t>(max_length_);
+  if (text.size() <= limit) return text;
+  const auto is_inside_character = [&](size_t at) { return (text[at] & 0xC0) == 0x80; };
+  if (long_text == LongText::cut_end) {
+    size_t end = limit;
+    while (end > 0 && is_inside_character(end)) --end;
+    return text.substr(0, end);
+  }
+  size_t begin = text.size() - limit;
+  while (begin < text.size() && is_inside_character(begin)) ++begin;
+  return text.substr(begin);
+}
+
+std::optional<int32_t> ServedModel::special_token(std::string_view text) const {
+  for (const auto& [token, content] : special_) {
+    if (content == text) return token;
+  }
+  return std::nullopt;
+}
+
+std::vector<int32_t> ServedModel::encode(std::string_view text, bool add_special_tokens,
+                                         LongText long_text) const {
+  return tokens_with(*tokenizer_, limited(text, long_text), add_special_tokens);
 }
 
 text::TypedTokens ServedModel::encode_texts(const std::string& first, const std::string* second,
-                                            int64_t most) const {
-  check_size(first.size() + (second ? second->size() : 0));
+                                            int64_t most, LongText long_text) const {
+  if (long_text == LongText::refuse) check_size(first.size() + (second ? second->size() : 0));
+  std::string second_text;
+  if (second) second_text = limited(*second, long_text);
   try {
-    return tokenizer_->encode_texts(first, second, most);
+    return tokenizer_->encode_texts(std::string(limited(first, long_text)),
+                                    second ? &second_text : nullptr, most);
   } catch (const text::InvalidText& error) {
     throw ApiError(400, error.what());
   }
@@ -160,13 +202,15 @@ void ServedModel::break_special_tokens(nlohmann::ordered_json& value) const {
 }
 
 std::vector<int32_t> ServedModel::encode_chat(const nlohmann::ordered_json& messages,
-                                              const text::ChatOptions& options) const {
+                                              const text::ChatOptions& options,
+                                              LongText long_text) const {
   if (!chat_template_) {
     throw ApiError(400,
                    fmt::format("the model {} has no chat template: use /v1/completions", name_));
   }
   nlohmann::ordered_json safe = messages;
   if (!reads_parts_) join_parts(safe);
+  if (chat_template_->source().find("developer") == std::string::npos) replace_developer(safe);
   break_special_tokens(safe);
   std::string text;
   try {
@@ -174,11 +218,11 @@ std::vector<int32_t> ServedModel::encode_chat(const nlohmann::ordered_json& mess
   } catch (const text::jinja::TemplateError& error) {
     throw ApiError(400, fmt::format("the chat template: {}", error.what()), "messages");
   }
-  check_size(text.size());
+  const std::string_view kept = limited(text, long_text);
   std::vector<int32_t> tokens;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(kBreak, begin), text.size());
-    const auto part = tokens_with(*tokenizer_, std::string_view(text).substr(begin, end - begin),
+  for (size_t begin = 0; begin <= kept.size();) {
+    const size_t end = std::min(kept.find(kBreak, begin), kept.size());
+    const auto part = tokens_with(*tokenizer_, kept.substr(begin, end - begin),
                                   /*as_prompt=*/false);
     tokens.insert(tokens.end(), part.begin(), part.end());
     begin = end + kBreak.size();

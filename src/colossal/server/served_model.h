@@ -77,6 +77,8 @@ class ServedModel {
   // Returns the token ids that end an answer.
   const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
   bool is_special(int32_t token) const { return special_.contains(token); }
+  // Returns the special token with this text; nullopt if there is none.
+  std::optional<int32_t> special_token(std::string_view text) const;
   // Returns the syntax of tool calls that the chat template teaches the model.
   text::ToolCallForm tool_call_form() const { return tool_call_form_; }
   // Returns true if the token is a special token that marks tool calls in this syntax.
@@ -85,25 +87,38 @@ class ServedModel {
   // Returns the bytes that a token decodes to after other tokens.
   std::string bytes_of(int32_t token) const;
 
+  // What to do with a text that is too long to be tokenized. The limit bounds the cost of
+  // tokenization.
+  enum class LongText {
+    refuse,     // a text of more than 8 * max_length bytes is an ApiError 400
+    cut_begin,  // its last 16 * max_length bytes are tokenized
+    cut_end     // its first 16 * max_length bytes are tokenized
+  };
   // Returns the tokens of a prompt. add_special_tokens: add the special tokens that the model
-  // expects (Tokenizer::encode_prompt()). Throws ApiError 400 if the text is not UTF-8 or has more
-  // than 8 * max_length bytes. The limit bounds the cost of tokenization.
-  std::vector<int32_t> encode(std::string_view text, bool add_special_tokens) const;
-  // Returns the tokens of a text, or of a pair of texts, as Tokenizer::encode_texts() does. Throws
-  // ApiError 400 under the conditions of encode(), for both texts together.
-  text::TypedTokens encode_texts(const std::string& first, const std::string* second,
-                                 int64_t most) const;
+  // expects (Tokenizer::encode_prompt()). Throws ApiError 400 if the text is not UTF-8, or is
+  // refused as a long text.
+  std::vector<int32_t> encode(std::string_view text, bool add_special_tokens,
+                              LongText long_text = LongText::refuse) const;
+  // Returns the tokens of a text, or of a pair of texts, as Tokenizer::encode_texts() does.
+  // long_text: refuse, for both texts together; or cut_end, for each of them. Throws ApiError 400
+  // under the conditions of encode().
+  text::TypedTokens encode_texts(const std::string& first, const std::string* second, int64_t most,
+                                 LongText long_text) const;
   // Renders the messages with the chat template and returns the tokens. messages: list of objects
-  // with "role" and "content", as in OpenAI's API. options: see chat_template.h. Special tokens
+  // with "role" and "content", as in OpenAI's API. The role "developer" becomes "system" unless the
+  // template knows it. options: see chat_template.h. Special tokens
   // that users write in messages are tokenized as ordinary text. Throws ApiError 400 if the model
   // has no chat template, if the template rejects the messages, or under the conditions of
   // encode().
   std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
-                                   const text::ChatOptions& options) const;
+                                   const text::ChatOptions& options,
+                                   LongText long_text = LongText::refuse) const;
 
  private:
   // Throws ApiError 400 if a text of `bytes` bytes is too long to be tokenized.
   void check_size(size_t bytes) const;
+  // Returns the part of the text that is to be tokenized.
+  std::string_view limited(std::string_view text, LongText long_text) const;
   // Inserts a marker into each special token in the strings of `value`, so that encode_chat()
   // tokenizes them as ordinary text.
   void break_special_tokens(nlohmann::ordered_json& value) const;

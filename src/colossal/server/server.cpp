@@ -24,6 +24,12 @@ Server::Server(const ServerOptions& options)
               api_.handle(std::move(request), std::move(reply));
             }) {
   cluster::ignore_sigpipe();
+  api_.set_address(options.host, http_.is_loopback());
+  const AccessOptions& access = options.api.access;
+  if (access.key.empty() && !http_.is_loopback()) {
+    log::warn("everybody who can reach {} may use this server: it has no API key (--api-key-file)",
+              http_.address());
+  }
   http_.watch(signals_.fd(), [this] { take_signals(); });
   thread_ = std::thread([this] { http_.run(); });
 }

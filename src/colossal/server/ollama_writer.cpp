@@ -1,0 +1,111 @@
+#include "colossal/server/ollama_writer.h"
+
+#include <fmt/chrono.h>
+
+namespace colossal::server {
+namespace {
+
+int64_t nanoseconds(double seconds) {
+  return static_cast<int64_t>(seconds * 1e9);
+}
+
+}  // namespace
+
+std::string ollama_time(int64_t seconds) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+Json ollama_loaded(const std::string& model, bool is_chat, const char* reason) {
+  Json json{{"model", model}, {"created_at", ollama_time()}};
+  if (is_chat) {
+    json["message"] = {{"role", "assistant"}, {"content", ""}};
+  } else {
+    json["response"] = "";
+  }
+  json["done"] = true;
+  json["done_reason"] = reason;
+  return json;
+}
+
+OllamaWriter::OllamaWriter(bool is_chat, const GenerationRequest& request)
+    : is_chat_(is_chat), request_(request), id_(random_id("ollama-")) {}
+
+Json OllamaWriter::piece(const std::string& text, const std::string& reasoning, Json calls,
+                         bool done) const {
+  Json json{{"model", request_.model}, {"created_at", ollama_time()}};
+  Json& place = is_chat_ ? json["message"] : json;
+  if (is_chat_) place["role"] = "assistant";
+  place[is_chat_ ? "content" : "response"] = text;
+  if (!reasoning.empty()) place["thinking"] = reasoning;
+  if (is_chat_ && !calls.empty()) place["tool_calls"] = std::move(calls);
+  json["done"] = done;
+  return json;
+}
+
+void OllamaWriter::set_end(Json& json, const TokenCounts& counts) const {
+  const std::chrono::duration<double> total = std::chrono::steady_clock::now() - start_;
+  json["done_reason"] = reason_;
+  json["total_duration"] = nanoseconds(total.count());
+  json["load_duration"] = 0;
+  json["prompt_eval_count"] = counts.prompt;
+  json["prompt_eval_duration"] = nanoseconds(usage_.prefill_seconds);
+  json["eval_count"] = counts.completion;
+  json["eval_duration"] = nanoseconds(usage_.decode_seconds);
+}
+
+void OllamaWriter::collect(const AnswerDelta& delta) {
+  for (const CallDelta& call : delta.calls) {
+    if (call.name) {
+      calls_.push_back(call);
+    } else if (!calls_.empty()) {
+      calls_.back().arguments += call.arguments;
+    }
+  }
+}
+
+Json OllamaWriter::take_calls() {
+  Json calls = Json::array();
+  for (const CallDelta& call : std::exchange(calls_, {})) {
+    calls.push_back({{"id", call.id},
+                     {"function",
+                      {{"index", call.index},
+                       {"name", *call.name},
+                       {"arguments", parse_text(call.arguments).value_or(Json::object())}}}});
+  }
+  return calls;
+}
+
+Json OllamaWriter::whole(std::vector<WholeAnswer> answers, const TokenCounts& counts) {
+  const auto& [all, answer] = answers.front();
+  collect(all);
+  reason_ = std::string_view(answer.finish_reason()) == "length" ? "length" : "stop";
+  usage_ = answer.usage();
+  Json json = piece(all.text, all.reasoning, take_calls(), /*done=*/true);
+  set_end(json, counts);
+  return json;
+}
+
+std::string OllamaWriter::part(int64_t, const AnswerDelta& delta, const Answer& answer,
+                               const TokenCounts&) {
+  collect(delta);
+  Json calls = Json::array();
+  if (answer.finished()) {
+    reason_ = std::string_view(answer.finish_reason()) == "length" ? "length" : "stop";
+    usage_ = answer.usage();
+    calls = take_calls();
+  }
+  if (delta.text.empty() && delta.reasoning.empty() && calls.empty()) return {};
+  return to_text(piece(delta.text, delta.reasoning, std::move(calls), /*done=*/false)) + "\n";
+}
+
+std::string OllamaWriter::end(const TokenCounts& counts) {
+  Json json = piece("", "", Json::array(), /*done=*/true);
+  set_end(json, counts);
+  return to_text(json) + "\n";
+}
+
+std::string OllamaWriter::error(const ApiError& error) {
+  return error.json(ErrorForm::ollama) + "\n";
+}
+
+}  // namespace colossal::server

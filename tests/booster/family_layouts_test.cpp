@@ -9,11 +9,10 @@
 #include <sstream>
 
 #include "colossal/booster/batch_context.h"
-#include "colossal/io/json.h"
 #include "colossal/models/families.h"
-#include "colossal/models/family.h"
 #include "tests/support/pairwise.h"
 #include "tests/support/run_ranks.h"
+#include "tests/support/small_families.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/tiny_training.h"
 
@@ -57,42 +56,27 @@ const std::vector<Feature>& features() {
   return kFeatures;
 }
 
-nlohmann::json configs() {
-  const std::filesystem::path folder =
-      std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support";
-  nlohmann::json all = io::read_json(folder / "families.json");
-  all.update(io::read_json(folder / "encoders.json"));
-  all.update(io::read_json(folder / "encoder_decoders.json"));
-  return all;
-}
-
-std::vector<std::string> family_names() {
-  std::vector<std::string> names;
-  for (const models::Family& family : models::families()) names.push_back(family.model_type);
-  return names;
-}
-
 models::TransformerConfig small(const std::string& family) {
   const TemporaryDirectory folder;
-  nlohmann::json config = configs().at(family);
-  config["model_type"] = family;
-  // Larger than usual, so that what a layer does wrong is seen in the loss.
-  const bool is_of_fairseq = family == "opt" || family == "bart";
-  const bool has_factor = family == "t5" || family == "mt5";
-  if (!has_factor) config[is_of_fairseq ? "init_std" : "initializer_range"] = 0.2;
-  std::ofstream(folder.path() / "config.json") << config;
-  return models::resolve_model({.path = folder.path().string()}).transformer;
+  return models::resolve_model({.path = write_config(folder.path(), small_config(family))})
+      .transformer;
 }
 
-// Sources of another length than the targets: every third is shorter than the others. With
+// Sources of other lengths than the targets, padded to the longest of their micro-batch. With
 // documents, each document of a target attends to that of the same number in its source.
 void add_sources(data::Batch& batch) {
-  const int64_t length = batch.inputs.size(1) - 2;
-  const at::Tensor source = (batch.inputs.narrow(1, 0, length) * 7 + 5).remainder(90) + 2;
-  at::Tensor documents = at::zeros_like(source);
+  const auto length_of = [](int64_t sample) { return 8 - sample % 12 / 4; };
+  int64_t longest = 0;
+  for (const int64_t sample : batch.sample_ids) longest = std::max(longest, length_of(sample));
+  const at::Tensor source = at::zeros({std::ssize(batch.sample_ids), longest}, at::kLong);
+  const at::Tensor documents = at::full_like(source, -1);
   for (int64_t row = 0; row < source.size(0); ++row) {
-    if (batch.documents.defined()) documents[row].copy_(at::arange(length) / 4);
-    if (batch.sample_ids[row] % 3 == 1) documents[row].narrow(0, length - 3, 3).fill_(-1);
+    const int64_t sample = batch.sample_ids[row], length = length_of(sample);
+    const at::Tensor positions = at::arange(length, at::kLong);
+    source[row].narrow(0, 0, length).copy_((positions * 7 + sample * 31 + 5).remainder(90) + 2);
+    documents[row]
+        .narrow(0, 0, length)
+        .copy_(batch.documents.defined() ? positions.div(4, "floor") : positions * 0);
   }
   batch.fields[data::kSourceField] = {.values = source};
   batch.fields[data::kSourceDocumentsField] = {.values = documents};
@@ -161,6 +145,14 @@ void expect_the_same_dropout(const std::string& family) {
     if (divided.layout.pp > 1) divided.layout.stage_blocks = {1, divided.model.layers - 1};
     divided.recompute = feature.recompute;
     expect_same(train_tiny(divided, feature.ranks), expected, 1e-9, divided);
+    divided.micro_batch = 5;
+    expect_same(train_tiny(divided, feature.ranks), expected, 1e-9, divided);
+  }
+  for (const int64_t micro_batch : {7, 1}) {
+    TRACED_CASE(fmt::format("{}, micro-batches of {}", family, micro_batch));
+    TinyTraining divided = training();
+    divided.micro_batch = micro_batch;
+    expect_same(train_tiny(divided, 1), expected, 1e-9, divided);
   }
 }
 

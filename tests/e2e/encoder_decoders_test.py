@@ -176,6 +176,35 @@ class EncoderDecoders(EncoderTest):
                     self.assertAlmostEqual(self.losses(name)[step], expected[step], delta=2e-5)
         return expected
 
+    def test_dropout_depends_neither_on_padding_nor_on_the_layout(self):
+        """Pairs and texts with sentinels have lengths of their own, so that each micro-batch is padded otherwise."""
+        self.tokenizer.add_special_tokens({"additional_special_tokens": [f"<extra_id_{i}>" for i in range(20)]})
+        text = self.directory / "text.txt"
+        text.write_text(" ".join(WORDS[(i * i) % 16] for i in range(640)))
+        exact = ["--train.steps=2", "--train.dropout=0.2", "--precision.compute=fp64"]
+        layouts = [(1, ["--train.micro_batch=4"]), (1, ["--train.micro_batch=1"]), (2, []), (2, ["--parallel.sp=2"]),
+                   (2, ["--parallel.pp=2", "--train.micro_batch=3"])]
+        for turn, family in enumerate(["t5", "bart"]):
+            folder = self.model(family)
+            self.sft("alone", pairs(6), *exact)
+            for ranks, layout in layouts[turn % 2::2]:
+                self.sft("divided", pairs(6), *exact, *layout, ranks=ranks)
+                self.assert_equal_figures("divided", "alone")
+            if family == "t5":
+                self.use_folder(folder)
+                flags = [f"--data.train={text}", *exact]
+                self.train(*self.flags("texts"), *flags)
+                for ranks, layout in layouts[1::2]:
+                    name = f"texts {ranks} {layout}"
+                    self.train(*self.flags(name), *flags, *layout, ranks=ranks)
+                    self.assert_equal_figures(name, "texts")
+
+    def assert_equal_figures(self, name, expected):
+        found, wanted = self.metrics(name), self.metrics(expected)
+        for step in (1, 2):
+            for figure in ("loss", "grad_norm"):
+                self.assertAlmostEqual(found[step][figure] / wanted[step][figure], 1, delta=1e-9)
+
     def test_what_an_encoder_decoder_cannot_do_is_refused(self):
         folder = self.model()
         lines = pairs(6)

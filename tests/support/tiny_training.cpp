@@ -254,9 +254,26 @@ Strategy strategy_of(const TinyTraining& training, int ranks) {
   return strategy;
 }
 
+bool TinyTraining::drops() const {
+  return model.embedding_dropout > 0 || model.attention_dropout > 0 ||
+         model.attention_output_dropout > 0 || model.mlp_dropout > 0 ||
+         model.mlp_inner_dropout > 0 || model.final_dropout > 0 ||
+         (adapter && adapter->dropout > 0);
+}
+
+// The last samples of a step are the longest ones.
+int64_t TinyTraining::length_of(int64_t sample) const {
+  if (sequence_of) return sequence_of(sample);
+  if (!drops() || tokens.defined() || end_of_document) return sequence;
+  return sequence - (global_batch - 1 - sample) * 4 / global_batch;
+}
+
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
   data::Batch batch;
-  const int64_t sequence = training.sequence_of ? training.sequence_of(begin) : training.sequence;
+  int64_t sequence = 0;
+  for (int64_t row = 0; row < count; ++row) {
+    sequence = std::max(sequence, training.length_of(begin + row));
+  }
   batch.inputs = at::empty({count, sequence}, at::kLong);
   batch.labels = at::empty({count, sequence}, at::kLong);
   auto inputs = batch.inputs.accessor<int64_t, 2>();
@@ -270,10 +287,14 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
       if (training.tokens.defined()) return training.tokens[in_step][position].item<int64_t>();
       return static_cast<int64_t>(hash(static_cast<uint64_t>(id * 1000 + position)) % vocabulary);
     };
+    const int64_t length = training.length_of(in_step);
+    batch.padding += sequence - length;
     for (int64_t position = 0; position < sequence; ++position) {
-      inputs[row][position] = token(position);
+      inputs[row][position] = position < length ? token(position) : 0;
       labels[row][position] =
-          training.ignored && training.ignored(in_step, position) ? -100 : token(position + 1);
+          position >= length || (training.ignored && training.ignored(in_step, position))
+              ? -100
+              : token(position + 1);
     }
   }
   if (training.end_of_document) {

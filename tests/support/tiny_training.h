@@ -72,6 +72,13 @@ struct TinyTraining {
   std::function<void(data::Batch& batch)> fields;
   // Labels for which this holds are ignored.
   std::function<bool(int64_t sample, int64_t position)> ignored;
+
+  // Whether a model or adapter has dropout. Rows then have lengths of their own, and are padded to
+  // the longest of their micro-batch, unless tokens, sequence_of or end_of_document are given:
+  // masks must not depend on the padding.
+  bool drops() const;
+  // Of a sample of a step, of what is not padding.
+  int64_t length_of(int64_t sample) const;
 };
 
 // Gathered over ranks: whole tensors by parameter name.

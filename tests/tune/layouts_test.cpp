@@ -85,7 +85,12 @@ const std::vector<Variant>& variants() {
        }},
       {"draft_head", Method::draft_head},
       {"classify", Method::classify},
-      {"classify_encoder", Method::classify, [](TuneConfig& c) { c.label_field = "tags"; }}};
+      {"classify_encoder", Method::classify, [](TuneConfig& c) { c.label_field = "tags"; }},
+      {"sft_dropout", Method::sft},
+      {"dpo_dropout", Method::dpo},
+      {"sft_t5", Method::sft},
+      {"sft_bart", Method::sft},
+      {"dpo_t5", Method::dpo}};
   return all;
 }
 
@@ -168,6 +173,30 @@ std::vector<report::StepMetrics> run(const Variant& variant, const Layout& layou
                               {"intermediate_size", 20},   {"max_position_embeddings", 40},
                               {"hidden_dropout_prob", 0.1}};
     config.model.problem_type = problem_name(Problem::multi_label);
+  }
+  if (variant.name.ends_with("_dropout")) {
+    config.model.overrides.update({{"embd_pdrop", 0.1}, {"attn_pdrop", 0.1}, {"resid_pdrop", 0.1}});
+  }
+  // Encoder-decoders, with dropout: sources and targets are padded otherwise in each micro-batch.
+  if (variant.name.ends_with("_t5")) {
+    config.model.preset = "t5-tiny";
+    config.model.overrides = {{"num_layers", 2},   {"num_decoder_layers", 2},
+                              {"d_model", 12},     {"num_heads", 3},
+                              {"d_kv", 4},         {"d_ff", 20},
+                              {"vocab_size", 259}, {"dropout_rate", 0.1}};
+  }
+  if (variant.name.ends_with("_bart")) {
+    config.model.preset = "bart-tiny";
+    config.model.overrides = {{"encoder_layers", 2},
+                              {"decoder_layers", 2},
+                              {"d_model", 12},
+                              {"encoder_attention_heads", 3},
+                              {"decoder_attention_heads", 3},
+                              {"encoder_ffn_dim", 20},
+                              {"decoder_ffn_dim", 20},
+                              {"vocab_size", 259},
+                              {"max_position_embeddings", 40},
+                              {"dropout", 0.1}};
   }
   config.data.train = {directory.write("lines.jsonl", lines)};
   config.data.sequence_length = 40;

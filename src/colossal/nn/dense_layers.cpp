@@ -212,12 +212,10 @@ at::Tensor DenseCrossAttention::forward(const at::Tensor& query, const at::Tenso
       divided_ ? divided_->gather(key_value, context.source->whole_sequence) : key_value;
   ops::AttentionOptions options = head_options_.of_step(scope, context);
   options.prefix_lengths = {};
-  if (divided_ && options.dropout > 0) {
-    // The positions that the queries have in an attention of the whole sequence.
-    const int64_t first = std::max<int64_t>(0, whole.size(1) - context.whole_sequence);
-    for (const Range& run : divided_->positions(context.whole_sequence)) {
-      options.query_positions.push_back({first + run.begin, first + run.end});
-    }
+  if (options.dropout > 0) {
+    // Positions in the target alone: how far the source is padded must not change the mask.
+    options.query_positions = divided_ ? divided_->positions(context.whole_sequence)
+                                       : std::vector<Range>{{0, queries.size(2)}};
   }
   if (context.memory_documents.defined()) {
     options.documents = context.memory_documents;

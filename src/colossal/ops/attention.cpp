@@ -425,6 +425,10 @@ void check(const at::Tensor& query, const at::Tensor& key, const at::Tensor& val
   if (own_documents) check_documents(options.query_documents, query);
   COLOSSAL_CHECK(options.query_positions.empty() || !aligned,
                  "positions of queries whose attention depends on positions");
+  COLOSSAL_CHECK(options.dropout == 0 || aligned || query.size(2) == key.size(2) ||
+                     !options.query_positions.empty(),
+                 "dropout of {} queries and {} keys without positions of the queries",
+                 query.size(2), key.size(2));
   check_rule(AttentionRule(options, query.size(3)), query, options.sinks);
   check_relative_bias(options.relative_bias, query, options.soft_cap);
   COLOSSAL_CHECK(!options.relative_bias.defined() || options.virtual_tokens.count() == 0,

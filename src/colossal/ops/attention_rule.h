@@ -81,9 +81,9 @@ struct AttentionOptions {
   RandomKey random_key{};                 // must differ between layers and steps
   std::span<const int64_t> sample_ids{};  // [batch] global ids; required if dropout > 0
   int64_t head_begin = 0;                 // global index of this rank's first query head
-  // Only for cross-attention, of a rank that has some of the queries: the positions of its queries,
-  // on which the dropout mask depends. Empty: the last query is at the position of the last key; if
-  // there are more queries than keys, the first query is at position 0.
+  // Only for cross-attention, and required there with dropout: the positions of this rank's
+  // queries, on which the dropout mask depends. Empty: the last query is at the position of the
+  // last key; if there are more queries than keys, the first query is at position 0.
   std::vector<Range> query_positions{};
 };
 

@@ -1,0 +1,44 @@
+#include "tests/support/small_families.h"
+
+#include <fstream>
+
+#include "colossal/io/json.h"
+#include "colossal/models/family.h"
+
+namespace colossal::test {
+namespace {
+
+nlohmann::json read_configs() {
+  const std::filesystem::path folder =
+      std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) / "tests" / "support";
+  nlohmann::json all = io::read_json(folder / "families.json");
+  all.update(io::read_json(folder / "encoders.json"));
+  all.update(io::read_json(folder / "encoder_decoders.json"));
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const models::Family& family : models::families()) names.push_back(family.model_type);
+  return names;
+}
+
+nlohmann::json small_config(const std::string& family) {
+  static const nlohmann::json configs = read_configs();
+  nlohmann::json config = configs.at(family);
+  config["model_type"] = family;
+  const bool is_of_fairseq = family == "opt" || family == "bart";
+  const bool has_factor = family == "t5" || family == "mt5";
+  if (!has_factor) config[is_of_fairseq ? "init_std" : "initializer_range"] = 0.2;
+  return config;
+}
+
+std::string write_config(const std::filesystem::path& folder, const nlohmann::json& config) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "config.json") << config;
+  return folder.string();
+}
+
+}  // namespace colossal::test

@@ -244,7 +244,8 @@ void Engine::move_router_biases(const std::vector<double>& counts) {
     }
     return std::nullopt;
   };
-  const at::Tensor biases = at::zeros({config_.num_blocks, experts}, at::kDouble);
+  const auto numbers = at::TensorOptions().dtype(at::kDouble).device(context_.device());
+  const at::Tensor biases = at::zeros({config_.num_blocks, experts}, numbers);
   std::vector<std::pair<int64_t, nn::ParameterHandle>> here;
   for (const nn::ParameterHandle& parameter : chunks_.parameters()) {
     const auto layer = bias_of(*parameter);
@@ -254,17 +255,13 @@ void Engine::move_router_biases(const std::vector<double>& counts) {
       biases[*layer].narrow(0, piece.elements.begin, piece.elements.size()).copy_(piece.working());
     });
   }
-  const at::Tensor whole = biases.to(context_.device());
-  comm::all_reduce(whole.view(-1), context_.world_group(), comm::Reason::control);
+  comm::all_reduce(biases.view(-1), context_.world_group(), comm::Reason::control);
   const at::Tensor rows = at::tensor(counts, at::kDouble)
                               .narrow(0, 0, config_.num_blocks * experts)
-                              .view({-1, experts});
-  const at::Tensor moves =
-      (rows.mean(1, /*keepdim=*/true) - rows).sign() * config_.router_bias_rate;
-  const at::Tensor moved = whole.cpu() + moves;
-  for (const auto& [layer, parameter] : here) {
-    chunks_.load(*parameter, 0, moved[layer].to(context_.device()));
-  }
+                              .view({-1, experts})
+                              .to(context_.device());
+  biases.add_((rows.mean(1, /*keepdim=*/true) - rows).sign(), config_.router_bias_rate);
+  for (const auto& [layer, parameter] : here) chunks_.load(*parameter, 0, biases[layer]);
 }
 
 // All ranks call this together. Each reports its first bad tensor, and all throw an error about the

@@ -50,7 +50,9 @@ TensorUpdates::TensorUpdates(const nn::ParameterList& parameters, const Optimize
   const MemoryKindScope scope(MemoryKind::optimizer);
   for (const Chunk* chunk : chunks_) {
     const bool on_host = chunk->tiers().optimizer != Tier::device;
-    const at::Device place = on_host ? at::Device(at::kCPU) : context.device();
+    // In a dry run, tensors on the host are meta tensors, too.
+    const bool is_dry = context.device().is_meta();
+    const at::Device place = on_host && !is_dry ? at::Device(at::kCPU) : context.device();
     for (const Slot& slot : chunk->plan.slots) {
       const nn::Parameter& parameter = *slot.parameter;
       tensors_[tensor_of_.at(&parameter)].here = true;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "colossal/optim/elements.h"
@@ -72,13 +73,18 @@ class Galore : public MatrixOptimizer {
   }
 
  private:
-  // Returns the left singular vectors as columns. A singular vector may have either sign, on which
-  // the averages of earlier gradients depend: the largest element of each is positive here, so that
-  // the result does not depend on rounding.
+  // Returns the left singular vectors as columns. The result must not depend on rounding. A
+  // singular vector may have either sign, on which the averages of earlier gradients depend: the
+  // largest element of each is positive here. Directions that the gradient does not have are zeros:
+  // there, rounding alone would choose the vectors.
   static at::Tensor singular_vectors(const at::Tensor& gradient) {
-    const at::Tensor vectors = std::get<0>(at::linalg_svd(gradient, /*full_matrices=*/false));
+    const auto [vectors, values, ignored] = at::linalg_svd(gradient, /*full_matrices=*/false);
     const at::Tensor largest = vectors.abs().argmax(0, /*keepdim=*/true);
-    return vectors * vectors.gather(0, largest).sign();
+    const double rounding =
+        100 * (gradient.scalar_type() == at::kDouble ? std::numeric_limits<double>::epsilon()
+                                                     : std::numeric_limits<float>::epsilon());
+    const at::Tensor exists = values > values[0] * rounding;
+    return vectors * vectors.gather(0, largest).sign() * exists;
   }
 
   double beta1_;

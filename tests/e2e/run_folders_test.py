@@ -75,6 +75,28 @@ class Keeping(RunFoldersTest):
         self.assertEqual(log.count("error:"), 1)
         self.assertEqual(sorted(self.losses()), [1, 2])
 
+    def test_checkpoints_with_other_names_are_told(self):
+        self.train(*self.flags(), "--train.steps=3")
+        folder = self.checkpoints()
+        (folder / "step-000003").rename(folder / "best")
+        for resume in ("auto", "must"):
+            log = self.train(*self.flags(), "--train.steps=5", f"--checkpoint.resume={resume}", expect=2)
+            self.assertIn(f"{folder} holds the checkpoint best", log)
+            self.assertIn("step-000003", log)
+        self.train(*self.flags(), "--train.steps=1", "--checkpoint.resume=never")
+        log = self.train(*self.flags(), "--train.steps=2")
+        self.assertIn("runs neither use nor remove it", log)
+        self.assertEqual(self.steps(), [1, 2])
+        # Two runs in one folder are refused for that; a checkpoint of this run for its other step.
+        shutil.copytree(folder / "step-000002", folder / "step-000500")
+        log = self.train(*self.flags(), "--train.steps=5", expect=2)
+        self.assertIn("step-000500 is the checkpoint of step 2, not of step 500", log)
+        self.assertEqual(self.steps(), [1, 2, 500])
+        shutil.rmtree(folder / "best")
+        shutil.move(folder / "step-000500", folder.parent / "step-000500")
+        self.train(*self.flags(), "--train.steps=3")
+        self.assertEqual(self.steps(), [2, 3])
+
     def test_steps_that_are_done_already(self):
         self.train(*self.flags(), "--train.steps=3")
         log = self.train(*self.flags(), "--train.steps=2", ranks=2)

@@ -71,6 +71,54 @@ void refuse_several_runs(const fs::path& directory,
                   directory.string(), newest.size(), found));
 }
 
+// A checkpoint that was renamed counts as one of another step: it would be taken for the newest,
+// and newer ones would be removed as older.
+void refuse_other_steps(const std::vector<std::string>& misnamed) {
+  if (misnamed.empty()) return;
+  throw ConfigError(fmt::format("{}; give it the name of its step, or move it to another folder",
+                                misnamed.front()));
+}
+
+// Returns the checkpoints in `directory` that have other names than list_checkpoints() finds.
+std::vector<std::string> names_of_unlisted(const fs::path& directory) {
+  std::set<std::string> listed;
+  for (const io::Checkpoint& checkpoint : io::list_checkpoints(directory)) {
+    listed.insert(checkpoint.path.filename());
+  }
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory, ignored)) {
+    const std::string name = entry.path().filename();
+    const bool is_aside = name.find(".aside") != std::string::npos;  // io::set_aside()
+    if (listed.contains(name) || name.starts_with(".") || is_aside) continue;
+    if (fs::exists(entry.path() / io::kManifestFile, ignored) &&
+        fs::exists(entry.path() / kStateFile, ignored)) {
+      names.push_back(name);
+    }
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+// Says which checkpoints are not used because of their names. Throws ConfigError if the run would
+// begin anew beside them.
+void tell_of_unlisted(const fs::path& directory, bool begins_anew, const std::string& resume) {
+  const std::vector<std::string> names = names_of_unlisted(directory);
+  if (names.empty()) return;
+  const std::string found = fmt::format(
+      "{} holds the checkpoint{} {}, but a run resumes only from those named {} and so on",
+      directory.string(), names.size() == 1 ? "" : "s", fmt::join(names, ", "),
+      io::checkpoint_name(100));
+  if (begins_anew && resume != "never") {
+    throw ConfigError(fmt::format(
+        "{}; give the one to resume from the name of its step ({}), or use "
+        "checkpoint.resume = \"never\" to start a new run",
+        found,
+        io::checkpoint_name(read_state(directory / names.front()).value("step", int64_t{100}))));
+  }
+  log::warn("{}; runs neither use nor remove {}", found, names.size() == 1 ? "it" : "them");
+}
+
 }  // namespace
 
 RunFolder::RunFolder(fs::path directory, int64_t keep, const std::string& resume,
@@ -106,6 +154,7 @@ void RunFolder::look(const std::string& resume) {
   if (!memory_folder_.empty()) io::remove_stale_temporaries(memory_folder_);
   const std::vector<io::Checkpoint> all = list_all();
   std::map<std::string, std::string> newest_of_run;
+  std::vector<std::string> misnamed;
   for (auto it = all.rbegin(); it != all.rend(); ++it) {
     const io::Verify how = start_ ? io::Verify::sizes : io::Verify::contents;
     const auto damage = io::verify_directory(it->path, how);
@@ -116,7 +165,12 @@ void RunFolder::look(const std::string& resume) {
       log::warn("{} is damaged and skipped: {}", it->path.string(), damage.front().what);
       continue;
     }
-    const std::string run = run_of(it->path);
+    const nlohmann::json state = read_state(it->path);
+    const std::string run = state.value("run", "");
+    if (const int64_t step = state.value("step", it->step); step != it->step) {
+      misnamed.push_back(fmt::format("{} is the checkpoint of step {}, not of step {}",
+                                     it->path.string(), step, it->step));
+    }
     if (!run.empty()) newest_of_run.try_emplace(run, name);
     if (start_) continue;
     start_ = it->path;
@@ -124,6 +178,7 @@ void RunFolder::look(const std::string& resume) {
     if (!is_in_memory) intact_.insert(name);
   }
   if (!start_ && !all.empty()) refuse_none_whole(directory_, all);
+  tell_of_unlisted(directory_, /*begins_anew=*/!start_, resume);
   if (!start_ && resume == "must") {
     throw ConfigError(
         fmt::format("checkpoint.resume = \"must\", but {} holds no whole checkpoint; use \"auto\" "
@@ -131,6 +186,7 @@ void RunFolder::look(const std::string& resume) {
                     directory_.string()));
   }
   refuse_several_runs(directory_, newest_of_run);
+  refuse_other_steps(misnamed);
   if (run_.empty()) run_ = draw_run_id();
 }
 

@@ -31,8 +31,10 @@ class RunFolder {
   // Collective; all ranks get the same result or throw the same error.
   //
   // Throws ConfigError if `resume` is "never" and there are checkpoints, if it is "must" and there
-  // are none, or if there are checkpoints of several runs. Throws IoError if all checkpoints are
-  // damaged.
+  // are none, if there are checkpoints of several runs, if one has the state of another step than
+  // its name says, or if there are only checkpoints with other names than step-N (unless `resume`
+  // is "never"). Throws IoError if all checkpoints are damaged. Logs a warning if there are
+  // checkpoints with other names beside those that count.
   //
   // memory_folder: also look for checkpoints of the run in this folder (in_memory()); of two with
   // the same step, prefer the one in memory. Empty: none.

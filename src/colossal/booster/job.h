@@ -26,8 +26,9 @@ struct Job {
   int64_t share = 0;            // sequences of each replica in a step
   int64_t micro_batch = 0;      // sequences in a forward pass of a replica
   int64_t num_micro_batches() const { return (share + micro_batch - 1) / micro_batch; }
-  // precision.* with "auto" resolved for this machine. If a key is "auto", train() replaces its
-  // value on all ranks by that of rank 0, or by that of the checkpoint from which the run resumes.
+  // precision.* with "auto" resolved for this machine. If precision.compute is "auto", train()
+  // replaces it on all ranks by that of rank 0, or by that of the checkpoint from which the run
+  // resumes; precision.gradients = "auto" follows it and the layout.
   Precision precision;
   memory::Recompute recompute;
   memory::Tiers tiers;

@@ -325,12 +325,14 @@ void describe_scheduler(ConfigSchema& schema, optim::ScheduleConfig& scheduler) 
 void describe_learning(ConfigSchema& schema, RunConfig& config) {
   schema.add("precision.compute", &config.precision.compute,
              "The type of weights and activations in computations. auto: bf16 if the processor "
-             "supports bf16 matrix products, else fp32.",
+             "supports bf16 matrix products, else fp32; a run that resumes keeps its type.",
              {.choices = {"auto", "fp32", "bf16", "fp64"}});
-  schema.add("precision.gradients", &config.precision.gradients,
-             "The type in which gradients are accumulated and reduced. auto: the type of "
-             "precision.compute, but fp32 with bf16 and several micro-batches per step.",
-             {.choices = {"auto", "fp32", "bf16", "fp64"}});
+  schema.add(
+      "precision.gradients", &config.precision.gradients,
+      "The type in which gradients are accumulated and reduced. auto: the type of "
+      "precision.compute, but fp32 with bf16 and several micro-batches per step, also when a "
+      "run resumes at another layout.",
+      {.choices = {"auto", "fp32", "bf16", "fp64"}});
   describe_optimizer(schema, config.optimizer);
   describe_scheduler(schema, config.scheduler);
 }

@@ -30,19 +30,27 @@ nlohmann::json describe(const Precision& precision) {
   return {{"compute", type_name(precision.compute)}, {"gradients", type_name(precision.gradient)}};
 }
 
-// Resolves "auto": to the types that the run has used so far, whatever this machine would choose;
-// for a new run, to rank 0's choice.
+// Resolves "auto": precision.compute to the type that the run has used so far, whatever this
+// machine would choose, or for a new run to rank 0's choice; precision.gradients by the law of
+// every start (resolve_precision()), so that it follows a changed layout. Changed types are told.
 Job settle_precision(Job job, const ParallelContext& context,
                      const std::optional<std::filesystem::path>& start) {
   const std::string mine = describe(job.precision).dump();
   const std::string first =
       comm::gather_bytes(mine, context.world_group(), comm::Reason::control).front();
-  const nlohmann::json chosen =
+  const nlohmann::json before =
       start ? checkpoint::read_state(*start).at("precision") : nlohmann::json::parse(first);
   PrecisionConfig precision = job.config.precision;
-  if (precision.compute == "auto") precision.compute = chosen.at("compute");
-  if (precision.gradients == "auto") precision.gradients = chosen.at("gradients");
-  job.precision = resolve_precision(precision, /*bf16_instructions=*/false, 1);
+  if (precision.compute == "auto") precision.compute = before.at("compute");
+  job.precision =
+      resolve_precision(precision, /*bf16_instructions=*/false, job.num_micro_batches());
+  const nlohmann::json now = describe(job.precision);
+  for (const char* key : {"compute", "gradients"}) {
+    if (!start || context.rank() != 0 || now.at(key) == before.at(key)) continue;
+    log::info("precision.{} is {} from here on; until {} it was {}", key,
+              now.at(key).get<std::string>(), start->filename().string(),
+              before.at(key).get<std::string>());
+  }
   return job;
 }
 

@@ -19,13 +19,15 @@ TEST(Buffers, BringStridedShardsTogether) {
   std::mutex mutex;
   test::run_ranks(3, [&](comm::World& world) {
     const comm::Group group = world.group("all", {0, 1, 2});
-    std::vector<ShardRange> pieces;
+    std::vector<Range> pieces;
     for (int64_t begin = 0; begin < kNumel; begin += 3) {
       if (begin / 3 % 2 != world.rank()) continue;
-      const int64_t end = std::min(kNumel, begin + 3);
-      pieces.push_back({{begin, end},
-                        {at::arange(begin, end, at::kDouble), at::arange(begin, end, at::kFloat)}});
+      pieces.push_back({begin, std::min(kNumel, begin + 3)});
     }
+    const auto read = [](size_t, Range elements) {
+      return std::vector{at::arange(elements.begin, elements.end, at::kDouble),
+                         at::arange(elements.begin, elements.end, at::kFloat)};
+    };
     const auto take = [&](int64_t begin, const std::vector<at::Tensor>& values) {
       const std::lock_guard lock(mutex);
       ++buffers;
@@ -36,7 +38,7 @@ TEST(Buffers, BringStridedShardsTogether) {
         second[begin + i] = values[1][i].item<double>();
       }
     };
-    exchange_shards(pieces, kNumel, {at::kDouble, at::kFloat}, group, take, kBuffer);
+    exchange_shards(pieces, read, kNumel, {at::kDouble, at::kFloat}, group, take, kBuffer);
   });
   for (int64_t i = 0; i < kNumel; ++i) {
     EXPECT_EQ(first[i], i);

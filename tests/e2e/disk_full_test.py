@@ -1,11 +1,18 @@
 """A full disk, or one that fails, costs a message: training goes on, older checkpoints are intact."""
+import json
 import os
+import subprocess
 import unittest
 
-from harness import SHIM, EndToEndTest
+from harness import COLOSSAL, SHIM, TINY, EndToEndTest
 
 
 class FailingDisks(EndToEndTest):
+    def plan(self, *flags):
+        done = subprocess.run([str(COLOSSAL), "plan", str(self.toml), *TINY, *self.model_flags, *flags],
+                              capture_output=True, text=True, check=True)
+        return json.loads(done.stdout) if flags else done.stdout
+
     def check(self, fault, ranks, words):
         self.train(*self.flags("whole"), "--train.steps=6", ranks=ranks)
         self.train(*self.flags("run"), "--train.steps=2", ranks=ranks)
@@ -38,10 +45,25 @@ class FailingDisks(EndToEndTest):
         log = self.train(*self.flags("run", checkpoints=False), "--train.steps=6",
                          "--checkpoint.every=1", f"--checkpoint.directory={full}",
                          "--checkpoint.keep=100", ranks=2, expect=1)
+        self.assertRegex(log, r"but the run will need [^;]*: a checkpoint takes .*checkpoint.keep = 100")
         self.assertRegex(log, r"checkpoint of step \d+ failed, older ones are intact")
         self.assertEqual(len(self.losses("run")), 6)
-        self.train(*self.flags("run", checkpoints=False), "--train.steps=6",
-                   f"--checkpoint.directory={full}", "--checkpoint.resume=must", ranks=2, expect=1)
+        log = self.train(*self.flags("again", checkpoints=False), "--train.steps=6",
+                         f"--checkpoint.directory={full}", "--checkpoint.resume=must", ranks=2, expect=1)
+        self.assertRegex(log, r"has .* of free space on host .*, and a checkpoint takes")
+
+    def test_a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step(self):
+        small = self.mount_small("small", "64k")
+        log = self.train(*self.flags("run", checkpoints=False), "--train.steps=6",
+                         f"--checkpoint.directory={small}", ranks=2, expect=1)
+        self.assertRegex(log, r'checkpoint.directory = ".*small" has 6.*KiB of free space')
+        self.assertFalse((self.directory / "run" / "metrics.jsonl").exists() and self.losses("run"))
+        # What is predicted is what a checkpoint takes.
+        self.train(*self.flags("saved"), "--train.steps=1")
+        plan = self.plan("--json")
+        files = sum(path.stat().st_size for path in self.newest("saved").glob("**/*.safetensors"))
+        self.assertEqual(plan["checkpoint_bytes"], files)
+        self.assertIn("a checkpoint takes", self.plan())
 
 
 if __name__ == "__main__":

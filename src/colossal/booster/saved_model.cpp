@@ -104,12 +104,10 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
     config = adapters::peft_config(adapter.settings, products, adapter.products, base);
     shaping_fields = adapters::shaping_fields(adapter.settings, products, adapter.products);
   }
-  SavedModel saved{
-      .config = std::move(config),
-      .shaping_fields = std::move(shaping_fields),
-      .files = source_files(job.model.weights, tokenizer),
-      .weight_files = {
-          .config = adapters::kConfigFile, .name = "adapter_model", .only_adapter = true}};
+  SavedModel saved{.config = std::move(config),
+                   .shaping_fields = std::move(shaping_fields),
+                   .files = source_files(job.model.weights, tokenizer),
+                   .weight_files = weight_files_of(job)};
   std::erase_if(saved.files, [](const auto& file) { return file.first == kGenerationFile; });
   if (base.scores && job.model.other_fields.contains("problem_type")) {
     nlohmann::json labels;
@@ -154,6 +152,11 @@ std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer)
                      !own.empty() && job.tokenizer == own ? ", the model's own" : "",
                      format_count(tokenizer.vocabulary_size()), end[0],
                      tokenizer.decode_continuation(end));
+}
+
+checkpoint::WeightFiles weight_files_of(const Job& job) {
+  if (!job.model.adapter) return {};
+  return {.config = adapters::kConfigFile, .name = "adapter_model", .only_adapter = true};
 }
 
 SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer) {

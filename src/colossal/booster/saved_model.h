@@ -21,6 +21,9 @@ std::string resolve_tokenizer(const RunConfig& config);
 // text.
 std::string describe_tokenizer(const Job& job, const text::Tokenizer& tokenizer);
 
+// Returns which weights the checkpoints of a run have, and the names of their files.
+checkpoint::WeightFiles weight_files_of(const Job& job);
+
 // Describes a run's checkpoints, except their tensors and training state. The fields correspond to
 // those of checkpoint::Description.
 struct SavedModel {

@@ -13,7 +13,9 @@
 #include "colossal/booster/run_folders.h"
 #include "colossal/booster/run_monitor.h"
 #include "colossal/booster/saved_model.h"
+#include "colossal/booster/saving_checks.h"
 #include "colossal/booster/training_data.h"
+#include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
 #include "colossal/io/folder_digest.h"
@@ -118,6 +120,7 @@ class Trainer {
                 config_of_engine()),
         monitor_(job, context_, engine_, task_->shown_metrics(), memory_) {
     const auto start = folders.start();
+    if (checkpoints_) check_saving(start);
     // checkpoints of adapters do not contain the frozen weights
     if (!start || job_.model.adapter) make_weights(start);
     if (start) resume(*start);
@@ -155,6 +158,23 @@ class Trainer {
     EngineConfig config = ordered_engine_config(job_, context_.rank(), task_->loss_to_record());
     config.metrics = task_->metrics();
     return config;
+  }
+
+  // Before anything that takes long.
+  void check_saving(const std::optional<std::filesystem::path>& start) const {
+    require_savable(job_, engine_.chunks(), context_);
+    const CheckpointConfig& config = job_.config.checkpoint;
+    const int64_t done =
+        start ? checkpoint::read_state(*start).at("step").get<int64_t>() : int64_t{0};
+    const int64_t left = std::max<int64_t>(0, job_.config.train.steps - done);
+    const int64_t every = config.every > 0 ? config.every : std::max<int64_t>(1, left);
+    checkpoint::on_first_rank(context_.background_group(), [&] {
+      require_space({.folder = checkpoints_->directory(),
+                     .bytes = checkpoint::bytes_of(engine_.chunks(), description()),
+                     .count = (left + every - 1) / every,
+                     .keep = config.keep});
+      return "";
+    });
   }
 
   void make_weights(const std::optional<std::filesystem::path>& start) {
@@ -416,15 +436,11 @@ class Trainer {
       return models::slice_in_files(job_.model, parameter);
     };
     description.files = saved_model_.files;
-    description.state = {{"version", kStateVersion},
-                         {"step", engine_.steps_done()},
-                         {"seed", engine_.config().seed},
-                         {"data", task_->state()},
-                         {"precision", describe(job_.precision)},
-                         {"base", job_.config.adapter.base},
-                         {"base_digest", base_digest_},
-                         {"threads", job_.threads},
-                         {"ranks", context_.world().size()}};
+    description.state = {
+        {"version", kStateVersion},         {"seed", engine_.config().seed},
+        {"data", task_->state()},           {"precision", describe(job_.precision)},
+        {"base", job_.config.adapter.base}, {"base_digest", base_digest_},
+        {"threads", job_.threads},          {"ranks", context_.world().size()}};
     return description;
   }
 

@@ -10,7 +10,7 @@
 #include "colossal/base/log.h"
 #include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/file_plan.h"
-#include "colossal/checkpoint/strided_shards.h"
+#include "colossal/checkpoint/shard_writer.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 #include "colossal/io/checkpoint_directory.h"
 #include "colossal/io/json.h"
@@ -18,6 +18,20 @@
 
 namespace colossal::checkpoint {
 namespace {
+
+using FileContents = std::vector<std::pair<std::string, std::string>>;
+
+// Returns the names and contents of all files without a rank's shards, except the manifest.
+FileContents small_files(const FilePlan& plan, const Description& description) {
+  const WeightFiles& weights = description.weight_files;
+  FileContents files = description.files;
+  files.emplace_back(weights.config, description.model_config.dump(2) + "\n");
+  if (!weights.only_adapter) {
+    files.emplace_back(weights.name + ".safetensors.index.json", plan.index_json());
+  }
+  files.emplace_back(kStateFile, description.state.dump(2) + "\n");
+  return files;
+}
 
 // Rank 0 begins: it creates the folder and every file at its full size, and writes headers and
 // small files.
@@ -30,148 +44,10 @@ io::DirectoryWriter create(RunFolder& folder, const std::filesystem::path& path,
     writer.create_file(file.name, file.plan.file_bytes);
     writer.write(file.name, 0, std::as_bytes(std::span(file.plan.header)));
   }
-  const WeightFiles& weights = description.weight_files;
-  writer.write_file(weights.config, description.model_config.dump(2) + "\n");
-  if (!weights.only_adapter) {
-    writer.write_file(weights.name + ".safetensors.index.json", plan.index_json());
+  for (const auto& [name, content] : small_files(plan, description)) {
+    writer.write_file(name, content);
   }
-  writer.write_file(kStateFile, description.state.dump(2) + "\n");
-  for (const auto& [name, content] : description.files) writer.write_file(name, content);
   return writer;
-}
-
-void write_bytes(io::DirectoryWriter& writer, const FilePlan::Position& position,
-                 std::span<const std::byte> bytes) {
-  for (size_t done = 0; done < bytes.size(); done += kBufferBytes) {
-    writer.write(*position.file, position.offset + static_cast<int64_t>(done),
-                 bytes.subspan(done, std::min<size_t>(kBufferBytes, bytes.size() - done)));
-  }
-}
-
-// Writes elements of a parameter, from `begin` on.
-void write_values(io::DirectoryWriter& writer, const FilePlan& plan, const TensorSlice& slice,
-                  const std::vector<int64_t>& shape, int64_t begin, const at::Tensor& values) {
-  const at::Tensor here = values.cpu();
-  const std::span<const std::byte> bytes = bytes_of(here);
-  const auto element = static_cast<size_t>(here.element_size());
-  const std::vector<std::string> names = slice.names();
-  slice.for_each_run(shape, {begin, begin + here.numel()}, [&](const TensorSlice::Run& run) {
-    write_bytes(writer, plan.find(names[run.tensor], run.tensor_begin),
-                bytes.subspan(static_cast<size_t>(run.parameter_begin - begin) * element,
-                              static_cast<size_t>(run.count) * element));
-  });
-}
-
-// For each kind of a parameter's values (weights, masters, optimizer state): where they are in the
-// files, and their type.
-struct Kinds {
-  std::vector<TensorSlice> slices;
-  std::vector<at::ScalarType> types;
-  size_t weights = 1;  // number of first kinds that are weights or masters
-
-  Kinds(const nn::Parameter& parameter, const memory::ChunkEngine& chunks,
-        const SliceOf& slice_of) {
-    const memory::ChunkOptions& options = chunks.options();
-    add(slice_of(parameter.name), options.working);
-    if (!parameter.trainable) return;
-    if (options.master != options.working) {
-      add({FilePlan::master_name(parameter.name)}, options.master);
-      weights = 2;
-    }
-    for (const std::string& state : chunks.optimizer_of(parameter)->state_names()) {
-      add({FilePlan::state_name(state, parameter.name)}, options.master);
-    }
-  }
-
-  static std::vector<at::Tensor> values(const memory::OwnedShard& piece,
-                                        const memory::ChunkEngine& chunks) {
-    std::vector<at::Tensor> values{piece.working()};
-    if (!piece.parameter->trainable) return values;
-    if (chunks.options().master != chunks.options().working) values.push_back(piece.master());
-    for (size_t i = 0; i < piece.num_states(); ++i) values.push_back(piece.state(i));
-    return values;
-  }
-
- private:
-  void add(TensorSlice slice, at::ScalarType type) {
-    slices.push_back(std::move(slice));
-    types.push_back(type);
-  }
-};
-
-void refuse_non_finite(const std::string& name, const at::Tensor& values) {
-  if (ops::all_finite(values)) return;
-  throw IoError(
-      fmt::format("the tensor \"{}\" holds numbers that are not finite, which no checkpoint may "
-                  "hold",
-                  name));
-}
-
-// Returns for each parameter whether its shards are strided on any rank. All ranks get the same
-// answer.
-std::vector<bool> find_strided(const memory::ChunkEngine& chunks, const comm::Group& group) {
-  const at::Tensor ranks = at::zeros({static_cast<int64_t>(chunks.parameters().size())}, at::kLong);
-  for (size_t i = 0; i < chunks.parameters().size(); ++i) {
-    if (!chunks.parameters()[i]->is_contiguous_here()) ranks[static_cast<int64_t>(i)] = 1;
-  }
-  const at::Tensor sum = ranks.to(group.device());
-  comm::all_reduce(sum, group, comm::Reason::checkpoint);
-  const at::Tensor found = sum.cpu();
-  const auto* counts = found.const_data_ptr<int64_t>();
-  return std::vector<bool>(counts, counts + found.numel());
-}
-
-void write_whole_states(io::DirectoryWriter& writer, const FilePlan& plan,
-                        const memory::ChunkEngine& chunks, const nn::Parameter& parameter) {
-  const std::vector<optim::WholeState> states = chunks.whole_state_specs(parameter);
-  for (const memory::ChunkEngine::WholeStatePart& part : chunks.whole_state_parts(parameter)) {
-    const optim::WholeState& state = states[part.state];
-    if (!part.writes) continue;
-    write_values(writer, plan, {FilePlan::state_name(state.name, parameter.name)}, state.shape,
-                 part.begin, part.values.reshape(-1));
-  }
-}
-
-// Collective. A rank whose disk fails still takes part in the exchanges, and throws at the end.
-void write_pieces(io::DirectoryWriter& writer, const FilePlan& plan,
-                  const memory::ChunkEngine& chunks, const Description& description,
-                  const comm::Group& group) {
-  const std::vector<bool> strided = find_strided(chunks, group);
-  std::exception_ptr failure;
-  for (size_t i = 0; i < strided.size(); ++i) {
-    const nn::Parameter& parameter = *chunks.parameters()[i];
-    if (description.weight_files.only_adapter && !parameter.of_adapter) continue;
-    const Kinds kinds(parameter, chunks, description.slice_in_files);
-    const auto write = [&](int64_t begin, const std::vector<at::Tensor>& values) {
-      if (failure) return;
-      try {
-        for (size_t kind = 0; kind < values.size(); ++kind) {
-          const TensorSlice& slice = kinds.slices[kind];
-          if (kind < kinds.weights) refuse_non_finite(slice.name, values[kind]);
-          write_values(writer, plan, slice, parameter.shape, begin, values[kind]);
-        }
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    };
-    if (!failure) {
-      try {
-        write_whole_states(writer, plan, chunks, parameter);
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    }
-    std::vector<ShardRange> pieces;
-    chunks.for_each_checkpoint_shard(parameter, [&](const memory::OwnedShard& piece) {
-      if (strided[i]) {
-        pieces.push_back({piece.elements, Kinds::values(piece, chunks)});
-      } else {
-        write(piece.elements.begin, Kinds::values(piece, chunks));
-      }
-    });
-    if (strided[i]) exchange_shards(pieces, parameter.numel(), kinds.types, group, write);
-  }
-  if (failure) std::rethrow_exception(failure);
 }
 
 void check_model(const std::filesystem::path& checkpoint, const Description& description) {
@@ -280,6 +156,7 @@ Save::Save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,
       description_(std::move(description)),
       all_read_(read_.get_future()) {
   // These belong to this step: the next update changes them.
+  description_.state["step"] = step;
   description_.state["run"] = folder.run();
   description_.state["optimizer"] = chunks.optimizers().name();
   description_.state["update_counts"] = chunks.update_counts();
@@ -327,7 +204,8 @@ std::filesystem::path Save::run() {
     return "";
   });
   const std::vector<std::string> written = all_or_none(group_, [&] {
-    write_pieces(*writer, plan, chunks_, description_, group_);
+    write_shards(*writer, plan, chunks_, description_.slice_in_files, description_.weight_files,
+                 group_);
     release();
     writer->sync();
     return writer->written().to_json();
@@ -340,6 +218,13 @@ std::filesystem::path Save::run() {
     return "";
   });
   return path_;
+}
+
+int64_t bytes_of(const memory::ChunkEngine& chunks, const Description& description) {
+  const FilePlan plan(chunks, description.slice_in_files, description.weight_files);
+  int64_t bytes = plan.bytes();
+  for (const auto& [name, content] : small_files(plan, description)) bytes += std::ssize(content);
+  return bytes;
 }
 
 std::filesystem::path save(RunFolder& folder, int64_t step, const memory::ChunkEngine& chunks,

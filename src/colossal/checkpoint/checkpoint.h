@@ -46,7 +46,8 @@ struct Description {
   // the files of weights.
   SliceOf slice_in_files;
   std::vector<std::pair<std::string, std::string>> files;  // name and content of other files
-  nlohmann::json state;  // contents of state.json, to which Save adds run, optimizer, update counts
+  // Contents of state.json, to which Save adds step, run, optimizer and update counts.
+  nlohmann::json state;
 };
 
 // A save of a checkpoint that runs in the background while the ranks train. Before the next update,
@@ -94,6 +95,9 @@ class Save {
   std::shared_future<void> all_read_;
   std::future<std::filesystem::path> end_;
 };
+
+// Returns the bytes of a checkpoint without its manifest.
+int64_t bytes_of(const memory::ChunkEngine& chunks, const Description& description);
 
 // Saves a checkpoint, waits for the end of the save, and returns the path of the checkpoint.
 // Collective. Throws as Save::finish() does.

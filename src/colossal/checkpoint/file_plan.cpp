@@ -1,9 +1,11 @@
 #include "colossal/checkpoint/file_plan.h"
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "colossal/base/error.h"
+#include "colossal/checkpoint/saved_values.h"
 #include "colossal/checkpoint/tensor_bytes.h"
 
 namespace colossal::checkpoint {
@@ -12,48 +14,45 @@ namespace {
 // transformers refuses files without this field.
 const io::SafetensorsMetadata kMetadata{{"format", "pt"}};
 
+// The row blocks of a tensor have the name and the shape of the whole tensor.
 std::vector<std::vector<io::TensorSpec>> weight_shards(const memory::ChunkEngine& chunks,
                                                        const SliceOf& slice_of,
                                                        const WeightFiles& weights) {
-  const io::ScalarType type = file_type(chunks.options().working);
   std::vector<std::vector<io::TensorSpec>> shards(1);
-  std::set<std::string> planned;
+  std::map<std::string, io::TensorSpec> planned;
   int64_t filled = 0;
-  for (const nn::ParameterHandle& parameter : chunks.parameters()) {
-    if (!parameter->begins_tensor()) continue;
-    if (weights.only_adapter && !parameter->of_adapter) continue;
-    const TensorSlice slice = slice_of(parameter->name);
-    const std::vector<int64_t> shape = slice.tensor_shape(parameter->shape);
+  for (const nn::ParameterList& tensor : saved_tensors(chunks, weights)) {
+    const SavedValues values = saved_values(*tensor.front(), chunks, slice_of).front();
+    const io::ScalarType type = file_type(values.type);
+    const std::vector<int64_t> shape = values.slice.tensor_shape(values.shape);
     const int64_t bytes = c10::multiply_integers(shape) * io::scalar_type_bytes(type);
-    for (const std::string& name : slice.names()) {
-      if (!planned.insert(name).second)
-        continue;  // planned already, with another parameter of the same tensor
+    for (const std::string& name : values.slice.names()) {
+      const auto [found, is_new] = planned.try_emplace(name, io::TensorSpec{name, type, shape});
+      COLOSSAL_CHECK(found->second.type == type && found->second.shape == shape,
+                     "parameters of {} of several types, or shapes [{}] and [{}]", name,
+                     fmt::join(found->second.shape, ", "), fmt::join(shape, ", "));
+      if (!is_new) continue;  // planned already, with another parameter of the same tensor
       if (filled > 0 && filled + bytes > weights.max_file_bytes && !weights.only_adapter) {
         shards.emplace_back();
         filled = 0;
       }
       filled += bytes;
-      shards.back().push_back({name, type, shape});
+      shards.back().push_back(found->second);
     }
   }
   return shards;
 }
 
-std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks) {
-  const memory::ChunkOptions& options = chunks.options();
-  const io::ScalarType type = file_type(options.master);
+std::vector<io::TensorSpec> state_tensors(const memory::ChunkEngine& chunks,
+                                          const SliceOf& slice_of, const WeightFiles& weights) {
   std::vector<io::TensorSpec> tensors;
-  for (const nn::ParameterHandle& parameter : chunks.parameters()) {
-    if (!parameter->trainable || !parameter->begins_tensor()) continue;
-    if (options.master != options.working) {
-      tensors.push_back({FilePlan::master_name(parameter->name), type, parameter->shape});
-    }
-    for (const std::string& state : chunks.optimizer_of(*parameter)->state_names()) {
-      tensors.push_back({FilePlan::state_name(state, parameter->name), type, parameter->shape});
-    }
-    for (const optim::WholeState& state : chunks.whole_state_specs(*parameter)) {
-      tensors.push_back({FilePlan::state_name(state.name, parameter->name), type, state.shape});
-    }
+  const auto add = [&](const SavedValues& values) {
+    tensors.push_back({values.slice.name, file_type(values.type), values.shape});
+  };
+  for (const nn::ParameterList& tensor : saved_tensors(chunks, weights)) {
+    const std::vector<SavedValues> values = saved_values(*tensor.front(), chunks, slice_of);
+    std::for_each(values.begin() + 1, values.end(), add);  // the first are the weights
+    for (const SavedValues& state : saved_whole_states(*tensor.front(), chunks)) add(state);
   }
   return tensors;
 }
@@ -71,23 +70,39 @@ FilePlan::FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of,
     add(name, shards[shard]);
     for (const io::TensorEntry& entry : files_.back().plan.entries) weight_bytes_ += entry.bytes();
   }
-  add(kOptimizerFile, state_tensors(chunks));
+  add(kOptimizerFile, state_tensors(chunks, slice_of, weights));
 }
 
 void FilePlan::add(const std::string& name, const std::vector<io::TensorSpec>& tensors) {
   files_.push_back({name, io::plan_safetensors(tensors, kMetadata)});
   const std::vector<io::TensorEntry>& entries = files_.back().plan.entries;
   for (size_t i = 0; i < entries.size(); ++i) {
-    places_.emplace(entries[i].name, Place{files_.size() - 1, i});
+    places_.emplace(entries[i].name, Place{files_.size() - 1, i, places_.size()});
   }
 }
 
-FilePlan::Position FilePlan::find(const std::string& tensor, int64_t begin) const {
+const FilePlan::Place& FilePlan::place_of(const std::string& tensor) const {
   const auto found = places_.find(tensor);
   COLOSSAL_CHECK(found != places_.end(), "no tensor {} in the plan", tensor);
-  const PlannedFile& file = files_[found->second.file];
-  const io::TensorEntry& entry = file.plan.entries[found->second.entry];
+  return found->second;
+}
+
+FilePlan::Position FilePlan::find(const std::string& tensor, int64_t begin) const {
+  const Place& place = place_of(tensor);
+  const PlannedFile& file = files_[place.file];
+  const io::TensorEntry& entry = file.plan.entries[place.entry];
   return {&file.name, file.plan.position(entry) + begin * io::scalar_type_bytes(entry.type)};
+}
+
+FilePlan::PlannedTensor FilePlan::tensor(const std::string& name) const {
+  const Place& place = place_of(name);
+  return {&files_[place.file].plan.entries[place.entry], place.number};
+}
+
+int64_t FilePlan::bytes() const {
+  int64_t bytes = 0;
+  for (const PlannedFile& file : files_) bytes += file.plan.file_bytes;
+  return bytes;
 }
 
 std::string FilePlan::index_json() const {

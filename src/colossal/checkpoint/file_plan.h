@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "colossal/checkpoint/weights.h"
+#include "colossal/checkpoint/weight_files.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/memory/chunk_engine.h"
 
@@ -18,25 +18,11 @@ namespace colossal::checkpoint {
 inline constexpr const char* kOptimizerFile = "training_state/optimizer.safetensors";
 inline constexpr const char* kStateFile = "training_state/state.json";
 
-// Which weights a checkpoint has, and the names of their files.
-struct WeightFiles {
-  std::string config = "config.json";  // name of the file that describes the model or adapter
-  // NAME in the names of the files of weights, NAME-00001-of-0000N.safetensors, and of their index,
-  // NAME.safetensors.index.json.
-  std::string name = "model";
-  // True: the checkpoint has only the adapter's weights, in the one file NAME.safetensors.
-  bool only_adapter = false;
-  // Maximum bytes of tensors in one file. A larger tensor has a file of its own.
-  int64_t max_file_bytes = int64_t{4} << 30;
-};
-
 class FilePlan {
  public:
-  // Plans the files of the parameters of `chunks`: weights in the working dtype; masters and
-  // optimizer states in the master dtype. Parameters that are not trained have no masters and
-  // states. There are no masters if the working dtype is the master dtype. slice_of: a function
-  // that returns, for a parameter's name, which tensors in files have the parameter's weights, and
-  // at which elements (TensorSlice). Masters and states are tensors of the parameter's own shape.
+  // Plans the files of the parameters of `chunks`, with the tensors and dtypes of saved_values()
+  // and saved_whole_states() (saved_values.h): in the files of weights all weights, in
+  // kOptimizerFile the masters and optimizer states of the parameters that are trained.
   FilePlan(const memory::ChunkEngine& chunks, const SliceOf& slice_of, const WeightFiles& weights);
 
   struct PlannedFile {
@@ -45,6 +31,8 @@ class FilePlan {
   };
   // Returns the files of the weights, then kOptimizerFile.
   const std::vector<PlannedFile>& files() const { return files_; }
+  // Returns the bytes of these files.
+  int64_t bytes() const;
 
   struct Position {
     const std::string* file;  // its name; owned by the FilePlan
@@ -54,6 +42,15 @@ class FilePlan {
   // `tensor`: a name from slice_of, master_name() or state_name(). Throws InternalError if no file
   // has this tensor.
   Position find(const std::string& tensor, int64_t begin) const;
+
+  // The tensors of all files have numbers from 0 on. tensor() throws InternalError if no file has
+  // this tensor.
+  struct PlannedTensor {
+    const io::TensorEntry* entry;  // owned by the FilePlan
+    size_t number;
+  };
+  size_t num_tensors() const { return places_.size(); }
+  PlannedTensor tensor(const std::string& name) const;
 
   // Returns the contents of NAME.safetensors.index.json. Do not write it with only_adapter: there
   // is then no such file.
@@ -69,7 +66,9 @@ class FilePlan {
  private:
   struct Place {
     size_t file, entry;  // indices into files_, and into the entries of the file's plan
+    size_t number;       // of the tensor
   };
+  const Place& place_of(const std::string& tensor) const;
 
   // Plans a file with these tensors.
   void add(const std::string& name, const std::vector<io::TensorSpec>& tensors);

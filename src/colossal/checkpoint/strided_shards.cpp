@@ -77,7 +77,7 @@ at::Tensor assemble(const at::Tensor& values, const std::vector<Runs>& received,
 
 }  // namespace
 
-void exchange_shards(const std::vector<ShardRange>& pieces, int64_t numel,
+void exchange_shards(const std::vector<Range>& pieces, const ReadPiece& read, int64_t numel,
                      const std::vector<at::ScalarType>& types, const comm::Group& group,
                      const std::function<void(int64_t begin, const std::vector<at::Tensor>&)>& take,
                      int64_t buffer_elements) {
@@ -87,14 +87,12 @@ void exchange_shards(const std::vector<ShardRange>& pieces, int64_t numel,
     std::vector<std::vector<at::Tensor>> values(types.size());
     for (int rank = 0; rank < group.size(); ++rank) {
       const Range buffer{begin + parts.range(rank).begin, begin + parts.range(rank).end};
-      for (const ShardRange& piece : pieces) {
-        const Range common = intersect(piece.elements, buffer);
+      for (size_t piece = 0; piece < pieces.size(); ++piece) {
+        const Range common = intersect(pieces[piece], buffer);
         if (common.empty()) continue;
         sent[rank].insert(sent[rank].end(), {common.begin, common.size()});
-        for (size_t kind = 0; kind < types.size(); ++kind) {
-          values[kind].push_back(
-              piece.values[kind].narrow(0, common.begin - piece.elements.begin, common.size()));
-        }
+        const std::vector<at::Tensor> here = read(piece, common);
+        for (size_t kind = 0; kind < types.size(); ++kind) values[kind].push_back(here[kind]);
       }
     }
     const std::vector<Runs> received = exchange_runs(sent, group);

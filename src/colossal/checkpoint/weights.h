@@ -21,15 +21,13 @@
 
 #include "colossal/checkpoint/stored_tensor.h"
 #include "colossal/checkpoint/strided_shards.h"
+#include "colossal/checkpoint/weight_files.h"
 #include "colossal/io/safetensors.h"
 #include "colossal/layout/tensor_slice.h"
 #include "colossal/memory/chunk_engine.h"
 #include "colossal/nn/parameter.h"
 
 namespace colossal::checkpoint {
-
-// Returns where files store the parameter of this name.
-using SliceOf = std::function<TensorSlice(const std::string& parameter)>;
 
 // Says what to do with the tensor `name` of a folder, which belongs to no parameter. An empty
 // string: ignore it. Another string, the name of a second tensor: ignore it if the two are equal;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "colossal/base/machine.h"
+#include "colossal/booster/saving_checks.h"
 #include "colossal/layout/expert_places.h"
 #include "colossal/mesh/rank_grid.h"
 
@@ -247,6 +248,7 @@ Plan make_plan(const Job& job, const ClusterSpecification* cluster) {
     for (const RankPlan& rank : plan.ranks) seconds.push_back(*rank.seconds);
     plan.time = step_time(seconds, job, *cluster);
   }
+  plan.checkpoint_bytes = checkpoint_bytes(job);
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;
 }

@@ -61,6 +61,7 @@ RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* clu
 struct Plan {
   std::vector<RankPlan> ranks;   // of the recorded ranks (ranks_to_record()), ascending
   std::optional<StepTime> time;  // of a plan for a cluster: of a step
+  int64_t checkpoint_bytes = 0;  // of a checkpoint: weights, masters and optimizer state
   double seconds = 0;            // time that it took to make the plan
 
   // Returns the plan of the rank with the largest peak memory on the device; the first if several

@@ -361,6 +361,7 @@ std::string describe(const Job& job, const Plan& plan, const std::vector<Recompu
       format_count(largest(plan, [](const RankPlan& r) { return r.parameters; })),
       largest(plan, [](const RankPlan& r) { return r.flops; }),
       format_bytes(largest(plan, [](const RankPlan& r) { return r.activation_bytes; })));
+  text += fmt::format("a checkpoint takes {} on the disk\n", format_bytes(plan.checkpoint_bytes));
   if (job.strategy.world_size() > 1) {
     text += fmt::format(
         "except for control and metrics, it communicates with {} of {} other ranks\n",
@@ -390,6 +391,7 @@ nlohmann::ordered_json to_json(const Job& job, const Plan& plan,
       {"partners", nlohmann::ordered_json::object()},
       {"all_partners", largest(plan, [](const RankPlan& r) { return r.all_partners; })},
       {"training_partners", largest(plan, [](const RankPlan& r) { return r.training_partners; })},
+      {"checkpoint_bytes", plan.checkpoint_bytes},
       {"plan_seconds", plan.seconds},
       {"recorded_ranks", nlohmann::ordered_json::array()}};
   if (plan.time) {

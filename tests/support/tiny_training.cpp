@@ -270,7 +270,7 @@ int64_t TinyTraining::length_of(int64_t sample) const {
 
 data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin, int64_t count) {
   data::Batch batch;
-  int64_t sequence = 0;
+  int64_t sequence = count > 0 ? 1 : training.sequence;
   for (int64_t row = 0; row < count; ++row) {
     sequence = std::max(sequence, training.length_of(begin + row));
   }
@@ -295,6 +295,13 @@ data::Batch tiny_batch(const TinyTraining& training, int64_t step, int64_t begin
           position >= length || (training.ignored && training.ignored(in_step, position))
               ? -100
               : token(position + 1);
+    }
+  }
+  if (batch.padding > 0 && !training.model.causal) {
+    batch.documents = at::zeros_like(batch.inputs);
+    for (int64_t row = 0; row < count; ++row) {
+      const int64_t length = training.length_of(begin + row);
+      batch.documents[row].narrow(0, length, sequence - length).fill_(-1);
     }
   }
   if (training.end_of_document) {

@@ -6,6 +6,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/profiler.h"
+#include "colossal/optim/parameter_groups.h"
 
 namespace colossal {
 namespace {
@@ -154,6 +155,7 @@ void refuse_for_encoder_decoder(const Job& job) {
 
 void refuse_impossible_settings(const Job& job) {
   refuse_absurd_sizes(job);
+  const optim::ParameterGroups checked(job.config.optimizer);  // refuses wrong settings
   refuse_other_weights(job.config.data);
   refuse_other_objective(job);
   refuse_for_encoder_decoder(job);

@@ -106,13 +106,18 @@ class EncoderScores(EncoderTest):
             folder, [{"text": query, "text_pair": document} for document in documents]).sigmoid()[:, 0]
         server = Server(folder, "--precision.compute=fp32", *flags)
         try:
-            for path in ("/rerank", "/v1/rerank"):
-                found = self.post(server, path, {"model": "tiny", "query": query, "documents": documents, "top_n": 5})
+            for path, given in (("/rerank", documents), ("/v1/rerank", documents), ("/v2/rerank", documents),
+                                ("/rerank", [{"text": document} for document in documents])):
+                found = self.post(server, path, {"model": "tiny", "query": query, "documents": given, "top_n": 5})
                 order = expected.argsort(descending=True)[:5]
                 self.assertEqual([each["index"] for each in found["results"]], order.tolist())
                 for each in found["results"]:
                     self.assertAlmostEqual(each["relevance_score"], expected[each["index"]].item(), delta=1e-5)
                     self.assertEqual(each["document"]["text"], documents[each["index"]])
+            found = self.post(server, "/rerank", {"query": query, "documents": documents, "top_n": 1000})
+            self.assertEqual(len(found["results"]), len(documents))
+            long = self.post(server, "/rerank", {"query": query, "documents": ["x " * 5000], "truncate_prompt_tokens": -1})
+            self.assertEqual(len(long["results"]), 1)
             found = self.post(server, "/score", {"text_1": query, "text_2": documents})
             for each, value in zip(found["data"], expected):
                 self.assertAlmostEqual(each["score"], value.item(), delta=1e-5)
@@ -135,7 +140,8 @@ class EncoderScores(EncoderTest):
         try:
             for field, given in (("input", [line["text"] for line in lines]),
                                  ("pairs", [[line["text"], line["text_pair"]] for line in lines if "text_pair" in line])):
-                found = self.post(server, "/classify", {"model": "tiny", field: given})["data"]
+                path = "/classify" if field == "input" else "/v1/classify"
+                found = self.post(server, path, {"model": "tiny", field: given})["data"]
                 rows = [{"text": each} if field == "input" else {"text": each[0], "text_pair": each[1]} for each in given]
                 for each, scores in zip(found, self.expected_scores(folder, rows).softmax(-1)):
                     self.assertLess((torch.tensor(each["probs"]) - scores).abs().max().item(), 1e-5)

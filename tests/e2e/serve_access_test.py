@@ -42,6 +42,15 @@ class Access(ServesModel):
             own = {"Host": host, "Origin": f"http://{host}"}
             self.assertEqual(ask(self.server.port, "POST", "/v1/completions", COMPLETION, {**JSON, **own})[0], 200, host)
 
+    def test_bodies_are_json_but_for_programs_that_use_ollama_s_api(self):
+        chat = json.dumps({"model": "tiny", "messages": [{"role": "user", "content": "a"}], "options": {"num_predict": 1}}).encode()
+        form = {"Content-Type": "application/x-www-form-urlencoded"}  # as curl -d sends it
+        own = {"Origin": f"http://127.0.0.1:{self.server.port}"}
+        for path, headers, status in (("/v1/chat/completions", form, 415), ("/api/chat", form, 200), ("/api/chat", {}, 200),
+                                      ("/api/chat", {**form, **own}, 415), ("/api/chat", {**JSON, **own}, 200),
+                                      ("/api/chat", {**form, "Origin": "http://evil.example"}, 403)):
+            self.assertEqual(ask(self.server.port, "POST", path, chat, headers)[0], status, (path, headers))
+
     def test_other_names_and_sites_are_allowed_by_name(self):
         server = Server(self.model, "--allowed-host=Chat.Example", "--allowed-origin=https://site.example")
         self.addCleanup(server.stop)

@@ -191,6 +191,11 @@ class Forms(ServesTools):
         raw = self.server.client().completions.create(model="tiny", prompt="The quick", temperature=0, max_tokens=16)
         self.assertEqual(self.server.post("/api/generate", {"model": "tiny", "prompt": "The quick", "raw": True, "stream": False,
                                                             "options": options})["response"], raw.choices[0].text)
+        for path, prompt in (("chat", {"messages": HELLO}), ("generate", {"prompt": "Hello"}), ("generate", {"prompt": "a", "raw": True})):
+            logged = self.server.post(f"/api/{path}", {"model": "tiny", **prompt, "stream": False, "logprobs": True,
+                                                       "top_logprobs": 2, "options": options})["logprobs"]
+            self.assertEqual({len(entry["top_logprobs"]) for entry in logged}, {2})
+            self.assertEqual(len(logged), 16)
         self.assertEqual(self.server.post("/api/generate", {"model": "tiny"})["done_reason"], "load")
         self.assertEqual(json.loads(self.server.get("/api/tags"))["models"][0]["name"], "tiny")
         self.assertIn("tools", self.server.post("/api/show", {"model": "tiny"})["capabilities"])

@@ -22,10 +22,13 @@ def environment_of(process):
         return b""
 
 
+def children_of(process):
+    return {int(child) for child in pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()}
+
+
 def ranks_started_by(process):
     """Process numbers of the ranks that a process has started."""
-    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    return [int(child) for child in children if b"\0RANK=" in environment_of(child)]
+    return [child for child in children_of(process) if b"\0RANK=" in environment_of(child)]
 
 
 def other_ranks(server):
@@ -77,6 +80,16 @@ class ServeRanks(EndToEndTest):
             start = time.monotonic()
             ends = [answer.result(60) for answer in answers]
             return ends, time.monotonic() - start
+
+    def test_a_killed_helper_leaves_no_zombie(self):
+        server = self.serve("--parallel.tp=2")
+        [helper] = children_of(server.process) - set(other_ranks(server))
+        os.kill(helper, signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while pathlib.Path(f"/proc/{helper}").exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertEqual(self.ask(server, 2), "")
 
     def test_a_killed_rank_ends_what_runs_and_what_waits(self):
         for layout in ("tp", "pp"):

@@ -108,7 +108,7 @@ class ChatPage(EndToEndTest):
         self.say("The quick")
         self.await_end()
         self.assertEqual(self.answer(), first)
-        self.assertEqual(self.text(".turn.user"), "The quick")
+        self.assertEqual(self.text(".turn.user .content"), "The quick")
         self.assertIn("24 tokens", self.text(".turn.assistant small"))
         self.say("lazy dog")
         self.await_end()
@@ -269,7 +269,7 @@ class ChatPage(EndToEndTest):
         self.assertFalse(self.find("#side")[0].is_displayed())
         self.find("#menu")[0].click()
         self.await_that(lambda: self.find(".conversation .title")[0].is_displayed(), "the list")
-        self.find("#shade")[0].click()
+        self.browser.execute_script("document.querySelector('#shade').click()")
         self.await_that(lambda: not self.find("#side")[0].is_displayed(), "the page without the list")
 
     def test_a_page_whose_name_was_made_to_mean_this_machine_cannot_use_the_server(self):

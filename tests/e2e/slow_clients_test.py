@@ -168,7 +168,7 @@ class ChatClients(EndToEndTest):
         need(self, modules=["anthropic"])
         import anthropic
         client = anthropic.Anthropic(base_url=self.address, api_key="secret", max_retries=0)
-        options = {"model": "tiny", "max_tokens": 16, "temperature": 0, "messages": HELLO}
+        options = {"model": "tiny", "max_tokens": 16, "messages": HELLO, "extra_body": {"temperature": 0}}
         answer = client.messages.create(**options)
         self.assertEqual(answer.content[0].text, self.expected())
         self.assertEqual(answer.stop_reason, "max_tokens")
@@ -183,7 +183,7 @@ class ChatClients(EndToEndTest):
         self.assertEqual(tokens, answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
         tool = {"name": "weather", "input_schema": WEATHER}
         for choice in ({"type": "any"}, {"type": "tool", "name": "weather"}):
-            call_options = {**options, "max_tokens": 400, "temperature": 1, "tools": [tool],
+            call_options = {**options, "max_tokens": 400, "extra_body": {"temperature": 1}, "tools": [tool],
                             "tool_choice": {**choice, "disable_parallel_tool_use": True}}
             called = client.messages.create(**call_options)
             [call] = called.content

@@ -148,7 +148,8 @@ TEST_F(AnswerWriterTest, Responses) {
 }
 
 TEST_F(AnswerWriterTest, Ollama) {
-  OllamaWriter streamed(/*is_chat=*/true, request_), writer(/*is_chat=*/true, request_);
+  OllamaWriter streamed(/*is_chat=*/true, request_, *model_),
+      writer(/*is_chat=*/true, request_, *model_);
   std::string thinking, content;
   Json calls;
   const std::vector<Json> pieces = lines(stream(streamed), "");

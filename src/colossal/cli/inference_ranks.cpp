@@ -44,6 +44,7 @@ InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
         "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out",
         num_ranks_, launch_->launcher, launch_->rendezvous.size));
   }
+  if (can_restart_ranks()) guard_.emplace();
   if (launch_) log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);
 }
 
@@ -57,7 +58,6 @@ comm::World& InferenceRanks::connect(const comm::WorldKind& kind, std::chrono::m
   if (launch_) {
     meeting = launch_->rendezvous;
   } else {
-    if (!guard_) guard_.emplace();
     cluster::MeetingPoint point;
     others_ = cluster::start_following_ranks(arguments_of_process(), num_ranks_, *guard_, &point);
     meeting = {.size = num_ranks_,

@@ -37,6 +37,11 @@ class InferenceRanks {
   // Returns whether the other ranks are child processes of this process, so that connect() can
   // start them again.
   bool can_restart_ranks() const { return !launch_ && num_ranks_ > 1; }
+  // Returns the id of the process that ends child ranks which outlive this process; nullopt if this
+  // process starts no ranks.
+  std::optional<pid_t> guard_pid() const {
+    return guard_ ? std::optional(guard_->pid()) : std::nullopt;
+  }
 
   // Starts the other ranks, unless a launcher has started them, and connects all ranks. timeout:
   // limit for connecting, and for each later collective call. settings: must be equal on all ranks.

@@ -212,7 +212,11 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   served.set_decoder_prompt(std::ssize(facts.decoder_prompt));
   // Created before other threads start, because it takes over the stop signals; and before weights
   // are read, so that a port in use is reported at once.
-  server::Server server(arguments.server);
+  server::ServerOptions options_of_server = arguments.server;
+  for (const auto& guard : {loading.source->guard_pid(), ranks.guard_pid()}) {
+    if (guard) options_of_server.helpers.push_back(*guard);
+  }
+  server::Server server(options_of_server);
   opened.model = loading.load(ranks);
   // The folder is read once more only to restart ranks, or to load adapters with magnitudes (DoRA).
   const bool takes_adapters = !loading.adapters.empty() || arguments.server.api.adapter_loading;

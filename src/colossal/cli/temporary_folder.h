@@ -20,6 +20,8 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
+  // Returns the id of the guard process.
+  pid_t guard_pid() const { return guard_.pid; }
 
  private:
   std::filesystem::path path_;

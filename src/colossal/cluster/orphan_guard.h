@@ -28,6 +28,8 @@ class OrphanGuard {
   // Removes a process group. Call it before waitpid() for the group's leader, because afterwards
   // the kernel may give the group's number to other processes.
   void remove(pid_t group);
+  // Returns the id of the guard process.
+  pid_t pid() const { return guard_.pid; }
 
  private:
   GuardProcess guard_;

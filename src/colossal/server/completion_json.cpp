@@ -163,7 +163,7 @@ Json CompletionJson::event(int64_t index, const AnswerDelta& delta,
 
 Json CompletionJson::logprobs(const std::vector<LoggedToken>& logged) const {
   if (request_.logprobs < 0) return nullptr;
-  return is_chat() ? chat_logprobs(logged) : text_logprobs(logged);
+  return is_chat() ? Json{{"content", logged_tokens(logged)}} : text_logprobs(logged);
 }
 
 // Returns a token's text. If the token is no valid UTF-8 by itself and show_bytes is true, returns
@@ -211,17 +211,19 @@ Json CompletionJson::chat_token(int32_t token, double logprob) const {
           {"bytes", std::move(values)}};
 }
 
-Json CompletionJson::chat_logprobs(const std::vector<LoggedToken>& logged) const {
+Json CompletionJson::logged_tokens(const std::vector<LoggedToken>& logged) const {
   Json content = Json::array();
   for (const LoggedToken& entry : logged) {
     Json token = chat_token(entry.id, entry.token ? entry.token->logprob : 0);
     token["top_logprobs"] = Json::array();
-    for (const serve::TokenLogprob& other : entry.token->top) {
-      token["top_logprobs"].push_back(chat_token(other.token, other.logprob));
+    if (entry.token) {
+      for (const serve::TokenLogprob& other : entry.token->top) {
+        token["top_logprobs"].push_back(chat_token(other.token, other.logprob));
+      }
     }
     content.push_back(std::move(token));
   }
-  return {{"content", std::move(content)}};
+  return content;
 }
 
 }  // namespace colossal::server

@@ -21,6 +21,9 @@ class CompletionJson : public AnswerWriter {
 
   // Returns the value of "logprobs"; null if none are requested.
   Json logprobs(const std::vector<LoggedToken>& logged) const;
+  // Returns the log-probabilities of tokens as a chat has them, also for a request that is no chat:
+  // a list of {"token", "logprob", "bytes", "top_logprobs"}.
+  Json logged_tokens(const std::vector<LoggedToken>& logged) const;
 
  private:
   // Returns one entry of "choices" in a response that is not streamed. index: position of the
@@ -43,7 +46,6 @@ class CompletionJson : public AnswerWriter {
   Json event_of(Json choice) const;
   bool is_chat() const { return request_.kind == GenerationRequest::Kind::chat; }
   Json text_logprobs(const std::vector<LoggedToken>& logged) const;
-  Json chat_logprobs(const std::vector<LoggedToken>& logged) const;
   // Returns how log-probabilities name a token: its text, or "token_id:17" if requested.
   // show_bytes: write a token that is not valid UTF-8 as "bytes:\x..".
   std::string token_text(int32_t token, bool show_bytes) const;

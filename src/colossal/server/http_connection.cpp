@@ -140,8 +140,9 @@ void HttpConnection::check_header() const {
     error.retry_after = 1;
     throw error;
   }
-  if (fields.count(http::field::host) != 1 && fields.version() >= 11) {
-    throw ApiError(400, "an HTTP/1.1 request must have one Host header");
+  const size_t hosts = fields.count(http::field::host);
+  if (hosts > 1 || (hosts == 0 && fields.version() >= 11)) {
+    throw ApiError(400, "a request must have one Host header");
   }
   check_transfer_encoding(fields);
   if (!fields[http::field::content_encoding].empty()) {

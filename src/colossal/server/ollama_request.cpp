@@ -8,7 +8,7 @@ constexpr const char* kEngineOptions[] = {
     "num_ctx",   "num_keep", "num_batch", "num_gpu",    "main_gpu", "num_thread",       "use_mmap",
     "use_mlock", "numa",     "low_vram",  "vocab_only", "f16_kv",   "draft_num_predict"};
 
-void translate_options(Fields& fields, Json& body, const char* max_tokens) {
+void translate_options(Fields& fields, Json& body) {
   const Json* options = fields.find("options");
   if (!options) return;
   if (!options->is_object()) refuse_type("options", "an object", *options);
@@ -26,7 +26,7 @@ void translate_options(Fields& fields, Json& body, const char* max_tokens) {
                {"frequency_penalty", "frequency_penalty"}});
   // Negative numbers mean: no limit.
   const auto limit = inner.integer("num_predict", -2, INT32_MAX);
-  if (limit && *limit >= 0) body[max_tokens] = std::max<int64_t>(*limit, 1);
+  if (limit && *limit >= 0) body["max_tokens"] = std::max<int64_t>(*limit, 1);
   for (const char* name : kEngineOptions) inner.ignore(name);
   inner.refuse_unless("mirostat", 0, "is not supported; leave it out");
   for (const char* name :
@@ -51,9 +51,15 @@ void translate_common(Fields& fields, Json& body) {
       refuse_type("format", "\"json\" or a JSON schema", *format);
     }
   }
-  for (const char* name : {"keep_alive", "truncate", "shift", "logprobs", "top_logprobs"}) {
-    fields.ignore(name);
-  }
+  for (const char* name : {"keep_alive", "truncate", "shift"}) fields.ignore(name);
+}
+
+// is_chat: of the request that is made. In a completion request, "logprobs" is a number.
+void translate_logprobs(Fields& fields, bool is_chat, Json& body) {
+  const int64_t top = fields.integer("top_logprobs", 0, 20).value_or(0);
+  if (!fields.boolean("logprobs", false)) return;
+  body["logprobs"] = is_chat ? Json(true) : Json(top);
+  if (is_chat) body["top_logprobs"] = top;
 }
 
 // Templates of models that think read the variable enable_thinking, or the effort.
@@ -122,7 +128,8 @@ TranslatedRequest translate_ollama_chat(const Json& given) {
   Fields fields(given);
   Json body;
   translate_common(fields, body);
-  translate_options(fields, body, "max_tokens");
+  translate_options(fields, body);
+  translate_logprobs(fields, /*is_chat=*/true, body);
   translate_think(fields, body);
   const Json* messages = fields.find("messages");
   if (!messages || !messages->is_array()) {
@@ -140,7 +147,8 @@ OllamaGeneration translate_ollama_generation(const Json& given, bool has_templat
   Json body;
   translate_common(fields, body);
   const bool is_chat = has_template && !fields.boolean("raw", false);
-  translate_options(fields, body, "max_tokens");
+  translate_options(fields, body);
+  translate_logprobs(fields, is_chat, body);
   for (const char* name : {"suffix", "template"}) {
     fields.refuse_unless(name, "", "is not supported; leave it out");
   }

@@ -85,8 +85,8 @@ void Api::ollama_chat(const HttpRequest& request, const std::shared_ptr<Reply>& 
   log_unknown_fields(chat.unknown_fields);
   run(
       read_chat_request(chat.body, *model_, rules_, TokenLimit::at_most),
-      [](const GenerationRequest& read) {
-        return std::make_unique<OllamaWriter>(/*is_chat=*/true, read);
+      [this](const GenerationRequest& read) {
+        return std::make_unique<OllamaWriter>(/*is_chat=*/true, read, *model_);
       },
       reply);
 }
@@ -105,8 +105,8 @@ void Api::ollama_generate(const HttpRequest& request, const std::shared_ptr<Repl
   run(
       is_chat ? read_chat_request(translated.body, *model_, rules_, TokenLimit::at_most)
               : read_completion_request(translated.body, *model_, rules_, TokenLimit::at_most),
-      [](const GenerationRequest& read) {
-        return std::make_unique<OllamaWriter>(/*is_chat=*/false, read);
+      [this](const GenerationRequest& read) {
+        return std::make_unique<OllamaWriter>(/*is_chat=*/false, read, *model_);
       },
       reply);
 }

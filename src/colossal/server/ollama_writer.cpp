@@ -27,18 +27,21 @@ Json ollama_loaded(const std::string& model, bool is_chat, const char* reason) {
   return json;
 }
 
-OllamaWriter::OllamaWriter(bool is_chat, const GenerationRequest& request)
-    : is_chat_(is_chat), request_(request), id_(random_id("ollama-")) {}
+OllamaWriter::OllamaWriter(bool is_chat, const GenerationRequest& request, const ServedModel& model)
+    : is_chat_(is_chat),
+      request_(request),
+      completion_(request, model),
+      id_(random_id("ollama-")) {}
 
-Json OllamaWriter::piece(const std::string& text, const std::string& reasoning, Json calls,
-                         bool done) const {
+Json OllamaWriter::piece(const AnswerDelta& delta, Json calls, bool done) const {
   Json json{{"model", request_.model}, {"created_at", ollama_time()}};
   Json& place = is_chat_ ? json["message"] : json;
   if (is_chat_) place["role"] = "assistant";
-  place[is_chat_ ? "content" : "response"] = text;
-  if (!reasoning.empty()) place["thinking"] = reasoning;
+  place[is_chat_ ? "content" : "response"] = delta.text;
+  if (!delta.reasoning.empty()) place["thinking"] = delta.reasoning;
   if (is_chat_ && !calls.empty()) place["tool_calls"] = std::move(calls);
   json["done"] = done;
+  if (!delta.logged.empty()) json["logprobs"] = completion_.logged_tokens(delta.logged);
   return json;
 }
 
@@ -80,7 +83,7 @@ Json OllamaWriter::whole(std::vector<WholeAnswer> answers, const TokenCounts& co
   collect(all);
   reason_ = std::string_view(answer.finish_reason()) == "length" ? "length" : "stop";
   usage_ = answer.usage();
-  Json json = piece(all.text, all.reasoning, take_calls(), /*done=*/true);
+  Json json = piece(all, take_calls(), /*done=*/true);
   set_end(json, counts);
   return json;
 }
@@ -94,12 +97,13 @@ std::string OllamaWriter::part(int64_t, const AnswerDelta& delta, const Answer& 
     usage_ = answer.usage();
     calls = take_calls();
   }
-  if (delta.text.empty() && delta.reasoning.empty() && calls.empty()) return {};
-  return to_text(piece(delta.text, delta.reasoning, std::move(calls), /*done=*/false)) + "\n";
+  const bool is_seen = !delta.text.empty() || !delta.reasoning.empty() || !delta.logged.empty();
+  if (!is_seen && calls.empty()) return {};
+  return to_text(piece(delta, std::move(calls), /*done=*/false)) + "\n";
 }
 
 std::string OllamaWriter::end(const TokenCounts& counts) {
-  Json json = piece("", "", Json::array(), /*done=*/true);
+  Json json = piece({}, Json::array(), /*done=*/true);
   set_end(json, counts);
   return to_text(json) + "\n";
 }

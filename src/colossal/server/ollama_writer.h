@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "colossal/server/answer_writer.h"
+#include "colossal/server/completion_json.h"
 
 namespace colossal::server {
 
@@ -15,8 +15,8 @@ Json ollama_loaded(const std::string& model, bool is_chat, const char* reason);
 // A stream has a JSON object on each line; the last one has the token counts and times.
 class OllamaWriter : public AnswerWriter {
  public:
-  // is_chat: of /api/chat. request: must outlive the object.
-  OllamaWriter(bool is_chat, const GenerationRequest& request);
+  // is_chat: of /api/chat. request, model: must outlive the object.
+  OllamaWriter(bool is_chat, const GenerationRequest& request, const ServedModel& model);
 
   const std::string& id() const override { return id_; }
   std::string_view content_type() const override { return "application/x-ndjson"; }
@@ -29,7 +29,7 @@ class OllamaWriter : public AnswerWriter {
 
  private:
   // Returns a response with a piece of the answer. calls: whole tool calls.
-  Json piece(const std::string& text, const std::string& reasoning, Json calls, bool done) const;
+  Json piece(const AnswerDelta& delta, Json calls, bool done) const;
   // Sets what the last object of a response has: why the answer ended, token counts and times.
   void set_end(Json& json, const TokenCounts& counts) const;
   // Adds parts of calls. A call is sent when it is whole: its arguments are an object.
@@ -38,6 +38,7 @@ class OllamaWriter : public AnswerWriter {
 
   const bool is_chat_;
   const GenerationRequest& request_;
+  const CompletionJson completion_;  // for log-probabilities
   const std::string id_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::vector<CallDelta> calls_;  // that were not sent yet

@@ -152,11 +152,6 @@ std::string ResponsesWriter::close_item() {
          event("response.output_item.done", {{"output_index", output_.size() - 1}, {"item", item}});
 }
 
-Json ResponsesWriter::logprobs(const std::vector<LoggedToken>& logged) const {
-  Json found = chat_.logprobs(logged);
-  return found.is_null() ? Json::array() : std::move(found["content"]);
-}
-
 std::string ResponsesWriter::text_events(const char* type, const std::string& text,
                                          const std::vector<LoggedToken>& logged) {
   if (text.empty()) return {};
@@ -166,7 +161,7 @@ std::string ResponsesWriter::text_events(const char* type, const std::string& te
   Json data = place();
   data["delta"] = text;
   if (is_open("message")) {
-    data["logprobs"] = logprobs(logged);
+    data["logprobs"] = chat_.logged_tokens(logged);
     for (const Json& entry : data["logprobs"]) open_part()["logprobs"].push_back(entry);
   }
   return events + event(fmt::format("response.{}.delta", part_type(output_.back())).c_str(), data);

@@ -39,8 +39,6 @@ class ResponsesWriter : public AnswerWriter {
   std::string text_events(const char* type, const std::string& text,
                           const std::vector<LoggedToken>& logged);
   std::string call_events(const CallDelta& call);
-  // Returns "logprobs" of a piece of text.
-  Json logprobs(const std::vector<LoggedToken>& logged) const;
   bool is_open(const char* type) const;
   // The part of the open item in which its text is.
   Json& open_part() { return output_.back()["content"][0]; }

@@ -1,6 +1,10 @@
 #include "colossal/server/server.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <array>
+#include <csignal>
 
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
@@ -10,6 +14,7 @@ namespace colossal::server {
 namespace {
 
 constexpr std::chrono::milliseconds kDrainPoll(20);
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGUSR1, SIGCHLD};
 // Time for cancelled requests to be answered.
 constexpr std::chrono::milliseconds kGoodbye(2000);
 
@@ -17,7 +22,7 @@ constexpr std::chrono::milliseconds kGoodbye(2000);
 
 Server::Server(const ServerOptions& options)
     : options_(options),
-      signals_(cluster::kStopSignals),
+      signals_(kSignals),
       api_(options.api),
       http_(options.host, options.port, {},
             [this](HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -44,7 +49,16 @@ void Server::take_signals() {
   for (const int signal : signals_.take()) take_signal(signal);
 }
 
+void Server::wait_for_helpers() {
+  std::erase_if(options_.helpers, [](pid_t helper) {
+    if (waitpid(helper, nullptr, WNOHANG) != helper) return false;
+    log::warn("the process {}, which cleans up if this one is killed, has ended", helper);
+    return true;
+  });
+}
+
 void Server::take_signal(int signal) {
+  if (signal == SIGCHLD) return wait_for_helpers();
   switch (requests_.take(signal)) {
     case cluster::StopRequests::Meaning::insists:
       _exit(128 + signal);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "colossal/cluster/signal_queue.h"
 #include "colossal/cluster/stop_request.h"
@@ -20,14 +21,17 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8000;  // 0: a free port
   ApiOptions api;
+  // Child processes that are waited for when they end: without this, one that is killed would stay
+  // a zombie. Whoever has started them may also wait for them.
+  std::vector<pid_t> helpers;
   // How long finish() waits for running requests before it cancels them.
   std::chrono::milliseconds drain_timeout{30'000};
 };
 
 // Listens from construction on. Before begin(), requests get status 503 with Retry-After.
 //
-// Handles the process's stop signals (SIGINT, SIGTERM, SIGUSR1), so it must be constructed before
-// other threads start:
+// Handles SIGCHLD and the process's stop signals (SIGINT, SIGTERM, SIGUSR1), so it must be
+// constructed before other threads start:
 // - A signal before begin() ends the process with exit code 0.
 // - The first signal after begin() starts draining: running requests continue, new requests get
 //   status 503, and wait() returns `stopping`.
@@ -65,6 +69,7 @@ class Server {
   // Called on the server's thread when signals have arrived.
   void take_signals();
   void take_signal(int signal);
+  void wait_for_helpers();  // that have ended
   void begin_draining(int signal);
   // Waits until no request is open, at most `time`.
   void await_answers(std::chrono::milliseconds time) const;

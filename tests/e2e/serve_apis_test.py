@@ -55,6 +55,8 @@ class Responses(ServesTools):
         self.assertEqual((answer.status, answer.incomplete_details.reason), ("incomplete", "max_output_tokens"))
         self.assertEqual(answer.usage.output_tokens, 16)
         self.assertEqual(answer.usage.total_tokens, answer.usage.input_tokens + 16)
+        logged = self.respond(include=["message.output_text.logprobs"], top_logprobs=2).output[0].content[0].logprobs
+        self.assertEqual((len(logged), {len(entry.top_logprobs) for entry in logged}), (16, {2}))
         system = [{"role": "system", "content": "Be brief."}]
         self.assertEqual(self.respond(instructions="Be brief.").output_text, self.chat(system + HELLO).content)
         self.assertEqual(self.respond(input=[{"role": "developer", "content": "Be brief."}, *HELLO]).output_text,

@@ -179,6 +179,7 @@ class ChatClients(EndToEndTest):
             self.assertEqual(stream.get_final_message().usage.output_tokens, 16)
         begun = self.expected()[:5].rstrip()
         client.messages.create(**{**options, "messages": [*HELLO, {"role": "assistant", "content": begun}]})
+        self.assertEqual([model.id for model in client.models.list()], ["tiny"])
         tokens = client.messages.count_tokens(model="tiny", messages=HELLO).input_tokens
         self.assertEqual(tokens, answer.usage.input_tokens + answer.usage.cache_read_input_tokens)
         tool = {"name": "weather", "input_schema": WEATHER}

@@ -167,7 +167,7 @@ TEST_F(AnswerWriterTest, Ollama) {
   const Json answer = writer.whole({{whole(), *answer_}}, counts_);
   EXPECT_EQ(answer["message"]["tool_calls"], calls);
   EXPECT_EQ(answer["eval_count"], 7);
-  EXPECT_EQ(ollama_time(0), "1970-01-01T00:00:00Z");
+  EXPECT_EQ(utc_time(86'399), "1970-01-01T23:59:59Z");
 }
 
 }  // namespace

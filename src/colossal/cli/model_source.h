@@ -25,8 +25,8 @@ class ModelSource {
   // Returns the default name of the model in requests: the name of the folder, or of the file
   // without its extension.
   const std::string& name() const { return name_; }
-  // Returns the id of the process that removes the temporary folder of a GGUF file; nullopt if there
-  // is none.
+  // Returns the id of the process that removes the temporary folder of a GGUF file; nullopt if
+  // there is none.
   std::optional<pid_t> guard_pid() const {
     return temporary_ ? std::optional(temporary_->guard_pid()) : std::nullopt;
   }

@@ -1,5 +1,7 @@
 #include "colossal/server/answer_writer.h"
 
+#include <fmt/chrono.h>
+
 #include <chrono>
 #include <random>
 
@@ -19,6 +21,11 @@ int64_t seconds_since_1970() {
   return std::chrono::duration_cast<std::chrono::seconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
+}
+
+std::string utc_time(int64_t seconds_since_1970) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z",
+                     fmt::gmtime(static_cast<std::time_t>(seconds_since_1970)));
 }
 
 }  // namespace colossal::server

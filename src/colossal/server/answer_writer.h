@@ -58,5 +58,7 @@ std::string server_sent_event(std::string_view data, std::string_view name = {})
 std::string random_id(std::string_view prefix);
 // Returns the time in seconds since 1970.
 int64_t seconds_since_1970();
+// Returns a time in UTC as RFC 3339 writes it, such as "2026-01-31T12:00:00Z".
+std::string utc_time(int64_t seconds_since_1970);
 
 }  // namespace colossal::server

@@ -225,7 +225,11 @@ Json Api::describe_model(const ServedAdapter* adapter) const {
   Json json{{"id", adapter ? adapter->name : model_->name()},
             {"object", "model"},
             {"created", adapter ? adapter->created : model_->created()},
-            {"owned_by", "colossal"}};
+            {"owned_by", "colossal"},
+            // The fields of Anthropic's list of models.
+            {"type", "model"},
+            {"display_name", adapter ? adapter->name : model_->name()},
+            {"created_at", utc_time(adapter ? adapter->created : model_->created())}};
   if (adapter) {
     json["root"] = adapter->folder.string();
     json["parent"] = model_->name();
@@ -242,7 +246,12 @@ void Api::models(const HttpRequest& request, const std::shared_ptr<Reply>& reply
     for (const ServedAdapter& adapter : model_->adapters().all()) {
       all.push_back(describe_model(&adapter));
     }
-    return send_json(*reply, {{"object", "list"}, {"data", std::move(all)}});
+    const Json first = all.front()["id"], last = all.back()["id"];
+    return send_json(*reply, {{"object", "list"},
+                              {"data", std::move(all)},
+                              {"has_more", false},
+                              {"first_id", first},
+                              {"last_id", last}});
   }
   const std::string name = percent_decoded(request.path.substr(prefix.size()));
   if (name == model_->name()) return send_json(*reply, describe_model(nullptr));

@@ -213,6 +213,7 @@ async function send(text) {
   conversations = [current, ...conversations.filter(other => other !== current)];
   history.replaceState(null, "", "#" + current.id);
   addTurn(message);
+  keep();
   await generate();
 }
 
@@ -290,6 +291,13 @@ const useKey = key => { $("key").value = key; sessionStorage.setItem("colossal.k
 $("key").addEventListener("change", () => useKey($("key").value));
 $("ask-key").addEventListener("submit", event => { event.preventDefault(); useKey($("asked-key").value.trim()); });
 document.addEventListener("click", event => { if (!$("settings").contains(event.target)) $("settings").open = false; });
+
+addEventListener("pagehide", () => { if (running) keep(); });
+addEventListener("storage", event => {  // another tab has kept conversations
+  if (event.key !== "colossal.conversations") return;
+  conversations = keptJson(event.key, []).map(each => each.id === current.id ? current : each);
+  showList();
+});
 
 const settings = keptJson("colossal.settings", {});
 for (const name of kSettings) {

@@ -26,7 +26,7 @@ void Api::ollama_version(const HttpRequest&, const std::shared_ptr<Reply>& reply
 Json Api::describe_for_ollama(const std::string& name, int64_t created) const {
   return {{"name", name},
           {"model", name},
-          {"modified_at", ollama_time(created)},
+          {"modified_at", utc_time(created)},
           {"size", 0},
           {"digest", ""},
           {"details",

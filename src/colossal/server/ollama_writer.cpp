@@ -1,7 +1,5 @@
 #include "colossal/server/ollama_writer.h"
 
-#include <fmt/chrono.h>
-
 namespace colossal::server {
 namespace {
 
@@ -11,12 +9,8 @@ int64_t nanoseconds(double seconds) {
 
 }  // namespace
 
-std::string ollama_time(int64_t seconds) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}Z", fmt::gmtime(static_cast<std::time_t>(seconds)));
-}
-
 Json ollama_loaded(const std::string& model, bool is_chat, const char* reason) {
-  Json json{{"model", model}, {"created_at", ollama_time()}};
+  Json json{{"model", model}, {"created_at", utc_time(seconds_since_1970())}};
   if (is_chat) {
     json["message"] = {{"role", "assistant"}, {"content", ""}};
   } else {
@@ -34,7 +28,7 @@ OllamaWriter::OllamaWriter(bool is_chat, const GenerationRequest& request, const
       id_(random_id("ollama-")) {}
 
 Json OllamaWriter::piece(const AnswerDelta& delta, Json calls, bool done) const {
-  Json json{{"model", request_.model}, {"created_at", ollama_time()}};
+  Json json{{"model", request_.model}, {"created_at", utc_time(seconds_since_1970())}};
   Json& place = is_chat_ ? json["message"] : json;
   if (is_chat_) place["role"] = "assistant";
   place[is_chat_ ? "content" : "response"] = delta.text;

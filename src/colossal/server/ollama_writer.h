@@ -7,8 +7,6 @@
 
 namespace colossal::server {
 
-// Returns a time as ollama writes it, such as "2026-01-31T12:00:00Z". seconds: since 1970.
-std::string ollama_time(int64_t seconds = seconds_since_1970());
 // Returns the response to a request that only loads or unloads the model. is_chat: of /api/chat.
 Json ollama_loaded(const std::string& model, bool is_chat, const char* reason);
 

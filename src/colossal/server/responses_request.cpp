@@ -1,5 +1,7 @@
 #include "colossal/server/responses_request.h"
 
+#include <algorithm>
+
 namespace colossal::server {
 namespace {
 
@@ -198,9 +200,11 @@ TranslatedRequest translate_responses(const Json& given) {
                {"stream", "stream"},
                {"parallel_tool_calls", "parallel_tool_calls"},
                {"max_output_tokens", "max_completion_tokens"}});
-  if (const auto top = fields.integer("top_logprobs", 0, 20); top && *top > 0) {
+  const int64_t top = fields.integer("top_logprobs", 0, 20).value_or(0);
+  const std::vector<std::string> include = fields.strings("include");
+  if (top > 0 || std::ranges::find(include, "message.output_text.logprobs") != include.end()) {
     body["logprobs"] = true;
-    body["top_logprobs"] = *top;
+    body["top_logprobs"] = top;
   }
   body["messages"] = translate_input(fields);
   if (const Json* tools = fields.find("tools")) body["tools"] = function_tools(*tools);
@@ -213,7 +217,7 @@ TranslatedRequest translate_responses(const Json& given) {
     body["truncate_prompt_tokens"] = -1;
   }
   for (const char* name :
-       {"include", "max_tool_calls", "metadata", "prompt_cache_key", "prompt_cache_retention",
+       {"max_tool_calls", "metadata", "prompt_cache_key", "prompt_cache_retention",
         "safety_identifier", "service_tier", "store", "stream_options", "user"}) {
     fields.ignore(name);
   }

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "colossal/base/error.h"
+#include "colossal/text/answer/tool_call_parser.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/grammar/automaton.h"
 #include "colossal/text/grammar/gbnf.h"
 #include "colossal/text/grammar/json_schema.h"
 #include "colossal/text/grammar/regular_expression.h"
-#include "colossal/text/tool_call_parser.h"
 #include "tests/support/mutations.h"
 
 namespace colossal::text {
@@ -126,7 +126,7 @@ void add(FoundCalls& found, const ParsedText& parsed) {
 }
 
 FoundCalls read(ToolCallForm form, const std::string& text, const std::vector<size_t>& cuts) {
-  ToolCallParser parser(form, "named");
+  ToolCallParser parser(form, "named", nullptr);
   FoundCalls found;
   size_t begin = 0;
   for (const size_t cut : cuts) {

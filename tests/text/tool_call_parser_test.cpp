@@ -1,10 +1,11 @@
 // Tool calls in texts of models, however a text is divided.
-#include "colossal/text/tool_call_parser.h"
+#include "colossal/text/answer/tool_call_parser.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
 namespace colossal::text {
 namespace {
@@ -26,9 +27,10 @@ void add(Read& read, const ParsedText& parsed) {
 
 // Parses a text as a whole, in two pieces divided at any place, and in single bytes: results must
 // be the same.
-Read read(ToolCallForm form, const std::string& text) {
+Read read(ToolCallForm form, const std::string& text,
+          const nlohmann::ordered_json& tools = nullptr) {
   const auto read_pieces = [&](const std::vector<std::string>& pieces) {
-    ToolCallParser parser(form, "named");
+    ToolCallParser parser(form, "named", tools);
     Read result;
     for (const std::string& piece : pieces) add(result, parser.push(piece));
     add(result, parser.finish());
@@ -62,8 +64,6 @@ TEST(ToolCallParser, ReadsHermes) {
             (Read{"<tool_call>nothing</tool_call>", {}}));
   EXPECT_EQ(read(form, "a <tool_call>{\"x\": 1}</tool_call>"),
             (Read{"a <tool_call>{\"x\": 1}</tool_call>", {}}));
-  EXPECT_EQ(read(form, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1"),
-            (Read{"", {{"f", "{\"a\": 1"}}}));
   EXPECT_EQ(read(form, "<tool_call>{\"na"), (Read{"<tool_call>{\"na", {}}));
 }
 
@@ -102,6 +102,115 @@ TEST(ToolCallParser, ReadsWhatGrammarsLeadTo) {
   EXPECT_EQ(read(ToolCallForm::none, "<tool_call>"), (Read{"<tool_call>", {}}));
 }
 
+// Each text is a call in its form; with one part of it broken it is text, never half a call.
+TEST(ToolCallParser, ReadsTheFormsOfOtherModels) {
+  using Form = ToolCallForm;
+  const auto tools = nlohmann::ordered_json::parse(R"([{"type": "function", "function": {
+      "name": "f", "parameters": {"type": "object", "properties": {
+          "a": {"type": "string"}, "n": {"type": "integer"}, "k": {"enum": ["1", "2"]},
+          "r": {"$ref": "#/$defs/text"}}, "$defs": {"text": {"type": "string"}}}}}])");
+  struct Case {
+    Form form;
+    std::string text;
+    std::vector<std::pair<std::string, std::string>> calls;
+  };
+  const std::vector<Case> cases{
+      {Form::deepseek,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\": "
+       "\"x\"}\n"
+       "```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>g\n```json\n{}\n```"
+       "<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+       {{"f", "{\"a\": \"x\"}"}, {"g", "{}"}}},
+      {Form::deepseek,
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\": 1}<｜tool▁call▁end｜>"
+       "<｜tool▁calls▁end｜>",
+       {{"f", "{\"a\": 1}"}}},
+      {Form::kimi,
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+       "{\"a\": 1}<|tool_call_end|><|tool_calls_section_end|>",
+       {{"f", "{\"a\": 1}"}}},
+      {Form::glm,
+       "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>7</arg_value>\n<arg_key>n</arg_key>\n"
+       "<arg_value>7</arg_value>\n<arg_key>z</arg_key>\n<arg_value>{\"b\": [1]}</arg_value>\n"
+       "</tool_call>",
+       {{"f", R"({"a":"7","n":7,"z":{"b":[1]}})"}}},
+      {Form::qwen_xml,
+       "<tool_call>\n<function=f>\n<parameter=a>\n<b>\n\"7\"\n</parameter>\n<parameter=n>\n12\n"
+       "</parameter>\n<parameter=k>\n1\n</parameter>\n<parameter=r>\n[]\n</parameter>\n"
+       "<parameter=u>\nTrue\n</parameter>\n</function>\n</tool_call>",
+       {{"f", R"({"a":"<b>\n\"7\"","n":12,"k":"1","r":"[]","u":true})"}}},
+      {Form::gemma,
+       "<start_function_call>call:f{a:<escape>x, {y}<escape>,n:-1.5,l:[1,<escape>b<escape>],"
+       "o:{k:true}}<end_function_call>",
+       {{"f", R"({"a":"x, {y}","n":-1.5,"l":[1,"b"],"o":{"k":true}})"}}},
+      {Form::gemma,
+       "<|tool_call>call:f{a:<|\"|>x\"<|\"|>,b:null}<tool_call|>",
+       {{"f", R"({"a":"x\"","b":null})"}}},
+      {Form::tool_code,
+       "```tool_code\nprint(f(a='x\\n', n=[1, None]))\n```",
+       {{"f", R"({"a":"x\n","n":[1,null]})"}}},
+      {Form::python_list,
+       "[f(a=\"x\", o={'k': (1, 2)}), g()]",
+       {{"f", R"({"a":"x","o":{"k":[1,2]}})"}, {"g", "{}"}}},
+      {Form::marked_python,
+       "<|tool_call_start|>[f(a=\"x\")]<|tool_call_end|>",
+       {{"f", R"({"a":"x"})"}}},
+      {Form::command_r,
+       "Action: ```json\n[\n    {\n        \"tool_name\": \"f\",\n        \"parameters\": "
+       "{\"a\": \"```\"}\n    }\n]```",
+       {{"f", "{\"a\": \"```\"}"}}},
+      {Form::command_r7b,
+       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": "
+       "{\"a\": 1}}\n]<|END_ACTION|>",
+       {{"f", "{\"a\": 1}"}}},
+      {Form::phi,
+       "<|tool_call|>[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]<|/tool_call|>",
+       {{"f", "{\"a\": 1}"}}},
+      {Form::phi,
+       "functools[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]",
+       {{"f", "{\"a\": 1}"}}}};
+  for (const Case& each : cases) {
+    EXPECT_EQ(read(each.form, each.text, tools), (Read{"", each.calls})) << each.text;
+    if (each.form == Form::python_list) continue;
+    EXPECT_EQ(read(each.form, "I look. " + each.text + "\n", tools), (Read{"I look.", each.calls}));
+    // Without each of its brackets in turn, the text is whole calls or whole text.
+    for (size_t i = 0; i < each.text.size(); ++i) {
+      if (std::string_view("{}[]()<>").find(each.text[i]) == std::string_view::npos) continue;
+      const std::string broken = each.text.substr(0, i) + each.text.substr(i + 1);
+      const Read found = read(each.form, broken, tools);
+      if (found.calls.empty()) {
+        EXPECT_EQ(found.content, broken);
+      }
+      for (const auto& [name, arguments] : found.calls) {
+        EXPECT_TRUE(nlohmann::json::parse(arguments, nullptr, false).is_object()) << broken;
+      }
+    }
+  }
+}
+
+// The arguments must be a JSON object, whole.
+TEST(ToolCallParser, ACallWithBrokenArgumentsIsText) {
+  for (const char* call :
+       {R"({"name": "f", "arguments": {a: x}})", R"({"name": "f", "arguments": {"a": "x",}})",
+        R"({"name": "f", "arguments": {"a": True}})", R"({"name": "f", "arguments": {"a": [1}})",
+        R"({"name": "f", "arguments": {"a": "x"})", R"({"name": "f", "arguments": [1]})",
+        R"({"name": "f", "arguments": "x"})", R"({"name": "f", "arguments": {"a": "\ud83d"}})",
+        R"({"name": "", "arguments": {}})"}) {
+    const std::string text = fmt::format("<tool_call>\n{}\n</tool_call>", call);
+    EXPECT_EQ(read(ToolCallForm::hermes, text), (Read{text, {}}));
+    EXPECT_EQ(
+        read(ToolCallForm::hermes, "a " + text + "\n<tool_call>{\"name\": \"g\"}</tool_call>"),
+        (Read{"a " + text, {{"g", "{}"}}}));
+    EXPECT_EQ(read(ToolCallForm::llama_json, call), (Read{call, {}}));
+    EXPECT_EQ(read(ToolCallForm::mistral, fmt::format("[TOOL_CALLS][{}]", call)),
+              (Read{fmt::format("[TOOL_CALLS][{}]", call), {}}));
+  }
+  EXPECT_EQ(read(ToolCallForm::hermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1"),
+            (Read{"<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": 1", {}}));
+  EXPECT_EQ(read(ToolCallForm::hermes, "<tool_call><tool_call>{\"name\": \"f\"}</tool_call>"),
+            (Read{"<tool_call>", {{"f", "{}"}}}));
+}
+
 TEST(ToolCallParser, TakesTheFirstOfSeveralArguments) {
   EXPECT_EQ(
       read(ToolCallForm::hermes,
@@ -127,7 +236,7 @@ double seconds_to_read(ToolCallForm form, const std::string& text, size_t piece,
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
   };
   const double before = now();
-  ToolCallParser parser(form, "named");
+  ToolCallParser parser(form, "named", nullptr);
   for (size_t i = 0; i < text.size(); i += piece) add(result, parser.push(text.substr(i, piece)));
   add(result, parser.finish());
   return now() - before;

@@ -44,20 +44,25 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens)
   }
 }
 
-const AddedToken* AddedTokenFinder::longest_at(std::string_view text, size_t position) const {
+const AddedToken* AddedTokenFinder::longest_at(std::string_view text, size_t position,
+                                               size_t most) const {
   const AddedToken* longest = nullptr;
-  trie_.for_each_prefix(text.substr(position),
-                        [&](size_t, int32_t token) { longest = &tokens_[token]; });
+  trie_.for_each_prefix(text.substr(position), [&](size_t length, int32_t token) {
+    if (!tokens_[token].special || length <= most) longest = &tokens_[token];
+  });
   return longest;
 }
 
-void AddedTokenFinder::split(std::string_view text,
+void AddedTokenFinder::split(std::string_view text, std::span<const size_t> breaks,
                              const std::function<void(std::string_view)>& on_text,
                              const std::function<void(int32_t)>& on_token) const {
   size_t done = 0;  // all text before it was passed to a callback
+  size_t next = 0;  // index of the first break behind `position`
   for (size_t position = 0; !tokens_.empty() && position < text.size();) {
     const bool may_begin = begins_token_[static_cast<uint8_t>(text[position])];
-    const AddedToken* token = may_begin ? longest_at(text, position) : nullptr;
+    while (next < breaks.size() && breaks[next] <= position) ++next;
+    const size_t most = next < breaks.size() ? breaks[next] - position : text.size();
+    const AddedToken* token = may_begin ? longest_at(text, position, most) : nullptr;
     if (token == nullptr) {
       ++position;
       continue;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -28,13 +29,16 @@ class AddedTokenFinder {
 
   // Cuts `text` (valid UTF-8) at the added tokens. From left to right, calls on_text with each
   // non-empty part between tokens, and on_token with the id of each token. The parts are views into
-  // `text`. White space that strip_left or strip_right consumes is in no part.
-  void split(std::string_view text, const std::function<void(std::string_view)>& on_text,
+  // `text`. White space that strip_left or strip_right consumes is in no part. breaks: byte
+  // offsets, ascending; special tokens that have one within them are not found.
+  void split(std::string_view text, std::span<const size_t> breaks,
+             const std::function<void(std::string_view)>& on_text,
              const std::function<void(int32_t)>& on_token) const;
 
  private:
   // Returns the longest token with which the text at byte `position` begins; null if there is none.
-  const AddedToken* longest_at(std::string_view text, size_t position) const;
+  // most: greatest length of a special token.
+  const AddedToken* longest_at(std::string_view text, size_t position, size_t most) const;
 
   std::vector<AddedToken> tokens_;
   ByteTrie trie_;                         // values are indices into tokens_

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "colossal/io/file.h"
+#include "colossal/text/jinja/lexer.h"
 #include "colossal/text/jinja/python_text.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -154,8 +155,17 @@ jinja::Rendered ChatTemplate::render(const ordered_json& messages,
                                      const ChatOptions& options) const {
   ordered_json context = ordered_json::object();
   for (const auto& [name, text] : special_tokens_) context[name] = text;
-  if (options.variables.is_object()) context.update(options.variables);
-  ordered_json conversation = messages;
+  if (options.variables.is_object()) {
+    // The names of variables are the template's.
+    for (auto& [name, value] : options.variables.items()) guard_.mark(context[name] = value);
+  }
+  ordered_json conversation = messages, tools = options.tools, documents = options.documents;
+  for (ordered_json& message : conversation) {
+    const bool is_assistant =
+        message.is_object() && message.value("role", ordered_json()) == "assistant";
+    if (!options.trusts_assistant || !is_assistant) guard_.mark(message);
+  }
+  for (ordered_json* given : {&tools, &documents}) guard_.mark(*given);
   for (ordered_json& message : conversation) add_reasoning_names(message);
   std::string continued;
   if (options.continue_final_message) {
@@ -163,12 +173,29 @@ jinja::Rendered ChatTemplate::render(const ordered_json& messages,
                               final_text(conversation) + std::string(kContinuationMark));
   }
   context["messages"] = std::move(conversation);
-  context["tools"] = options.tools;
-  context["documents"] = options.documents;
+  context["tools"] = std::move(tools);
+  context["documents"] = std::move(documents);
   context["add_generation_prompt"] = options.add_generation_prompt;
   jinja::Rendered rendered = template_.render(jinja::Value::from_json(context));
   if (options.continue_final_message) cut_at_mark(rendered, continued);
+  std::vector<size_t*> offsets;
+  for (jinja::Span& span : rendered.generations) {
+    offsets.push_back(&span.begin);
+    offsets.push_back(&span.end);
+  }
+  rendered.breaks = SpecialTextGuard::take_marks(rendered.text, offsets);
   return rendered;
+}
+
+void ChatTemplate::protect(const std::vector<SpecialToken>& tokens) {
+  protected_ = tokens;
+  std::vector<std::string> special, literals;
+  for (const SpecialToken& token : tokens) special.push_back(token.text);
+  for (const jinja::Token& token : jinja::split_into_tokens(source_)) {
+    if (token.kind == jinja::Token::Kind::string) literals.push_back(token.text);
+    if (token.kind == jinja::Token::Kind::name) literals.push_back(token.text);
+  }
+  guard_ = SpecialTextGuard(special, std::move(literals));
 }
 
 }  // namespace colossal::text

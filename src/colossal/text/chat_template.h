@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "colossal/text/jinja/template.h"
+#include "colossal/text/special_text_guard.h"
+#include "colossal/text/tokenizer.h"
 
 namespace colossal::text {
 
@@ -28,6 +30,9 @@ struct ChatOptions {
   // Object of further template variables by name. They override special tokens of equal name, but
   // not `messages` and the variables that are set from the fields above.
   nlohmann::ordered_json variables = nlohmann::ordered_json::object();
+  // Whether special tokens in the assistant's messages are special tokens: the messages are what a
+  // model is trained on (see ChatTemplate::protect()).
+  bool trusts_assistant = false;
 };
 
 // A compiled chat template with the texts of the model's special tokens. Immutable and thread-safe.
@@ -61,19 +66,27 @@ class ChatTemplate {
   // this text or leaves it out.
   jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
+  // Call before rendering, with the model's special tokens: their texts in messages, tools,
+  // documents and variables become breaks (jinja::Rendered).
+  void protect(const std::vector<SpecialToken>& tokens);
+
   // Returns the Jinja program.
   const std::string& source() const { return source_; }
 
   // Returns a template with the given source and this template's special tokens: for a request that
   // brings a template. Throws jinja::TemplateError if `source` is not a valid template.
   ChatTemplate with_source(std::string_view source) const {
-    return ChatTemplate(source, special_tokens_);
+    ChatTemplate made(source, special_tokens_);
+    made.protect(protected_);
+    return made;
   }
 
  private:
   std::string source_;
   jinja::Template template_;
   std::map<std::string, std::string> special_tokens_;  // text by template variable
+  std::vector<SpecialToken> protected_;                // the argument of protect()
+  SpecialTextGuard guard_;
 };
 
 }  // namespace colossal::text

@@ -173,16 +173,21 @@ std::string PipelineTokenizer::make_fingerprint(const Source& source) const {
                      end_of_text_, source.config.split_special_tokens ? "-split" : "");
 }
 
-std::vector<int32_t> PipelineTokenizer::encode(std::string_view text) const {
+std::vector<int32_t> PipelineTokenizer::encode_with_breaks(std::string_view text,
+                                                           std::span<const size_t> breaks) const {
   const size_t valid = valid_utf8_length(text);
   if (valid != text.size()) throw InvalidText(static_cast<int64_t>(valid));
   const ScratchLease scratch(*this);
   std::vector<int32_t> tokens;
   tokens.reserve(text.size() / 4);
   exact_tokens_.split(
-      text,
+      text, breaks,
       [&](std::string_view part) {
-        encode_text(part, part.data() == text.data(), *scratch, tokens);
+        // Normalization moves the breaks: a part with breaks has no special tokens after it.
+        const auto begin = static_cast<size_t>(part.data() - text.data());
+        const auto first = std::ranges::upper_bound(breaks, begin);
+        const bool has_breaks = first != breaks.end() && *first < begin + part.size();
+        encode_text(part, begin == 0, !has_breaks, *scratch, tokens);
       },
       [&](int32_t token) { tokens.push_back(token); });
   return tokens;
@@ -213,13 +218,17 @@ TypedTokens PipelineTokenizer::arrange(const std::vector<int32_t>& first,
   return made;
 }
 
-void PipelineTokenizer::encode_text(std::string_view text, bool begins_text, Scratch& scratch,
-                                    std::vector<int32_t>& tokens) const {
+void PipelineTokenizer::encode_text(std::string_view text, bool begins_text, bool with_special,
+                                    Scratch& scratch, std::vector<int32_t>& tokens) const {
   const std::string normalized =
       normalizer_.changes_nothing() ? std::string() : normalizer_.normalize(text, scratch.regex);
   const std::string_view whole = normalizer_.changes_nothing() ? text : normalized;
+  std::vector<size_t> everywhere;
+  if (!with_special) {
+    for (size_t i = 1; i < whole.size(); ++i) everywhere.push_back(i);
+  }
   normalized_tokens_.split(
-      whole,
+      whole, everywhere,
       [&](std::string_view piece) {
         encode_piece(piece, begins_text && piece.data() == whole.data(), scratch, tokens);
       },

@@ -41,7 +41,11 @@ class PipelineTokenizer : public Tokenizer {
   // contents from read_tokenizer_files(), tokenizer.json first.
   PipelineTokenizer(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
 
-  std::vector<int32_t> encode(std::string_view text) const override;
+  std::vector<int32_t> encode(std::string_view text) const override {
+    return encode_with_breaks(text, {});
+  }
+  std::vector<int32_t> encode_with_breaks(std::string_view text,
+                                          std::span<const size_t> breaks) const override;
   std::vector<int32_t> encode_prompt(std::string_view text) const override;
   std::string decode(std::span<const int32_t> tokens) const override;
   std::string decode_continuation(std::span<const int32_t> tokens) const override;
@@ -92,7 +96,8 @@ class PipelineTokenizer : public Tokenizer {
   //
   // Normalizes a part between exact_tokens_, splits it at normalized_tokens_, and encodes the
   // pieces.
-  void encode_text(std::string_view text, bool begins_text, Scratch& scratch,
+  // with_special: whether normalized special tokens are found.
+  void encode_text(std::string_view text, bool begins_text, bool with_special, Scratch& scratch,
                    std::vector<int32_t>& tokens) const;
   // Splits a part without added tokens into words and encodes the words.
   void encode_piece(std::string_view piece, bool begins_text, Scratch& scratch,

@@ -85,6 +85,13 @@ class Tokenizer {
   // generated files where a needed file is missing.
   virtual TokenizerFiles files() const = 0;
 
+  // Like encode(), but a special token that has one of the `breaks` within it is encoded as other
+  // text is. breaks: byte offsets in `text`, ascending.
+  virtual std::vector<int32_t> encode_with_breaks(
+      std::string_view text, [[maybe_unused]] std::span<const size_t> breaks) const {
+    return encode(text);
+  }
+
  protected:
   // Returns the sequence for a text, or a pair of texts, with these tokens, with all special
   // tokens. second: null: one text.

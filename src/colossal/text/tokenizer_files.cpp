@@ -1,5 +1,7 @@
 #include "colossal/text/tokenizer_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <system_error>
 
@@ -26,7 +28,7 @@ std::vector<std::string> names_of_templates(const fs::path& folder) {
   std::error_code ignored;  // a missing folder has no templates
   for (const auto& entry : fs::directory_iterator(folder / kMoreTemplates, ignored)) {
     if (entry.path().extension() != ".jinja") continue;
-    names.push_back(std::string(kMoreTemplates) + "/" + entry.path().filename().string());
+    names.push_back(fmt::format("{}/{}", kMoreTemplates, entry.path().filename().string()));
   }
   std::ranges::sort(names);
   return names;

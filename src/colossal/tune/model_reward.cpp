@@ -52,7 +52,9 @@ ModelReward::ModelReward(const std::string& folder, const Job& run, const Parall
       collector_([this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                         const nn::StepContext& step) {
         return rewards_of_rows(model, x, batch, step, context_);
-      }) {}
+      }) {
+  if (chat_template_) chat_template_->protect(tokenizer_->special_tokens());
+}
 
 void ModelReward::load() {
   model_.emplace(job_, context_, collector_.head());
@@ -62,7 +64,8 @@ Row ModelReward::row_of(const ScoredText& text) const {
   const SampleTexts made = text_with_completion(*text.columns, text.completion,
                                                 chat_template_ ? &*chat_template_ : nullptr);
   const std::string& whole = made.wholes.front().text;
-  Row row{.tokens = made.is_chat ? tokenizer_->encode(whole) : tokenizer_->encode_prompt(whole),
+  Row row{.tokens = made.is_chat ? tokenizer_->encode_with_breaks(whole, made.wholes.front().breaks)
+                                 : tokenizer_->encode_prompt(whole),
           .learned = {}};
   if (!made.is_chat) row = with_final_padding(std::move(row), tokenizer_->end_of_text());
   row = with_final_padding(std::move(row), padding_);

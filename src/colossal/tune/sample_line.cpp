@@ -141,7 +141,7 @@ class LineReader {
           "it is a conversation, but the model's folder has no chat template; set "
           "data.chat_template to the path of one (.jinja)");
     }
-    text::ChatOptions chat{.add_generation_prompt = for_an_answer};
+    text::ChatOptions chat{.add_generation_prompt = for_an_answer, .trusts_assistant = true};
     if (has("tools")) {
       chat.tools = line_["tools"].is_string()
                        ? ordered_json::parse(line_["tools"].get<std::string>())
@@ -153,7 +153,8 @@ class LineReader {
 
   SampleTexts::Whole whole_of(const ordered_json& messages) const {
     text::jinja::Rendered rendered = render(messages, /*for_an_answer=*/false);
-    SampleTexts::Whole whole{.text = std::move(rendered.text)};
+    SampleTexts::Whole whole{.text = std::move(rendered.text),
+                             .breaks = std::move(rendered.breaks)};
     if (!options_.assistant_only) return whole;
     if (rendered.generations.empty()) {
       throw InvalidLine(
@@ -223,17 +224,25 @@ class LineReader {
   SampleTexts prompt_alone() const {
     SampleTexts texts;
     texts.is_chat = is_chat("prompt");
-    texts.prompt =
-        texts.is_chat ? render(messages("prompt"), /*for_an_answer=*/true).text : filled("prompt");
-    texts.wholes = {{texts.prompt}};
+    if (texts.is_chat) {
+      text::jinja::Rendered rendered = render(messages("prompt"), /*for_an_answer=*/true);
+      texts.prompt = std::move(rendered.text);
+      texts.prompt_breaks = std::move(rendered.breaks);
+    } else {
+      texts.prompt = filled("prompt");
+    }
+    texts.wholes = {SampleTexts::Whole{.text = texts.prompt, .breaks = texts.prompt_breaks}};
     texts.columns = nlohmann::json::parse(line_.dump());
     return texts;
   }
 
   SampleTexts chat_of(const ordered_json& prompt,
                       const std::vector<ordered_json>& completions) const {
-    SampleTexts texts{
-        .prompt = render(prompt, /*for_an_answer=*/true).text, .wholes = {}, .is_chat = true};
+    text::jinja::Rendered rendered = render(prompt, /*for_an_answer=*/true);
+    SampleTexts texts{.prompt = std::move(rendered.text),
+                      .prompt_breaks = std::move(rendered.breaks),
+                      .wholes = {},
+                      .is_chat = true};
     for (const ordered_json& completion : completions) {
       ordered_json all = prompt;
       all.insert(all.end(), completion.begin(), completion.end());

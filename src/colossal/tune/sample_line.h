@@ -54,6 +54,7 @@ struct SampleTexts {
   // generation prompt, which opens the assistant's answer. Empty for lines without a prompt: with
   // SampleKind::language_modeling, {"text"}, {"messages"} and {"conversations"}.
   std::string prompt;
+  std::vector<size_t> prompt_breaks = {};  // of a chat: jinja::Rendered::breaks
   // A text to tokenize: the prompt with its completion; for SampleKind::prompt, the prompt alone;
   // for lines without a prompt, the whole text or conversation.
   struct Whole {
@@ -61,6 +62,7 @@ struct SampleTexts {
     // With LineOptions::assistant_only: the byte ranges of `text` to train on, which the chat
     // template marks with {% generation %}. Otherwise nullopt.
     std::optional<std::vector<text::jinja::Span>> learned = {};
+    std::vector<size_t> breaks = {};  // of a chat: jinja::Rendered::breaks
   };
   // One text; for a preference two: with the chosen, then with the rejected completion.
   std::vector<Whole> wholes;

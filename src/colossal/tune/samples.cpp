@@ -36,9 +36,10 @@ class SampleMaker {
     Sample sample{.rows = {}, .desirable = texts.desirable, .margin = texts.margin};
     int64_t prompt_tokens = 0;
     for (const SampleTexts::Whole& whole : texts.wholes) {
-      Row row{.tokens = tokens_of(whole.text, texts), .learned = {}};
+      Row row{.tokens = tokens_of(whole.text, whole.breaks, texts), .learned = {}};
       if (!texts.prompt.empty()) {
-        const int64_t shared = common_prefix(tokens_of(texts.prompt, texts), row.tokens);
+        const int64_t shared =
+            common_prefix(tokens_of(texts.prompt, texts.prompt_breaks, texts), row.tokens);
         prompt_tokens = sample.rows.empty() ? shared : std::min(prompt_tokens, shared);
       }
       sample.rows.push_back(std::move(row));
@@ -51,7 +52,7 @@ class SampleMaker {
 
  private:
   Sample make_prompt(const SampleTexts& texts) const {
-    Row row{.tokens = tokens_of(texts.prompt, texts), .learned = {}};
+    Row row{.tokens = tokens_of(texts.prompt, texts.prompt_breaks, texts), .learned = {}};
     row.prompt_tokens = std::ssize(row.tokens);
     row.learned.assign(row.tokens.size(), 0);
     if (row.tokens.empty())
@@ -70,7 +71,7 @@ class SampleMaker {
     const std::string* const second = texts.second ? &*texts.second : nullptr;
     text::TypedTokens made;
     if (texts.is_chat) {
-      made.tokens = tokenizer_.encode(first);
+      made.tokens = tokenizer_.encode_with_breaks(first, texts.wholes.front().breaks);
       made.types.resize(made.tokens.size(), 0);
     } else {
       made = tokenizer_.encode_texts(first, second, std::numeric_limits<int32_t>::max());
@@ -163,8 +164,10 @@ class SampleMaker {
   }
 
   // Adds no special tokens to a chat: its template has written them.
-  std::vector<int32_t> tokens_of(const std::string& text, const SampleTexts& texts) const {
-    return texts.is_chat ? tokenizer_.encode(text) : tokenizer_.encode_prompt(text);
+  std::vector<int32_t> tokens_of(const std::string& text, std::span<const size_t> breaks,
+                                 const SampleTexts& texts) const {
+    return texts.is_chat ? tokenizer_.encode_with_breaks(text, breaks)
+                         : tokenizer_.encode_prompt(text);
   }
 
   void finish(const SampleTexts& texts, const SampleTexts::Whole& whole, int64_t prompt_tokens,
@@ -276,13 +279,19 @@ int64_t for_each_line(const std::vector<std::string>& patterns, const std::strin
 Samples read_samples(const std::vector<std::string>& patterns, const text::Tokenizer& tokenizer,
                      const SampleOptions& options) {
   const SampleMaker maker(tokenizer, options);
+  std::optional<text::ChatTemplate> chat_template;
+  if (options.chat_template) {
+    const text::ChatTemplate& given = *options.chat_template;
+    chat_template.emplace(given.with_source(given.source()));
+    chat_template->protect(tokenizer.special_tokens());
+  }
   Samples found;
   const auto read = [&](std::string_view line, const Place& place) {
     options.progress();
     try {
       const SampleTexts texts =
           read_sample_line(line, {.kind = options.kind,
-                                  .chat_template = options.chat_template.get(),
+                                  .chat_template = chat_template ? &*chat_template : nullptr,
                                   .assistant_only = options.assistant_only,
                                   .text_field = options.text_field,
                                   .pair_field = options.pair_field,

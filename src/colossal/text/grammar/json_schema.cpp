@@ -1,470 +1,401 @@
 #include "colossal/text/grammar/json_schema.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
-#include <nlohmann/json.hpp>
-#include <set>
+#include <fmt/format.h>
 
-#include "colossal/text/grammar/regular_expression.h"
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "colossal/text/grammar/json_rules.h"
+#include "colossal/text/grammar/schema_parts.h"
+#include "colossal/text/grammar/work_limit.h"
 
 namespace colossal::text::grammar {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = SchemaJson;
 
-constexpr int kMaxSchemaDepth = 32;
+constexpr int kMaxSchemaDepth = 64;
 constexpr size_t kMaxSchemaBytes = size_t{64} << 10;
+constexpr size_t kMaxUniqueValues = 8;
+constexpr size_t kMaxNamePatterns = 4;
 
-// Keywords that check_keywords() accepts everywhere: they do not restrict values, or not the values
-// that the grammar allows, or they are read elsewhere.
-const std::set<std::string_view> kDescriptions{"title",
-                                               "description",
-                                               "default",
-                                               "examples",
-                                               "$schema",
-                                               "$id",
-                                               "$defs",
-                                               "definitions",
-                                               "$comment",
-                                               "format",
-                                               "deprecated",
-                                               "readOnly",
-                                               "writeOnly",
-                                               "strict",
-                                               "contentType",
-                                               "nullable",
-                                               "additionalProperties"};
-
-// The keywords that restrict the values of a type; other types have none.
-std::set<std::string_view> keywords_of(std::string_view type) {
-  if (type == "object") return {"properties", "required"};
-  if (type == "array") return {"items", "prefixItems", "minItems", "maxItems"};
-  if (type == "string") return {"minLength", "maxLength", "pattern"};
-  return {};
+int depth_of(const Json& json) {
+  int depth = 0;
+  if (json.is_structured()) {
+    for (const Json& item : json) depth = std::max(depth, depth_of(item));
+  }
+  return depth + 1;
 }
 
-void append(Sequence& sequence, const Sequence& more) {
-  sequence.insert(sequence.end(), more.begin(), more.end());
-}
-
-// The rules of JSON itself, which all schemas share.
-class JsonRules {
+class SchemaWriter {
  public:
-  explicit JsonRules(Grammar& grammar) : grammar_(grammar) {
-    // White space between elements: none, one space, or a line end with up to 20 spaces.
-    Sequence line = Grammar::literal("\n");
-    append(line, grammar.repeated(Grammar::literal(" ")[0], 0, 20));
-    space_ = grammar.add_anonymous_rule({{}, Grammar::literal(" "), std::move(line)});
-    const Symbol escape = add_regular_expression(grammar, R"(\\(["\\/bfnrt]|u[0-9a-fA-F]{4}))");
-    character_ =
-        grammar.add_anonymous_rule({{add_regular_expression(grammar, ".|\\n", true)}, {escape}});
-    string_ = string(0, -1);
-    integer_ = add_regular_expression(grammar, "-?(0|[1-9][0-9]{0,17})");
-    number_ = add_regular_expression(
-        grammar, R"(-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?)");
-    value_ = {.rule = grammar.add_rule()};
-    any_object_ = object_of(value_);
-    const std::vector<Sequence> kinds{{any_object_},
-                                      {list_of(value_, 0, -1)},
-                                      {string_},
-                                      {number_},
-                                      Grammar::literal("true"),
-                                      Grammar::literal("false"),
-                                      Grammar::literal("null")};
-    for (const Sequence& kind : kinds) grammar.add_alternative(value_.rule, kind);
+  SchemaWriter(Grammar& grammar, const Json& root)
+      : grammar_(grammar), rules_(grammar), parts_(root) {}
+
+  // Returns the values that fit all of the schemas. Each set of schemas has one rule, so that a
+  // schema may refer to itself.
+  Symbol write(Schemas schemas) {
+    std::erase_if(schemas, [](const Json* schema) { return *schema == true; });
+    if (schemas.empty()) return rules_.any_value();
+    std::ranges::sort(schemas);
+    schemas.erase(std::unique(schemas.begin(), schemas.end()), schemas.end());
+    const auto known = written_.find(schemas);
+    if (known != written_.end()) return known->second;
+    const Symbol symbol{.rule = grammar_.add_rule()};
+    written_[schemas] = symbol;
+    for (const Conditions& conditions : parts_.alternatives_of(schemas)) {
+      write_alternative(symbol.rule, conditions);
+    }
+    return symbol;
   }
 
-  const Symbol& any_value() const { return value_; }
-  const Symbol& any_object() const { return any_object_; }
-  const Symbol& integer() const { return integer_; }
-  const Symbol& number() const { return number_; }
-  const Symbol& any_string() const { return string_; }
+ private:
+  void write_alternative(int32_t rule, const Conditions& conditions) {
+    const auto add = [&](const Symbol& symbol) { grammar_.add_alternative(rule, {symbol}); };
+    const auto add_text = [&](const char* text) {
+      grammar_.add_alternative(rule, Grammar::literal(text));
+    };
+    if (conditions.values) return add(rules_.any_of(texts_of(conditions)));
+    const ValueTypes types = conditions.types;
+    if ((types & kNull) != 0) add_text("null");
+    if ((types & kBoolean) != 0) {
+      add_text("true");
+      add_text("false");
+    }
+    if ((types & (kInteger | kFraction)) != 0) add(numbers(conditions));
+    if ((types & kString) != 0) add(strings(conditions.strings));
+    if ((types & kArray) != 0) add(list(conditions));
+    if ((types & kObject) != 0) add(object(conditions));
+  }
 
-  Symbol string(int64_t minimum, int64_t maximum) {
+  // The values of "enum" and "const" that fit all other conditions.
+  std::set<std::string> texts_of(const Conditions& conditions) {
+    std::set<std::string> texts;
+    for (const Json& value : *conditions.values) {
+      const bool fits = std::ranges::all_of(
+          conditions.parts, [&](const Json* part) { return parts_.fits(value, *part); });
+      if (fits) texts.insert(value.dump());
+    }
+    return texts;
+  }
+
+  Symbol numbers(const Conditions& conditions) {
+    const bool whole = (conditions.types & kFraction) == 0;
+    if (!conditions.numbers.empty()) return add_numbers(grammar_, conditions.numbers, whole);
+    return whole ? rules_.any_integer() : rules_.any_number();
+  }
+
+  Symbol strings(const StringConditions& conditions) {
+    if (conditions.is_empty()) return rules_.any_string();
+    if (conditions.maximum >= 0 && conditions.maximum < conditions.minimum) return nothing();
+    if (conditions.are_lengths()) return rules_.string(conditions.minimum, conditions.maximum);
+    return quoted(conditions.automaton().add_as_json_to(grammar_));
+  }
+
+  Symbol quoted(const Symbol& symbol) {
     Sequence sequence = Grammar::literal("\"");
-    append(sequence, grammar_.repeated(character_, minimum, maximum));
+    sequence.push_back(symbol);
     append(sequence, Grammar::literal("\""));
     return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
-  // Returns `text` with optional white space on both sides.
-  Sequence spaced(std::string_view text) const {
-    Sequence sequence{space_};
-    append(sequence, Grammar::literal(text));
-    sequence.push_back(space_);
-    return sequence;
-  }
-  Sequence opened(std::string_view bracket) const {
-    Sequence sequence = Grammar::literal(bracket);
-    sequence.push_back(space_);
-    return sequence;
-  }
-  Sequence closed(std::string_view bracket) const {
-    Sequence sequence{space_};
-    append(sequence, Grammar::literal(bracket));
-    return sequence;
-  }
+  Symbol nothing() { return grammar_.add_anonymous_rule({}); }
 
-  // Returns an object of any number of pairs of a string and such a value.
-  Symbol object_of(const Symbol& value) {
-    Sequence pair{string_};
-    append(pair, spaced(":"));
-    pair.push_back(value);
-    return bracketed("{", grammar_.add_anonymous_rule({std::move(pair)}), "}", 0, -1);
-  }
-  Symbol list_of(const Symbol& item, int64_t minimum, int64_t maximum) {
-    return bracketed("[", item, "]", minimum, maximum);
-  }
-
- private:
-  Symbol bracketed(std::string_view open, const Symbol& item, std::string_view close,
-                   int64_t minimum, int64_t maximum) {
+  Symbol list(const Conditions& conditions) {
+    const int64_t minimum = conditions.min_items, maximum = conditions.max_items;
+    if (maximum >= 0 && maximum < minimum) return nothing();
+    if (conditions.unique_items && (maximum < 0 || maximum > 1)) return unique_list(conditions);
     std::vector<Sequence> alternatives;
     if (minimum == 0) {
-      alternatives.push_back(opened(open));
-      append(alternatives.back(), Grammar::literal(close));
+      alternatives.push_back(rules_.opened("["));
+      append(alternatives.back(), Grammar::literal("]"));
     }
     if (maximum != 0) {
-      Sequence next = spaced(",");
-      next.push_back(item);
-      Sequence sequence = opened(open);
-      sequence.push_back(item);
-      append(sequence,
-             grammar_.repeated(grammar_.add_anonymous_rule({std::move(next)}),
-                               std::max<int64_t>(minimum - 1, 0), maximum < 0 ? -1 : maximum - 1));
-      append(sequence, closed(close));
+      Sequence sequence = rules_.opened("[");
+      sequence.push_back(write(conditions.schemas_of_item(0)));
+      sequence.push_back(after_items(conditions));
       alternatives.push_back(std::move(sequence));
     }
     return grammar_.add_anonymous_rule(std::move(alternatives));
   }
 
-  Grammar& grammar_;
-  Symbol space_, character_, string_, integer_, number_, value_, any_object_;
-};
-
-// Whether a value has a type of JSON Schema. type: a name, or a list of names.
-bool has_type(const Json& value, const Json& type) {
-  if (type.is_array()) {
-    return std::ranges::any_of(type, [&](const Json& one) { return has_type(value, one); });
-  }
-  if (type == "object") return value.is_object();
-  if (type == "array") return value.is_array();
-  if (type == "string") return value.is_string();
-  if (type == "integer") return value.is_number_integer();
-  if (type == "number") return value.is_number();
-  if (type == "boolean") return value.is_boolean();
-  return type == "null" && value.is_null();
-}
-
-// Divides a regular expression at each | that is in no group and in no class.
-std::vector<std::string> alternatives_of(std::string_view pattern) {
-  std::vector<std::string> alternatives(1);
-  int groups = 0;
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '|' && groups == 0 && !in_class) {
-      alternatives.emplace_back();
-      continue;
+  // Returns what follows the first item of a list. Items with schemas of their own come first.
+  Symbol after_items(const Conditions& conditions) {
+    const int64_t minimum = conditions.min_items, maximum = conditions.max_items;
+    const auto count = static_cast<int64_t>(std::max<size_t>(conditions.num_prefix_items(), 1));
+    const auto next = [&](int64_t index) {
+      Sequence sequence = rules_.spaced(",");
+      sequence.push_back(write(conditions.schemas_of_item(static_cast<size_t>(index))));
+      return sequence;
+    };
+    Sequence rest;
+    if (maximum < 0 || maximum > count) {
+      rest = grammar_.repeated(grammar_.add_anonymous_rule({next(count)}),
+                               std::max<int64_t>(minimum - count, 0),
+                               maximum < 0 ? -1 : maximum - count);
     }
-    alternatives.back() += c;
-    if (c == '\\' && i + 1 < pattern.size()) {
-      alternatives.back() += pattern[++i];
-    } else if (in_class) {
-      in_class = c != ']';
-    } else if (c == '[') {
-      in_class = true;
-    } else if (c == '(' || c == ')') {
-      groups += c == '(' ? 1 : -1;
-    }
-  }
-  return alternatives;
-}
-
-// Whether the last character is a $ that no backslash makes an ordinary character.
-bool ends_at_end(std::string_view pattern) {
-  if (!pattern.ends_with('$')) return false;
-  const size_t other = pattern.find_last_not_of('\\', pattern.size() - 2);
-  return pattern.size() == 1 || (pattern.size() - 2 - other) % 2 == 0;
-}
-
-// In JSON Schema, a pattern may match anywhere in the string. Returns the pattern for the whole
-// string.
-std::string whole_string(std::string_view pattern) {
-  std::string whole;
-  for (const std::string& alternative : alternatives_of(pattern)) {
-    const bool begins = alternative.starts_with('^'), ends = ends_at_end(alternative);
-    whole += fmt::format("{}{}(?:{}){}", whole.empty() ? "" : "|", begins ? "" : "(.|\\n)*",
-                         alternative.substr(begins, alternative.size() - begins - ends),
-                         ends ? "" : "(.|\\n)*");
-  }
-  return whole;
-}
-
-class SchemaReader {
- public:
-  SchemaReader(Grammar& grammar, const Json& root)
-      : grammar_(grammar), rules_(grammar), root_(root) {}
-
-  Symbol read(const Json& schema) {
-    if (++depth_ > kMaxSchemaDepth) {
-      throw GrammarError(
-          fmt::format("the schema is nested deeper than {} levels", kMaxSchemaDepth));
-    }
-    const Symbol symbol = read_any(schema);
-    --depth_;
-    return symbol;
-  }
-
- private:
-  [[noreturn]] static void refuse(const std::string& what) {
-    throw GrammarError("the schema has " + what);
-  }
-
-  // Refuses other keywords: ignoring them would allow too many values.
-  static void check_keywords(const Json& schema, const std::set<std::string_view>& known) {
-    for (const auto& [keyword, value] : schema.items()) {
-      if (!known.contains(keyword) && !kDescriptions.contains(keyword)) {
-        const bool is_misplaced = std::ranges::any_of(
-            std::array{"object", "array", "string"},
-            [&](const char* type) { return keywords_of(type).contains(keyword); });
-        refuse(fmt::format("\"{}\", which {}", keyword,
-                           is_misplaced ? "does not apply there" : "is not supported"));
+    append(rest, rules_.closed("]"));
+    Symbol after = grammar_.add_anonymous_rule({std::move(rest)});
+    if (minimum > count && maximum >= 0 && maximum <= count) after = nothing();
+    for (int64_t index = count - 1; index > 0; --index) {
+      std::vector<Sequence> alternatives;
+      if (index >= minimum) alternatives.push_back(rules_.closed("]"));
+      if (maximum < 0 || index < maximum) {
+        alternatives.push_back(next(index));
+        alternatives.back().push_back(after);
       }
+      after = grammar_.add_anonymous_rule(std::move(alternatives));
     }
+    return after;
   }
 
-  Symbol read_any(const Json& schema) {
-    if (schema.is_boolean() && schema.get<bool>()) return rules_.any_value();
-    if (!schema.is_object()) refuse("a part that is not an object");
-    if (schema.contains("$ref")) return read_reference(schema);
-    if (schema.contains("const")) return read_values(schema, "const", {schema["const"]});
-    if (schema.contains("enum")) {
-      if (!schema["enum"].is_array()) refuse("an \"enum\" that is not a list");
-      return read_values(schema, "enum", schema["enum"]);
-    }
-    for (const char* name : {"anyOf", "oneOf", "allOf"}) {
-      if (schema.contains(name)) return read_alternatives(schema, name);
-    }
-    if (!schema.contains("type")) {
-      const bool is_object = schema.contains("properties");
-      check_keywords(schema, keywords_of(is_object ? "object" : ""));
-      return is_object ? read_object(schema) : rules_.any_value();
-    }
-    return read_types(schema);
-  }
-
-  // A keyword must apply to one of the types.
-  Symbol read_types(const Json& schema) {
-    const Json& given = schema["type"];
-    const Json types = given.is_string() ? Json::array({given}) : given;
-    if (!types.is_array() || types.empty()) refuse("a \"type\" that is neither a name nor a list");
-    std::set<std::string_view> known{"type"};
-    for (const Json& type : types) {
-      if (!type.is_string()) refuse("a \"type\" that is not a name");
-      known.merge(keywords_of(type.get_ref<const std::string&>()));
-    }
-    check_keywords(schema, known);
-    if (types.size() == 1) return read_type(schema, types[0].get<std::string>());
-    std::vector<Sequence> alternatives;
-    for (const Json& type : types) {
-      alternatives.push_back({read_type(schema, type.get<std::string>())});
-    }
-    return grammar_.add_anonymous_rule(std::move(alternatives));
-  }
-
-  // values: those that the keyword `name` lists. A "type" beside it excludes values of other types.
-  Symbol read_values(const Json& schema, const char* name, const std::vector<Json>& values) {
-    check_keywords(schema, {name, "type"});
-    std::vector<Sequence> alternatives;
-    for (const Json& value : values) {
-      if (schema.contains("type") && !has_type(value, schema["type"])) continue;
-      alternatives.push_back(Grammar::literal(value.dump()));
-    }
-    if (alternatives.empty()) refuse(fmt::format("\"{}\" without values of its \"type\"", name));
-    return grammar_.add_anonymous_rule(std::move(alternatives));
-  }
-
-  // A "type" beside the list is that of each alternative that has no type.
-  Symbol read_alternatives(const Json& schema, const char* name) {
-    check_keywords(schema, {name, "type"});
-    const Json& list = schema[name];
-    if (!list.is_array() || list.empty()) refuse(fmt::format("an empty \"{}\"", name));
-    if (std::string_view(name) == "allOf" && list.size() > 1) refuse("\"allOf\" of several");
-    std::vector<Sequence> alternatives;
-    for (Json one : list) {
-      if (schema.contains("type") && one.is_object()) {
-        if (!one.contains("type")) one["type"] = schema["type"];
-        if (one.contains("$ref") || one["type"] != schema["type"]) {
-          refuse(
-              fmt::format("a \"type\" beside \"{}\" that is not the type of each alternative; "
-                          "give each its own type",
-                          name));
-        }
+  // Lists of different values: a rule for each set of values that are left.
+  Symbol unique_list(const Conditions& conditions) {
+    const std::vector<std::string> values = listed_values(conditions);
+    std::map<unsigned, Symbol> rules;
+    const auto most = conditions.max_items < 0 ? std::ssize(values) : conditions.max_items;
+    const std::function<Symbol(unsigned, int64_t)> after = [&](unsigned used, int64_t count) {
+      if (const auto known = rules.find(used); known != rules.end()) return known->second;
+      std::vector<Sequence> alternatives;
+      if (count >= conditions.min_items) {
+        alternatives.push_back(count == 0 ? Grammar::literal("]") : rules_.closed("]"));
       }
-      alternatives.push_back({read(one)});
-    }
-    return grammar_.add_anonymous_rule(std::move(alternatives));
-  }
-
-  // Reads "#" or "#/$defs/name". Each reference has one rule, so that a schema may refer to itself.
-  Symbol read_reference(const Json& schema) {
-    check_keywords(schema, {"$ref"});
-    const std::string path = schema["$ref"].is_string() ? schema["$ref"].get<std::string>() : "";
-    if (!path.starts_with('#')) refuse("a \"$ref\" that leads out of it");
-    if (open_references_.contains(path)) {
-      refuse(
-          fmt::format("a \"$ref\" to {} that leads to itself without an object or a list between",
-                      path.substr(0, 80)));
-    }
-    const auto known = references_.find(path);
-    if (known != references_.end()) return known->second;
-    const Symbol symbol{.rule = grammar_.add_rule()};
-    references_[path] = symbol;
-    open_references_.insert(path);
-    try {
-      grammar_.add_alternative(symbol.rule, {read(root_.at(Json::json_pointer(path.substr(1))))});
-    } catch (const Json::exception&) {
-      refuse(fmt::format("a \"$ref\" to {}, which does not exist", path.substr(0, 80)));
-    }
-    open_references_.erase(path);
-    return symbol;
-  }
-
-  // Reads a part of an object or of a list. Such a part may refer to the schema around it, since
-  // the bracket comes first.
-  Symbol read_part(const Json& schema) {
-    const std::set<std::string> outer = std::exchange(open_references_, {});
-    const Symbol symbol = read(schema);
-    open_references_ = outer;
-    return symbol;
-  }
-
-  static int64_t count_of(const Json& schema, const char* name, int64_t otherwise) {
-    if (!schema.contains(name)) return otherwise;
-    if (!schema[name].is_number_integer() || schema[name] < 0) {
-      refuse(fmt::format("a \"{}\" that is not a count", name));
-    }
-    return schema[name].get<int64_t>();
-  }
-
-  Symbol read_type(const Json& schema, const std::string& type) {
-    if (type == "object") return read_object(schema);
-    if (type == "array") return read_list(schema);
-    if (type == "string") return read_string(schema);
-    if (type == "integer") return rules_.integer();
-    if (type == "number") return rules_.number();
-    if (type == "null") return grammar_.add_anonymous_rule({Grammar::literal("null")});
-    if (type == "boolean") {
-      return grammar_.add_anonymous_rule({Grammar::literal("true"), Grammar::literal("false")});
-    }
-    refuse(fmt::format("the type {}, which JSON does not have", type.substr(0, 40)));
-  }
-
-  Symbol read_string(const Json& schema) {
-    const int64_t minimum = count_of(schema, "minLength", 0);
-    const int64_t maximum = count_of(schema, "maxLength", -1);
-    if (!schema.contains("pattern")) {
-      if (maximum >= 0 && maximum < minimum) refuse("a \"maxLength\" below \"minLength\"");
-      return minimum == 0 && maximum < 0 ? rules_.any_string() : rules_.string(minimum, maximum);
-    }
-    if (!schema["pattern"].is_string()) refuse("a \"pattern\" that is not a string");
-    if (minimum > 0 || maximum >= 0)
-      refuse("a \"pattern\" together with a length; give one of them");
-    const std::string whole = whole_string(schema["pattern"].get_ref<const std::string&>());
-    Sequence sequence = Grammar::literal("\"");
-    sequence.push_back(add_regular_expression(grammar_, whole, /*within_json=*/true));
-    append(sequence, Grammar::literal("\""));
-    return grammar_.add_anonymous_rule({std::move(sequence)});
-  }
-
-  Symbol read_list(const Json& schema) {
-    if (schema.contains("prefixItems")) return read_fixed_list(schema);
-    const int64_t minimum = count_of(schema, "minItems", 0);
-    const int64_t maximum = count_of(schema, "maxItems", -1);
-    if (maximum >= 0 && maximum < minimum) refuse("a \"maxItems\" below \"minItems\"");
-    const Symbol item = schema.contains("items") ? read_part(schema["items"]) : rules_.any_value();
-    return rules_.list_of(item, minimum, maximum);
-  }
-
-  // Reads "prefixItems": a list of all of these items, and no more.
-  Symbol read_fixed_list(const Json& schema) {
-    if (!schema["prefixItems"].is_array()) refuse("a \"prefixItems\" that is not a list");
-    const auto count = std::ssize(schema["prefixItems"]);
-    if (count_of(schema, "minItems", count) > count ||
-        count_of(schema, "maxItems", count) < count) {
-      refuse(
-          "\"minItems\" or \"maxItems\" that its \"prefixItems\" do not meet: a list has all "
-          "of these items, and no more");
-    }
+      for (size_t i = 0; i < values.size() && count < most; ++i) {
+        if ((used >> i & 1) != 0) continue;
+        Sequence sequence = count == 0 ? Sequence() : rules_.spaced(",");
+        append(sequence, Grammar::literal(values[i]));
+        sequence.push_back(after(used | 1U << i, count + 1));
+        alternatives.push_back(std::move(sequence));
+      }
+      return rules[used] = grammar_.add_anonymous_rule(std::move(alternatives));
+    };
     Sequence sequence = rules_.opened("[");
-    bool first = true;
-    for (const Json& item : schema["prefixItems"]) {
-      if (!std::exchange(first, false)) append(sequence, rules_.spaced(","));
-      sequence.push_back(read_part(item));
-    }
-    append(sequence, rules_.closed("]"));
+    sequence.push_back(after(0, 0));
     return grammar_.add_anonymous_rule({std::move(sequence)});
   }
 
-  Symbol read_object(const Json& schema) {
-    if (!schema.contains("properties")) {
-      const Json more = schema.value("additionalProperties", Json(true));
-      return more.is_object() ? rules_.object_of(read_part(more)) : rules_.any_object();
-    }
-    if (!schema["properties"].is_object()) refuse("\"properties\" that are not an object");
-    std::set<std::string> required;
-    for (const Json& name : schema.value("required", Json::array())) {
-      if (!name.is_string() || !schema["properties"].contains(name.get<std::string>())) {
-        refuse("a \"required\" name that is not among its properties");
+  // Returns the values of a list's items, if the schema lists them.
+  std::vector<std::string> listed_values(const Conditions& conditions) {
+    std::vector<Json> values;
+    bool are_listed = conditions.num_prefix_items() == 0;
+    const std::vector<Conditions> alternatives =
+        are_listed ? parts_.alternatives_of(conditions.schemas_of_item(0))
+                   : std::vector<Conditions>();
+    for (const Conditions& each : alternatives) {
+      std::vector<Json> found;
+      if (each.values) {
+        for (const std::string& text : texts_of(each)) found.push_back(Json::parse(text));
+      } else {
+        are_listed = are_listed && (each.types & ~(kNull | kBoolean)) == 0;
+        if ((each.types & kNull) != 0) found.emplace_back(nullptr);
+        if ((each.types & kBoolean) != 0) found.insert(found.end(), {false, true});
       }
-      required.insert(name.get<std::string>());
+      for (Json& value : found) {
+        if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
+      }
     }
-    return read_properties(schema["properties"], required);
+    if (!are_listed || values.size() > kMaxUniqueValues) {
+      refuse_schema(fmt::format(
+          "\"uniqueItems\", which is supported only for at most one item, and for items "
+          "that are one of up to {} listed values",
+          kMaxUniqueValues));
+    }
+    std::vector<std::string> texts;
+    for (const Json& value : values) texts.push_back(value.dump());
+    return texts;
   }
 
-  // Allows the properties in the order of the schema; those that are not required may be missing.
-  // Builds rules from the last property to the first: two for each, because a comma precedes a
-  // property only if another one has been written.
-  Symbol read_properties(const Json& properties, const std::set<std::string>& required) {
-    Symbol after_none = grammar_.add_anonymous_rule({Grammar::literal("}")});
-    Symbol after_some = grammar_.add_anonymous_rule({rules_.closed("}")});
-    for (auto property = properties.rbegin(); property != properties.rend(); ++property) {
-      Sequence pair = Grammar::literal(Json(property.key()).dump());
+  Symbol object(const Conditions& conditions) {
+    const int64_t minimum = conditions.min_properties, maximum = conditions.max_properties;
+    if (maximum >= 0 && maximum < minimum) return nothing();
+    const std::vector<std::string> listed = conditions.listed_properties();
+    std::vector<Sequence> others;
+    if (conditions.are_open()) others = other_pairs(conditions, listed);
+    const std::set<std::string> required(conditions.required.begin(), conditions.required.end());
+    // A name may be written twice among the others, which counts once.
+    if (!others.empty() && minimum > 1 && minimum > std::ssize(required)) {
+      refuse_schema(
+          "\"minProperties\" above 1 without \"additionalProperties\": false, which is not "
+          "supported");
+    }
+    // Rules are made from the last property to the first, for each number of properties before it:
+    // up to `most`, which stands for all larger numbers if there is no maximum.
+    const int64_t most = maximum >= 0 ? maximum : std::max<int64_t>(minimum, 1);
+    std::vector<Symbol> after = ends_of_object(conditions, others, most);
+    for (size_t i = listed.size(); i-- > 0;) {
+      Sequence pair = Grammar::literal(Json(listed[i]).dump());
       append(pair, rules_.spaced(":"));
-      pair.push_back(read_part(property.value()));
-      pair.push_back(after_some);
-      Sequence with_comma = rules_.spaced(",");
-      append(with_comma, pair);
-      std::vector<Sequence> first{pair}, later{with_comma};
-      if (!required.contains(property.key())) {
-        first.push_back({after_none});
-        later.push_back({after_some});
+      pair.push_back(fits_names(conditions, listed[i])
+                         ? write(conditions.schemas_of_property(listed[i]))
+                         : nothing());
+      std::vector<Symbol> before;
+      for (int64_t count = 0; count <= most; ++count) {
+        std::vector<Sequence> alternatives;
+        if (maximum < 0 || count < maximum) {
+          alternatives.push_back(count == 0 ? Sequence() : rules_.spaced(","));
+          append(alternatives.back(), pair);
+          alternatives.back().push_back(after[static_cast<size_t>(std::min(count + 1, most))]);
+        }
+        if (!required.contains(listed[i])) {
+          alternatives.push_back({after[static_cast<size_t>(count)]});
+        }
+        before.push_back(grammar_.add_anonymous_rule(std::move(alternatives)));
       }
-      after_none = grammar_.add_anonymous_rule(std::move(first));
-      after_some = grammar_.add_anonymous_rule(std::move(later));
+      after = std::move(before);
     }
     Sequence sequence = rules_.opened("{");
-    sequence.push_back(after_none);
+    sequence.push_back(after[0]);
     return grammar_.add_anonymous_rule({std::move(sequence)});
+  }
+
+  // Returns what may follow the listed properties, by the number of properties written.
+  std::vector<Symbol> ends_of_object(const Conditions& conditions,
+                                     const std::vector<Sequence>& others, int64_t most) {
+    std::vector<Symbol> ends;
+    for (int64_t count = 0; count <= most; ++count) ends.push_back({.rule = grammar_.add_rule()});
+    for (int64_t count = 0; count <= most; ++count) {
+      const int32_t rule = ends[static_cast<size_t>(count)].rule;
+      if (count >= conditions.min_properties) {
+        grammar_.add_alternative(rule, count == 0 ? Grammar::literal("}") : rules_.closed("}"));
+      }
+      if (conditions.max_properties >= 0 && count == most) continue;
+      for (const Sequence& pair : others) {
+        Sequence sequence = count == 0 ? Sequence() : rules_.spaced(",");
+        append(sequence, pair);
+        sequence.push_back(ends[static_cast<size_t>(std::min(count + 1, most))]);
+        grammar_.add_alternative(rule, std::move(sequence));
+      }
+    }
+    return ends;
+  }
+
+  // Whether "propertyNames" allows a name.
+  bool fits_names(const Conditions& conditions, const std::string& name) {
+    return std::ranges::all_of(conditions.parts, [&](const Json* part) {
+      return !part->contains("propertyNames") || parts_.fits(Json(name), (*part)["propertyNames"]);
+    });
+  }
+
+  // Returns pairs of a name that is not listed and its value. Names are divided by the patterns
+  // that they match.
+  std::vector<Sequence> other_pairs(const Conditions& conditions,
+                                    const std::vector<std::string>& listed) {
+    struct NamePattern {
+      const Json* part;
+      const Json* schema;
+      ByteAutomaton names, others;  // names that match it, and those that do not, for all libraries
+    };
+    std::vector<NamePattern> patterns;
+    for (const Json* part : conditions.parts) {
+      if (!part->contains("patternProperties")) continue;
+      for (const auto& [pattern, schema] : (*part)["patternProperties"].items()) {
+        const ByteAutomaton all = ByteAutomaton::of_lengths(0, -1);
+        patterns.push_back({part, &schema, texts_matching(pattern, /*any=*/false),
+                            all.without(texts_matching(pattern, /*any=*/true))});
+      }
+    }
+    if (patterns.size() > kMaxNamePatterns) {
+      refuse_schema(
+          fmt::format("\"patternProperties\" with more than {} patterns, which is not "
+                      "supported",
+                      kMaxNamePatterns));
+    }
+    std::optional<ByteAutomaton> allowed = allowed_names(conditions);
+    std::vector<Sequence> pairs;
+    if (patterns.empty() && listed.empty() && !allowed) {
+      pairs.push_back(pair_of(rules_.any_string(), write(rest_of(conditions, {}))));
+      return pairs;
+    }
+    const std::set<std::string> others(listed.begin(), listed.end());
+    ByteAutomaton names = ByteAutomaton::of_other_texts(others);
+    if (allowed) names = names.intersected(*allowed);
+    for (unsigned matched = 0; matched < 1U << patterns.size(); ++matched) {
+      ByteAutomaton these = names;
+      Schemas schemas;
+      std::set<const Json*> matching;
+      for (size_t i = 0; i < patterns.size(); ++i) {
+        const bool is_matched = (matched >> i & 1) != 0;
+        these = these.intersected(is_matched ? patterns[i].names : patterns[i].others);
+        if (!is_matched) continue;
+        schemas.push_back(patterns[i].schema);
+        matching.insert(patterns[i].part);
+      }
+      if (these.is_empty()) continue;
+      for (const Json* schema : rest_of(conditions, matching)) schemas.push_back(schema);
+      pairs.push_back(pair_of(quoted(these.add_as_json_to(grammar_)), write(schemas)));
+    }
+    return pairs;
+  }
+
+  // Returns what parts demand of properties that they do not list. matching: parts with a pattern
+  // that matches the name.
+  static Schemas rest_of(const Conditions& conditions, const std::set<const Json*>& matching) {
+    Schemas schemas;
+    for (const Json* part : conditions.parts) {
+      if (matching.contains(part)) continue;
+      if (part->contains("additionalProperties")) {
+        schemas.push_back(&(*part)["additionalProperties"]);
+      } else if (part->contains("properties")) {
+        schemas.push_back(&SchemaParts::none());  // those that are listed are all
+      }
+    }
+    return schemas;
+  }
+
+  Sequence pair_of(const Symbol& name, const Symbol& value) {
+    Sequence pair{name};
+    append(pair, rules_.spaced(":"));
+    pair.push_back(value);
+    return pair;
+  }
+
+  // Returns the names that "propertyNames" allows; nullopt: all.
+  std::optional<ByteAutomaton> allowed_names(const Conditions& conditions) {
+    Schemas schemas;
+    for (const Json* part : conditions.parts) {
+      if (part->contains("propertyNames")) schemas.push_back(&(*part)["propertyNames"]);
+    }
+    if (schemas.empty()) return std::nullopt;
+    const std::vector<Conditions> alternatives = parts_.alternatives_of(schemas);
+    if (alternatives.size() > 1) {
+      refuse_schema("\"propertyNames\" with alternatives, which is not supported");
+    }
+    const bool has_names = !alternatives.empty() && (alternatives[0].types & kString) != 0;
+    if (!has_names || alternatives[0].values) {
+      Grammar names;
+      std::set<std::string> texts;
+      if (has_names) {
+        for (const std::string& text : texts_of(alternatives[0])) {
+          const Json value = Json::parse(text);
+          if (value.is_string()) texts.insert(value.get<std::string>());
+        }
+      }
+      if (texts.empty())
+        return ByteAutomaton::of_lengths(0, 0).without(ByteAutomaton::of_lengths(0, 0));
+      const Symbol root = add_texts(names, texts);
+      return ByteAutomaton::of_grammar(names, root);
+    }
+    return alternatives[0].strings.automaton();
   }
 
   Grammar& grammar_;
   JsonRules rules_;
-  const Json& root_;
-  std::map<std::string, Symbol> references_;
-  // The references that are being read, and of which no byte has been read.
-  std::set<std::string> open_references_;
-  int depth_ = 0;
+  SchemaParts parts_;
+  std::map<Schemas, Symbol> written_;
 };
 
 }  // namespace
 
 Symbol add_json_schema(Grammar& grammar, const Json& schema) {
-  if (schema.dump().size() > kMaxSchemaBytes)
+  if (schema.dump(-1, ' ', false, Json::error_handler_t::replace).size() > kMaxSchemaBytes) {
     throw GrammarError("the schema is longer than 64 KiB");
-  return SchemaReader(grammar, schema).read(schema);
+  }
+  if (depth_of(schema) > kMaxSchemaDepth) {
+    throw GrammarError(fmt::format("the schema is nested deeper than {} levels", kMaxSchemaDepth));
+  }
+  const WorkLimit limit;
+  return SchemaWriter(grammar, schema).write({&schema});
 }
 
 Symbol add_json_object(Grammar& grammar) {

@@ -7,33 +7,27 @@
 
 namespace colossal::text::grammar {
 
-// Adds rules for the JSON texts that are valid under a schema and returns the symbol that matches
-// them. Supports
-// - type, enum, const
-// - properties and required: an object has only the listed properties, in the schema's order;
-//   those that are not required may be missing; names in "required" must be listed
-// - items, minItems, maxItems; prefixItems (a list then has exactly these items, and "items" is
-//   ignored)
-// - minLength, maxLength, or instead of them pattern
-// - anyOf, oneOf (treated as anyOf), allOf with one entry
-// - $ref within the schema
+// Adds rules for JSON texts that are valid under a schema (JSON Schema 2020-12; the older forms of
+// "items" and "exclusiveMinimum", too), and returns the symbol that matches them. Every text is
+// valid; not every valid text is matched:
+// - Properties come in the order of the schema, then those that only "required" names, then others.
+//   Others are written if the schema has no "properties", or says what others may be by
+//   "additionalProperties" or "patternProperties".
+// - Strings with "pattern" or "format" have no escapes but those that JSON demands; other strings
+//   may have any, but no lone surrogates.
+// - Numbers with bounds have no exponent, and at most 18 digits (15 with a fraction).
+// - White space is limited (JsonRules).
 //
-// The schemas {} and true allow any JSON value. If the schema of an object has "properties",
-// "additionalProperties" is ignored. If it has none, the object may have properties of any names,
-// even if "additionalProperties" is false, and "required" is ignored; if "additionalProperties" is
-// then an object, it is the schema of all values in the object. Also ignores "format", "nullable"
-// (it does not allow null), and keywords that only describe values, such as "title". Texts have
-// little white space (at most a line end and 20 spaces in one place) and numbers of at most 18
-// digits before the point.
+// Supports type, enum, const; properties, required, additionalProperties, patternProperties,
+// propertyNames, minProperties, maxProperties; items, prefixItems, minItems, maxItems, uniqueItems
+// of at most one item or of up to 8 listed values; minLength, maxLength, pattern, format
+// (schema_strings.cpp); minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf an
+// integer; anyOf, allOf, oneOf whose alternatives exclude each other; $ref within the schema; true
+// and false. Conditions beside each other all hold.
 //
-// Throws GrammarError, which names the keyword, if a keyword is neither supported nor ignored, or
-// if a supported keyword is in the wrong place:
-// - Beside enum, const, anyOf, oneOf or allOf, only "type" is valid; beside $ref, none.
-// - Elsewhere, the keyword must apply to the schema's "type", or to one of the types if "type" is a
-//   list: "minLength" requires "string". Without "type", only "properties" is valid, and "required"
-//   beside it.
-// Throws GrammarError also if a keyword has an invalid value, for the schema false, and if the
-// schema is longer than 64 KiB or nested deeper than 32 levels.
+// Throws GrammarError, which names the keyword, for every other keyword that may restrict values,
+// and for invalid ones; if no value is valid; and if the schema is longer than 64 KiB or nested
+// deeper than 64 levels of JSON.
 Symbol add_json_schema(Grammar& grammar, const nlohmann::ordered_json& schema);
 
 // Adds rules for any JSON object and returns their symbol.

@@ -14,6 +14,9 @@
 namespace colossal::text::jinja {
 namespace {
 
+// SpecialTextGuard's mark. It stays as it is, to be removed from the rendered text.
+constexpr char32_t kGuardMark = 0xFDD0;
+
 // The characters that strip() removes: white space, or given characters.
 class Stripped {
  public:
@@ -347,7 +350,7 @@ std::string python_quoted(std::string_view text) {
       result += "\\r";
     } else if (character == '\t') {
       result += "\\t";
-    } else if (is_printable(character)) {
+    } else if (is_printable(character) || character == kGuardMark) {
       append_utf8(result, character);
     } else if (character < 0x100) {
       result += fmt::format("\\x{:02x}", static_cast<uint32_t>(character));
@@ -371,6 +374,8 @@ std::string json_quoted(std::string_view text, bool ensure_ascii) {
     if (known != std::string_view::npos) {
       result += '\\';
       result += kLetters[known];
+    } else if (character == kGuardMark) {
+      append_utf8(result, character);
     } else if (value < 0x20 || (ensure_ascii && value > 0x7F && value < 0x10000)) {
       result += fmt::format("\\u{:04x}", value);
     } else if (ensure_ascii && value >= 0x10000) {

@@ -18,6 +18,9 @@ struct Rendered {
   std::string text;
   // Byte ranges in `text` of what the {% generation %} blocks wrote.
   std::vector<Span> generations;
+  // Of a conversation (ChatTemplate): byte offsets in `text`, ascending. A special token that has
+  // one of these within it is text that a user wrote (Tokenizer::encode_with_breaks()).
+  std::vector<size_t> breaks = {};
 };
 
 // A parsed template. Immutable and thread-safe.

@@ -466,7 +466,7 @@ class Serve(ServesModel):
         for message, options in {
                 "temperature": {"temperature": "hot"}, "n = 17": {"n": 17}, "max_tokens": {"max_tokens": -1},
                 "stop": {"stop": ["x"] * 17}, "logit_bias": {"logit_bias": {"cat": 1}}, "logprobs": {"logprobs": 99},
-                "suffix": {"suffix": "x"}, "minimum": {"extra_body": {"structured_outputs": {"json": {"type": "integer", "minimum": 3}}}},
+                "suffix": {"suffix": "x"}, "uniqueItems": {"extra_body": {"structured_outputs": {"json": {"type": "array", "uniqueItems": True}}}},
                 "use_beam_search": {"extra_body": {"use_beam_search": True}}, "top_p": {"top_p": 2},
                 "requested": {"max_tokens": POSITIONS}, "bytes": {"prompt": "x" * 100_000},
                 "vocabulary": {"prompt": [99_999]}, "prompt is empty": {"prompt": ""}, "prompt": {"prompt": [[1], "a", 3]}}.items():

@@ -163,8 +163,8 @@ class ServeTools(EndToEndTest):
             ({"tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}}, "not among"),
             ({"tools": [{"type": "function"}]}, "tools"), ({"tools": "weather"}, "tools"),
             ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {
-                "type": "object", "properties": {"x": {"type": "number", "minimum": 3}}}}}],
-              "tool_choice": "required"}, "minimum"),
+                "type": "object", "properties": {"x": {"not": {}}}}}}],
+              "tool_choice": "required"}, "not"),
             ({"tools": [WEATHER], "tool_choice": "required", "response_format": {"type": "json_object"}}, "forced"),
             ({"messages": [{"role": "assistant", "tool_calls": [1]}]}, "tool_calls")]
         for options, message in cases:

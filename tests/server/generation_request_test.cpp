@@ -206,5 +206,67 @@ TEST_F(GenerationRequestTest, SpecialTokensOfUsersAreText) {
   EXPECT_EQ(model_->tokenizer().decode(tokens), "a:<|endoftext|>;");
 }
 
+// A field that asks for a constraint sets one, or is refused.
+TEST_F(GenerationRequestTest, FieldsThatAskForAConstraintSetOne) {
+  const auto refusal_of = [&](const std::string& field) {
+    return refusal([&] {
+      const GenerationRequest request = text(("{\"prompt\": \"a\", " + field + "}").c_str());
+      if (!request.rule) return;
+      request.rule->wait();
+      request.rule->get(request.rule_field);
+    });
+  };
+  for (const char* field :
+       {R"("guided_json": {"type": "null"})", R"("guided_json": "{\"type\": \"null\"}")",
+        R"("guided_regex": "a+")", R"("guided_choice": ["a", "b"])",
+        R"("guided_grammar": "root ::= \"a\"")", R"("guided_json_object": true)",
+        R"("structured_outputs": {"json_object": true, "regex": null})",
+        R"("structured_outputs": {"choice": ["a"], "disable_any_whitespace": true})",
+        R"("response_format": {"type": "json_object", "schema": {"type": "object"}})"}) {
+    SCOPED_TRACE(field);
+    EXPECT_EQ(refusal_of(field), "none");
+    EXPECT_TRUE(text((std::string("{\"prompt\": \"a\", ") + field + "}").c_str()).rule);
+  }
+  for (const auto& [field, what] : std::vector<std::pair<std::string, std::string>>{
+           {R"("allowed_token_ids": [])", "allowed_token_ids"},
+           {R"("stop": "")", "stop"},
+           {R"("stop": ["a", ""])", "stop"},
+           {R"("guided_json": 1)", "guided_json"},
+           {R"("guided_choice": [])", "guided_choice"},
+           {R"("guided_choice": [1])", "guided_choice"},
+           {R"("guided_json": {"type": "string", "format": "no-such"})", "\"format\""},
+           {R"("guided_json": {"not": {}})", "\"not\""},
+           {R"_("guided_regex": "(?=a)")_", "(?="},
+           {R"("guided_regex": "a", "guided_choice": ["a"])",
+            "guided_choice does not work together"},
+           {R"("guided_whitespace_pattern": " ")", "structured_outputs"},
+           {R"("format": "json")", "response_format"},
+           {R"("grammar": "root ::= \"a\"")", "structured_outputs"},
+           {R"("structured_outputs": {"structural_tag": {}})", "structured_outputs"},
+           {R"("response_format": {"type": "regex"})", "response_format"}}) {
+    EXPECT_THAT(refusal_of(field), HasSubstr(what)) << field;
+  }
+}
+
+TEST_F(GenerationRequestTest, OlderFunctionsAreTools) {
+  const GenerationRequest request = chat(R"({"messages": [{"role": "user", "content": "a"}],
+      "functions": [{"name": "f", "parameters": {"type": "object"}}], "function_call": {"name": "f"}})");
+  EXPECT_TRUE(request.tools.are_functions);
+  EXPECT_EQ(request.tools.choice, ToolRequest::Choice::named);
+  EXPECT_EQ(request.tools.name, "f");
+  EXPECT_FALSE(request.tools.parallel);
+  EXPECT_TRUE(request.rule);
+  for (const char* field : {R"("functions": [], "tools": [])", R"("functions": [{}])",
+                            R"("functions": 1)", R"("function_call": {"name": "f"})"}) {
+    EXPECT_THAT(
+        refusal([&] {
+          chat((std::string(R"({"messages": [{"role": "user", "content": "a"}], )") + field + "}")
+                   .c_str());
+        }),
+        testing::AnyOf(HasSubstr("functions"), HasSubstr("tools")))
+        << field;
+  }
+}
+
 }  // namespace
 }  // namespace colossal::server

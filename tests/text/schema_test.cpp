@@ -205,6 +205,33 @@ TEST(Schema, TakesValidTextsAndNoOthers) {
   }
 }
 
+// Conditions that multiply are refused, or leave long strings out; neither takes long.
+TEST(Schema, ExpensiveSchemasEndInTime) {
+  Json many = {{"type", "object"}, {"properties", Json::object()}};
+  for (int i = 0; i < 400; ++i) {
+    many["properties"][fmt::format("p{}", i)] = {
+        {"type", "string"},
+        {"pattern", fmt::format("^(a|b{{{}}}|[c-z]+){{1,50}}$", i + 1)},
+        {"minLength", 40}};
+  }
+  Json values = {{"pattern", "^([a-z]{3}|[0-9]{2,900})*$"}, {"enum", Json::array()}};
+  for (int i = 0; i < 2000; ++i) values["enum"].push_back(fmt::format("abc{:02}", i));
+  for (const Json& schema :
+       {many, values,
+        Json{{"type", "string"}, {"pattern", "(a|b|ab){0,500}c.{0,300}d"}, {"maxLength", 5000}},
+        Json{{"type", "string"}, {"format", "uri"}, {"pattern", "^https"}, {"maxLength", 100'000}},
+        Json{{"type", "integer"}, {"multipleOf", 9973}, {"minimum", 5}, {"maximum", 123456789012}},
+        Json{{"type", "string"}, {"maxLength", 10'000}},
+        Json{{"type", "array"}, {"maxItems", 10'000}}}) {
+    const double before = test::computing_seconds();
+    try {
+      of_schema(schema);
+    } catch (const GrammarError&) {
+    }
+    EXPECT_LT(test::computing_seconds() - before, 10) << schema.dump().substr(0, 200);
+  }
+}
+
 // Makes random schemas of the keywords that are supported, and of some that are not.
 class RandomSchema {
  public:

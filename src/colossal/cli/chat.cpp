@@ -78,7 +78,7 @@ class Conversation {
 
  private:
   void answer() {
-    std::vector<int32_t> prompt = model_.encode_chat(messages_, {});
+    std::vector<int32_t> prompt = model_.encode_chat(messages_, {}).tokens;
     const int64_t room = model_.max_length() - static_cast<int64_t>(prompt.size());
     if (room < 1)
       throw Error(

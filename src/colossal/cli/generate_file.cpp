@@ -46,7 +46,7 @@ std::vector<int32_t> encode(const server::ServedModel& model, const std::string&
                     "tokenizer_config.json), which \"messages\" needs; use \"prompt\" instead",
                     model.name()));
   }
-  return model.encode_chat(*messages, {});
+  return model.encode_chat(*messages, {}).tokens;
 }
 
 nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {

@@ -38,6 +38,7 @@ struct ServeArguments {
   SpeculationArguments speculation;
   std::vector<std::string> adapters;  // NAME=DIR
   size_t max_adapters = 32;
+  std::string tool_call_parser = "auto", reasoning_parser = "auto";
   std::optional<int> ranks;
   std::vector<std::string> flags;  // --section.key=value
 };
@@ -88,6 +89,42 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
   return adapters;
 }
 
+// Returns the form that an option names; nullopt for "auto". form_of: returns the form of a name.
+template <typename FormOf>
+auto resolve_form(const char* option, const std::string& name, const FormOf& form_of,
+                  const std::string& names) -> decltype(form_of(name)) {
+  if (name == "auto") return std::nullopt;
+  const auto form = form_of(name);
+  if (form) return form;
+  throw ConfigError(
+      fmt::format("--{}={}: must be \"auto\" (what the chat template shows) or one of {}", option,
+                  name, names));
+}
+
+struct AnswerForms {
+  std::optional<text::ToolCallForm> calls;
+  std::optional<text::ReasoningForm> reasoning;
+};
+
+AnswerForms resolve_answer_forms(const ServeArguments& arguments) {
+  return {resolve_form("tool-call-parser", arguments.tool_call_parser, text::tool_call_form_of,
+                       text::names_of_tool_call_forms()),
+          resolve_form("reasoning-parser", arguments.reasoning_parser, text::reasoning_form_of,
+                       text::names_of_reasoning_forms())};
+}
+
+void say_answer_forms(const server::ServedModel& model) {
+  if (!model.chat_template()) return;
+  const bool has_calls = model.tool_call_form() != text::ToolCallForm::none;
+  const bool has_reasoning = model.reasoning_form() != text::ReasoningForm::none;
+  log::info("tool calls: {}; reasoning: {}",
+            has_calls ? fmt::format("in the form {}", text::name_of(model.tool_call_form()))
+                      : "no form is recognized in the chat template, so that they come back as "
+                        "text (--tool-call-parser names a form)",
+            has_reasoning ? fmt::format("in the form {}", text::name_of(model.reasoning_form()))
+                          : "none (--reasoning-parser names a form)");
+}
+
 // The model that is served; it is opened again after a rank was lost. Loading an adapter waits
 // until the model is open.
 struct OpenedModel {
@@ -126,6 +163,7 @@ struct Loading {
   Strategy strategy;
   WeightBits bits;
   std::vector<NamedAdapter> adapters;
+  AnswerForms forms;
 
   std::unique_ptr<serve::InferenceModel> load(InferenceRanks& ranks) const {
     std::optional<ProgressLine> line;
@@ -165,6 +203,7 @@ void say_ready(const server::Server& server, const server::ServedModel& model,
       chats ? "chat/completions" : "completions",
       chats ? R"({"messages": [{"role": "user", "content": "Hello"}]})"
             : R"({"prompt": "Hello", "max_tokens": 32})");
+  say_answer_forms(model);
 }
 
 Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) {
@@ -172,6 +211,7 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   loading.config = parse_flags<ModelRanksConfig>(arguments.flags);
   prepare(loading.config, ranks);
   resolve_options(arguments, loading.config.parallel.timeout);
+  loading.forms = resolve_answer_forms(arguments);
   loading.bits = resolve_weight_bits(arguments.quantize);
   loading.source = std::make_unique<ModelSource>(arguments.model);
   if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
@@ -210,6 +250,7 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
       facts.causal,
       facts.scores > 0 ? std::optional(models::labels_of(loading.specification)) : std::nullopt);
   served.set_decoder_prompt(std::ssize(facts.decoder_prompt));
+  served.set_forms(loading.forms.calls, loading.forms.reasoning);
   // Created before other threads start, because it takes over the stop signals; and before weights
   // are read, so that a port in use is reported at once.
   server::ServerOptions options_of_server = arguments.server;
@@ -266,6 +307,18 @@ void add_server_options(CLI::App& command, ServeArguments& arguments) {
   add_access_options(command, arguments.access);
   command.add_option("--served-name", arguments.served_name,
                      "Name of the model in requests [the folder's name]");
+  command
+      .add_option("--tool-call-parser", arguments.tool_call_parser,
+                  "Form of the tool calls that the model writes: auto (what the chat template "
+                  "shows), or one of " +
+                      text::names_of_tool_call_forms())
+      ->capture_default_str();
+  command
+      .add_option("--reasoning-parser", arguments.reasoning_parser,
+                  "Form of the reasoning that the model writes before its answer: auto (what the "
+                  "chat template shows), or one of " +
+                      text::names_of_reasoning_forms())
+      ->capture_default_str();
   command
       .add_option("--drain-timeout", arguments.drain_timeout,
                   "How long to wait for running requests when the server stops")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "colossal/base/current_exception.h"
 #include "colossal/base/log.h"
@@ -24,6 +25,8 @@ constexpr int64_t kScoredBytes = int64_t{64} << 20;
 
 // Most steps without a drafter after it has failed several times.
 constexpr int64_t kLongestDrafterPause = 4096;
+// How long a step without work waits for constraints.
+constexpr std::chrono::microseconds kConstraintPoll(200);
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -317,7 +320,11 @@ void EngineCore::run_step() {
   if (works.empty()) {
     tell(StepMessage::Kind::nothing);
     in_step([&] { pass_.start({}); });
-    if (!passes_in_flight_.empty()) finish();
+    if (!passes_in_flight_.empty()) {
+      finish();
+    } else if (scheduler_.awaits_constraint()) {
+      std::this_thread::sleep_for(kConstraintPoll);
+    }
   } else {
     start(works);
   }

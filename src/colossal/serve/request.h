@@ -70,6 +70,9 @@ class LogitsConstraint {
   virtual void apply(at::Tensor& logits) = 0;
   // Advances the state by the token that was generated. Not called for end tokens.
   virtual void accept(int32_t token) = 0;
+  // Whether apply() can be called now without a long wait. Until then, steps go without the
+  // request.
+  virtual bool ready() const { return true; }
   // Whether the text is complete; the request then ends with `stop`.
   virtual bool finished() const { return false; }
   // Returns an independent copy with equal state, e.g. for a draft or a beam that is forked.

@@ -47,7 +47,8 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
   // If nothing can be computed, all running sequences may be beams that wait for a preempted beam.
   // Preempts running sequences until that beam has pages.
   const auto is_in_step = [](const auto& entry) { return entry.second->steps > 0; };
-  while (works.empty() && !running_.empty() && std::ranges::none_of(running_, is_in_step)) {
+  while (works.empty() && !running_.empty() && std::ranges::none_of(running_, is_in_step) &&
+         !awaits_constraint()) {
     const auto next = next_to_admit();
     if (next == waiting_.end() || admit(next, budget, works)) break;
     preempt(*running_.rbegin()->second, works);
@@ -62,6 +63,11 @@ std::vector<Scheduler::Work> Scheduler::schedule() {
     return std::pair(!work.generates(), work.sequence->adapter_number());
   });
   return chosen;
+}
+
+bool Scheduler::awaits_constraint() const {
+  return std::ranges::any_of(running_,
+                             [](const auto& entry) { return entry.second->awaits_constraint(); });
 }
 
 size_t Scheduler::share_of_step() const {

@@ -76,6 +76,8 @@ class Scheduler {
   // Returns the running sequences in the decode phase that the next step may compute, in order of
   // priority and arrival. Each has one token to compute and can have draft tokens.
   std::vector<Sequence*> generating() const;
+  // Whether a running sequence is left out of steps until its constraint is ready.
+  bool awaits_constraint() const;
   // Whether another step could compute something: a running sequence has tokens that no step in
   // flight computes, or a waiting sequence may start to run.
   bool has_more();

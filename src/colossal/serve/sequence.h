@@ -122,8 +122,10 @@ struct Sequence {
   bool generates() const { return pending() == 1 && !waits; }
   // Number of pending tokens that no step in flight computes.
   int64_t remaining() const { return pending() - tokens_in_flight; }
+  // Whether the constraint of the next token is not ready.
+  bool awaits_constraint() const { return request.constraint && !request.constraint->ready(); }
   // Whether the next step may compute tokens of this sequence.
-  bool is_schedulable() const { return !waits && remaining() > 0; }
+  bool is_schedulable() const { return !waits && remaining() > 0 && !awaits_constraint(); }
   // Returns the tokens after the prompt.
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());

@@ -20,6 +20,15 @@ std::string call_id() {
   return id;
 }
 
+text::AnswerForm form_of(const GenerationRequest& request, const ServedModel& model) {
+  if (request.kind != GenerationRequest::Kind::chat) return {};
+  return {.reasoning = model.reasoning_form(),
+          .begin = request.begin,
+          .calls = request.tools.form(model.tool_call_form()),
+          .tool = request.tools.name,
+          .tools = request.tools.tools};
+}
+
 }  // namespace
 
 Answer::Answer(const GenerationRequest& request, const GenerationRequest::Prompt& prompt,
@@ -31,7 +40,7 @@ Answer::Answer(const GenerationRequest& request, const GenerationRequest::Prompt
                                       ? text::StreamingDecoder::Begins::with_text
                                       : text::StreamingDecoder::Begins::after_prompt),
       stop_(request.stop, request.include_stop),
-      calls_(request.tools.form(model.tool_call_form()), request.tools.name) {}
+      parser_(form_of(request, model)) {}
 
 void Answer::log(std::optional<serve::GeneratedToken> token, int32_t id) {
   if (request_.logprobs >= 0) delta_.logged.push_back({std::move(token), id, length_});
@@ -54,12 +63,15 @@ void Answer::append(std::string_view text) {
 }
 
 void Answer::give(std::string text) {
-  give(calls_.push(text));
+  give(parser_.push(text));
 }
 
 void Answer::give(text::ParsedText parsed) {
+  if (request_.include_reasoning) delta_.reasoning += parsed.reasoning;
   delta_.text += parsed.content;
   for (text::ToolCallDelta& call : parsed.calls) {
+    // A model may write several calls at once, where the request allows only one.
+    if (!request_.tools.parallel && call.call > 0) continue;
     if (call.name) {
       delta_.calls.push_back({.index = call.call, .id = call_id(), .name = std::move(call.name)});
     } else if (delta_.calls.empty() || delta_.calls.back().index != call.call) {
@@ -74,17 +86,19 @@ bool Answer::take(const serve::GeneratedToken& token) {
   sum_of_logprobs_ += token.logprob;
   log(token, token.token);
   if (request_.return_token_ids) delta_.tokens.push_back(token.token);
-  const bool marks_call =
-      request_.tools.choice == ToolRequest::Choice::automatic && model_.is_call_marker(token.token);
-  if (request_.skip_special_tokens && model_.is_special(token.token) && !marks_call) return true;
-  append(decoder_.push(token.token));
-  return !stop_.found() && (request_.tools.parallel || calls_.num_whole_calls() == 0);
+  const bool is_marker =
+      request_.kind == GenerationRequest::Kind::chat && model_.is_answer_marker(token.token);
+  if (!request_.skip_special_tokens || !model_.is_special(token.token) || is_marker) {
+    append(decoder_.push(token.token));
+  }
+  num_reasoning_tokens_ += parser_.is_in_reasoning() ? 1 : 0;
+  return !stop_.found() && (request_.tools.parallel || parser_.num_whole_calls() == 0);
 }
 
 void Answer::finish(serve::FinishReason reason, const serve::Usage& usage) {
   if (!stop_.found()) append(decoder_.flush());
   give(stop_.flush());
-  give(calls_.finish());
+  give(parser_.finish());
   reason_ = stop_.found() ? serve::FinishReason::stop : reason;
   usage_ = usage;
 }
@@ -92,7 +106,8 @@ void Answer::finish(serve::FinishReason reason, const serve::Usage& usage) {
 const char* Answer::finish_reason() const {
   if (reason_ == serve::FinishReason::length) return "length";
   const bool decided = request_.tools.choice != ToolRequest::Choice::named;
-  return decided && calls_.num_calls() > 0 ? "tool_calls" : "stop";
+  if (!decided || parser_.num_calls() == 0) return "stop";
+  return request_.tools.are_functions ? "function_call" : "tool_calls";
 }
 
 AnswerDelta Answer::take_delta() {

@@ -1,5 +1,5 @@
 // One answer to a prompt while the engine generates it: converts tokens to text, ends the text at a
-// stop string, and finds tool calls.
+// stop string, and finds reasoning and tool calls.
 #pragma once
 
 #include <optional>
@@ -9,6 +9,7 @@
 #include "colossal/serve/engine.h"
 #include "colossal/serve/stop_strings.h"
 #include "colossal/server/generation_request.h"
+#include "colossal/text/answer/answer_parser.h"
 #include "colossal/text/streaming_decoder.h"
 
 namespace colossal::server {
@@ -77,16 +78,17 @@ class Answer {
 
   bool finished() const { return reason_.has_value(); }
   // Returns "length" if the engine ended with FinishReason::length and no stop string was found;
-  // else "tool_calls" if the answer has calls and the request does not name the tool to call; else
-  // "stop". Call after finish().
+  // else "tool_calls" ("function_call" for ToolRequest::are_functions) if the answer has calls and
+  // the request does not name the tool to call; else "stop". Call after finish().
   const char* finish_reason() const;
-  bool has_calls() const { return calls_.num_calls() > 0; }
+  bool has_calls() const { return parser_.num_calls() > 0; }
   // Returns the stop string that ended the answer; "" if none did.
   const std::string& stop_string() const { return stop_.string(); }
   // Returns the engine's token counts and times. Call after finish().
   const serve::Usage& usage() const { return usage_; }
-  // Returns the number of generated tokens.
+  // Returns the number of generated tokens, and of those that are reasoning.
   int64_t num_tokens() const { return num_tokens_; }
+  int64_t num_reasoning_tokens() const { return num_reasoning_tokens_; }
   // Returns what was added since the last call.
   AnswerDelta take_delta();
   // For streams: like take_delta(), but returns an empty delta until there is text, a tool call or
@@ -97,11 +99,11 @@ class Answer {
   bool begun = false;
 
  private:
-  // Adds decoded text: first to stop_, and what stop_ releases to calls_.
+  // Adds decoded text: first to stop_, and what stop_ releases to parser_.
   void append(std::string_view text);
   // Adds text that does not contain a stop string.
   void give(std::string text);
-  // Adds content and calls to delta_.
+  // Adds reasoning, content and calls to delta_.
   void give(text::ParsedText parsed);
   // Adds a token to delta_.logged, if log-probabilities are requested.
   void log(std::optional<serve::GeneratedToken> token, int32_t id);
@@ -111,10 +113,10 @@ class Answer {
   const ServedModel& model_;
   text::StreamingDecoder decoder_;
   serve::StopStrings stop_;
-  text::ToolCallParser calls_;
+  text::AnswerParser parser_;
   AnswerDelta delta_;
   int64_t length_ = 0;  // characters so far, including text that is held back
-  int64_t num_tokens_ = 0;
+  int64_t num_tokens_ = 0, num_reasoning_tokens_ = 0;
   double sum_of_logprobs_ = 0;
   std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;
   std::optional<serve::FinishReason> reason_;

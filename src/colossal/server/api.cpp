@@ -430,7 +430,7 @@ std::vector<int32_t> Api::chat_tokens(const Json& chat) {
   Fields fields(chat);
   choose_model(fields, *model_);
   const text::ChatOptions options = read_chat_options(fields, read_tools(fields));
-  std::vector<int32_t> tokens = model_->encode_chat(read_messages(fields), options);
+  std::vector<int32_t> tokens = model_->encode_chat(read_messages(fields), options).tokens;
   log_unknown_fields(fields.unknown());
   return tokens;
 }

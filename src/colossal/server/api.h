@@ -21,8 +21,8 @@
 #include "colossal/server/json_body.h"
 #include "colossal/server/metrics.h"
 #include "colossal/server/pooled_texts.h"
+#include "colossal/server/rule_cache.h"
 #include "colossal/server/served_model.h"
-#include "colossal/server/text_constraint.h"
 
 namespace colossal::server {
 
@@ -53,6 +53,8 @@ class Api {
   // While `paused`, because the engine is being restarted, new requests except for the chat page
   // get status 503. Thread-safe.
   void pause(bool paused) { paused_ = paused; }
+  // Call before the engine ends: requests whose rules are not compiled yet get an error.
+  void stop_rules() { rules_.stop(); }
   // Waits until all adapters that are being loaded are loaded. Call on the server's thread, or
   // after that thread has ended.
   void finish_loading() { loads_.clear(); }

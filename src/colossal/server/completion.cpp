@@ -6,6 +6,7 @@
 
 #include "colossal/base/current_exception.h"
 #include "colossal/base/log.h"
+#include "colossal/server/text_constraint.h"
 
 namespace colossal::server {
 namespace {
@@ -52,8 +53,34 @@ void Completion::start() {
   reply_->on_abandoned([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->abandon();
   });
+  if (request_.rule) {
+    request_.rule->when_done([self = shared_from_this()] { self->submit_compiled(); });
+    return;
+  }
+  submit_all();
+  begin_events();
+}
+
+void Completion::submit_compiled() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;  // the client has gone
+  }
   try {
+    rule_ = request_.rule->get(request_.rule_field);
     submit_all();
+    begin_events();
+  } catch (const ApiError& error) {
+    const std::lock_guard lock(mutex_);
+    over_ = true;
+    send_error(*reply_, error);
+    log_end(error.what());
+  }
+}
+
+void Completion::submit_all() {
+  try {
+    submit_each();
   } catch (const serve::QueueFull&) {
     cancel_all();
     throw busy();
@@ -64,6 +91,9 @@ void Completion::start() {
     cancel_all();
     throw ApiError(400, error.what());
   }
+}
+
+void Completion::begin_events() {
   const std::lock_guard lock(mutex_);
   if (over_) return;
   submitted_ = true;
@@ -71,7 +101,7 @@ void Completion::start() {
   if (num_finished_ == answers_.size()) finish_all();
 }
 
-void Completion::submit_all() {
+void Completion::submit_each() {
   const size_t step = is_beam_search() ? static_cast<size_t>(request_.n) : 1;
   for (size_t which = 0; which < answers_.size(); which += step) {
     const serve::RequestId id = engine_.submit(engine_request(which));
@@ -118,9 +148,11 @@ serve::Request Completion::engine_request(size_t which) {
   request.priority = request_.priority;
   request.adapter = request_.adapter;
   request.cache_salt = request_.cache_salt;
-  if (request_.rule) {
-    request.constraint =
-        std::make_shared<TextConstraint>(request_.rule, model_, request_.end_tokens);
+  if (rule_) {
+    const bool may_reason = request_.kind == GenerationRequest::Kind::chat &&
+                            model_.reasoning_form() != text::ReasoningForm::none;
+    request.constraint = std::make_shared<TextConstraint>(
+        rule_, *request_.rules, model_, request_.end_tokens, request_.begin, may_reason);
   }
   request.on_prompt = [self, which](const auto& tokens) { self->take_prompt(which, tokens); };
   request.on_token = [self, which](const serve::GeneratedToken& token) {
@@ -221,6 +253,7 @@ TokenCounts Completion::counts() const {
   }
   for (size_t which = 0; which < answers_.size(); ++which) {
     counts.completion += answers_[which].num_tokens();
+    counts.reasoning += answers_[which].num_reasoning_tokens();
     if (which % static_cast<size_t>(request_.best_of) == 0) {
       counts.cached += answers_[which].usage().cached_tokens;
     }

@@ -37,7 +37,8 @@ class Completion : public std::enable_shared_from_this<Completion> {
   // server's thread, before the handler of the request returns: start() calls
   // Reply::on_abandoned(), which is allowed only until then. Throws ApiError 429 if the queue is
   // full, 503 if the engine has lost a rank, 400 if the engine rejects a prompt. If it throws, all
-  // prompts are cancelled.
+  // prompts are cancelled. If the request has a rule that is not compiled yet, the prompts are
+  // submitted later, on the thread that compiles it, and errors are sent.
   void start();
   // Cancels all prompts. start() registers this function with Reply::on_abandoned(), so that the
   // server calls it if the connection is closed before the response is complete.
@@ -65,7 +66,12 @@ class Completion : public std::enable_shared_from_this<Completion> {
 
   // Returns the request to the engine for answers_[which].
   serve::Request engine_request(size_t which);
+  // Submits all prompts once the request's rule is compiled. Throws as start() does.
   void submit_all();
+  void submit_each();
+  // Calls submit_all() and sends events that were held back. Sends an error instead of throwing it.
+  void submit_compiled();
+  void begin_events();
   void cancel_all();
   // Sends, as a part of the stream, what was added to answers_[which].
   void write_delta(size_t which);
@@ -87,6 +93,7 @@ class Completion : public std::enable_shared_from_this<Completion> {
   const std::shared_ptr<const GenerationRequest> owned_request_;
   const GenerationRequest& request_ = *owned_request_;
   const std::unique_ptr<AnswerWriter> writer_;
+  std::shared_ptr<CompiledRule> rule_;  // of the request, compiled; null: none
   const ServedModel& model_;
   serve::Engine& engine_;
   Metrics& metrics_;

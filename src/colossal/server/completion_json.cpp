@@ -31,6 +31,13 @@ Json part_of_call(const CallDelta& call) {
   return part;
 }
 
+// Adds the reasoning to a message, under both names that clients read.
+void add_reasoning(Json& message, const AnswerDelta& delta) {
+  if (delta.reasoning.empty()) return;
+  message["reasoning_content"] = delta.reasoning;
+  message["reasoning"] = delta.reasoning;
+}
+
 }  // namespace
 
 CompletionJson::CompletionJson(const GenerationRequest& request, const ServedModel& model)
@@ -50,18 +57,25 @@ Json CompletionJson::usage(const TokenCounts& counts) {
   return {{"prompt_tokens", counts.prompt},
           {"completion_tokens", counts.completion},
           {"total_tokens", counts.prompt + counts.completion},
-          {"prompt_tokens_details", {{"cached_tokens", counts.cached}}}};
+          {"prompt_tokens_details", {{"cached_tokens", counts.cached}}},
+          {"completion_tokens_details", {{"reasoning_tokens", counts.reasoning}}}};
 }
 
 Json CompletionJson::choice(int64_t index, const AnswerDelta& all,
                             const char* finish_reason) const {
   Json choice{{"index", index}};
   if (is_chat()) {
-    Json content = all.text.empty() && !all.calls.empty() ? Json(nullptr) : Json(all.text);
+    const bool has_other = !all.calls.empty() || !all.reasoning.empty();
+    Json content = all.text.empty() && has_other ? Json(nullptr) : Json(all.text);
     choice["message"] = {
         {"role", "assistant"}, {"content", std::move(content)}, {"refusal", nullptr}};
+    add_reasoning(choice["message"], all);
     for (const CallDelta& call : all.calls) {
-      choice["message"]["tool_calls"].push_back(whole_call(call));
+      if (request_.tools.are_functions) {
+        choice["message"]["function_call"] = whole_call(call)["function"];
+      } else {
+        choice["message"]["tool_calls"].push_back(whole_call(call));
+      }
     }
   } else {
     choice["text"] = all.text;
@@ -149,8 +163,13 @@ Json CompletionJson::event(int64_t index, const AnswerDelta& delta,
   Json choice{{"index", index}};
   if (is_chat()) {
     choice["delta"] = delta.text.empty() ? Json::object() : Json{{"content", delta.text}};
+    add_reasoning(choice["delta"], delta);
     for (const CallDelta& call : delta.calls) {
-      choice["delta"]["tool_calls"].push_back(part_of_call(call));
+      if (request_.tools.are_functions) {
+        choice["delta"]["function_call"] = part_of_call(call)["function"];
+      } else {
+        choice["delta"]["tool_calls"].push_back(part_of_call(call));
+      }
     }
   } else {
     choice["text"] = delta.text;

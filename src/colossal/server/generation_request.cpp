@@ -1,6 +1,7 @@
 #include "colossal/server/generation_request.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <random>
 
@@ -88,6 +89,11 @@ void read_sampling(Fields& fields, const ServedModel& model, GenerationRequest& 
                        : (uint64_t{std::random_device()()} << 32 | std::random_device()());
   read_logit_bias(fields, model, sampling);
   sampling.allowed_tokens = fields.tokens("allowed_token_ids");
+  if (sampling.allowed_tokens.empty() && fields.find("allowed_token_ids")) {
+    throw ApiError(400,
+                   "allowed_token_ids: an empty list allows no token; leave it out to allow all",
+                   "allowed_token_ids");
+  }
   check_tokens(sampling.allowed_tokens, model, "allowed_token_ids");
   read_bad_words(fields, model, sampling);
   sampling.min_tokens = fields.integer("min_tokens", 0, kMaxCount).value_or(0);
@@ -105,6 +111,9 @@ void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& req
     throw ApiError(
         400, fmt::format("stop: must be at most {} strings of {} bytes", kMaxStops, kMaxStopBytes),
         "stop");
+  }
+  if (std::ranges::find(request.stop, "") != request.stop.end()) {
+    throw ApiError(400, "stop: an empty text would end every answer; leave it out", "stop");
   }
   request.include_stop = fields.boolean("include_stop_str_in_output", false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
@@ -136,14 +145,47 @@ void refuse_unsupported(Fields& fields) {
   fields.refuse_unless("spaces_between_special_tokens", true, kLater);
 }
 
-// Reads {"type": "text"}, {"type": "json_object"} or {"type": "json_schema", "json_schema":
-// {"schema": ...}}.
+TextRule schema_rule(const Json& schema, const char* field) {
+  if (schema.is_object() || schema.is_boolean()) return {TextRule::Kind::json_schema, schema};
+  // vLLM takes the schema as text, too.
+  if (schema.is_string()) {
+    const auto parsed = parse_text(schema.get<std::string>());
+    if (parsed && parsed->is_object()) return {TextRule::Kind::json_schema, *parsed};
+  }
+  refuse_type(field, "a JSON schema", schema);
+}
+
+TextRule text_rule(TextRule::Kind kind, const Json& text, const char* field) {
+  if (!text.is_string()) refuse_type(field, "a string", text);
+  return {kind, text};
+}
+
+TextRule choice_rule(const Json& texts, const char* field) {
+  const bool are_texts =
+      texts.is_array() && !texts.empty() &&
+      std::ranges::all_of(texts, [](const Json& text) { return text.is_string(); });
+  if (!are_texts) refuse_type(field, "a list of strings, at least one", texts);
+  return {TextRule::Kind::choice, texts};
+}
+
+std::optional<TextRule> object_rule(const Json& asked, const char* field) {
+  if (!asked.is_boolean()) refuse_type(field, "true or false", asked);
+  if (!asked.get<bool>()) return std::nullopt;
+  return TextRule{TextRule::Kind::json_object, nullptr};
+}
+
+// Reads {"type": "text"}, {"type": "json_object"}, which may have a schema, or {"type":
+// "json_schema", "json_schema": {"schema": ...}}.
 std::optional<TextRule> read_response_format(Fields& fields) {
   const Json* format = fields.find("response_format");
   if (!format) return {};
   const Json type = format->is_object() ? format->value("type", Json()) : Json();
   if (type == "text") return {};
-  if (type == "json_object") return TextRule{TextRule::Kind::json_object, nullptr};
+  if (type == "json_object") {
+    const Json schema = format->value("schema", Json());
+    if (!schema.is_null()) return schema_rule(schema, "response_format");
+    return TextRule{TextRule::Kind::json_object, nullptr};
+  }
   const Json schema = format->is_object() ? format->value("json_schema", Json()) : Json();
   if (type != "json_schema" || !schema.is_object() || !schema.contains("schema")) {
     refuse_type("response_format",
@@ -151,43 +193,115 @@ std::optional<TextRule> read_response_format(Fields& fields) {
                 "\"json_schema\", \"json_schema\": {\"schema\": ...}}",
                 *format);
   }
-  return TextRule{TextRule::Kind::json_schema, schema["schema"]};
+  return schema_rule(schema["schema"], "response_format");
 }
 
-// Reads {"json": schema}, {"regex": "..."}, {"choice": ["...", ...]} or {"grammar": "..."}.
+// What a constraint is, by its names in structured_outputs and, with "guided_", in older requests.
+enum class Guide { json, regex, choice, grammar, json_object };
+constexpr std::array<std::pair<const char*, Guide>, 5> kGuides{
+    {{"json", Guide::json},
+     {"regex", Guide::regex},
+     {"choice", Guide::choice},
+     {"grammar", Guide::grammar},
+     {"json_object", Guide::json_object}}};
+constexpr std::array<std::pair<const char*, Guide>, 5> kGuidedFields{
+    {{"guided_json", Guide::json},
+     {"guided_regex", Guide::regex},
+     {"guided_choice", Guide::choice},
+     {"guided_grammar", Guide::grammar},
+     {"guided_json_object", Guide::json_object}}};
+
+std::optional<TextRule> guided(const Json& value, const char* field, Guide guide) {
+  switch (guide) {
+    case Guide::json:
+      return schema_rule(value, field);
+    case Guide::regex:
+      return text_rule(TextRule::Kind::regular_expression, value, field);
+    case Guide::choice:
+      return choice_rule(value, field);
+    case Guide::grammar:
+      return text_rule(TextRule::Kind::grammar, value, field);
+    case Guide::json_object:
+      return object_rule(value, field);
+  }
+  return std::nullopt;
+}
+
+std::optional<TextRule> read_guided(Fields& fields, const char* field, Guide guide) {
+  const Json* value = fields.find(field);
+  return value ? guided(*value, field, guide) : std::nullopt;
+}
+
+// Reads one of kGuides.
 std::optional<TextRule> read_structured_outputs(Fields& fields) {
-  const Json* outputs = fields.find("structured_outputs");
+  constexpr const char* kField = "structured_outputs";
+  const Json* outputs = fields.find(kField);
   if (!outputs) return {};
   constexpr std::string_view kForms =
-      "one of {\"json\": schema}, {\"regex\": text}, {\"choice\": texts}, {\"grammar\": GBNF}";
-  if (!outputs->is_object() || outputs->size() != 1) {
-    refuse_type("structured_outputs", kForms, *outputs);
-  }
+      "one of {\"json\": schema}, {\"regex\": text}, {\"choice\": texts}, {\"grammar\": GBNF}, "
+      "{\"json_object\": true}";
+  if (!outputs->is_object()) refuse_type(kField, kForms, *outputs);
   Fields inner(*outputs);
-  if (const Json* schema = inner.find("json")) {
-    return TextRule{TextRule::Kind::json_schema, *schema};
+  std::optional<TextRule> rule;
+  int count = 0;
+  for (const auto& [name, guide] : kGuides) {
+    const Json* value = inner.find(name);
+    if (!value) continue;
+    ++count;
+    rule = guided(*value, kField, guide);
   }
-  if (const auto expression = inner.string("regex")) {
-    return TextRule{TextRule::Kind::regular_expression, *expression};
+  // These change white space and back ends only.
+  for (const char* name : {"disable_fallback", "disable_any_whitespace", "_backend"}) {
+    inner.ignore(name);
   }
-  if (const auto grammar = inner.string("grammar")) {
-    return TextRule{TextRule::Kind::grammar, *grammar};
+  inner.refuse_unless("whitespace_pattern", nullptr, "is not supported; leave it out");
+  inner.refuse_unless("disable_additional_properties", false,
+                      "is not supported: write \"additionalProperties\": false in the schema");
+  if (count != 1 || !inner.unknown().empty()) refuse_type(kField, kForms, *outputs);
+  return rule;
+}
+
+// Refuses the fields with which other servers take constraints: an answer that a client believes
+// constrained must be so.
+void refuse_other_constraints(Fields& fields) {
+  constexpr const char* kInstead =
+      "is not supported; give response_format, or structured_outputs with json, regex, choice or "
+      "grammar";
+  for (const char* name : {"format", "json_schema", "regex", "ebnf", "grammar", "structural_tag",
+                           "guided_whitespace_pattern", "guided_options_request", "text_format",
+                           "output_format", "logits_processors", "custom_logit_processor"}) {
+    fields.refuse_unless(name, nullptr, kInstead);
   }
-  const std::vector<std::string> choices = inner.strings("choice");
-  if (choices.empty()) refuse_type("structured_outputs", kForms, *outputs);
-  return TextRule{TextRule::Kind::choice, choices};
+  for (const char* name : {"guided_decoding_backend", "guided_decoding_disable_fallback"}) {
+    fields.ignore(name);
+  }
+}
+
+void set_rule(const std::optional<TextRule>& rule, const char* field, const ServedModel& model,
+              RuleCache& rules, GenerationRequest& request) {
+  if (!rule) return;
+  if (request.rule) {
+    throw ApiError(400,
+                   fmt::format("{} does not work together with {}: give one of them", field,
+                               request.rule_field),
+                   field);
+  }
+  request.rule = rules.find(*rule, model);
+  request.rule_field = field;
+  request.rules = &rules;
 }
 
 void read_rule(Fields& fields, const ServedModel& model, RuleCache& rules,
                GenerationRequest& request) {
-  const auto format = read_response_format(fields);
-  const auto outputs = read_structured_outputs(fields);
-  if (format && outputs) {
-    throw ApiError(400, "give response_format or structured_outputs, not both",
-                   "structured_outputs");
+  const auto set = [&](const std::optional<TextRule>& rule, const char* field) {
+    set_rule(rule, field, model, rules, request);
+  };
+  set(read_response_format(fields), "response_format");
+  set(read_structured_outputs(fields), "structured_outputs");
+  for (const auto& [field, kind] : kGuidedFields) {
+    set(read_guided(fields, field, kind), field);
   }
-  if (format) request.rule = rules.compile(*format, model, "response_format");
-  if (outputs) request.rule = rules.compile(*outputs, model, "structured_outputs");
+  refuse_other_constraints(fields);
 }
 
 serve::EarlyStopping read_early_stopping(Fields& fields) {
@@ -451,15 +565,17 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
   if (const auto rule = request.tools.rule()) {
     if (request.rule) {
       throw ApiError(400,
-                     "response_format or structured_outputs does not work with a forced "
-                     "tool_choice: give one of them",
+                     fmt::format("{} does not work with a forced tool_choice: give one of them",
+                                 request.rule_field),
                      "tool_choice");
     }
-    request.rule = rules.compile(*rule, model, "tools");
+    set_rule(rule, "tools", model, rules, request);
   }
+  request.include_reasoning = fields.boolean("include_reasoning", true);
   const auto kept = read_truncation(fields, model, model.max_length() - 1);
-  request.prompts.push_back(
-      {model.encode_chat(read_messages(fields), options, long_text_of(kept)), ""});
+  ChatPrompt prompt = model.encode_chat(read_messages(fields), options, long_text_of(kept));
+  request.begin = prompt.begin;
+  request.prompts.push_back({std::move(prompt.tokens), ""});
   keep_last(kept, request);
   set_new_tokens(wanted ? wanted : old_name, model.max_length(), limit, model, request);
   request.unknown_fields = fields.unknown();

@@ -7,8 +7,8 @@
 
 #include "colossal/serve/sampling.h"
 #include "colossal/server/json_body.h"
+#include "colossal/server/rule_cache.h"
 #include "colossal/server/served_model.h"
-#include "colossal/server/text_constraint.h"
 #include "colossal/server/tool_request.h"
 
 namespace colossal::server {
@@ -50,11 +50,16 @@ struct GenerationRequest {
   int64_t prompt_logprobs = -1;
   // In log-probabilities, write a token as "token_id:17" instead of its text.
   bool tokens_as_ids = false;
-  bool return_token_ids = false;            // also return the token ids of the answer
-  int priority = 0;                         // see serve::Request
-  std::string cache_salt;                   // see serve::Request
-  std::shared_ptr<CompiledRule> rule;       // constraint on the answers; null: none
-  ToolRequest tools;                        // only for a chat
+  bool return_token_ids = false;        // also return the token ids of the answer
+  int priority = 0;                     // see serve::Request
+  std::string cache_salt;               // see serve::Request
+  std::shared_ptr<RequestedRule> rule;  // constraint on the answers; null: none
+  std::string rule_field;               // the field that sets the rule
+  RuleCache* rules = nullptr;           // has compiled the rule
+  ToolRequest tools;                    // only for a chat
+  // Only for a chat: where the answer begins, and whether the reasoning is returned.
+  text::AnswerBegin begin = text::AnswerBegin::anywhere;
+  bool include_reasoning = true;
   bool stream = false;                      // send the answer as server-sent events
   bool include_usage = false;               // send token counts in the last event of the stream
   bool continuous_usage = false;            // send token counts in each event
@@ -67,8 +72,8 @@ enum class TokenLimit {
   at_most  // it is lowered to the room, as in APIs where it is required
 };
 
-// Parse the body of a request. rules: compiles the constraint of the request. Throw ApiError 400 if
-// a field is invalid, 404 if the model is unknown.
+// Parse the body of a request. rules: compiles the constraint of the request; must outlive it.
+// Throw ApiError 400 if a field is invalid, 404 if the model is unknown.
 GenerationRequest read_completion_request(const Json& body, const ServedModel& model,
                                           RuleCache& rules, TokenLimit limit = TokenLimit::exact);
 GenerationRequest read_chat_request(const Json& body, const ServedModel& model, RuleCache& rules,

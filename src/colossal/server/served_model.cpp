@@ -17,9 +17,6 @@ constexpr size_t kBytesOfToken = 8;
 // Bytes per token that are kept of a text that is cut: more, so that the tokens that are kept are
 // those of the whole text, unless they are very long.
 constexpr size_t kBytesOfCutToken = 16;
-// A noncharacter (U+FDD0), which no text has. Inserted in special tokens that users write, so that
-// they are tokenized as plain text.
-constexpr std::string_view kBreak = "\xEF\xB7\x90";
 
 std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_view text,
                                  bool as_prompt) {
@@ -28,16 +25,6 @@ std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_v
   } catch (const text::InvalidText& error) {
     throw ApiError(400, error.what());
   }
-}
-
-void remove_all(std::string& text, std::string_view what) {
-  std::string kept;
-  size_t begin = 0;
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, begin)) {
-    kept.append(text, begin, at - begin);
-    begin = at + what.size();
-  }
-  if (begin > 0) text = std::move(kept.append(text, begin));
 }
 
 // Whether the template reads content that is a list of parts. Other templates would write the list
@@ -84,6 +71,23 @@ void join_parts(nlohmann::ordered_json& messages) {
   }
 }
 
+// Makes arguments of calls that are objects the texts of these objects. Returns whether there were
+// any.
+bool write_arguments(nlohmann::ordered_json& messages) {
+  bool found = false;
+  for (auto& message : messages) {
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array()) continue;
+    for (auto& call : *calls) {
+      auto& arguments = call["function"]["arguments"];
+      if (!arguments.is_object()) continue;
+      arguments = arguments.dump();
+      found = true;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
@@ -105,11 +109,31 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
     special_[token.token] = token.text;
   }
   if (!chat_template_) return;
+  chat_template_->protect(tokenizer_->special_tokens());
   reads_parts_ = reads_parts(*chat_template_);
-  tool_call_form_ = text::detect_tool_call_form(chat_template_->source());
-  const std::vector<std::string> markers = text::tool_call_markers(tool_call_form_);
+  set_forms(text::detect_tool_call_form(chat_template_->source()),
+            text::detect_reasoning_form(chat_template_->source()));
+}
+
+void ServedModel::set_forms(std::optional<text::ToolCallForm> calls,
+                            std::optional<text::ReasoningForm> reasoning) {
+  tool_call_form_ = calls.value_or(tool_call_form_);
+  reasoning_form_ = reasoning.value_or(reasoning_form_);
+  std::vector<std::string> markers = text::tool_call_markers(tool_call_form_);
+  for (std::string& marker : text::texts_of_reasoning_markers(reasoning_form_)) {
+    markers.push_back(std::move(marker));
+  }
+  // An answer of harmony goes on with its last channel after the others.
+  const bool is_harmony = reasoning_form_ == text::ReasoningForm::harmony;
+  const text::CallMarkers around = text::reasoning_markers(reasoning_form_);
+  const std::string_view begin = is_harmony ? "<|channel|>" : around.begin;
+  reasoning_end_ = is_harmony ? "final<|message|>" : around.end;
+  const std::vector<int32_t> tokens =
+      begin.empty() ? std::vector<int32_t>() : tokens_with(*tokenizer_, begin, /*as_prompt=*/false);
+  reasoning_token_ = tokens.size() == 1 ? tokens[0] : -1;
+  answer_markers_.clear();
   for (const auto& [token, content] : special_) {
-    if (std::ranges::find(markers, content) != markers.end()) call_markers_.insert(token);
+    if (std::ranges::find(markers, content) != markers.end()) answer_markers_.insert(token);
   }
 }
 
@@ -178,56 +202,46 @@ text::TypedTokens ServedModel::encode_texts(const std::string& first, const std:
   }
 }
 
-// Inserts kBreak after the first character of each special token in all strings of `value`.
-void ServedModel::break_special_tokens(nlohmann::ordered_json& value) const {
-  if (value.is_structured()) {
-    for (auto& item : value) break_special_tokens(item);
-  }
-  if (!value.is_string()) return;
-  auto& text = value.get_ref<std::string&>();
-  remove_all(text, kBreak);
-  for (const auto& [token, content] : special_) {
-    if (content.empty()) continue;
-    std::string broken;
-    size_t begin = 0;
-    for (size_t at = text.find(content); at != text.npos; at = text.find(content, begin)) {
-      size_t behind = at;
-      while (++behind < text.size() && (text[behind] & 0xC0) == 0x80) {
-      }
-      broken.append(text, begin, behind - begin).append(kBreak);
-      begin = behind;
-    }
-    if (begin > 0) text = std::move(broken.append(text, begin));
+// Some templates, such as DeepSeek's, join the arguments of calls as texts, and fail on objects.
+text::jinja::Rendered ServedModel::render(const nlohmann::ordered_json& messages,
+                                          const text::ChatOptions& options) const {
+  try {
+    return chat_template_->render(messages, options);
+  } catch (const text::jinja::TemplateRefusal&) {
+    throw;
+  } catch (const text::jinja::TemplateError&) {
+    nlohmann::ordered_json with_texts = messages;
+    if (!write_arguments(with_texts)) throw;
+    return chat_template_->render(with_texts, options);
   }
 }
 
-std::vector<int32_t> ServedModel::encode_chat(const nlohmann::ordered_json& messages,
-                                              const text::ChatOptions& options,
-                                              LongText long_text) const {
+ChatPrompt ServedModel::encode_chat(const nlohmann::ordered_json& messages,
+                                    const text::ChatOptions& options, LongText long_text) const {
   if (!chat_template_) {
     throw ApiError(400,
                    fmt::format("the model {} has no chat template: use /v1/completions", name_));
   }
-  nlohmann::ordered_json safe = messages;
-  if (!reads_parts_) join_parts(safe);
-  if (chat_template_->source().find("developer") == std::string::npos) replace_developer(safe);
-  break_special_tokens(safe);
-  std::string text;
+  nlohmann::ordered_json adapted = messages;
+  if (!reads_parts_) join_parts(adapted);
+  if (chat_template_->source().find("developer") == std::string::npos) replace_developer(adapted);
+  text::jinja::Rendered rendered;
   try {
-    text = chat_template_->render(safe, options).text;
+    rendered = render(adapted, options);
   } catch (const text::jinja::TemplateError& error) {
     throw ApiError(400, fmt::format("the chat template: {}", error.what()), "messages");
   }
-  const std::string_view kept = limited(text, long_text);
-  std::vector<int32_t> tokens;
-  for (size_t begin = 0; begin <= kept.size();) {
-    const size_t end = std::min(kept.find(kBreak, begin), kept.size());
-    const auto part = tokens_with(*tokenizer_, kept.substr(begin, end - begin),
-                                  /*as_prompt=*/false);
-    tokens.insert(tokens.end(), part.begin(), part.end());
-    begin = end + kBreak.size();
+  ChatPrompt prompt{.tokens = {}, .begin = text::begin_of_answer(reasoning_form_, rendered.text)};
+  const std::string_view kept = limited(rendered.text, long_text);
+  const auto cut = static_cast<size_t>(kept.data() - rendered.text.data());
+  std::erase_if(rendered.breaks, [&](size_t at) { return at < cut || at > cut + kept.size(); });
+  for (size_t& at : rendered.breaks) at -= cut;
+  try {
+    prompt.tokens = tokenizer_->encode_with_breaks(kept, rendered.breaks);
+  } catch (const text::InvalidText& error) {
+    throw ApiError(400, error.what());
   }
-  return tokens;
+  return prompt;
 }
 
 }  // namespace colossal::server

@@ -13,11 +13,18 @@
 #include "colossal/serve/request.h"
 #include "colossal/serve/sampling.h"
 #include "colossal/server/adapter_registry.h"
+#include "colossal/text/answer/reasoning_form.h"
+#include "colossal/text/answer/tool_call_form.h"
 #include "colossal/text/chat_template.h"
 #include "colossal/text/tokenizer.h"
-#include "colossal/text/tool_call_parser.h"
 
 namespace colossal::server {
+
+// A conversation as tokens.
+struct ChatPrompt {
+  std::vector<int32_t> tokens;
+  text::AnswerBegin begin = text::AnswerBegin::anywhere;  // where the answer begins
+};
 
 // The set_...() functions may be called only before requests are answered. The other functions are
 // thread-safe.
@@ -79,10 +86,16 @@ class ServedModel {
   bool is_special(int32_t token) const { return special_.contains(token); }
   // Returns the special token with this text; nullopt if there is none.
   std::optional<int32_t> special_token(std::string_view text) const;
-  // Returns the syntax of tool calls that the chat template teaches the model.
+  // Sets the forms of answers, which are otherwise those that the chat template teaches the model.
+  void set_forms(std::optional<text::ToolCallForm> calls,
+                 std::optional<text::ReasoningForm> reasoning);
   text::ToolCallForm tool_call_form() const { return tool_call_form_; }
-  // Returns true if the token is a special token that marks tool calls in this syntax.
-  bool is_call_marker(int32_t token) const { return call_markers_.contains(token); }
+  text::ReasoningForm reasoning_form() const { return reasoning_form_; }
+  // Returns the token that begins reasoning, or -1: none does alone; and the text that ends it.
+  int32_t reasoning_token() const { return reasoning_token_; }
+  std::string_view reasoning_end() const { return reasoning_end_; }
+  // Returns true if the token is a special token that marks tool calls or reasoning in these forms.
+  bool is_answer_marker(int32_t token) const { return answer_markers_.contains(token); }
 
   // Returns the bytes that a token decodes to after other tokens.
   std::string bytes_of(int32_t token) const;
@@ -106,22 +119,21 @@ class ServedModel {
                                  LongText long_text) const;
   // Renders the messages with the chat template and returns the tokens. messages: list of objects
   // with "role" and "content", as in OpenAI's API. The role "developer" becomes "system" unless the
-  // template knows it. options: see chat_template.h. Special tokens
-  // that users write in messages are tokenized as ordinary text. Throws ApiError 400 if the model
-  // has no chat template, if the template rejects the messages, or under the conditions of
+  // template knows it. options: see chat_template.h. Special tokens that users write, also in
+  // tools, documents and variables, are tokenized as ordinary text. Throws ApiError 400 if the
+  // model has no chat template, if the template rejects the messages, or under the conditions of
   // encode().
-  std::vector<int32_t> encode_chat(const nlohmann::ordered_json& messages,
-                                   const text::ChatOptions& options,
-                                   LongText long_text = LongText::refuse) const;
+  ChatPrompt encode_chat(const nlohmann::ordered_json& messages, const text::ChatOptions& options,
+                         LongText long_text = LongText::refuse) const;
 
  private:
+  // Renders the chat template. Throws text::jinja::TemplateError.
+  text::jinja::Rendered render(const nlohmann::ordered_json& messages,
+                               const text::ChatOptions& options) const;
   // Throws ApiError 400 if a text of `bytes` bytes is too long to be tokenized.
   void check_size(size_t bytes) const;
   // Returns the part of the text that is to be tokenized.
   std::string_view limited(std::string_view text, LongText long_text) const;
-  // Inserts a marker into each special token in the strings of `value`, so that encode_chat()
-  // tokenizes them as ordinary text.
-  void break_special_tokens(nlohmann::ordered_json& value) const;
 
   std::string name_;
   int64_t max_length_, vocabulary_, created_;
@@ -136,7 +148,10 @@ class ServedModel {
   std::vector<int32_t> end_tokens_;
   std::map<int32_t, std::string> special_;  // text of each special token by its id
   text::ToolCallForm tool_call_form_ = text::ToolCallForm::none;
-  std::set<int32_t> call_markers_;  // token ids, see is_call_marker()
+  text::ReasoningForm reasoning_form_ = text::ReasoningForm::none;
+  int32_t reasoning_token_ = -1;
+  std::string_view reasoning_end_;
+  std::set<int32_t> answer_markers_;  // token ids, see is_answer_marker()
   std::unique_ptr<AdapterRegistry> adapters_ = std::make_unique<AdapterRegistry>();
 };
 

@@ -117,6 +117,7 @@ void Server::finish() {
   if (const size_t left = http_.open_requests(); left > 0) {
     log::warn("{} requests did not finish in time and were cancelled", left);
   }
+  api_.stop_rules();
   engine_.reset();  // cancels the requests that are left, which sends their answers
   await_answers(kGoodbye);
 }

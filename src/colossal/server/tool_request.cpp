@@ -49,6 +49,42 @@ ToolRequest::Choice read_choice(const Json& choice, std::string& name) {
               choice);
 }
 
+Json tool_of(const Json& function) {
+  return {{"type", "function"}, {"function", function}};
+}
+
+// Returns the older field `functions` as `tools`; null if it is missing.
+Json read_functions(Fields& fields) {
+  const Json* functions = fields.find("functions");
+  if (!functions) return nullptr;
+  if (fields.find("tools")) {
+    throw ApiError(400, "functions does not work together with tools: give one of them",
+                   "functions");
+  }
+  if (!functions->is_array()) {
+    refuse_type("functions", "a list of {\"name\": ..., \"parameters\": schema}", *functions);
+  }
+  Json tools = Json::array();
+  for (const Json& function : *functions) tools.push_back(tool_of(function));
+  return tools;
+}
+
+// Makes a message with "function_call", or of the role "function", one of tools.
+void modernize(Json& message) {
+  const auto call = message.find("function_call");
+  if (call != message.end() && call->is_object() && !message.contains("tool_calls")) {
+    Json tool = tool_of(*call);
+    tool["id"] = "call_" + call->value("name", "");
+    message["tool_calls"] = Json::array({std::move(tool)});
+  }
+  message.erase("function_call");
+  if (message.value("role", "") != "function") return;
+  message["role"] = "tool";
+  if (message.contains("name") && message["name"].is_string()) {
+    message["tool_call_id"] = "call_" + message["name"].get<std::string>();
+  }
+}
+
 // Adapts local references ("$ref": "#...") of a schema that is embedded at `place` in a larger
 // schema.
 void move_references(Json& schema, const std::string& place) {
@@ -154,16 +190,24 @@ text::ToolCallForm ToolRequest::form(text::ToolCallForm of_model) const {
 
 ToolRequest read_tools(Fields& fields) {
   ToolRequest request;
-  const Json* tools = fields.find("tools");
+  const Json functions = read_functions(fields);
+  const Json* tools = functions.is_null() ? fields.find("tools") : &functions;
   if (tools) check_tools(*tools);
   if (tools && !tools->empty()) {
     request.tools = *tools;
     request.choice = ToolRequest::Choice::automatic;
   }
-  request.parallel = fields.boolean("parallel_tool_calls", true);
+  request.are_functions = !functions.is_null();
+  request.parallel = fields.boolean("parallel_tool_calls", true) && !request.are_functions;
   const Json* choice = fields.find("tool_choice");
-  if (!choice) return request;
-  request.choice = read_choice(*choice, request.name);
+  const Json* function_call = fields.find("function_call");
+  if (!choice && !function_call) return request;
+  if (choice) {
+    request.choice = read_choice(*choice, request.name);
+  } else {
+    const bool is_name = function_call->is_object() && function_call->contains("name");
+    request.choice = read_choice(is_name ? tool_of(*function_call) : *function_call, request.name);
+  }
   const bool forced = request.choice == ToolRequest::Choice::required ||
                       request.choice == ToolRequest::Choice::named;
   if (request.tools.is_null()) {
@@ -189,6 +233,7 @@ Json read_messages(Fields& fields) {
   Json parsed = *messages;
   for (Json& message : parsed) {
     check_message(message);
+    modernize(message);
     parse_arguments(message);
   }
   return parsed;

@@ -354,9 +354,9 @@ uint64_t seed() {
 void expect_all_equal(int count, uint64_t seed) {
   const Counts counts = RandomConfigurations(seed).run(count);
   fmt::print(
-      "seed {}: {} trained and resumed, {} failed; {} refused, {} of them for settings of one "
-      "value\n",
-      seed, counts.equal, counts.failed, counts.refused, counts.without_nearest);
+      "seed {}: {} trained and resumed, {} failed; {} refused, of which {} name others, which "
+      "work\n",
+      seed, counts.equal, counts.failed, counts.refused, counts.refused - counts.without_nearest);
 }
 
 TEST(RandomConfigurations, TrainAndResumeAsOneRankDoes) {

@@ -148,6 +148,8 @@ class Refusals(EndToEndTest):
         self.refuse("log.profile = 3", "log.directory", flags=["--log.directory=", "--log.profile=3"])
         self.refuse("train.evaluate_every = 2", "data.validation", flags=["--train.evaluate_every=2"])
         self.refuse("scheduler.warmup_steps = 5", "train.steps = 1", flags=["--scheduler.warmup_steps=5"])
+        self.refuse('adapter.rank without adapter.kind, whose default is "none"', 'add adapter.kind = "lora"',
+                    flags=["--adapter.rank=8"])
 
     def test_settings_without_effect_are_told_once(self):
         flags = [*self.flags(checkpoints=False), "--train.steps=1", "--parallel.sp_mode=ulysses"]

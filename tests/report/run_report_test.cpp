@@ -149,6 +149,45 @@ TEST(RunReport, ShowsSamplingBesideUpdatesAndStaleness) {
   }
 }
 
+// A run that learns from rewards shows these before its loss; pairs show margins after it.
+TEST(RunReport, ShowsWhatAMethodOfTuningIsAbout) {
+  RunReport report = plausible_report();
+  EXPECT_THAT(written(report).text, Not(HasSubstr("Reward")));
+  for (StepMetrics& step : report.metrics) {
+    step.task_metrics = {{"reward", 0.001 * static_cast<double>(step.step)},
+                         {"rewards/polite/mean", 0.5},
+                         {"rewards/length/mean", -0.1},
+                         {"rewards/failures", 0},
+                         {"kl", 0.01},
+                         {"entropy", 1.5},
+                         {"completions/mean_length", 24},
+                         {"completions/clipped_ratio", 0.25},
+                         {"clip_ratio/low_mean", 0},
+                         {"clip_ratio/high_mean", 0}};
+  }
+  const std::string online = written(report).text;
+  for (const char* expected : {"mean of the sampled completions", "polite", "KL divergence",
+                               "Entropy", "Length of completions", "Cut off"}) {
+    EXPECT_THAT(online, HasSubstr(expected));
+  }
+  EXPECT_LT(online.find("mean of the sampled completions"),
+            online.find("mean over the global batch"));
+  EXPECT_THAT(online, Not(HasSubstr("Rewards that failed")));
+  EXPECT_THAT(online, Not(HasSubstr("Clipped")));
+  EXPECT_EQ(headlines(report.metrics).front().label, "Reward");
+  EXPECT_EQ(headlines(report.metrics).front().value, "0.5");
+  for (StepMetrics& step : report.metrics) {
+    step.task_metrics = {{"rewards/chosen", 0.3},  {"rewards/rejected", -0.5},
+                         {"rewards/margins", 0.8}, {"rewards/accuracies", 0.9},
+                         {"logps/chosen", -20},    {"logps/rejected", -40}};
+  }
+  const std::string pairs = written(report).text;
+  for (const char* expected : {"Rewards of pairs", "Margin", "Accuracy", "Log-probability"}) {
+    EXPECT_THAT(pairs, HasSubstr(expected));
+  }
+  EXPECT_LT(pairs.find("mean over the global batch"), pairs.find("Rewards of pairs"));
+}
+
 TEST(RunReport, FetchesNothing) {
   const std::string html = written(plausible_report()).html;
   EXPECT_THAT(html, Not(HasSubstr("http://")));

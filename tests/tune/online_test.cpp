@@ -93,7 +93,7 @@ void reuse_completions(RunConfig& run, TuneConfig& tune) {
 }
 
 void reward_by_model(RunConfig&, TuneConfig& tune) {
-  tune.reward = {"length", "model:" + saved_model(Method::reward)};
+  tune.reward = {"length", "judge=model:" + saved_model(Method::reward)};
   tune.reward_weights = {0.5, 2};
 }
 
@@ -799,8 +799,24 @@ TEST(OnlineRewards, ThatFailEndNoRun) {
     tune.reward = {"length", "command:exit 1"};
   }});
   ASSERT_EQ(steps.size(), 4u);
-  EXPECT_EQ(steps[3].task_metrics.at("rewards/failures"), 4);
+  EXPECT_EQ(steps[3].task_metrics.at("rewards/failures"), 4 * 12);  // steps x completions
   EXPECT_FALSE(steps[3].task_metrics.contains("rewards/exit/mean"));
+}
+
+// Without any reward a run would train on nothing to its end.
+TEST(OnlineRewards, ThatAreNoneAtFirstEndTheRun) {
+  const auto error_of = [](const std::string& reward) -> std::string {
+    try {
+      run_online({.change = [&](RunConfig&, TuneConfig& tune) { tune.reward = {reward}; }});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error_of("command:exit 127"), HasSubstr("none of the first 12 completions"));
+  EXPECT_THAT(error_of("command:exit 127"), HasSubstr("warnings above"));
+  EXPECT_THAT(error_of("command:yes null | head -n 12"), HasSubstr("answered null"));
+  EXPECT_THAT(error_of("command:echo 1"), HasSubstr("warnings above"));
 }
 
 Steps learn_letters(Method method, int64_t seed, int64_t steps, int64_t staleness = 0) {
@@ -848,8 +864,8 @@ INSTANTIATE_TEST_SUITE_P(SlowMethods, SlowOnlineLearns,
 TEST(OnlineRewards, OfAModelAreTold) {
   const Steps steps = run_online({.change = reward_by_model});
   ASSERT_EQ(steps.size(), 4u);
-  EXPECT_NE(steps[0].task_metrics.at("rewards/step-000002/mean"), 0);
-  EXPECT_GT(steps[0].task_metrics.at("rewards/step-000002/std"), 0);
+  EXPECT_NE(steps[0].task_metrics.at("rewards/judge/mean"), 0);
+  EXPECT_GT(steps[0].task_metrics.at("rewards/judge/std"), 0);
   EXPECT_EQ(steps[3].task_metrics.at("rewards/failures"), 0);
 }
 
@@ -865,20 +881,19 @@ TEST(OnlineRewards, OfAnAdapterAreThoseOfItsMergedModel) {
   const auto told = [](const std::string& folder, int ranks) {
     const Steps steps =
         run_online({.ranks = ranks, .change = [&](RunConfig& run, TuneConfig& tune) {
-                      tune.reward = {"length", "model:" + folder};
+                      tune.reward = {"length", "judge=model:" + folder};
                       run.parallel.tp = ranks;
                     }});
     EXPECT_EQ(steps.back().task_metrics.at("rewards/failures"), 0);
     return steps;
   };
   const Steps of_merged = told(merged.string(), 1);
-  const std::string mean = "rewards/merged/mean", by_adapter = "rewards/step-000002/mean";
+  const std::string mean = "rewards/judge/mean";
   for (const int ranks : {1, 3}) {
     const Steps of_adapter = told(adapter, ranks);
     for (size_t i = 0; i < of_merged.size(); ++i) {
       EXPECT_NE(of_merged[i].task_metrics.at(mean), 0);
-      EXPECT_NEAR(of_adapter[i].task_metrics.at(by_adapter), of_merged[i].task_metrics.at(mean),
-                  1e-9);
+      EXPECT_NEAR(of_adapter[i].task_metrics.at(mean), of_merged[i].task_metrics.at(mean), 1e-9);
     }
   }
 }

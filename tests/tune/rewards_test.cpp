@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "colossal/base/error.h"
+#include "colossal/tune/math_answer.h"
 #include "colossal/tune/reward_set.h"
 
 namespace colossal::tune {
@@ -46,6 +47,58 @@ TEST(Rewards, AccuracyComparesAnswers) {
   EXPECT_EQ(score_of("accuracy", "1,000", {{"answer", 1000}}), 1);
   EXPECT_EQ(score_of("accuracy", "Paris", {{"answer", "Paris"}}), 1);
   EXPECT_TRUE(std::isnan(score_of("accuracy", "12", {{"prompt", "no solution"}})));
+  const nlohmann::json third{{"solution", "So it is $\\boxed{\\frac{1}{3}}$."}};
+  EXPECT_EQ(score_of("accuracy", "\\boxed{\\frac{1}{3}}", third), 1);
+  EXPECT_EQ(score_of("accuracy", "\\boxed{\\frac{1}{2}}", third), 0);
+}
+
+TEST(MathAnswers, AreFound) {
+  EXPECT_EQ(find_answer(R"(\boxed{1} then \boxed{\frac{1}{3}}.)"), R"(\frac{1}{3})");
+  EXPECT_EQ(find_answer(R"(\boxed{ \{1, 2\} })"), R"(\{1, 2\})");
+  EXPECT_EQ(find_answer(R"(\boxed{2} and \boxed{cut off)"), "2");
+  EXPECT_EQ(find_answer("<answer>1</answer><answer> 2 </answer>"), "2");
+  EXPECT_EQ(find_answer(" whole\n"), "whole");
+}
+
+TEST(MathAnswers, AreEqualIfTheyMeanTheSame) {
+  const std::pair<const char*, const char*> equal[] = {
+      {"12", "12.0"},
+      {"1,000", "1000"},
+      {"1,234,567.50", "1234567.5"},
+      {R"(1{,}000)", "1000"},
+      {"-0.5", R"(-\frac{1}{2})"},
+      {"1/3", R"(\dfrac{1}{3})"},
+      {R"(\frac12)", R"(\frac{1}{2})"},
+      {R"(\frac12)", "0.5"},
+      {"2/4", "1/2"},
+      {"1e3", "1000"},
+      {".5", "0.50"},
+      {"$12$", "12"},
+      {R"(\(x+1\))", "x + 1"},
+      {R"(\left(3, 4\right))", "(3,4)"},
+      {"3, 4", "3,4"},
+      {"[0.5, 1]", R"([\frac{1}{2},1])"},
+      {"x = 5", "5"},
+      {"x = 5", "x=5"},
+      {R"(\text{Monday})", "Monday"},
+      {R"(5\sqrt2)", R"(5 \sqrt{2})"},
+      {"12.", "12"},
+      {"12345678901234567890", "12,345,678,901,234,567,890"},
+  };
+  for (const auto& [a, b] : equal) {
+    EXPECT_TRUE(is_same_answer(a, b)) << a << " and " << b;
+    EXPECT_TRUE(is_same_answer(b, a)) << b << " and " << a;
+  }
+  const std::pair<const char*, const char*> different[] = {
+      {"3,4", "34"},      {"3,4", "4,3"},
+      {"1,00", "100"},    {R"(\frac{1}{3})", R"(\frac{1}{2})"},
+      {"1/3", "0.3333"},  {"12", "-12"},
+      {"(0,1)", "[0,1]"}, {"12345678901234567890", "12345678901234567891"},
+      {"12", "12a"},      {"", "0"},
+      {"1/0", "2/0"},     {R"(\frac{)", R"(\frac{1})"},
+      {"x = 5", "y = 5"},
+  };
+  for (const auto& [a, b] : different) EXPECT_FALSE(is_same_answer(a, b)) << a << " and " << b;
 }
 
 TEST(Rewards, FormatWantsOneThought) {
@@ -176,6 +229,8 @@ TEST(RewardSet, CountsWhatFails) {
   EXPECT_EQ(rewards.total(found[0]), 2);
   EXPECT_TRUE(std::isnan(rewards.total({std::nan(""), std::nan("")})));
   EXPECT_EQ(rewards.failures(), 1);
+  rewards.score({{&columns, "a", 1}, {&columns, "b", 1}});
+  EXPECT_EQ(rewards.failures(), 3);  // completions without a reward
   EXPECT_THAT(rewards.metric_names(), ElementsAre("accuracy", "exit"));
 }
 
@@ -186,14 +241,32 @@ TEST(RewardSets, SurviveAnyException) {
   const auto scores = rewards.score({{&no_utf8, "a", 1}, {&no_utf8, "b", 2}});
   EXPECT_TRUE(std::isnan(scores[0][0]));
   EXPECT_EQ(scores[1][1], -1);
-  EXPECT_EQ(rewards.failures(), 1);
+  EXPECT_EQ(rewards.failures(), 2);
 }
 
-TEST(Rewards, NamesOfModelsAreThoseOfTheirFolders) {
+TEST(Rewards, HaveNamesInMetrics) {
   EXPECT_EQ(reward_model_folder("model:/a/b"), "/a/b");
+  EXPECT_EQ(reward_model_folder("judge=model:/a/b"), "/a/b");
   EXPECT_EQ(reward_model_folder("command:model:x"), std::nullopt);
-  EXPECT_EQ(metric_name("model:/a/b/"), "b");
-  EXPECT_EQ(metric_name("model:c"), "c");
+  const std::pair<const char*, const char*> names[] = {
+      {"model:/a/b/", "b"},
+      {"model:c", "c"},
+      {"model:runs/judge/step-000060", "judge"},
+      {"model:step-000060", "step-000060"},
+      {"judge=model:/a/b", "judge"},
+      {"accuracy", "accuracy"},
+      {"right=accuracy", "right"},
+      {"command:bin/judge.sh --fast", "judge.sh"},
+      {"command:sh bin/judge.sh", "judge.sh"},
+      {"command:env python3 -u judge.py --model=x", "judge.py"},
+      {"command:sh -c 'echo 1'", "sh"},
+      {"command:exit 1", "exit"},
+      {"polite=command:awk '{ print x=1 }'", "polite"},
+      {"http://host:1/score?a=b", "host:1/score?a=b"},
+  };
+  for (const auto& [reward, name] : names) EXPECT_EQ(metric_name(reward), name) << reward;
+  EXPECT_EQ(score_of("short=length", "", {}, 25), -0.25);
+  EXPECT_TRUE(is_external("polite=command:cat"));
 }
 
 }  // namespace

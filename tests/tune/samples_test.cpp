@@ -105,6 +105,33 @@ TEST(Samples, OfConversationsAreWhatTheTemplateSays) {
   EXPECT_EQ(text_of(some, true), "é;d;");
 }
 
+// Templates know the roles of OpenAI's messages, and most leave out what has another role.
+TEST(Samples, OfShareGptHaveCallsAndToolsAnswers) {
+  const SampleOptions options{
+      .chat_template = std::make_shared<const text::ChatTemplate>(
+          "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}"
+          "{{ c.function.name }}({{ c.function.arguments | tojson }}){% endfor %}{% endfor %}")};
+  const Reading reading;
+  const auto text_with = [&](const std::string& call) {
+    return text_of(reading
+                       .read(R"({"conversations": [{"from": "human", "value": "area?"}, )"
+                             R"({"from": "function_call", "value": )" +
+                                 nlohmann::json(call).dump() +
+                                 R"(}, {"from": "observation", "value": "15"}, )"
+                                 R"({"from": "gpt", "value": "It is 15."}]})",
+                             SampleKind::language_modeling, options)
+                       .samples[0]
+                       .rows[0]);
+  };
+  EXPECT_EQ(text_with(R"({"name": "area", "arguments": {"w": 5}})"),
+            "<user>area?<assistant>area({\"w\": 5})<tool>15<assistant>It is 15.");
+  EXPECT_EQ(text_with(R"([{"name": "a", "arguments": {}}, {"name": "b"}])"),
+            "<user>area?<assistant>a({})b({})<tool>15<assistant>It is 15.");
+  EXPECT_THAT(reading.refusal(R"({"conversations": [{"from": "function_call", "value": "area"}]})",
+                              SampleKind::language_modeling, options),
+              HasSubstr(R"(a call is "area", where {"name")"));
+}
+
 TEST(Samples, OfPairsOfConversationsBeginAlike) {
   const Samples found = Reading().read(
       R"({"chosen": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "yes"}],)"
@@ -131,6 +158,10 @@ TEST(Samples, OfConversationsAreRefusedWithWhatWouldWork) {
   EXPECT_THAT(reading.refusal(R"({"messages": [{"content": "a"}]})", SampleKind::language_modeling,
                               with_template()),
               HasSubstr("where a message is expected"));
+  options.max_length = 9;
+  EXPECT_THAT(reading.refusal(kConversation, SampleKind::language_modeling, options),
+              HasSubstr("nothing to learn in its first data.sequence_length = 9 tokens, after "
+                        "which the assistant speaks"));
   options = {.chat_template = std::make_shared<const text::ChatTemplate>(
                  "{{ raise_exception('only one turn') }}")};
   EXPECT_THAT(reading.refusal(kConversation, SampleKind::language_modeling, options),
@@ -165,6 +196,10 @@ TEST(Samples, RefuseLinesNamingThem) {
          "its prompt has 4 tokens, but a row has at most 4", {.max_length = 4});
   expect(R"({"prompt": "a", "chosen": "b"})", pairs, R"(there is no "rejected")");
   expect(R"({"chosen": "same", "rejected": "same"})", pairs, "chosen completion is empty");
+  expect(R"({"prompt": "a", "chosen": "same", "rejected": "same"})", pairs,
+         "its chosen and its rejected completion are the same, so there is nothing to prefer");
+  expect(R"({"prompt": "a", "chosen": "same b", "rejected": "same c"})", pairs,
+         "are the same within data.sequence_length = 5 tokens", {.max_length = 5});
   expect(R"({"prompt": "a", "chosen": "b", "rejected": "c", "margin": "x"})", pairs,
          R"("margin" is "x", where a number)");
   expect(R"({"prompt": "a", "completion": "b", "label": "yes"})", SampleKind::unpaired,

@@ -210,6 +210,21 @@ void refuse_keys_of_other_kind(const AdapterConfig& config,
       prefix ? "zeros" : "pissa"));
 }
 
+// An [adapter] section without a kind would train all weights: whoever gives a rank wants an
+// adapter. kind = "none" beside other keys switches an adapter off, which is logged
+// (setting_effects.h).
+void refuse_keys_without_kind(const AdapterConfig& config,
+                              const std::set<std::string>& given_keys) {
+  if (config.kind != "none" || given_keys.contains("adapter.kind")) return;
+  const auto found = std::ranges::find_if(
+      given_keys, [](const std::string& key) { return key.starts_with("adapter."); });
+  if (found == given_keys.end()) return;
+  throw ConfigError(fmt::format(
+      "{} without adapter.kind, whose default is \"none\": all weights would be trained; "
+      "add adapter.kind = \"{}\" (or \"none\" to train all weights)",
+      *found, *found == "adapter.virtual_tokens" ? "prefix" : "lora"));
+}
+
 models::ModelAdapter new_prefix(const AdapterConfig& config) {
   return {.settings = {},
           .products = {},
@@ -223,6 +238,7 @@ models::ModelAdapter new_prefix(const AdapterConfig& config) {
 std::optional<models::ModelAdapter> resolve_adapter(const AdapterConfig& config,
                                                     const models::ModelSpecification& model,
                                                     const std::set<std::string>& given_keys) {
+  refuse_keys_without_kind(config, given_keys);
   if (config.kind == "none") return std::nullopt;
   if (model.weights.empty()) {
     throw ConfigError(fmt::format(

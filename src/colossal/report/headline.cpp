@@ -51,6 +51,22 @@ void add_losses(std::span<const StepMetrics> metrics, std::vector<Headline>& out
                              trained.front()->step)});
 }
 
+// Adds a metric of the task, such as the reward.
+void add_task_metric(std::span<const StepMetrics> metrics, const std::string& label,
+                     const std::string& name, Unit unit, std::vector<Headline>& out) {
+  std::vector<std::pair<int64_t, double>> values;  // step, value
+  for (const StepMetrics& step : metrics) {
+    const auto found = step.task_metrics.find(name);
+    if (found != step.task_metrics.end() && std::isfinite(found->second)) {
+      values.emplace_back(step.step, found->second);
+    }
+  }
+  if (values.empty()) return;
+  out.push_back({label, format_quantity(values.back().second, unit),
+                 fmt::format("{} at step {}", format_quantity(values.front().second, unit),
+                             values.front().first)});
+}
+
 void add_validation(std::span<const StepMetrics> metrics, std::vector<Headline>& out) {
   const auto evaluated = steps_with(metrics, &StepMetrics::validation_loss);
   if (evaluated.empty()) return;
@@ -143,8 +159,12 @@ double median(std::vector<double> values) {
 
 std::vector<Headline> headlines(std::span<const StepMetrics> metrics) {
   std::vector<Headline> out;
+  add_task_metric(metrics, "Reward", "reward", kNumber, out);
   add_losses(metrics, out);
   add_validation(metrics, out);
+  add_task_metric(metrics, "Margin", "rewards/margins", kNumber, out);
+  add_task_metric(metrics, "Accuracy", "rewards/accuracies", kPercent, out);
+  add_task_metric(metrics, "Accuracy", "accuracy", kPercent, out);
   add_speed(metrics, out);
   add_time(metrics, out);
   add_memory(metrics, out);

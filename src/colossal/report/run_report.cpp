@@ -15,6 +15,7 @@
 #include "colossal/report/load_map.h"
 #include "colossal/report/output_file.h"
 #include "colossal/report/page.h"
+#include "colossal/report/task_charts.h"
 
 namespace colossal::report {
 namespace {
@@ -112,53 +113,6 @@ Chart traffic_chart(const Metrics& metrics) {
   return chart;
 }
 
-// Returns a metric of the task at the steps that have it.
-ChartSeries series_of_task(const Metrics& metrics, const std::string& name,
-                           const std::string& metric) {
-  ChartSeries series{.name = name};
-  for (const StepMetrics& step : metrics) {
-    const auto found = step.task_metrics.find(metric);
-    if (found == step.task_metrics.end()) continue;
-    series.x.push_back(static_cast<double>(step.step));
-    series.y.push_back(found->second);
-  }
-  return series;
-}
-
-// For models with experts: the load of the busiest expert.
-Chart router_chart(const Metrics& metrics) {
-  return {.title = "Router load",
-          .note = "rows of the busiest expert of any layer over the mean",
-          .from_zero = true,
-          .series = {series_of_task(metrics, "router load", "router_load")}};
-}
-
-// For runs that sample completions during updates.
-Chart sampling_chart(const Metrics& metrics) {
-  return {.title = "Sampling",
-          .note = "of the first rank, with rewards",
-          .unit = kSeconds,
-          .from_zero = true,
-          .series = {series_of_task(metrics, "in all", "sampling/seconds"),
-                     series_of_task(metrics, "while passes ran", "sampling/overlapped_seconds")}};
-}
-
-// For such runs: shares of tokens by staleness, i.e. by how many generations the weights that
-// sampled a token were older than the model.
-Chart staleness_chart(const Metrics& metrics) {
-  Chart chart{
-      .title = "Staleness",
-      .note = "shares of the tokens learned from, by generations",
-      .unit = kPercent,
-      .form = metrics.size() <= kMostBars ? ChartForm::stacked_bar : ChartForm::stacked_area};
-  for (int64_t staleness = 0;; ++staleness) {
-    const std::string name = fmt::format("{}", staleness);
-    ChartSeries series = series_of_task(metrics, name, "staleness/" + name);
-    if (series.x.empty()) return chart;
-    chart.series.push_back(std::move(series));
-  }
-}
-
 Chart step_memory_chart(const std::vector<ChartSeries>& step_memory) {
   return {.title = "Memory over a step",
           .note = "tensors of rank 0 in this run's second step, in milliseconds",
@@ -171,23 +125,26 @@ Chart step_memory_chart(const std::vector<ChartSeries>& step_memory) {
 
 std::string charts_section(const RunReport& report) {
   const Metrics& metrics = report.metrics;
-  const Chart charts[] = {
-      loss_chart(metrics),
-      gradient_chart(metrics),
-      chart_from_zero(metrics, {.title = "Learning rate"}, &StepMetrics::learning_rate),
-      chart_from_zero(metrics, {.title = "Throughput", .unit = kTokensPerSecond},
-                      &StepMetrics::tokens_per_second),
-      chart_from_zero(
-          metrics,
-          {.title = "Utilisation", .note = "model FLOPs over the measured rate", .unit = kPercent},
-          &StepMetrics::model_flops_utilization),
-      memory_chart(metrics),
-      traffic_chart(metrics),
-      router_chart(metrics),
-      sampling_chart(metrics),
-      staleness_chart(metrics),
-      step_memory_chart(report.step_memory),
-  };
+  // What a method is about comes first: a loss that follows from rewards says little.
+  std::vector<Chart> charts = task_charts(metrics);
+  const auto place = learns_from_rewards(metrics) ? charts.end() : charts.begin();
+  charts.insert(place, loss_chart(metrics));
+  for (const Chart& chart : {
+           gradient_chart(metrics),
+           chart_from_zero(metrics, {.title = "Learning rate"}, &StepMetrics::learning_rate),
+           chart_from_zero(metrics, {.title = "Throughput", .unit = kTokensPerSecond},
+                           &StepMetrics::tokens_per_second),
+           chart_from_zero(metrics,
+                           {.title = "Utilisation",
+                           .note = "model FLOPs over the measured rate",
+                           .unit = kPercent},
+                           &StepMetrics::model_flops_utilization),
+           memory_chart(metrics),
+           traffic_chart(metrics),
+           step_memory_chart(report.step_memory),
+       }) {
+    charts.push_back(chart);
+  }
   std::string html;
   for (const Chart& chart : charts) {
     if (std::ranges::any_of(chart.series, has_values)) html += chart_figure(chart);

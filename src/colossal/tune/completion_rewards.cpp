@@ -1,8 +1,10 @@
 #include "colossal/tune/completion_rewards.h"
 
 #include <ATen/ops/tensor.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "colossal/base/error.h"
@@ -31,6 +33,7 @@ CompletionRewards::CompletionRewards(const Job& job, const ParallelContext& cont
     : context_(context),
       tokenizer_(tokenizer),
       sample_at_(std::move(sample_at)),
+      rewards_(config.reward),
       functions_(config.reward, config.reward_weights, reward_options(config)) {
   for (size_t i = 0; i < config.reward.size(); ++i) {
     const auto folder = reward_model_folder(config.reward[i]);
@@ -103,6 +106,20 @@ void CompletionRewards::collect(BegunCompletions& completions) {
       completions.with_number(asked.numbers[i]).rewards[place] = scores[i];
     }
   }
+}
+
+void CompletionRewards::require_some(const std::vector<ScoredCompletion>& completions) const {
+  const bool has_some = std::ranges::any_of(completions, [&](const ScoredCompletion& each) {
+    return !std::isnan(functions_.total(each.rewards));
+  });
+  if (has_some) return;
+  throw Error(fmt::format(
+      "tune.reward = [\"{}\"]: none of the first {} completions has a reward, so nothing can be "
+      "learned; {}",
+      fmt::join(rewards_, "\", \""), completions.size(),
+      failures_ > 0 ? "the warnings above say what failed"
+                    : "the rewards answered null, or the lines of data.train lack the field that "
+                      "they need (accuracy: \"solution\" or \"answer\")"));
 }
 
 at::Tensor CompletionRewards::totals(const std::vector<ScoredCompletion>& completions) const {

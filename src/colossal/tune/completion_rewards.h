@@ -46,14 +46,17 @@ class CompletionRewards {
   // completions that the last ask() received. `completions` must still hold them. Does nothing if
   // there was no ask() since the last collect(). Collective.
   void collect(BegunCompletions& completions);
+  // Throws Error if none of the completions has a reward: the run would learn nothing. The message
+  // names tune.reward.
+  void require_some(const std::vector<ScoredCompletion>& completions) const;
   // Returns the weighted sum of the rewards of each completion, [completions] fp64. Rewards that
   // are NaN are left out; the result is NaN for a completion whose rewards are all NaN.
   at::Tensor totals(const std::vector<ScoredCompletion>& completions) const;
 
   // Returns the name of each reward in metrics, in the order of ScoredCompletion::rewards.
   const std::vector<std::string>& metric_names() const { return functions_.metric_names(); }
-  // Returns the number of failures of reward functions (RewardSet::failures()) on all ranks and of
-  // reward models (ModelReward::failures()), from the start of this process to the last collect().
+  // Returns how many rewards of completions failed (RewardSet::failures() of all ranks and
+  // ModelReward::failures()), from the start of this process to the last collect().
   int64_t failures() const { return failures_; }
 
  private:
@@ -71,6 +74,7 @@ class CompletionRewards {
   const ParallelContext& context_;
   const text::Tokenizer& tokenizer_;
   SampleAt sample_at_;
+  std::vector<std::string> rewards_;  // tune.reward
   RewardSet functions_;
   std::map<size_t, std::unique_ptr<ModelReward>> models_;  // key: index in tune.reward
   int64_t failures_ = 0;

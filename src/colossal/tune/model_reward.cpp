@@ -88,7 +88,7 @@ std::vector<double> ModelReward::score(const std::vector<ScoredText>& texts) {
     }
   }
   if (rows.size() < texts.size()) {
-    ++failures_;
+    failures_ += std::ssize(texts) - std::ssize(rows);
     if (context_.rank() == 0) {
       log::warn(
           "the reward \"model:{}\" cannot read {} of {} completions, which have no reward from it: "
@@ -99,7 +99,7 @@ std::vector<double> ModelReward::score(const std::vector<ScoredText>& texts) {
   const std::vector<double> found = score_rows(rows);
   const auto is_finite = [](double score) { return std::isfinite(score); };
   if (const auto bad = std::ssize(found) - std::ranges::count_if(found, is_finite); bad > 0) {
-    ++failures_;
+    failures_ += bad;
     if (context_.rank() == 0) {
       log::warn("the reward \"model:{}\" gave {} of {} completions a score that is not finite",
                 folder_, bad, texts.size());

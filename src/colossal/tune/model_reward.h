@@ -35,9 +35,8 @@ class ModelReward {
   // model has positions, or cannot be rendered or tokenized. A score of the model that is not
   // finite is returned unchanged. Both cases are logged.
   std::vector<double> score(const std::vector<ScoredText>& texts);
-  // Returns the number of failures so far, which is equal on all ranks. A score() call counts as a
-  // failure if a text could not be scored, and as one more if the model gave a score that is not
-  // finite, however many texts are affected.
+  // Returns how many texts so far could not be scored or got a score that is not finite. Equal on
+  // all ranks.
   int64_t failures() const { return failures_; }
   // Whether the folder has a chat template, without which prompts of messages cannot be scored.
   bool reads_messages() const { return chat_template_.has_value(); }

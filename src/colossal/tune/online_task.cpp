@@ -9,6 +9,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "colossal/base/log.h"
 #include "colossal/booster/model_view.h"
@@ -212,6 +213,7 @@ void OnlineTask::complete(std::vector<data::Batch>& batches, Engine& engine) {
 
 void OnlineTask::take_generation(Engine& engine) {
   Generation generation{.completions = sample_usable(engine)};
+  if (!std::exchange(has_checked_rewards_, true)) rewards_.require_some(generation.completions);
   double learned = 0;
   for (const ScoredCompletion& each : generation.completions) {
     if (is_trained_on(each)) learned += static_cast<double>(each.completion.tokens.size());

@@ -165,7 +165,8 @@ class OnlineTask : public SampleTask {
   int64_t next_completion_ = 0;  // number of the completion that is begun next
   int64_t generations_ = 0;      // number of generations taken so far, the current one included
   int64_t updates_ = 0;          // number of updates begun on the current generation
-  int64_t failures_ = 0;  // failed reward calls in the run until the current generation was taken
+  int64_t failures_ = 0;         // failed rewards in the run until the current generation was taken
+  bool has_checked_rewards_ = false;      // whether this process has taken a generation
   std::optional<SamplerThread> sampler_;  // declared last: its thread uses other members
 };
 

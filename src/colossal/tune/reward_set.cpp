@@ -36,7 +36,7 @@ std::vector<std::vector<double>> RewardSet::score(const std::vector<ScoredText>&
       const std::vector<double> found = rewards_[i]->score(texts);
       for (size_t row = 0; row < texts.size(); ++row) scores[row][i] = found[row];
     } catch (const std::exception& error) {
-      ++failures_;
+      failures_ += std::ssize(texts);
       log::warn("the reward \"{}\" failed for {} completions, which have no reward from it: {}",
                 names_[i], texts.size(), error.what());
     }

@@ -13,15 +13,16 @@ namespace colossal::tune {
 
 class RewardSet {
  public:
-  // names: each a name for make_reward_function() (rewards.h), or "model:DIR". weights: one per
+  // names: elements of tune.reward, as make_reward_function() (rewards.h) takes them, or
+  // "model:DIR". weights: one per
   // name; empty: all 1. Throws ConfigError for an unknown name.
   RewardSet(const std::vector<std::string>& names, std::vector<double> weights,
             const RewardOptions& options);
 
   // Returns the rewards of each text, [texts][rewards], in the order of `names`; NaN if a reward
-  // does not apply. If a reward throws, score() logs the error, counts it in failures(), and
-  // returns NaN for that reward of all texts. Also NaN for "model:DIR": the caller computes these
-  // rewards with ModelReward.
+  // does not apply. If a reward throws, score() logs the error, counts the texts in
+  // failures(), and returns NaN for that reward of all texts. Also NaN for "model:DIR": the caller
+  // computes these rewards with ModelReward.
   std::vector<std::vector<double>> score(const std::vector<ScoredText>& texts);
   // Returns the weighted sum of one text's rewards. Omits rewards that are NaN; returns NaN if all
   // rewards are NaN. rewards: in the order of `names`.
@@ -30,7 +31,7 @@ class RewardSet {
   // Returns the name of each reward in metrics: metric_name() (rewards.h), with "_2", "_3", ...
   // appended if earlier rewards have the same name.
   const std::vector<std::string>& metric_names() const { return metric_names_; }
-  // Returns how many times a reward has thrown in score() so far.
+  // Returns how many rewards of texts are missing so far because their reward threw.
   int64_t failures() const { return failures_; }
 
  private:

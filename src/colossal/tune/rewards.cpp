@@ -3,16 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include "colossal/base/error.h"
+#include "colossal/tune/math_answer.h"
 #include "colossal/tune/reward_address.h"
 #include "colossal/tune/reward_program.h"
 
@@ -24,41 +25,22 @@ constexpr const char* kProgram = "command:";
 constexpr const char* kAddress = "http://";
 constexpr const char* kModel = "model:";
 
-std::string trimmed(const std::string& text) {
-  const char* const blanks = " \t\r\n";
-  const size_t begin = text.find_first_not_of(blanks);
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
-}
+// A name for metrics and what it names: "polite" and "command:./judge" for
+// "polite=command:./judge". The name is empty if there is none.
+struct NamedReward {
+  std::string name, source;
+};
 
-// Returns the text between the last `open` and the first `close` after it; nullopt if there is
-// none.
-std::optional<std::string> last_between(const std::string& text, const std::string& open,
-                                        const std::string& close) {
-  const size_t at = text.rfind(open);
-  if (at == std::string::npos) return std::nullopt;
-  const size_t begin = at + open.size(), end = text.find(close, begin);
-  if (end == std::string::npos) return std::nullopt;
-  return text.substr(begin, end - begin);
-}
-
-std::string answer_of(const std::string& text) {
-  if (const auto boxed = last_between(text, "\\boxed{", "}")) return trimmed(*boxed);
-  if (const auto marked = last_between(text, "<answer>", "</answer>")) return trimmed(*marked);
-  return trimmed(text);
-}
-
-std::optional<double> number_of(std::string text) {
-  std::erase(text, ',');
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-bool is_same_answer(const std::string& given, const std::string& expected) {
-  const auto a = number_of(given), b = number_of(expected);
-  return a && b ? *a == *b : given == expected;
+NamedReward parse_name(const std::string& reward) {
+  const size_t equals = reward.find('=');
+  const auto is_of_name = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.';
+  };
+  if (equals == std::string::npos || equals == 0 ||
+      !std::all_of(reward.begin(), reward.begin() + static_cast<int64_t>(equals), is_of_name)) {
+    return {"", reward};
+  }
+  return {reward.substr(0, equals), reward.substr(equals + 1)};
 }
 
 double accuracy(const ScoredText& text, const RewardOptions&) {
@@ -66,8 +48,8 @@ double accuracy(const ScoredText& text, const RewardOptions&) {
     const auto found = text.columns->find(column);
     if (found == text.columns->end() || found->is_null()) continue;
     const std::string expected =
-        found->is_string() ? answer_of(found->get<std::string>()) : found->dump();
-    return is_same_answer(answer_of(text.completion), expected) ? 1 : 0;
+        found->is_string() ? find_answer(found->get<std::string>()) : found->dump();
+    return is_same_answer(find_answer(text.completion), expected) ? 1 : 0;
   }
   return kNone;
 }
@@ -116,6 +98,32 @@ const std::vector<std::pair<std::string, ScoreText>>& by_name() {
   return all;
 }
 
+// Returns the name of the folder; of a checkpoint, DIR/step-000060, that of DIR.
+std::string name_of_folder(const std::string& folder) {
+  std::filesystem::path path(folder);
+  if (!path.has_filename()) path = path.parent_path();
+  const bool is_checkpoint = path.filename().string().starts_with("step-");
+  if (is_checkpoint && path.parent_path().has_filename()) path = path.parent_path();
+  return path.filename().string();
+}
+
+// Returns the name of the program's file: judge.py for "python3 -u bin/judge.py --fast".
+std::string name_of_program(const std::string& command) {
+  constexpr std::string_view kInterpreters[] = {"sh",      "bash", "dash", "env",  "python",
+                                                "python3", "node", "perl", "ruby", "nice"};
+  std::istringstream words(command);
+  std::string first;
+  for (std::string word; words >> word;) {
+    const std::string name = std::filesystem::path(word).filename().string();
+    if (first.empty()) first = name;
+    const bool is_interpreter = std::ranges::find(kInterpreters, name) != std::end(kInterpreters);
+    // Not what follows an option: that may be its argument, or code (sh -c ...).
+    if (word.starts_with('-') && word != "-u") break;
+    if (!is_interpreter && word != "-u") return name;
+  }
+  return first;
+}
+
 class BuiltIn final : public Reward {
  public:
   BuiltIn(ScoreText score, const RewardOptions& options) : score_(score), options_(options) {}
@@ -138,39 +146,40 @@ std::vector<std::string> built_in_rewards() {
   return names;
 }
 
-std::unique_ptr<Reward> make_reward_function(const std::string& name,
+std::unique_ptr<Reward> make_reward_function(const std::string& reward,
                                              const RewardOptions& options) {
+  const std::string source = parse_name(reward).source;
   for (const auto& [known, score] : by_name()) {
-    if (known == name) return std::make_unique<BuiltIn>(score, options);
+    if (known == source) return std::make_unique<BuiltIn>(score, options);
   }
-  if (name.starts_with(kProgram)) {
-    return make_reward_program(name.substr(std::string(kProgram).size()), options.timeout);
+  if (source.starts_with(kProgram)) {
+    return make_reward_program(source.substr(std::string(kProgram).size()), options.timeout);
   }
-  if (name.starts_with(kAddress)) return make_reward_address(name, options.timeout);
+  if (source.starts_with(kAddress)) return make_reward_address(source, options.timeout);
   throw ConfigError(
       fmt::format("tune.reward = \"{}\": there is no such reward; use {}, \"model:DIR\", "
                   "\"command:PROGRAM\" or \"http://HOST:PORT/PATH\"",
-                  name, fmt::join(built_in_rewards(), ", ")));
+                  reward, fmt::join(built_in_rewards(), ", ")));
 }
 
 bool is_external(const std::string& reward) {
-  return reward.starts_with(kProgram) || reward.starts_with(kAddress);
+  const std::string source = parse_name(reward).source;
+  return source.starts_with(kProgram) || source.starts_with(kAddress);
 }
 
 std::optional<std::string> reward_model_folder(const std::string& reward) {
-  if (!reward.starts_with(kModel)) return std::nullopt;
-  return reward.substr(std::string(kModel).size());
+  const std::string source = parse_name(reward).source;
+  if (!source.starts_with(kModel)) return std::nullopt;
+  return source.substr(std::string(kModel).size());
 }
 
 std::string metric_name(const std::string& reward) {
-  if (const auto folder = reward_model_folder(reward)) {
-    const std::filesystem::path path(*folder);
-    return (path.has_filename() ? path : path.parent_path()).filename().string();
-  }
-  if (reward.starts_with(kAddress)) return reward.substr(std::string(kAddress).size());
-  if (!reward.starts_with(kProgram)) return reward;
-  const std::string program = reward.substr(std::string(kProgram).size());
-  return std::filesystem::path(program.substr(0, program.find(' '))).filename().string();
+  const auto [name, source] = parse_name(reward);
+  if (!name.empty()) return name;
+  if (const auto folder = reward_model_folder(source)) return name_of_folder(*folder);
+  if (source.starts_with(kAddress)) return source.substr(std::string(kAddress).size());
+  if (!source.starts_with(kProgram)) return source;
+  return name_of_program(source.substr(std::string(kProgram).size()));
 }
 
 }  // namespace colossal::tune

@@ -41,15 +41,16 @@ struct RewardOptions {
 // Returns the names of the built-in rewards, for error messages.
 std::vector<std::string> built_in_rewards();
 
-// Returns the reward for a name: "command:PROGRAM" (reward_program.h), "http://..."
+// An element of tune.reward names a reward and may begin with a name for its metrics, as in
+// "polite=command:./judge". The functions below take such elements.
+
+// Returns the reward that is named: "command:PROGRAM" (reward_program.h), "http://..."
 // (reward_address.h), or one of the built-in rewards below. Throws ConfigError for any other name,
 // also for "model:DIR", which ModelReward (model_reward.h) computes. The built-in rewards:
 //
 //   accuracy    1 if the answer in the completion equals the answer in the field "solution" (if it
-//               is missing, "answer") of the prompt's line, else 0; NaN without such a field. The
-//               answer in a text is what follows the last "\boxed{" up to the next "}", else what
-//               is between the last <answer> and </answer>, else the whole text. Numbers are
-//               compared as numbers
+//               is missing, "answer") of the prompt's line, else 0; NaN without such a field.
+//               math_answer.h finds and compares answers
 //   format      1 if the completion begins with "<think>", has no second "<think>", and contains
 //               "</think>", else 0
 //   length      -tokens / max_completion_length
@@ -57,18 +58,20 @@ std::vector<std::string> built_in_rewards();
 //               repetition_words; 0 if there are fewer words
 //   overlong    0 for up to max_completion_length - overlong_tokens tokens; above that, decreases
 //               linearly to -1 at max_completion_length tokens (Yu et al. 2025, eq. 13)
-std::unique_ptr<Reward> make_reward_function(const std::string& name, const RewardOptions& options);
+std::unique_ptr<Reward> make_reward_function(const std::string& reward,
+                                             const RewardOptions& options);
 
-// Whether the reward with this name comes from a program or an HTTP service, so that this process
+// Whether the reward comes from a program or an HTTP service, so that this process
 // can compute something else until the answer arrives.
 bool is_external(const std::string& reward);
 
-// Returns DIR for the reward name "model:DIR"; nullopt for other names.
+// Returns DIR for "model:DIR"; nullopt for other rewards.
 std::optional<std::string> reward_model_folder(const std::string& reward);
 
-// Returns a short name of the reward for metrics: "judge.sh" for "command:bin/judge.sh --fast", the
-// last component of DIR for "model:DIR", the address without "http://" for an HTTP service, the
-// name itself for a built-in reward.
+// Returns the name of the reward in metrics: the name that it begins with; without one, "judge.sh"
+// for "command:sh bin/judge.sh --fast", the last component of DIR for "model:DIR" (not that of a
+// checkpoint, step-N), the address without "http://" for an HTTP service, the name itself for a
+// built-in reward.
 std::string metric_name(const std::string& reward);
 
 }  // namespace colossal::tune

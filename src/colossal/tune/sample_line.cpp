@@ -22,8 +22,34 @@ std::string show(const ordered_json& value) {
 // Returns the role for a speaker's name in ShareGPT and similar formats.
 std::string role_of(const std::string& speaker) {
   if (speaker == "human") return "user";
-  if (speaker == "gpt" || speaker == "bot") return "assistant";
+  if (speaker == "gpt" || speaker == "bot" || speaker == "chatgpt") return "assistant";
+  if (speaker == "observation" || speaker == "function_response" || speaker == "tool_response") {
+    return "tool";
+  }
   return speaker;
+}
+
+bool is_call(const std::string& speaker) {
+  return speaker == "function_call" || speaker == "tool_call";
+}
+
+// Returns the assistant's message for a turn of ShareGPT whose text is a call, {"name",
+// "arguments"}, or a list of calls.
+ordered_json call_of(const std::string& text) {
+  const ordered_json parsed = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  ordered_json message{
+      {"role", "assistant"}, {"content", ""}, {"tool_calls", ordered_json::array()}};
+  for (const ordered_json& call : parsed.is_array() ? parsed : ordered_json::array({parsed})) {
+    if (!call.is_object() || !call.contains("name") || !call["name"].is_string()) {
+      throw InvalidLine(fmt::format(
+          R"(a call is {}, where {{"name": "...", "arguments": {{...}}}} as JSON is expected)",
+          show(text)));
+    }
+    ordered_json function{{"name", call["name"]}, {"arguments", ordered_json::object()}};
+    if (call.contains("arguments")) function["arguments"] = call["arguments"];
+    message["tool_calls"].push_back({{"type", "function"}, {"function", std::move(function)}});
+  }
+  return message;
 }
 
 class LineReader {
@@ -131,7 +157,11 @@ class LineReader {
           R"("{}" holds {}, where a message is expected: {{"role": "user", "content": "..."}})",
           field, show(given)));
     }
-    message["role"] = role_of(message["role"].get<std::string>());
+    const std::string speaker = message["role"].get<std::string>();
+    if (is_call(speaker) && message.contains("content") && message["content"].is_string()) {
+      return call_of(message["content"].get<std::string>());
+    }
+    message["role"] = role_of(speaker);
     return message;
   }
 

@@ -47,6 +47,7 @@ class SampleMaker {
     for (size_t i = 0; i < sample.rows.size(); ++i) {
       finish(texts, texts.wholes[i], prompt_tokens, sample.rows[i], found);
     }
+    if (options_.kind == SampleKind::preference) require_difference(texts, sample.rows);
     return sample;
   }
 
@@ -145,6 +146,7 @@ class SampleMaker {
       }
       sample.rows.push_back(std::move(row));
     }
+    if (options_.kind == SampleKind::preference) require_difference(texts, sample.rows);
     return sample;
   }
 
@@ -201,6 +203,24 @@ class SampleMaker {
                       "completion is left; raise data.sequence_length",
                       row.prompt_tokens, options_.max_length));
     }
+    // The first token is never a label.
+    if (std::find(row.learned.begin() + 1, row.learned.end(), 1) == row.learned.end()) {
+      throw InvalidLine(fmt::format(
+          "there is nothing to learn in its first data.sequence_length = {} tokens{}; raise "
+          "data.sequence_length",
+          options_.max_length,
+          options_.assistant_only ? ", after which the assistant speaks" : ""));
+    }
+  }
+
+  // Throws InvalidLine if both rows of a preference have the same tokens.
+  void require_difference(const SampleTexts& texts, const std::vector<Row>& rows) const {
+    if (rows[0].tokens != rows[1].tokens) return;
+    const bool is_cut = texts.wholes[0].text != texts.wholes[1].text;
+    throw InvalidLine(fmt::format(
+        "its chosen and its rejected completion are the same{}, so there is nothing to prefer",
+        is_cut ? fmt::format(" within data.sequence_length = {} tokens", options_.max_length)
+               : ""));
   }
 
   // Returns for each token whether it has bytes within the spans.

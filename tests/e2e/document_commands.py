@@ -24,7 +24,8 @@ import unittest
 
 from harness import BUILD, COLOSSAL, ROOT
 
-PAGES = ["README.md", "CONTRIBUTING.md", "bench/README.md", "examples/tuning/README.md",
+PAGES = ["README.md", "CONTRIBUTING.md", "bench/README.md", "examples/chat/README.md",
+         "examples/tuning/README.md",
          *sorted(str(page.relative_to(ROOT)) for page in ROOT.glob("docs/*.md"))]
 NOT_RUN = {"setup": "installs, builds, or takes hours", "hosts": "needs several hosts", "slurm": "needs Slurm",
            "gpu": "needs a GPU"}
@@ -131,7 +132,7 @@ class Workspace:
         self._train("--model.preset=", "--model.path=DIR", "--adapter.kind=lora", "--checkpoint.directory=made/lora")
         (self.folder / "LORA_DIR").symlink_to("made/lora/step-000002")
         (self.folder / "Llama-3.1-8B").symlink_to("DIR")
-        for name, model in {"runs/notes/step-000100": "LORA_DIR", "runs/first-run/checkpoints/step-000300": "DIR"}.items():
+        for name, model in {"runs/notes/step-000100": "LORA_DIR", "runs/first-run/checkpoints/step-002500": "DIR"}.items():
             path = self.folder / name
             path.parent.mkdir(parents=True)
             path.symlink_to(self.folder / model)

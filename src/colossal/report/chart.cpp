@@ -182,6 +182,10 @@ std::string caption(const Plot& plot, bool has_data) {
 
 }  // namespace
 
+bool has_values(const ChartSeries& series) {
+  return std::ranges::any_of(series.y, is_plottable);
+}
+
 std::string chart_figure(const Chart& chart) {
   const Plot plot = make_plot(chart);
   const bool has_data = !plot.box.y.ticks.empty();

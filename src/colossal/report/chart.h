@@ -45,6 +45,12 @@ struct Chart {
   int height = 200;  // height of the plot in CSS pixels
 };
 
+// Charts of more steps than this show areas in place of bars.
+inline constexpr size_t kMostBars = 40;
+
+// Whether any value of the series is plottable (is_plottable(), axis.h).
+bool has_values(const ChartSeries& series);
+
 // Returns the chart as HTML: a <figure class="chart">, which says "No data" if no value is
 // plottable. A series of more than 4,000 points is downsampled (downsample.h). Throws InternalError
 // if the x of a series are not plottable and ascending (equal x may follow each other), or are not

@@ -23,7 +23,6 @@ namespace {
 using Field = double StepMetrics::*;
 using Metrics = std::vector<StepMetrics>;
 
-constexpr size_t kMostBars = 40;     // with more steps, charts of bars become areas
 constexpr size_t kMostMarkers = 60;  // with more points, a line has no dots
 // Ratio of largest to smallest value above which the axis is logarithmic.
 constexpr double kLogarithmicFrom = 30;
@@ -49,10 +48,6 @@ ChartSeries sparse_series_of(const Metrics& metrics, const char* name, Field fie
   }
   series.markers = series.x.size() <= kMostMarkers;
   return series;
-}
-
-bool has_values(const ChartSeries& series) {
-  return std::ranges::any_of(series.y, is_plottable);
 }
 
 AxisScale fitting_scale(const ChartSeries& series) {

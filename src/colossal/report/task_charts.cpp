@@ -12,8 +12,6 @@ namespace {
 
 using Metrics = std::vector<StepMetrics>;
 
-constexpr size_t kMostBars = 40;  // with more steps, bars become areas
-
 // A line of a chart: its name, and the metric that it shows.
 using Line = std::pair<const char*, const char*>;
 
@@ -108,10 +106,6 @@ const std::vector<Description>& descriptions() {
        {{"in all", "sampling/seconds"}, {"while passes ran", "sampling/overlapped_seconds"}}},
   };
   return all;
-}
-
-bool has_values(const ChartSeries& series) {
-  return std::ranges::any_of(series.y, is_plottable);
 }
 
 Chart chart_of(const Metrics& metrics, const Description& description) {

@@ -266,9 +266,9 @@ bool are_same(const std::string& given, const std::string& expected) {
   if (a && b) return are_equal(*a, *b);
   if (a || b) return false;
   if (given == expected) return true;
-  for (const auto [open, close] : {std::pair{'(', ')'}, {'[', ']'}}) {
-    const auto is_within = [open = open, close = close](const std::string& text) {
-      return text.size() > 2 && text.front() == open && text.back() == close;
+  for (const char* brackets : {"()", "[]"}) {
+    const auto is_within = [&](const std::string& text) {
+      return text.size() > 2 && text.front() == brackets[0] && text.back() == brackets[1];
     };
     if (is_within(given) && is_within(expected)) {
       return are_same(given.substr(1, given.size() - 2), expected.substr(1, expected.size() - 2));

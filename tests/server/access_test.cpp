@@ -32,8 +32,10 @@ TEST(Access, OnLoopbackOnlyItsNamesAreTheHost) {
                            "[::1]:8000", "chat.example", "Chat.Example:1"}) {
     EXPECT_EQ(status_of([&] { access.check_host(with({{"host", host}})); }), 200) << host;
   }
-  for (const char* host : {"evil.example", "evil.example:8000", "", "localhost.evil.example",
-                           "127.0.0.1.evil.example", "[::2]", "::1", "xlocalhost"}) {
+  for (const char* host :
+       {"evil.example", "evil.example:8000", "", "localhost.evil.example", "127.0.0.1.evil.example",
+        "[::2]", "::1", "xlocalhost", "localhost:80@evil.example", "localhost:80:80",
+        "127.0.0.1:evil.example"}) {
     EXPECT_EQ(status_of([&] { access.check_host(with({{"host", host}})); }), 403) << host;
   }
   EXPECT_EQ(status_of([&] { access.check_host(with({})); }), 403);

@@ -64,6 +64,14 @@ TEST(TranslatedRequest, Anthropic) {
   EXPECT_EQ(chat["chat_template_kwargs"]["enable_thinking"], false);
 }
 
+TEST(TranslatedRequest, AnAnthropicMessageWithoutBlocksIsEmpty) {
+  for (const char* role : {"user", "assistant"}) {
+    const Json messages = Json::array({{{"role", role}, {"content", Json::array()}}});
+    const Json chat = translate_anthropic({{"messages", messages}}, /*generates=*/false).body;
+    EXPECT_EQ(chat["messages"], Json::array({{{"role", role}, {"content", ""}}}));
+  }
+}
+
 TEST(TranslatedRequest, AnthropicRefusesByName) {
   for (const auto& [body, message] : std::vector<std::pair<const char*, const char*>>{
            {R"({"messages": [{"role": "user", "content": "a"}]})", "max_tokens"},

@@ -11,8 +11,9 @@ namespace {
 // Returns a value of Host without its port; the brackets of an IPv6 address stay.
 std::string without_port(const std::string& host) {
   const size_t colon = host.rfind(':');
-  if (colon == host.npos || host.find(']', colon) != host.npos) return host;
-  return host.substr(0, colon);
+  const bool has_port =
+      colon != host.npos && host.find_first_not_of("0123456789", colon + 1) == host.npos;
+  return has_port ? host.substr(0, colon) : host;
 }
 
 // Takes equally long wherever the texts differ, so that a key cannot be guessed letter by letter.

@@ -49,8 +49,9 @@ class Blocks {
   }
 
   void finish(Json& messages) {
+    const bool has_results = !results_.empty();
     for (Json& result : results_) messages.push_back(std::move(result));
-    if (text_.empty() && calls_.empty() && thinking_.empty()) return;
+    if (has_results && text_.empty()) return;
     Json message{{"role", role_}, {"content", content_of_text(text_, "messages")}};
     if (!thinking_.empty()) message["reasoning_content"] = thinking_;
     if (!calls_.empty()) message["tool_calls"] = std::move(calls_);

@@ -30,19 +30,19 @@ class TextConstraintTest : public testing::Test {
                                            {"rstrip", false}});
     }
     folder_.write("tokenizer.json", tokenizer.dump());
-    folder_.write("chat_template.jinja",
-                  "{{ messages[0].content.split('</think>')[-1] }}<think>");
-    model_ = std::make_unique<ServedModel>(folder_.path(), "small", /*max_length=*/200, kVocabulary);
+    folder_.write("chat_template.jinja", "{{ messages[0].content.split('</think>')[-1] }}<think>");
+    model_ =
+        std::make_unique<ServedModel>(folder_.path(), "small", /*max_length=*/200, kVocabulary);
   }
 
   std::shared_ptr<CompiledRule> compile(const char* expression) {
-    const auto requested =
-        rules_.find({TextRule::Kind::regular_expression, expression}, *model_);
+    const auto requested = rules_.find({TextRule::Kind::regular_expression, expression}, *model_);
     requested->wait();
     return requested->get("regex");
   }
 
-  TextConstraint constraint(const char* expression, text::AnswerBegin begin, bool reasoning = true) {
+  TextConstraint constraint(const char* expression, text::AnswerBegin begin,
+                            bool reasoning = true) {
     return {compile(expression), rules_, *model_, {kEnd}, begin, reasoning};
   }
 

@@ -66,15 +66,18 @@ void Completion::submit_compiled() {
     const std::lock_guard lock(mutex_);
     if (over_) return;  // the client has gone
   }
+  const auto refuse = [&](const ApiError& error) {
+    const std::lock_guard lock(mutex_);
+    fail(error);
+  };
   try {
     rule_ = request_.rule->get(request_.rule_field);
     submit_all();
     begin_events();
   } catch (const ApiError& error) {
-    const std::lock_guard lock(mutex_);
-    over_ = true;
-    send_error(*reply_, error);
-    log_end(error.what());
+    refuse(error);
+  } catch (...) {
+    refuse(ApiError(500, message_of_current_exception()));
   }
 }
 

@@ -55,6 +55,7 @@ void Api::ollama_show(const HttpRequest& request, const std::shared_ptr<Reply>& 
   if (model_->generates()) {
     capabilities.push_back("completion");
     if (model_->tool_call_form() != text::ToolCallForm::none) capabilities.push_back("tools");
+    if (model_->reasoning_form() != text::ReasoningForm::none) capabilities.push_back("thinking");
   } else if (!model_->labels()) {
     capabilities.push_back("embedding");
   }

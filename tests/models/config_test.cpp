@@ -110,6 +110,10 @@ TEST(ResolveModel, NamesWhatIsWrongAndWhatWouldWork) {
   EXPECT_THAT(request_refusal({.path = "/nowhere"}), HasSubstr("/nowhere/config.json"));
   EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"n_layers", 3}}}),
               HasSubstr("nearest: model.n_layer"));
+  EXPECT_THAT(request_refusal({.preset = "llama-tiny", .overrides = {{"n_embd", 64}}}),
+              HasSubstr("nearest: model.hidden_size"));
+  EXPECT_THAT(request_refusal({.preset = "gpt2-tiny", .overrides = {{"hidden_act", "relu"}}}),
+              HasSubstr("nearest: model.activation_function"));
   EXPECT_THAT(
       request_refusal({.preset = "gpt2-tiny", .overrides = {{"model_type", "no_such_model"}}}),
       HasSubstr("unknown family"));
@@ -176,7 +180,10 @@ TEST(LlamaConfig, EveryFieldIsCheckedByName) {
       {{{"hidden_size", 40}, {"head_dim", 8}}, "hidden_size = 40 is not a multiple"},
       {{{"head_dim", 1 << 20}}, "num_attention_heads = 6 x head_dim = 1048576: at most 1048576"},
       {{{"initializer_range", 2.0}}, "initializer_range = 2.0"},
-      {{{"partial_rotary_factor", 0.5}}, "must turn, not 3"},
+      {{{"model_type", "phi3"}, {"partial_rotary_factor", 0.5}}, "must turn, not 3"},
+      {{{"partial_rotary_factor", 0.5}, {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}},
+       "partial_rotary_factor = 0.5"},
+      {{{"is_causal", false}}, "is_causal = false"},
       {{{"quantization_config", {{"bits", 4}}}},
        "quantization_config: quant_method = null: this quantization format is not supported, only "
        "\"gptq\""},
@@ -254,8 +261,8 @@ TEST(ConfigFields, WhatIsIgnoredIsPassedOn) {
   EXPECT_FALSE(with.config.contains("summary_type"));
 }
 
-// What shapes the computation and is not known is refused; what does not is passed on.
-TEST(ConfigFields, NothingIsIgnored) {
+// What no class of transformers reads is passed on.
+TEST(ConfigFields, WhatNothingReadsIsPassedOn) {
   json config = valid_llama();
   config["use_cache"] = false;
   config["transformers_version"] = "4.9";
@@ -265,8 +272,45 @@ TEST(ConfigFields, NothingIsIgnored) {
   EXPECT_EQ(others["transformers_version"], "4.9");
   EXPECT_EQ(others["eos_token_id"], (json{1, 2}));
   config["residual_multiplier"] = 0.5;
-  EXPECT_THAT(refusal(config), HasSubstr("residual_multiplier = 0.5: this field is not known for "
-                                         "model_type \"llama\""));
+  EXPECT_EQ(ModelFolder(config).resolve().other_fields["residual_multiplier"], 0.5);
+}
+
+TEST(ConfigFields, UnknownFieldsAreThoseOfWhichNothingIsKnown) {
+  const json config{
+      {"use_cache", true}, {"mine", 1}, {"empty", nullptr}, {"read", 2}, {"of_no_use", 3}};
+  ConfigFields fields(config, {{"missing", 7}});
+  EXPECT_EQ(fields.size("read", 1, 9), 2);
+  EXPECT_EQ(fields.size("missing", 1, 9), 7);
+  fields.ignore("of_no_use");
+  fields.add_unknown("rope_scaling.finetuned");
+  EXPECT_EQ(fields.unknown_fields(), (std::vector<std::string>{"rope_scaling.finetuned", "mine"}));
+}
+
+// A null field has none of the defaults that a missing one has.
+TEST(ConfigFields, MissingAndNullDiffer) {
+  const json gemma2{{"model_type", "gemma2"}};
+  json without = gemma2;
+  without["final_logit_softcapping"] = nullptr;
+  EXPECT_EQ(parse(gemma2).logit_soft_cap, 30);
+  EXPECT_EQ(parse(without).logit_soft_cap, 0);
+}
+
+TEST(ConfigFields, OtherNamesOfFieldsReplaceTheirs) {
+  json config = valid();
+  config["hidden_size"] = 30;
+  config["num_hidden_layers"] = 4;
+  const TransformerConfig read = parse(config);
+  EXPECT_EQ(read.hidden, 30);
+  EXPECT_EQ(read.layers, 4);
+}
+
+TEST(LlamaConfig, RopeScalingReplacesRopeParameters) {
+  json config = valid_llama();
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e6}};
+  config["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};
+  EXPECT_EQ(rotary_of(config), (ops::RotaryOptions{.base = 1e4, .factor = 4}));
+  config["rope_theta"] = 5e5;
+  EXPECT_EQ(rotary_of(config), (ops::RotaryOptions{.base = 5e5, .factor = 4}));
 }
 
 TEST(LlamaFacts, CountParametersOfThePublishedSizes) {

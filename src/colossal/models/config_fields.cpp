@@ -114,8 +114,12 @@ FieldError::FieldError(std::vector<std::string> fields, const std::string& given
       why_(why) {}
 
 const nlohmann::json* ConfigFields::find(const std::string& name) const {
-  const auto it = json_.find(name);
-  return it == json_.end() || it->is_null() ? nullptr : &*it;
+  auto it = json_.find(name);
+  if (it == json_.end()) {
+    it = defaults_.find(name);
+    if (it == defaults_.end()) return nullptr;
+  }
+  return it->is_null() ? nullptr : &*it;
 }
 
 int64_t ConfigFields::required_size(const std::string& name, int64_t maximum) {
@@ -230,8 +234,14 @@ nlohmann::json ConfigFields::list(const std::string& name) {
 }
 
 void ConfigFields::require(const std::string& name, const nlohmann::json& supported) {
+  require_if_given(name, supported);
+  note(name, supported);
+}
+
+void ConfigFields::require_if_given(const std::string& name, const nlohmann::json& supported) {
   const nlohmann::json* value = find(name);
-  if (value && *value != supported) {
+  if (!value) return;
+  if (*value != supported) {
     refuse(name, *value,
            supported.is_null()
                ? "must be left out: this is not supported"
@@ -243,16 +253,19 @@ void ConfigFields::require(const std::string& name, const nlohmann::json& suppor
 nlohmann::json ConfigFields::unread_fields() const {
   nlohmann::json others = nlohmann::json::object();
   for (const auto& [field, value] : json_.items()) {
-    if (resolved_.contains(field)) continue;
-    if (!ignored_.contains(field) && !changes_no_computation(field) && !value.is_null()) {
-      refuse(field, value,
-             fmt::format("this field is not known for model_type {}, and may change what the model "
-                         "computes; remove it if it does not",
-                         json_.value("model_type", nlohmann::json()).dump()));
-    }
-    others[field] = value;
+    if (!resolved_.contains(field)) others[field] = value;
   }
   return others;
+}
+
+std::vector<std::string> ConfigFields::unknown_fields() const {
+  std::vector<std::string> unknown = unknown_;
+  const nlohmann::json unread = unread_fields();
+  for (const auto& [field, value] : unread.items()) {
+    if (ignored_.contains(field) || changes_no_computation(field) || value.is_null()) continue;
+    unknown.push_back(field);
+  }
+  return unknown;
 }
 
 }  // namespace colossal::models

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "colossal/base/error.h"
@@ -39,12 +40,15 @@ class FieldError : public ConfigError {
 
 // The reading functions return the value of the field `name`, and record the value in resolved().
 // If the field is missing or null, they return `fallback`; functions without this parameter say
-// what they return then. They throw FieldError, with the field, its value and what would be valid,
-// if the value has another type, or is out of range.
+// what they return then. A field that is missing, but is among the family's defaults, counts as
+// present with that value. They throw FieldError, with the field, its value and what would be
+// valid, if the value has another type, or is out of range.
 class ConfigFields {
  public:
-  // json: an object, which must outlive this.
-  explicit ConfigFields(const nlohmann::json& json) : json_(json) {}
+  // json: an object, which must outlive this. defaults: values of missing fields.
+  explicit ConfigFields(const nlohmann::json& json,
+                        nlohmann::json defaults = nlohmann::json::object())
+      : json_(json), defaults_(std::move(defaults)) {}
 
   // Returns whether the field is present and not null. Does not count as reading the field.
   bool has(const std::string& name) const { return find(name) != nullptr; }
@@ -80,7 +84,10 @@ class ConfigFields {
   // Throws FieldError if the field has a value other than `supported`. A missing or null field is
   // allowed. Records `supported` in resolved().
   void require(const std::string& name, const nlohmann::json& supported);
-  // Declares that the field does not affect the computation, so that unread_fields() accepts it.
+  // Like require(), but records nothing if the field is missing or null.
+  void require_if_given(const std::string& name, const nlohmann::json& supported);
+  // Declares that the field does not affect what the family computes: unknown_fields() leaves it
+  // out.
   void ignore(const std::string& name) { ignored_.insert(name); }
 
   // The object from which the fields are read.
@@ -92,20 +99,25 @@ class ConfigFields {
   // Names of the fields that dropout() has read: train.dropout of a run overrides these.
   const std::vector<std::string>& dropouts() const { return dropouts_; }
   // Returns the fields of json() that are not in resolved(), with their values, including those
-  // passed to ignore(). Call this after all reads. Throws FieldError if one of them may affect the
-  // computation: that is any field except those that are null or passed to ignore(), and known
-  // settings of training, of generation, or of the library that wrote the file.
+  // passed to ignore(). Call this after all reads.
   nlohmann::json unread_fields() const;
+  // Adds a name to those that unknown_fields() returns, such as "rope_scaling.finetuned".
+  void add_unknown(const std::string& name) { unknown_.push_back(name); }
+  // Returns the names of those unread_fields() of which nothing is known: all but fields that are
+  // null or passed to ignore(), and known settings of training, of generation, or of the library
+  // that wrote the file.
+  std::vector<std::string> unknown_fields() const;
 
  private:
-  // Returns the field's value; null if it is missing or JSON null.
+  // Returns the field's value, or its default; null if it has none or is JSON null.
   const nlohmann::json* find(const std::string& name) const;
   void note(const std::string& name, const nlohmann::json& value) { resolved_[name] = value; }
 
   const nlohmann::json& json_;
+  nlohmann::json defaults_;
   nlohmann::json resolved_ = nlohmann::json::object();
   std::set<std::string> ignored_;
-  std::vector<std::string> dropouts_;
+  std::vector<std::string> dropouts_, unknown_;
 };
 
 }  // namespace colossal::models

@@ -65,8 +65,9 @@ void read_experts(ConfigFields& fields, const DeepseekDefaults& defaults,
 
 TransformerConfig read_deepseek_fields(ConfigFields& fields, const DeepseekDefaults& defaults) {
   // The head sizes are separate fields, so the number of heads need not divide the hidden size.
+  const int64_t rotary = fields.size("qk_rope_head_dim", 64, kMaximumWidth);
   TransformerConfig config =
-      read_llama_fields(fields, {.positions = defaults.positions, .head_size = 1});
+      read_llama_fields(fields, {.positions = defaults.positions, .head_size = rotary});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   read_latents(fields, config);
   read_experts(fields, defaults, config);

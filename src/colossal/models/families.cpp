@@ -4,11 +4,13 @@
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/base/nearest.h"
 #include "colossal/io/json.h"
 #include "colossal/io/tensor_directory.h"
 #include "colossal/models/families/list.h"
 #include "colossal/models/family_lookup.h"
+#include "colossal/models/nearest_field.h"
 #include "colossal/models/transformer.h"
 #include "colossal/models/transformer_sharding.h"
 #include "colossal/nn/dense_builder.h"
@@ -157,7 +159,7 @@ ModelSpecification specify(nlohmann::json config) {
     config.erase("quantization_config");              // saved checkpoints are not quantized
   }
   const Family& family = family_of(config);
-  ConfigFields fields(config);
+  ConfigFields fields(config, family.defaults);
   ModelSpecification specification;
   specification.transformer = read_model(family, fields);
   specification.other_fields = fields.unread_fields();
@@ -177,8 +179,9 @@ ModelSpecification specify(nlohmann::json config) {
 
 ModelSpecification specify(nlohmann::json config, double dropout) {
   if (dropout >= 0) {
-    ConfigFields fields(config);
-    read_model(family_of(config), fields);
+    const Family& family = family_of(config);
+    ConfigFields fields(config, family.defaults);
+    read_model(family, fields);
     for (const std::string& field : fields.dropouts()) config[field] = dropout;
   }
   return specify(std::move(config));
@@ -197,14 +200,21 @@ void apply_overrides(nlohmann::json& config, const ModelRequest& request) {
       throw ConfigError(
           fmt::format("{}: no such key, and config.json has no such field; nearest: model.{}",
                       place == request.override_places.end() ? "model." + field : place->second,
-                      nearest(field, fields)));
+                      nearest_field(field, fields)));
     }
     config[field] = value;
   }
 }
 
+// Gives each setting one field, under the name that the family reads.
 void simplify(nlohmann::json& config) {
   const Family& family = family_of(config);
+  for (const auto& [other, name] : family.other_names) {
+    const auto found = config.find(std::string(other));
+    if (found == config.end()) continue;
+    if (!found->is_null()) config[std::string(name)] = *found;
+    config.erase(std::string(other));
+  }
   if (family.simplify) family.simplify(config);
 }
 
@@ -278,12 +288,19 @@ std::vector<std::byte> read_bytes(const io::TensorDirectory& folder, const std::
 }
 
 // transformers ties the head of T5 in each config.json that it writes, also if the folder has a
-// head with weights of its own; it then reads the head, as this does.
-void untie_head(ModelSpecification& specification) {
-  if (specification.facts.encoder_layers == 0 || !specification.transformer.tied_head) return;
+// head with weights of its own; it then reads the head, as this does. It also ties a head that the
+// folder lacks, whatever config.json says.
+void tie_head_as_stored(ModelSpecification& specification) {
+  if (specification.facts.encoder_layers == 0) return;
   const io::TensorDirectory folder(specification.weights);
   const std::string head = slice_in_model(specification, "head.weight").name;
   const std::string table = slice_in_model(specification, "token_embedding.weight").name;
+  if (!specification.transformer.tied_head) {
+    if (folder.contains(head) || !folder.contains(table)) return;
+    specification.transformer.tied_head = true;
+    specification.facts = facts(specification.transformer);
+    return;
+  }
   if (!folder.contains(head) || !folder.contains(table)) return;
   if (read_bytes(folder, head) == read_bytes(folder, table)) return;
   specification.transformer.tied_head = false;
@@ -315,6 +332,30 @@ void find_new_parts_of_draft_head(ModelSpecification& specification) {
   }
 }
 
+// Says which fields of the folder's config.json have no effect.
+void log_unknown_fields(const std::filesystem::path& folder) {
+  const std::string path = (folder / "config.json").string();
+  nlohmann::json config = text_config(read_config(folder));
+  const auto holds = [&](const char* field) {
+    return config.contains(field) && config[field].is_object() && !config[field].empty();
+  };
+  if (holds("rope_scaling") && holds("rope_parameters") &&
+      !config["rope_parameters"].contains("full_attention")) {
+    log::warn(
+        "{}: rope_scaling replaces rope_parameters, as in transformers; remove one of the two",
+        path);
+  }
+  config.erase("quantization_config");
+  simplify(config);
+  const Family& family = family_of(config);
+  ConfigFields fields(config, family.defaults);
+  read_model(family, fields);
+  const std::vector<std::string> unknown = fields.unknown_fields();
+  if (unknown.empty()) return;
+  log::info("{}: nothing reads {}; saved folders keep {}", path, fmt::join(unknown, ", "),
+            unknown.size() == 1 ? "it" : "them");
+}
+
 }  // namespace
 
 const Family& family_of(const nlohmann::json& config) {
@@ -332,6 +373,8 @@ TransformerConfig read_model(const Family& family, ConfigFields& fields) {
   TransformerConfig config = family.read(fields);
   config.family = family.model_type;
   config.scores = count_scores(fields.json());
+  if (config.causal) fields.require_if_given("is_causal", true);
+  fields.require_if_given("per_layer_config", nullptr);  // settings of single layers
   if (config.scores > 0 && config.encoder_layers > 0) {
     throw ConfigError(
         fmt::format("config.json: {}: encoder-decoders that give labels or scores to texts are not "
@@ -413,9 +456,10 @@ ModelSpecification resolve_model(const ModelRequest& request) {
   }
   if (!specification.weights.empty()) {
     describe_folder(specification);
-    untie_head(specification);
+    tie_head_as_stored(specification);
     check_logits_bias(specification);
   }
+  if (!request.path.empty()) log_unknown_fields(request.path);
   if (request.value_head) add_value_head(specification);
   if (request.draft_head) {
     find_new_parts_of_draft_head(specification);

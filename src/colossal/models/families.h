@@ -97,9 +97,9 @@ std::vector<std::string> preset_names();
 
 // Reads and checks the config.json of the model. Reads no weights. Throws ConfigError: if both or
 // neither of preset and path are given; for an unknown preset (naming the nearest one), a missing
-// config.json, or an unknown family; for a missing, invalid or unknown field, or an override of an
-// unknown field; for weights in an unsupported format; and for a draft model's folder without
-// draft_head.
+// config.json, or an unknown family; for a missing or invalid field, or an override of an unknown
+// field; for weights in an unsupported format; and for a draft model's folder without draft_head.
+// Logs which fields of config.json nothing reads.
 ModelSpecification resolve_model(const ModelRequest& request);
 
 // Returns how the weights in a folder are quantized, from its config.json. Without a config.json,

@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "colossal/models/config_fields.h"
@@ -22,6 +24,12 @@ struct Preset {
 struct Family {
   std::string model_type;    // model_type in config.json
   std::string architecture;  // the transformers class that loads the model
+  // What fields stand for that a config.json leaves out, where `read` has no default: the values of
+  // transformers' configuration class. Fields that are null have none of these values.
+  nlohmann::json defaults;
+  // Other names of fields, each with the name that `read` knows. As in transformers (attribute_map)
+  // a field under its other name replaces the one under the name that is known.
+  std::vector<std::pair<std::string_view, std::string_view>> other_names = {};
   // Rewrites a config.json so that each setting is in exactly one field, which a run can override.
   // Null: not needed.
   void (*simplify)(nlohmann::json& config) = nullptr;

@@ -18,7 +18,6 @@ TransformerConfig read_gemma_fields(ConfigFields& fields, const LlamaDefaults& d
 
 TransformerConfig read_gemma2_fields(ConfigFields& fields, int64_t positions) {
   TransformerConfig config = read_gemma_fields(fields, {.positions = positions,
-                                                        .kv_heads = 4,
                                                         .head_size = 256,
                                                         .heads_divide_hidden = true,
                                                         .tied_head = true,

@@ -7,9 +7,7 @@ namespace {
 
 void read_heads(ConfigFields& fields, const LlamaDefaults& defaults, TransformerConfig& config) {
   config.heads = fields.required_size("num_attention_heads", kMaximumWidth);
-  config.kv_heads =
-      fields.size("num_key_value_heads", defaults.kv_heads > 0 ? defaults.kv_heads : config.heads,
-                  kMaximumWidth);
+  config.kv_heads = fields.size("num_key_value_heads", config.heads, kMaximumWidth);
   if (config.heads % config.kv_heads != 0) {
     throw FieldError(
         {"num_key_value_heads", "num_attention_heads"}, "",
@@ -54,13 +52,23 @@ TransformerConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& d
   return config;
 }
 
-void read_qwen_windows(ConfigFields& fields, TransformerConfig& config) {
+int64_t read_used_window(ConfigFields& fields, int64_t fallback) {
+  constexpr const char* kWindow = "sliding_window";
   const bool uses = fields.flag("use_sliding_window", false);
-  const int64_t window = fields.size_or_none("sliding_window", kMaximumPositions);
-  const int64_t from = fields.size("max_window_layers", 28, kMaximumLayers);
+  if (uses && fallback > 0 && !fields.json().contains(kWindow)) {
+    return fields.size(kWindow, fallback, kMaximumPositions);
+  }
+  if (uses || !fields.has(kWindow)) return fields.size_or_none(kWindow, kMaximumPositions);
+  fields.count(kWindow, 0, kMaximumPositions);  // transformers writes 0 for a window without use
+  return 0;
+}
+
+void read_qwen_windows(ConfigFields& fields, TransformerConfig& config) {
+  const int64_t window = read_used_window(fields, 4096);
+  const int64_t from = fields.count("max_window_layers", 28, kMaximumLayers);
   const std::vector<bool> sliding = read_sliding_layers(
-      fields, config, [&](int64_t layer) { return uses && window > 0 && layer >= from; });
-  if (uses && window > 0) set_windows(config, sliding, window);
+      fields, config, [&](int64_t layer) { return window > 0 && layer >= from; });
+  if (window > 0) set_windows(config, sliding, window);
 }
 
 WeightNames llama_weight_names(const TransformerConfig&) {

@@ -13,7 +13,6 @@ namespace colossal::models {
 // fields, some names of fields, the kind of the norms, and a check of the number of heads.
 struct LlamaDefaults {
   int64_t positions = 2048;  // max_position_embeddings
-  int64_t kv_heads = 0;      // num_key_value_heads; 0: num_attention_heads
   int64_t head_size = 0;     // head_dim; 0: hidden_size / num_attention_heads
   // true: num_attention_heads must divide hidden_size, even if head_dim is given.
   bool heads_divide_hidden = false;
@@ -29,6 +28,10 @@ struct LlamaDefaults {
 // caller reads the rotary embedding (rotary_fields.h) and whether layers have biases. Throws
 // FieldError if a field without a default is missing, or if a field is invalid.
 TransformerConfig read_llama_fields(ConfigFields& fields, const LlamaDefaults& defaults);
+
+// Reads use_sliding_window and sliding_window. Returns the window in tokens; 0: none is used.
+// fallback: the window if one is used but sliding_window is missing; 0: none.
+int64_t read_used_window(ConfigFields& fields, int64_t fallback);
 
 // Reads Qwen's fields use_sliding_window, sliding_window, max_window_layers and layer_types. If
 // use_sliding_window is true and sliding_window is above 0, gives a window of sliding_window tokens

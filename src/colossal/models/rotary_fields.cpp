@@ -23,6 +23,9 @@ class ScalingReader {
                 const RotaryDefaults& defaults, ops::RotaryOptions& rotary)
       : fields_(scaling), config_(config), defaults_(defaults), rotary_(rotary) {}
 
+  // Returns the fields that nothing reads.
+  std::vector<std::string> unknown_fields() const { return fields_.unknown_fields(); }
+
   void read() {
     type_ = fields_.text("rope_type", fields_.text("type", "default"));
     if (type_ == "linear") {
@@ -41,7 +44,7 @@ class ScalingReader {
                        "expected \"default\", \"linear\", \"dynamic\", \"yarn\", \"longrope\" or "
                        "\"llama3\"");
     }
-    refuse_others();
+    refuse_settings_of_other_types();
   }
 
  private:
@@ -99,18 +102,18 @@ class ScalingReader {
     rotary_.long_factors = fields_.numbers("long_factor", channels / 2, 1e-6, kLargestFactor);
   }
 
-  void refuse_others() {
-    std::vector<std::string> known{"rope_type", "type"};
-    for (const auto& [field, value] : fields_.resolved().items()) {
-      if (std::ranges::find(known, field) == known.end()) known.push_back(field);
-    }
+  // A factor without a type was meant to scale, and objects have the settings of kinds of layers.
+  void refuse_settings_of_other_types() {
     for (const auto& [field, value] : fields_.json().items()) {
-      if (std::ranges::find(known, field) == known.end()) {
-        throw FieldError({field}, fmt::format("rope_scaling.{} = {}", field, value.dump()),
-                         fmt::format("rope_type \"{}\" has no such field; its fields: {}", type_,
-                                     fmt::join(known, ", ")));
-      }
+      if (!value.is_object()) continue;
+      throw FieldError({field}, fmt::format("rope_scaling.{} = {}", field, value.dump()),
+                       "expected no object: all layers have the same rotary embedding");
     }
+    if (type_ != "default" || !fields_.has("factor")) return;
+    throw FieldError(
+        {"factor"}, fmt::format("rope_scaling.factor = {}", fields_.json()["factor"].dump()),
+        "rope_type \"default\" has no such field; give rope_type, such as \"linear\" or "
+        "\"yarn\", too");
   }
 
   ConfigFields fields_;
@@ -120,11 +123,25 @@ class ScalingReader {
   std::string type_;
 };
 
+// Reads the fraction of a head's channels that is rotated.
+double read_fraction(ConfigFields& fields, const RotaryDefaults& defaults,
+                     const nlohmann::json& scaling) {
+  if (defaults.partial_field) {
+    return fields.number(defaults.partial_field, defaults.partial, 1e-3, 1);
+  }
+  constexpr const char* kField = "partial_rotary_factor";
+  if (!fields.has(kField)) return 1;
+  // transformers rotates all channels, except that it fails if there is scaling, too
+  if (!scaling.is_null()) fields.require_if_given(kField, 1.0);
+  if (fields.json()[kField] == 1.0) fields.ignore(kField);
+  return 1;
+}
+
 }  // namespace
 
 void use_older_rotary_fields(nlohmann::json& json) {
-  nlohmann::json rotary = object_of(json, "rope_parameters");
-  if (rotary.empty()) rotary = object_of(json, "rope_scaling");
+  nlohmann::json rotary = object_of(json, "rope_scaling");
+  if (rotary.empty()) rotary = object_of(json, "rope_parameters");
   json.erase("rope_parameters");
   for (const char* field : {"rope_theta", "partial_rotary_factor"}) {
     if (rotary.contains(field)) json[field] = rotary[field];
@@ -138,12 +155,14 @@ void use_older_rotary_fields(nlohmann::json& json) {
   json["rope_scaling"] = none ? nlohmann::json() : rotary;
 }
 
-ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling,
-                                       const TransformerConfig& config,
-                                       const RotaryDefaults& defaults) {
-  ops::RotaryOptions rotary{.base = defaults.base, .interleaved = defaults.interleaved};
-  const auto channels =
-      static_cast<int64_t>(static_cast<double>(config.head_size) * defaults.partial);
+ops::RotaryOptions read_rotary(ConfigFields& fields, const TransformerConfig& config,
+                               const RotaryDefaults& defaults) {
+  const nlohmann::json scaling = fields.object("rope_scaling");
+  ops::RotaryOptions rotary{
+      .base = fields.number(defaults.base_field, defaults.base, 1, kLargestBase),
+      .interleaved = defaults.interleaved};
+  const double fraction = read_fraction(fields, defaults, scaling);
+  const auto channels = static_cast<int64_t>(static_cast<double>(config.head_size) * fraction);
   if (channels < 2 || channels % 2 != 0) {
     throw FieldError({"head_dim", "hidden_size", "num_attention_heads", "partial_rotary_factor"},
                      fmt::format("head_dim = {}", config.head_size),
@@ -152,16 +171,13 @@ ops::RotaryOptions read_rotary_scaling(const nlohmann::json& scaling,
                                  channels));
   }
   if (channels < config.head_size) rotary.channels = channels;
-  if (!scaling.is_null()) ScalingReader(scaling, config, defaults, rotary).read();
+  if (scaling.is_null()) return rotary;
+  ScalingReader reader(scaling, config, defaults, rotary);
+  reader.read();
+  for (const std::string& field : reader.unknown_fields()) {
+    fields.add_unknown("rope_scaling." + field);
+  }
   return rotary;
-}
-
-ops::RotaryOptions read_rotary(ConfigFields& fields, const TransformerConfig& config,
-                               const RotaryDefaults& defaults) {
-  RotaryDefaults given = defaults;
-  given.base = fields.number(defaults.base_field, defaults.base, 1, kLargestBase);
-  given.partial = fields.number(defaults.partial_field, defaults.partial, 1e-3, 1);
-  return read_rotary_scaling(fields.object("rope_scaling"), config, given);
 }
 
 }  // namespace colossal::models

@@ -60,6 +60,11 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads) {
 Family family() {
   return {.model_type = "bert",
           .architecture = "BertForMaskedLM",
+          .defaults = {{"vocab_size", 30522},
+                       {"hidden_size", 768},
+                       {"intermediate_size", 3072},
+                       {"num_hidden_layers", 12},
+                       {"num_attention_heads", 12}},
           .read = read,
           .read_scores = read_scores,
           .weights = weight_names,

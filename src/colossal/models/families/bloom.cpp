@@ -6,17 +6,6 @@
 namespace colossal::models::bloom {
 namespace {
 
-// Renames the size fields of older files.
-void simplify(nlohmann::json& config) {
-  const auto rename = [&](const char* older, const char* newer) {
-    if (config.contains(older) && !config.contains(newer)) config[newer] = config[older];
-    config.erase(older);
-  };
-  rename("n_embed", "hidden_size");
-  rename("num_hidden_layers", "n_layer");
-  rename("num_attention_heads", "n_head");
-}
-
 TransformerConfig read(ConfigFields& fields) {
   TransformerConfig config = read_gpt2_style_decoder(
       fields, {.hidden = "hidden_size", .layers = "n_layer", .heads = "n_head"});
@@ -69,7 +58,10 @@ WeightNames weight_names(const TransformerConfig& config) {
 Family family() {
   return {.model_type = "bloom",
           .architecture = "BloomForCausalLM",
-          .simplify = simplify,
+          .defaults = {{"vocab_size", 250880}, {"hidden_size", 64}, {"n_layer", 2}, {"n_head", 8}},
+          .other_names = {{"n_embed", "hidden_size"},
+                          {"num_hidden_layers", "n_layer"},
+                          {"num_attention_heads", "n_head"}},
           .read = read,
           .weights = weight_names,
           .presets = {sized("bloom-560m", 24, 1024, 16), sized("bloom-1b7", 24, 2048, 16),

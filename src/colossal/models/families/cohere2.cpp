@@ -22,6 +22,11 @@ TransformerConfig read(ConfigFields& fields) {
 Family family() {
   return {.model_type = "cohere2",
           .architecture = "Cohere2ForCausalLM",
+          .defaults = {{"vocab_size", 256000},
+                       {"hidden_size", 8192},
+                       {"intermediate_size", 22528},
+                       {"num_hidden_layers", 40},
+                       {"num_attention_heads", 64}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = llama_weight_names,

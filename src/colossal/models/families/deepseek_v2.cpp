@@ -52,6 +52,12 @@ Preset sized(const char* name, const nlohmann::json& fields) {
 Family family() {
   return {.model_type = "deepseek_v2",
           .architecture = "DeepseekV2ForCausalLM",
+          .defaults = {{"vocab_size", 102400},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 11008},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32}},
+          .other_names = {{"num_experts", "n_routed_experts"}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = deepseek_weight_names,

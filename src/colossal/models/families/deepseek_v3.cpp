@@ -36,6 +36,13 @@ WeightNames weight_names(const TransformerConfig& config) {
 Family family() {
   return {.model_type = "deepseek_v3",
           .architecture = "DeepseekV3ForCausalLM",
+          .defaults = {{"vocab_size", 129280},
+                       {"hidden_size", 7168},
+                       {"intermediate_size", 18432},
+                       {"num_hidden_layers", 61},
+                       {"num_attention_heads", 128},
+                       {"num_key_value_heads", 128}},
+          .other_names = {{"num_local_experts", "n_routed_experts"}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

@@ -22,6 +22,7 @@ void read_heads(ConfigFields& fields, TransformerConfig& config, bool newer) {
                     config.heads, config.hidden, config.kv_heads));
   }
   config.head_size = config.hidden / config.heads;
+  fields.require_if_given("head_dim", config.head_size);
 }
 
 // With ALiBi, its slopes are divided by sqrt(head_size), as the scores are; otherwise heads have
@@ -95,6 +96,11 @@ WeightNames weight_names(const TransformerConfig& config) {
 Family family() {
   return {.model_type = "falcon",
           .architecture = "FalconForCausalLM",
+          .defaults = {{"vocab_size", 65024},
+                       {"hidden_size", 4544},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 71}},
+          .other_names = {{"n_embed", "hidden_size"}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

@@ -8,16 +8,14 @@ namespace colossal::models::gemma {
 namespace {
 
 TransformerConfig read(ConfigFields& fields) {
-  // Older files have hidden_act = "gelu" but mean its tanh approximation, which newer files name in
-  // hidden_activation.
-  const char* field = fields.has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  TransformerConfig config = read_gemma_fields(fields, {.positions = 8192,
-                                                        .kv_heads = 16,
-                                                        .head_size = 256,
-                                                        .tied_head = true,
-                                                        .activation_field = field,
-                                                        .activation = "gelu_pytorch_tanh"});
-  if (fields.has("hidden_activation")) fields.ignore("hidden_act");
+  TransformerConfig config = read_gemma_fields(
+      fields,
+      {.positions = 8192, .head_size = 256, .tied_head = true, .activation = "gelu_pytorch_tanh"});
+  // The published files have hidden_act = "gelu" but mean its tanh approximation. Some also name it
+  // in hidden_activation, which transformers 5 does not read.
+  if (config.activation == ops::Activation::gelu) config.activation = ops::Activation::gelu_tanh;
+  const nlohmann::json newer = fields.json().value("hidden_activation", nlohmann::json());
+  if (newer == "gelu_pytorch_tanh") fields.ignore("hidden_activation");
   config.attention.front().rotary = read_rotary(fields, config, {});
   return config;
 }
@@ -40,6 +38,12 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t inner, in
 Family family() {
   return {.model_type = "gemma",
           .architecture = "GemmaForCausalLM",
+          .defaults = {{"vocab_size", 256000},
+                       {"hidden_size", 3072},
+                       {"intermediate_size", 24576},
+                       {"num_hidden_layers", 28},
+                       {"num_attention_heads", 16},
+                       {"num_key_value_heads", 16}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = llama_weight_names,

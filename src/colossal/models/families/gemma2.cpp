@@ -10,6 +10,7 @@ namespace {
 
 TransformerConfig read(ConfigFields& fields) {
   TransformerConfig config = read_gemma2_fields(fields, 8192);
+  fields.ignore("hidden_act");  // transformers reads hidden_activation
   config.attention.front().rotary = read_rotary(fields, config, {});
   config.attention_soft_cap = fields.number_or_none("attn_logit_softcapping", 1e-3, 1e9);
   const std::vector<bool> sliding =
@@ -41,6 +42,14 @@ Preset sized(const char* name, const Size& size) {
 Family family() {
   return {.model_type = "gemma2",
           .architecture = "Gemma2ForCausalLM",
+          .defaults = {{"vocab_size", 256000},
+                       {"hidden_size", 2304},
+                       {"intermediate_size", 9216},
+                       {"num_hidden_layers", 26},
+                       {"num_attention_heads", 8},
+                       {"num_key_value_heads", 4},
+                       {"final_logit_softcapping", 30.0},
+                       {"attn_logit_softcapping", 50.0}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = gemma2_weight_names,

@@ -9,16 +9,22 @@ namespace colossal::models::gemma3_text {
 namespace {
 
 // rope_parameters has an object for each kind of layer. In older files, layers with a sliding
-// window have rope_local_base_freq, and the other layers rope_theta and rope_scaling.
+// window have rope_local_base_freq, and the other layers rope_theta and rope_scaling, which adds to
+// rope_parameters where a file has both.
 void simplify(nlohmann::json& config) {
   const nlohmann::json given = ConfigFields(config).object("rope_parameters");
+  const nlohmann::json scaling = ConfigFields(config).object("rope_scaling");
   config.erase("rope_parameters");
+  if (given.is_null() && scaling.is_null()) return;
+  nlohmann::json full = nlohmann::json::object();
+  if (given.is_object()) full = ConfigFields(given).object("full_attention");
+  if (full.is_null()) full = nlohmann::json::object();
+  if (scaling.is_object()) full.update(scaling);
+  if (full.contains("rope_theta")) config["rope_theta"] = full["rope_theta"];
+  full.erase("rope_theta");
+  config["rope_scaling"] = full.empty() ? nlohmann::json() : full;
   if (given.is_null()) return;
-  nlohmann::json full = ConfigFields(given).object("full_attention");
   const nlohmann::json sliding = ConfigFields(given).object("sliding_attention");
-  if (full.is_object() && full.contains("rope_theta")) config["rope_theta"] = full["rope_theta"];
-  if (full.is_object()) full.erase("rope_theta");
-  config["rope_scaling"] = full;
   if (sliding.is_null()) return;
   if (sliding.value("rope_type", nlohmann::json("default")) != "default") {
     throw FieldError(
@@ -75,6 +81,12 @@ Preset multimodal_model_type(const char* name, const Size& size,
 Family family() {
   return {.model_type = "gemma3_text",
           .architecture = "Gemma3ForCausalLM",
+          .defaults = {{"vocab_size", 262208},
+                       {"hidden_size", 2304},
+                       {"intermediate_size", 9216},
+                       {"num_hidden_layers", 26},
+                       {"num_attention_heads", 8},
+                       {"num_key_value_heads", 4}},
           .simplify = simplify,
           .read = read,
           .weights = gemma2_weight_names,

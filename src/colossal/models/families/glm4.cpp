@@ -8,12 +8,13 @@ namespace colossal::models::glm4 {
 namespace {
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config = read_llama_fields(
-      fields, {.positions = 131072, .kv_heads = 2, .head_size = 128, .norm_epsilon = 1.5625e-7});
+  TransformerConfig config =
+      read_llama_fields(fields, {.positions = 131072, .head_size = 128, .norm_epsilon = 1.5625e-7});
   config.norm_place = TransformerConfig::NormPlace::around;
   config.qkv_bias = fields.flag("attention_bias", true);
   config.attention.front().rotary =
-      read_rotary(fields, config, {.partial = 0.5, .interleaved = true});
+      read_rotary(fields, config,
+                  {.partial = 0.5, .interleaved = true, .partial_field = "partial_rotary_factor"});
   return config;
 }
 
@@ -31,6 +32,12 @@ WeightNames weight_names(const TransformerConfig& config) {
 Family family() {
   return {.model_type = "glm4",
           .architecture = "Glm4ForCausalLM",
+          .defaults = {{"vocab_size", 151552},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 13696},
+                       {"num_hidden_layers", 40},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 2}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

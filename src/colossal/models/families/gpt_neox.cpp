@@ -9,6 +9,9 @@ namespace {
 
 // Renames the base and the rotary share to their older names, which transformers 5 reads too.
 void simplify(nlohmann::json& config) {
+  // transformers reads them in rope_parameters only
+  config.erase("rope_theta");
+  config.erase("partial_rotary_factor");
   use_older_rotary_fields(config);
   const auto rename = [&](const char* older, const char* newer) {
     if (config.contains(newer)) config[older] = config[newer];
@@ -34,6 +37,11 @@ TransformerConfig read(ConfigFields& fields) {
       fields.dropout("hidden_dropout", 0);
   config.attention_dropout = fields.dropout("attention_dropout", 0);
   config.tied_head = fields.flag("tie_word_embeddings", false);
+  fields.require_if_given("head_dim", config.head_size);
+  // Of the first release; the dropouts of transformers' class are hidden_dropout and
+  // attention_dropout.
+  fields.ignore("attention_probs_dropout_prob");
+  fields.ignore("hidden_dropout_prob");
   config.attention.front().rotary = read_rotary(
       fields, config,
       {.partial = 0.25, .base_field = "rotary_emb_base", .partial_field = "rotary_pct"});
@@ -70,6 +78,11 @@ WeightNames weight_names(const TransformerConfig& config) {
 Family family() {
   return {.model_type = "gpt_neox",
           .architecture = "GPTNeoXForCausalLM",
+          .defaults = {{"vocab_size", 50432},
+                       {"hidden_size", 6144},
+                       {"intermediate_size", 24576},
+                       {"num_hidden_layers", 44},
+                       {"num_attention_heads", 64}},
           .simplify = simplify,
           .read = read,
           .weights = weight_names,

@@ -21,8 +21,8 @@ void simplify(nlohmann::json& config) {
 }
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config = read_llama_fields(
-      fields, {.positions = 131072, .kv_heads = 8, .head_size = 64, .norm_epsilon = 1e-5});
+  TransformerConfig config =
+      read_llama_fields(fields, {.positions = 131072, .head_size = 64, .norm_epsilon = 1e-5});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", true);
   config.attention_sinks = true;
   config.attention.front().rotary = read_rotary(fields, config, {.base = 150000});
@@ -68,6 +68,14 @@ Preset sized(const char* name, int64_t layers, int64_t experts) {
 Family family() {
   return {.model_type = "gpt_oss",
           .architecture = "GptOssForCausalLM",
+          .defaults = {{"vocab_size", 201088},
+                       {"hidden_size", 2880},
+                       {"intermediate_size", 2880},
+                       {"num_hidden_layers", 36},
+                       {"num_attention_heads", 64},
+                       {"num_key_value_heads", 8},
+                       {"sliding_window", 128}},
+          .other_names = {{"num_experts", "num_local_experts"}},
           .simplify = simplify,
           .read = read,
           .weights = weight_names,

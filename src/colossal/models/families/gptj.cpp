@@ -53,6 +53,11 @@ WeightNames weight_names(const TransformerConfig&) {
 Family family() {
   return {.model_type = "gptj",
           .architecture = "GPTJForCausalLM",
+          .defaults = {{"vocab_size", 50400}, {"n_embd", 4096}, {"n_layer", 28}, {"n_head", 16}},
+          .other_names = {{"hidden_size", "n_embd"},
+                          {"max_position_embeddings", "n_positions"},
+                          {"num_attention_heads", "n_head"},
+                          {"num_hidden_layers", "n_layer"}},
           .read = read,
           .weights = weight_names,
           .presets = {{"gptj-6b",

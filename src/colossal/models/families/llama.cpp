@@ -55,6 +55,11 @@ Preset with(Preset preset, const nlohmann::json& fields) {
 Family family() {
   return {.model_type = "llama",
           .architecture = "LlamaForCausalLM",
+          .defaults = {{"vocab_size", 32000},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 11008},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = llama_weight_names,

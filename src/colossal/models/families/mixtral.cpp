@@ -9,8 +9,7 @@ namespace colossal::models::mixtral {
 namespace {
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config =
-      read_llama_fields(fields, {.positions = 131072, .kv_heads = 8, .norm_epsilon = 1e-5});
+  TransformerConfig config = read_llama_fields(fields, {.positions = 131072, .norm_epsilon = 1e-5});
   config.attention.front().rotary = read_rotary(fields, config, {.base = 1e6});
   config.attention.front().window = fields.size_or_none("sliding_window", kMaximumPositions);
   config.router =
@@ -50,6 +49,13 @@ Preset sized(const char* name, const nlohmann::json& fields) {
 Family family() {
   return {.model_type = "mixtral",
           .architecture = "MixtralForCausalLM",
+          .defaults = {{"vocab_size", 32000},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 14336},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 8}},
+          .other_names = {{"num_experts", "num_local_experts"}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

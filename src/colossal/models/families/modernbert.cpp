@@ -32,7 +32,9 @@ void read_attention(ConfigFields& fields, TransformerConfig& config) {
   const std::vector<bool> sliding =
       read_sliding_layers(fields, config, [&](int64_t layer) { return layer % pattern != 0; });
   // A query sees local_attention / 2 positions on each side, and its own.
-  set_windows(config, sliding, fields.size("local_attention", 128, kMaximumPositions) / 2 + 1);
+  const int64_t around = fields.size("local_attention", 128, kMaximumPositions) / 2;
+  set_windows(config, sliding, around + 1);
+  fields.require_if_given("sliding_window", around);  // transformers' other name of the same
   const double global = fields.number("global_rope_theta", 160000, 1, 1e12);
   const double local = fields.number("local_rope_theta", 10000, 1, 1e12);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
@@ -66,6 +68,8 @@ TransformerConfig read(ConfigFields& fields) {
                            .activation = read_activation(fields, "classifier_activation", "gelu"),
                            .norm = true};
   config.head_bias = fields.flag("decoder_bias", true);
+  fields.require_if_given("rope_scaling", nullptr);
+  fields.require_if_given("head_dim", config.head_size);
   config.tied_head = fields.flag("tie_word_embeddings", true);
   config.initializer_range = fields.number("initializer_range", 0.02, 0, 1e3);
   if (fields.number("mlp_dropout", 0, 0, 1) > 0) {
@@ -128,6 +132,11 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t inner, in
 Family family() {
   return {.model_type = "modernbert",
           .architecture = "ModernBertForMaskedLM",
+          .defaults = {{"vocab_size", 50368},
+                       {"hidden_size", 768},
+                       {"intermediate_size", 1152},
+                       {"num_hidden_layers", 22},
+                       {"num_attention_heads", 12}},
           .simplify = simplify,
           .read = read,
           .read_scores = read_scores,

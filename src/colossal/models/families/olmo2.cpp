@@ -45,6 +45,11 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t inner, in
 Family family() {
   return {.model_type = "olmo2",
           .architecture = "Olmo2ForCausalLM",
+          .defaults = {{"vocab_size", 50304},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 11008},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

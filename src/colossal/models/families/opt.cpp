@@ -73,6 +73,11 @@ WeightNames weight_names(const TransformerConfig&) {
 Family family() {
   return {.model_type = "opt",
           .architecture = "OPTForCausalLM",
+          .defaults = {{"vocab_size", 50272},
+                       {"hidden_size", 768},
+                       {"ffn_dim", 3072},
+                       {"num_hidden_layers", 12},
+                       {"num_attention_heads", 12}},
           .read = read,
           .weights = weight_names,
           .presets = {sized("opt-125m", 12, 768, 12), sized("opt-1.3b", 24, 2048, 32),

@@ -13,7 +13,8 @@ TransformerConfig read(ConfigFields& fields) {
   config.attention_output_dropout = config.mlp_dropout = fields.dropout("resid_pdrop", 0);
   fields.ignore("embd_pdrop");  // transformers does not read it
   const int64_t original = fields.size("original_max_position_embeddings", 4096, kMaximumPositions);
-  config.attention.front().rotary = read_rotary(fields, config, {.original_positions = original});
+  config.attention.front().rotary = read_rotary(
+      fields, config, {.original_positions = original, .partial_field = "partial_rotary_factor"});
   config.attention.front().window = fields.size_or_none("sliding_window", kMaximumPositions);
   return config;
 }
@@ -55,6 +56,11 @@ Preset sized(const char* name, const nlohmann::json& fields) {
 Family family() {
   return {.model_type = "phi3",
           .architecture = "Phi3ForCausalLM",
+          .defaults = {{"vocab_size", 32064},
+                       {"hidden_size", 3072},
+                       {"intermediate_size", 8192},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32}},
           .simplify = simplify,
           .read = read,
           .weights = weight_names,

@@ -37,6 +37,12 @@ Preset sized(const char* name, const Size& size, bool tied) {
 Family family() {
   return {.model_type = "qwen2",
           .architecture = "Qwen2ForCausalLM",
+          .defaults = {{"vocab_size", 151936},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 22016},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 32}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = llama_weight_names,

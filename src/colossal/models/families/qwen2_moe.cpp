@@ -9,17 +9,15 @@ namespace colossal::models::qwen2_moe {
 namespace {
 
 void read_windows(ConfigFields& fields, TransformerConfig& config) {
-  const bool uses = fields.flag("use_sliding_window", false);
-  const int64_t window = uses ? fields.size("sliding_window", 4096, kMaximumPositions) : 0;
-  if (!uses) fields.ignore("sliding_window");
-  const int64_t until = fields.size("max_window_layers", 28, kMaximumLayers);
+  const int64_t window = read_used_window(fields, 4096);
+  const int64_t until = fields.count("max_window_layers", 28, kMaximumLayers);
   const std::vector<bool> sliding = read_sliding_layers(
-      fields, config, [&](int64_t layer) { return uses && layer % 2 == 0 && layer < until; });
-  if (uses) set_windows(config, sliding, window);
+      fields, config, [&](int64_t layer) { return window > 0 && layer % 2 == 0 && layer < until; });
+  if (window > 0) set_windows(config, sliding, window);
 }
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config = read_llama_fields(fields, {.positions = 32768, .kv_heads = 16});
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768});
   config.qkv_bias = fields.flag("qkv_bias", true);
   config.attention.front().rotary = read_rotary(fields, config, {});
   read_windows(fields, config);
@@ -48,6 +46,12 @@ WeightNames weight_names(const TransformerConfig& config) {
 Family family() {
   return {.model_type = "qwen2_moe",
           .architecture = "Qwen2MoeForCausalLM",
+          .defaults = {{"vocab_size", 151936},
+                       {"hidden_size", 2048},
+                       {"intermediate_size", 5632},
+                       {"num_hidden_layers", 24},
+                       {"num_attention_heads", 16},
+                       {"num_key_value_heads", 16}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

@@ -8,8 +8,7 @@ namespace colossal::models::qwen3 {
 namespace {
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config =
-      read_llama_fields(fields, {.positions = 32768, .kv_heads = 32, .head_size = 128});
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768, .head_size = 128});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .epsilon = config.norm_epsilon};
@@ -41,6 +40,12 @@ Preset sized(const char* name, const Size& size, bool tied) {
 Family family() {
   return {.model_type = "qwen3",
           .architecture = "Qwen3ForCausalLM",
+          .defaults = {{"vocab_size", 151936},
+                       {"hidden_size", 4096},
+                       {"intermediate_size", 22016},
+                       {"num_hidden_layers", 32},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 32}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = llama_weight_names,

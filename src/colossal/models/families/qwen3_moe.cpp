@@ -9,18 +9,15 @@ namespace colossal::models::qwen3_moe {
 namespace {
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config = read_llama_fields(fields, {.positions = 32768, .kv_heads = 4});
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.query_key_norm = {.kind = nn::QueryKeyNormOptions::Kind::rms,
                            .epsilon = config.norm_epsilon};
   config.attention.front().rotary = read_rotary(fields, config, {});
-  const bool slides = fields.flag("use_sliding_window", false);
-  const int64_t window = fields.size_or_none("sliding_window", kMaximumPositions);
-  if (slides) config.attention.front().window = window;
+  config.attention.front().window = read_used_window(fields, 4096);
   fields.ignore("max_window_layers");  // transformers does not read it
-  // transformers 5 writes num_local_experts; older versions write num_experts.
-  const char* experts = fields.has("num_experts") ? "num_experts" : "num_local_experts";
-  config.router = read_router(fields, {.experts_field = experts, .experts = 128, .chosen = 8});
+  config.router =
+      read_router(fields, {.experts_field = "num_experts", .experts = 128, .chosen = 8});
   config.router_losses = read_router_losses(fields, 0.001);
   config.router.normalized = fields.flag("norm_topk_prob", false);
   config.expert_inner = fields.size("moe_intermediate_size", 768, 4 * kMaximumWidth);
@@ -53,6 +50,13 @@ Preset sized(const char* name, const nlohmann::json& fields) {
 Family family() {
   return {.model_type = "qwen3_moe",
           .architecture = "Qwen3MoeForCausalLM",
+          .defaults = {{"vocab_size", 151936},
+                       {"hidden_size", 2048},
+                       {"intermediate_size", 6144},
+                       {"num_hidden_layers", 24},
+                       {"num_attention_heads", 32},
+                       {"num_key_value_heads", 4}},
+          .other_names = {{"num_local_experts", "num_experts"}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = weight_names,

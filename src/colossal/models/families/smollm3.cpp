@@ -25,17 +25,15 @@ std::vector<bool> read_turning_layers(ConfigFields& fields, const TransformerCon
 }
 
 TransformerConfig read(ConfigFields& fields) {
-  TransformerConfig config =
-      read_llama_fields(fields, {.positions = 32768, .kv_heads = 4, .tied_head = true});
+  TransformerConfig config = read_llama_fields(fields, {.positions = 32768, .tied_head = true});
   config.qkv_bias = config.attention_output_bias = fields.flag("attention_bias", false);
   config.mlp_up_bias = config.mlp_down_bias = fields.flag("mlp_bias", false);
   config.attention.front().rotary = read_rotary(fields, config, {.base = 2e6});
   const std::vector<bool> turning = read_turning_layers(fields, config);
-  const bool slides = fields.flag("use_sliding_window", false);
-  const int64_t window = fields.size_or_none("sliding_window", kMaximumPositions);
-  const std::vector<bool> sliding =
-      read_sliding_layers(fields, config, [&](int64_t layer) { return slides && !turning[layer]; });
-  set_windows(config, sliding, slides ? window : 0);
+  const int64_t window = read_used_window(fields, 0);
+  const std::vector<bool> sliding = read_sliding_layers(
+      fields, config, [&](int64_t layer) { return window > 0 && !turning[layer]; });
+  set_windows(config, sliding, window);
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     if (!turning[layer]) config.attention[layer].rotary = {};
   }
@@ -47,6 +45,12 @@ TransformerConfig read(ConfigFields& fields) {
 Family family() {
   return {.model_type = "smollm3",
           .architecture = "SmolLM3ForCausalLM",
+          .defaults = {{"vocab_size", 128256},
+                       {"hidden_size", 2048},
+                       {"intermediate_size", 11008},
+                       {"num_hidden_layers", 36},
+                       {"num_attention_heads", 16},
+                       {"num_key_value_heads", 4}},
           .simplify = use_older_rotary_fields,
           .read = read,
           .weights = llama_weight_names,

@@ -35,6 +35,15 @@ Preset sized(const char* name, int64_t layers, int64_t hidden, int64_t heads, in
 Family family() {
   return {.model_type = "t5",
           .architecture = "T5ForConditionalGeneration",
+          .defaults = {{"vocab_size", 32128},
+                       {"d_model", 512},
+                       {"num_layers", 6},
+                       {"num_heads", 8},
+                       {"d_ff", 2048}},
+          .other_names = {{"hidden_size", "d_model"},
+                          {"num_attention_heads", "num_heads"},
+                          {"num_hidden_layers", "num_layers"},
+                          {"head_dim", "d_kv"}},
           .read = read,
           .weights = t5_weight_names,
           .presets = {

@@ -8,6 +8,7 @@
 #include "colossal/booster/saved_model.h"
 #include "colossal/booster/state_shapes.h"
 #include "colossal/checkpoint/model_weights.h"
+#include "colossal/io/hub_cache.h"
 #include "colossal/parallel/builder.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -50,14 +51,20 @@ std::unique_ptr<const ParallelContext> own_context(const Job& job, const Paralle
 // model that predicts tokens.
 void use_adapter(const adapters::AdaptedModel& adapted, const std::string& folder,
                  RunConfig& config) {
-  if (!std::filesystem::is_directory(adapted.folder)) {
+  std::string base;
+  try {
+    base = io::find_model(adapted.folder).string();
+  } catch (const ConfigError&) {
+    // the message below says what to do
+  }
+  if (!std::filesystem::is_directory(base)) {
     throw ConfigError(
         fmt::format("it is an adapter with base_model_name_or_path = \"{}\", which is not a folder "
                     "here; write the path of its model there, or merge the two: colossal convert "
                     "MODEL DEST --merge-adapter={}",
                     adapted.folder, folder));
   }
-  config.model = {.path = adapted.folder};
+  config.model = {.path = base};
   models::ask_for_labels_of(adapted, config.model);
   config.adapter.kind = adapted.has_prefix ? "prefix" : "lora";
   config.adapter.resume_from = folder;

@@ -13,6 +13,7 @@
 #include "colossal/booster/parallel_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/cli/model_text.h"
 #include "colossal/data/json_line.h"
 #include "colossal/io/file.h"
@@ -246,8 +247,11 @@ void add_classify(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ClassifyArguments>();
   CLI::App* command = app.add_subcommand(
       "classify", "Give texts labels with a model that colossal tune classify has trained");
-  command->add_option("model", arguments->model, "A Hugging Face folder, for example a checkpoint")
-      ->required();
+  find_model_of(*command
+                     ->add_option("model", arguments->model,
+                                  "A Hugging Face folder, for example a checkpoint; the name of a "
+                                  "model that was downloaded from the Hub, such as Qwen/Qwen3-8B")
+                     ->required());
   command->add_option("--text", arguments->text, "The text to classify");
   command->add_option("--pair", arguments->pair, "With --text: the second text of a pair");
   command

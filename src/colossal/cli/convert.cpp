@@ -77,7 +77,7 @@ void quantize(const ConvertArguments& arguments, const std::string& to,
                     type ? "--type=" + arguments.type
                          : "a destination in GGUF (--to=gguf, or a name that ends in .gguf)"));
   }
-  const ModelSource source(arguments.source);
+  const ModelSource source(arguments.source, "fp32");
   const auto files = files_beside_weights(source.folder(), arguments.adapter);
   if (arguments.adapter.empty()) {
     return quantize_folder(arguments.quantize, source.folder(), arguments.destination, files);
@@ -127,8 +127,12 @@ void add_convert(CLI::App& app, int&) {
   CLI::App* command = app.add_subcommand("convert",
                                          "Convert a Hugging Face folder to a GGUF file or back, "
                                          "merge a LoRA adapter into a model, or quantize a folder");
-  command->add_option("source", arguments->source, "A Hugging Face folder, or a GGUF file")
-      ->required();
+  find_model_of(
+      *command
+           ->add_option("source", arguments->source,
+                        "A Hugging Face folder, for example a checkpoint; the name of a model that "
+                        "was downloaded from the Hub, such as Qwen/Qwen3-8B; or a GGUF file")
+           ->required());
   command
       ->add_option("destination", arguments->destination,
                    "The file or folder to write; it must not exist yet")
@@ -138,11 +142,11 @@ void add_convert(CLI::App& app, int&) {
   command->add_option("--type", arguments->type,
                       "The type of weight matrices: " + io::gguf_type_names() +
                           " [gguf: bf16; hf: the type in the file, or f32 if that is quantized]");
-  command
-      ->add_option("--merge-adapter", arguments->adapter,
-                   "Add the LoRA adapter in this folder to the weights that are written, to a "
-                   "folder or a GGUF file")
-      ->type_name("DIR");
+  find_model_of(*command
+                     ->add_option("--merge-adapter", arguments->adapter,
+                                  "Add the LoRA adapter in this folder to the weights that are "
+                                  "written, to a folder or a GGUF file")
+                     ->type_name("DIR"));
   add_quantize_folder(*command, arguments->quantize);
   command->allow_extras();
   command->footer(help_of_quantizing);

@@ -81,7 +81,7 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
   const auto config = parse_flags<EvaluateConfig>(arguments.flags);
   const WeightBits bits = resolve_weight_bits(arguments.quantize);
   prepare(config, ranks);
-  const ModelSource source(std::exchange(arguments.model, ""));
+  const ModelSource source(std::exchange(arguments.model, ""), config.compute);
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "evaluate", arguments.adapter);
@@ -143,10 +143,12 @@ void add_evaluate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<EvaluateArguments>();
   CLI::App* command = app.add_subcommand(
       "evaluate", "Measure how well a model predicts a text: loss and perplexity");
-  command
-      ->add_option("model", arguments->model,
-                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
-      ->required();
+  find_model_of(
+      *command
+           ->add_option("model", arguments->model,
+                        "A Hugging Face folder, for example a checkpoint; the name of a model that "
+                        "was downloaded from the Hub, such as Qwen/Qwen3-8B; or a GGUF file")
+           ->required());
   command
       ->add_option("--data,--text", arguments->text,
                    "The files of the text: paths or glob patterns, as in data.train")

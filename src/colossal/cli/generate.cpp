@@ -136,7 +136,7 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
   validate(arguments);
   prepare(config, ranks);
   cluster::SignalQueue interrupts(std::array{SIGINT});  // before other threads start
-  const ModelSource source(std::exchange(arguments.model, ""));
+  const ModelSource source(std::exchange(arguments.model, ""), config.compute);
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
@@ -167,7 +167,7 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   validate(arguments);
   const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
   prepare(config, ranks);
-  const ModelSource source(std::exchange(arguments.model, ""));
+  const ModelSource source(std::exchange(arguments.model, ""), config.compute);
   arguments.model = source.folder();
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
@@ -262,10 +262,12 @@ void add_beam_options(CLI::App& command, serve::BeamSearchOptions& beams) {
 void add_generate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model");
-  command
-      ->add_option("model", arguments->model,
-                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
-      ->required();
+  find_model_of(
+      *command
+           ->add_option("model", arguments->model,
+                        "A Hugging Face folder, for example a checkpoint; the name of a model that "
+                        "was downloaded from the Hub, such as Qwen/Qwen3-8B; or a GGUF file")
+           ->required());
   command->add_option("--prompt", arguments->prompt, "The text to continue");
   command->add_flag("--chat", arguments->chat,
                     "Hold a conversation in the terminal, with the model's chat template. /reset "

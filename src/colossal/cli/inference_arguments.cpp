@@ -14,6 +14,7 @@
 #include "colossal/base/process_limits.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/precision.h"
+#include "colossal/cli/model_source.h"
 #include "colossal/serve/model_folder.h"
 #include "colossal/text/tokenizer_files.h"
 
@@ -166,11 +167,12 @@ std::string tokenizer_folder(const std::string& model, const std::string& adapte
 }
 
 void add_adapter_option(CLI::App& command, std::string& adapter) {
-  command
-      .add_option("--adapter", adapter,
-                  "The folder of an adapter of the model (LoRA or a prefix), as saved by peft or a "
-                  "run with [adapter]")
-      ->type_name("DIR");
+  find_model_of(*command
+                     .add_option("--adapter", adapter,
+                                 "The folder of an adapter of the model (LoRA or a prefix), as "
+                                 "saved by peft or a run with [adapter], or its name on the "
+                                 "Hugging Face Hub, if it has been downloaded")
+                     ->type_name("DIR"));
 }
 
 void add_key_value_type(CLI::App& command, bool& int8) {
@@ -198,11 +200,12 @@ void add_speculation(CLI::App& command, SpeculationArguments& arguments) {
                   "occurred before. eagle: guess with the head in --draft, which reads the model's "
                   "hidden states. none: do not guess")
       ->capture_default_str();
-  command
-      .add_option("--draft", arguments.draft,
-                  "Guess with this smaller model, which must have the same tokenizer; with "
-                  "--speculate=eagle, with this head, trained by colossal tune draft_head")
-      ->type_name("DIR");
+  find_model_of(*command
+                     .add_option("--draft", arguments.draft,
+                                 "Guess with this smaller model, which must have the same "
+                                 "tokenizer; with --speculate=eagle, with this head, trained by "
+                                 "colossal tune draft_head")
+                     ->type_name("DIR"));
   command
       .add_option("--num-drafts", arguments.drafts,
                   "Number of tokens to guess for each forward pass")

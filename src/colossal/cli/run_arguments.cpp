@@ -7,6 +7,7 @@
 #include "colossal/base/machine.h"
 #include "colossal/cluster/launch_environment.h"
 #include "colossal/comm/world.h"
+#include "colossal/io/hub_cache.h"
 
 namespace colossal::cli {
 namespace {
@@ -60,12 +61,18 @@ void add_elastic_arguments(CLI::App& command, RunArguments& arguments) {
       ->capture_default_str();
 }
 
+void find_models(RunConfig& config) {
+  config.model.path = io::find_model(config.model.path).string();
+  config.adapter.resume_from = io::find_model(config.adapter.resume_from).string();
+}
+
 GivenConfig read_config(const RunArguments& arguments) {
   GivenConfig given;
   ConfigSchema schema;
   describe(schema, given.config);
   schema.read_file(arguments.file);
   for (const std::string& flag : arguments.flags) schema.set_flag(flag);
+  find_models(given.config);
   for (const ConfigSchema::Value& value : schema.values()) {
     if (value.source != ConfigSource::by_default) given.keys.insert(value.key);
   }

@@ -41,6 +41,9 @@ struct GivenConfig {
   std::set<std::string> keys;  // keys that the file or a flag sets
 };
 
+// Replaces names of models and adapters in the Hub's cache by their folders (io::find_model()).
+void find_models(RunConfig& config);
+
 // Reads the file and applies the flags, for `train` and `plan`. (The file of `tune` has more keys;
 // `tune` reads it itself.) Throws ConfigError naming an invalid key or value, or an unreadable
 // file.

@@ -16,6 +16,7 @@
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/rank_timeout.h"
+#include "colossal/io/hub_cache.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/server/api_error.h"
 #include "colossal/server/server.h"
@@ -72,7 +73,8 @@ std::vector<NamedAdapter> resolve_adapters(const ServeArguments& arguments,
                       "by, and a peft folder",
                       argument));
     }
-    const NamedAdapter adapter{argument.substr(0, end), argument.substr(end + 1)};
+    const NamedAdapter adapter{argument.substr(0, end),
+                               io::find_model(argument.substr(end + 1)).string()};
     if (adapter.name == arguments.served_name ||
         std::ranges::find(adapters, adapter.name, &NamedAdapter::name) != adapters.end()) {
       throw ConfigError(fmt::format("--adapter={}: the name {} is already in use; choose another",
@@ -213,7 +215,7 @@ Loading resolve_loading(ServeArguments& arguments, const InferenceRanks& ranks) 
   resolve_options(arguments, loading.config.parallel.timeout);
   loading.forms = resolve_answer_forms(arguments);
   loading.bits = resolve_weight_bits(arguments.quantize);
-  loading.source = std::make_unique<ModelSource>(arguments.model);
+  loading.source = std::make_unique<ModelSource>(arguments.model, loading.config.compute);
   if (arguments.served_name.empty()) arguments.served_name = loading.source->name();
   loading.specification = resolve_trained_model(loading.source->folder(), "serve");
   check_length(arguments.engine, loading.specification.facts);
@@ -375,10 +377,12 @@ void add_serve(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<ServeArguments>();
   CLI::App* command =
       app.add_subcommand("serve", "Serve a model over the OpenAI API, until SIGTERM or Ctrl-C");
-  command
-      ->add_option("model", arguments->model,
-                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
-      ->required();
+  find_model_of(
+      *command
+           ->add_option("model", arguments->model,
+                        "A Hugging Face folder, for example a checkpoint; the name of a model that "
+                        "was downloaded from the Hub, such as Qwen/Qwen3-8B; or a GGUF file")
+           ->required());
   add_server_options(*command, *arguments);
   add_adapter_options(*command, *arguments);
   add_engine_options(*command, *arguments);

@@ -48,6 +48,8 @@ TrainingRun read_run(Method method, const RunArguments& arguments) {
   TuneSchema keys(method);
   keys.schema.read_file(arguments.file);
   for (const std::string& flag : arguments.flags) keys.schema.set_flag(flag);
+  find_models(keys.run);
+  tune::find_models(keys.config);
   tune::validate(method, keys.run, keys.config);
   const tune::Tuning tuning{method, keys.config};
   TrainingRun run{.words = {"tune", tune::method_name(method)},

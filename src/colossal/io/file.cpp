@@ -16,6 +16,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/file_descriptor.h"
 #include "colossal/io/hidden_sibling.h"
+#include "colossal/io/hub_cache.h"
 
 namespace colossal::io {
 namespace {
@@ -81,6 +82,25 @@ int open_beneath(int directory, const std::string& name, int flags) {
 // With O_NONBLOCK, opening a named pipe does not wait for a writer. Regular files ignore it.
 constexpr int kReadFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
 
+// Opens a file of a snapshot in the cache of the Hugging Face Hub, whose links may lead to anywhere
+// in the folder `repository`. Returns -1 and sets errno as open_beneath() does.
+int open_in_snapshot(const std::filesystem::path& repository,
+                     const std::filesystem::path& directory, const std::string& name) {
+  const FileDescriptor within(open_directory(repository));
+  std::error_code error;
+  const auto relative = std::filesystem::canonical(directory).lexically_relative(repository) / name;
+  const int opened = open_beneath(within.get(), relative.string(), kReadFlags);
+  if (opened >= 0 || errno != ELOOP) return opened;
+  // A link that the kernel cannot check: it may name a file in the folder blobs, nothing else.
+  const auto link = std::filesystem::read_symlink(repository / relative, error);
+  const auto target = (relative.parent_path() / link).lexically_normal();
+  if (error || link.is_absolute() || target.parent_path() != "blobs") {
+    errno = ELOOP;
+    return -1;
+  }
+  return open_beneath(within.get(), target.string(), kReadFlags);
+}
+
 }  // namespace
 
 void raise_io_error(const std::filesystem::path& path, std::string_view operation, int error) {
@@ -136,7 +156,13 @@ File File::open_inside(const std::filesystem::path& directory, const std::string
   const auto path = directory / name;
   if (links == OutsideLinks::follow) return open_for_reading(path);
   const FileDescriptor folder(open_directory(directory));
-  const int descriptor = open_beneath(folder.get(), name, kReadFlags);
+  int descriptor = open_beneath(folder.get(), name, kReadFlags);
+  if (descriptor < 0 && (errno == EXDEV || errno == ELOOP)) {
+    const int error = errno;
+    const auto repository = hub_repository_of(directory);
+    errno = error;
+    if (repository) descriptor = open_in_snapshot(*repository, directory, name);
+  }
   if (descriptor < 0 && (errno == EXDEV || errno == ELOOP)) {
     throw IoError(fmt::format("{}: {}, which is refused: copy the file into the folder",
                               path.string(),

@@ -14,8 +14,8 @@
 
 namespace colossal::io {
 
-// Whether symbolic links that lead out of a folder are followed. The cache of the Hugging Face Hub
-// has such links.
+// Whether symbolic links that lead out of a folder are followed, wherever they lead. Those of the
+// Hugging Face Hub's cache need not be: see File::open_inside().
 enum class OutsideLinks { refuse, follow };
 
 // An open regular file; the destructor closes it. Threads may read and write disjoint ranges
@@ -24,9 +24,9 @@ class File {
  public:
   static File open_for_reading(const std::filesystem::path& path);
   // Opens the file `name` in `directory` for reading. With OutsideLinks::refuse, throws IoError if
-  // a link or ".." leads out of the directory; the kernel checks this while it opens the file.
-  // Without openat2() (kernels before 5.6, some containers), instead throws IoError if any part of
-  // `name` is a link, wherever that leads, or "..".
+  // a link or ".." leads out of the directory, or out of hub_repository_of(directory) if it is in
+  // one (hub_cache.h); the kernel checks this while it opens the file. Kernels without openat2()
+  // follow no links but those of a snapshot to a file in the folder blobs of its repository.
   static File open_inside(const std::filesystem::path& directory, const std::string& name,
                           OutsideLinks links);
   // The next three functions open the file for reading and writing, and keep existing contents.

@@ -24,7 +24,7 @@ class TensorDirectory {
   // Opens all files; reads and validates the index and the files' headers. Throws IoError if
   //   - the index gives a tensor's file as a path, or by a name that is not *.safetensors;
   //   - a file that the index names is missing;
-  //   - a link leads out of the folder, unless `links` is OutsideLinks::follow;
+  //   - a link leads out of the folder, and File::open_inside() does not follow it with `links`;
   //   - the index and the files do not list the same tensors;
   //   - the index or a file is invalid.
   // Throws ConfigError if the folder has no weights that can be read, or has a *.safetensors file

@@ -6,6 +6,7 @@
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/base/error.h"
 #include "colossal/booster/saved_model.h"
+#include "colossal/io/hub_cache.h"
 #include "colossal/tune/reference.h"
 #include "colossal/tune/rewards.h"
 #include "colossal/tune/sampling_beside.h"
@@ -24,7 +25,8 @@ bool has_prompts_alone(const Tuning& tuning) {
 int64_t parameters_in(const std::string& folder, const std::string& setting) {
   try {
     const auto adapted = adapters::adapted_model(folder);
-    return models::resolve_model({.path = adapted ? adapted->folder : folder}).facts.parameters;
+    const std::string base = adapted ? io::find_model(adapted->folder).string() : folder;
+    return models::resolve_model({.path = base}).facts.parameters;
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", setting, error.what()));
   }
@@ -127,6 +129,16 @@ void refuse_encoder_decoder(const Tuning& tuning, const models::ModelSpecificati
 }
 
 }  // namespace
+
+void find_models(TuneConfig& config) {
+  config.teacher = io::find_model(config.teacher).string();
+  for (std::string& reward : config.reward) {
+    const auto folder = reward_model_folder(reward);
+    if (!folder) continue;
+    reward.replace(reward.size() - folder->size(), folder->size(),
+                   io::find_model(*folder).string());
+  }
+}
 
 void resolve(const Tuning& tuning, bool has_steps, RunConfig& run) {
   const models::ModelSpecification model = models::resolve_model(run.model);

@@ -7,6 +7,10 @@
 
 namespace colossal::tune {
 
+// Replaces names of models in the Hub's cache by their folders (io::find_model()): the teacher and
+// the reward models.
+void find_models(TuneConfig& config);
+
 // Sets defaults in `run`, before resolve_job(). For tune classify, sets run.model.labels and, if
 // the model gives no labels yet, run.model.problem_type. If data.sequence_length is unset, sets it
 // to 1024, or to 512 + tune.max_completion_length if the run samples all completions itself; but at

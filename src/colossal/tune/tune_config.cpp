@@ -110,7 +110,8 @@ void describe_sampling(ConfigSchema& schema, TuneConfig& config) {
 
 void describe_distillation(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.teacher", &config.teacher,
-             "The folder of the teacher model. It needs the same vocabulary, but may be of another "
+             "The folder of the teacher model, or its name on the Hugging Face Hub if it has been "
+             "downloaded. It needs the same vocabulary, but may be of another "
              "size or family.",
              {.per_rank = true});
   schema.add("tune.beta", &config.beta,

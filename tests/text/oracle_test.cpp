@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "colossal/io/file.h"
 #include "colossal/text/byte_alphabet.h"
 #include "colossal/text/normalization_form.h"
 #include "colossal/text/pipeline_tokenizer.h"
@@ -71,7 +72,7 @@ class Oracle {
       compare(entry.path());
       if (testing::Test::HasFailure()) return;
     }
-    EXPECT_EQ(num_tokenizers, 98);
+    EXPECT_EQ(num_tokenizers, 106);
   }
 
  private:
@@ -96,6 +97,9 @@ class Oracle {
       ASSERT_TRUE(!is_bytes || read_back->encode(text) == tokens) << text;
     }
     EXPECT_GT(num_texts, 50);
+    if (fs::exists(folder / "end")) {
+      EXPECT_EQ(tokenizer->end_of_text(), std::stoi(io::read_file(folder / "end")));
+    }
     if (fs::exists(folder / "decoded.bin")) compare_decodings(folder, *tokenizer);
     for (int i = 0; fs::exists(folder / fmt::format("prompts_{}", i)); ++i) {
       compare_prompts(folder / fmt::format("prompts_{}", i));

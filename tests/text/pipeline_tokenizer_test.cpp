@@ -113,7 +113,36 @@ TEST_F(PipelineTokenizerTest, EndOfTextIsTheModelsOwn) {
   folder_.write("special_tokens_map.json", R"({"eos_token": {"content": "hello"}})");
   EXPECT_EQ(load(definition)->end_of_text(), kHello);
   folder_.write("tokenizer_config.json", R"({"eos_token": "hell"})");
+  EXPECT_EQ(load(definition)->end_of_text(), kHello);
+  folder_.write("special_tokens_map.json", "{}");
   EXPECT_EQ(load(definition)->end_of_text(), 258);
+}
+
+// Tokens that the files beside the tokenizer.json define get the next numbers; other numbers than
+// those are refused, because the model would be given other tokens than it knows.
+TEST_F(PipelineTokenizerTest, OtherFilesAddTokens) {
+  const json definition = small_tokenizer();
+  const int32_t next = load(definition)->vocabulary_size();
+  folder_.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  const auto named = load(definition);
+  EXPECT_EQ(named->end_of_text(), next);
+  EXPECT_EQ(named->encode("<|im_end|>"), std::vector{next});
+  EXPECT_EQ(named->vocabulary_size(), next + 1);
+  const auto refusal = [&](const std::string& file, const std::string& content) -> std::string {
+    folder_.write("tokenizer_config.json", "{}");
+    folder_.write(file, content);
+    try {
+      load(definition);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(refusal("tokenizer_config.json",
+                      R"({"added_tokens_decoder": {"4000": {"content": "<|im_end|>"}}})"),
+              HasSubstr("\"<|im_end|>\" the number 4000, but beside this tokenizer.json it would"));
+  EXPECT_THAT(refusal("added_tokens.json", R"({"<|im_end|>": 5000})"),
+              HasSubstr("added_tokens.json"));
 }
 
 TEST_F(PipelineTokenizerTest, CarriesItsFilesAlong) {

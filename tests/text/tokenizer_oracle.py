@@ -503,6 +503,53 @@ def write_legacy_merges(path):
     path.write_text(json.dumps(definition))
 
 
+def token(content, **flags):
+    return {**dict(content=content, lstrip=False, rstrip=False, normalized=False, single_word=False, special=True), **flags}
+
+
+# By name: the files beside a tokenizer.json of bytes and the token "</s>" (256).
+COMPANIONS = {
+    "decoder": {"tokenizer_config.json": dict(eos_token="<|im_end|>", added_tokens_decoder={
+        "257": token("<|im_start|>"), "258": token("<|im_end|>")})},
+    "decoder_hides_the_map": {
+        "tokenizer_config.json": dict(eos_token="<a>", added_tokens_decoder={"257": token("<a>")}),
+        "special_tokens_map.json": dict(eos_token="</s>", pad_token="<pad>"),
+        "added_tokens.json": {"<b>": 258}},
+    "map_wins": {"tokenizer_config.json": dict(eos_token="<a>"),
+                 "special_tokens_map.json": dict(eos_token=token("<b>", rstrip=True))},
+    "added": {"tokenizer_config.json": dict(eos_token="<|end|>"),
+              "added_tokens.json": {"<|end|>": 258, "plain": 257}},
+    "named_only": {"tokenizer_config.json": dict(eos_token="<e>", bos_token="<b>", pad_token="<e>", image_token="<image>",
+                                                 additional_special_tokens=["<x>", token("<y>", __type="AddedToken", lstrip=True)])},
+    "of_the_vocabulary": {"tokenizer_config.json": dict(eos_token="A", unk_token="</s>")},
+    "other_flags": {"tokenizer_config.json": dict(eos_token="</s>", added_tokens_decoder={
+        "256": token("</s>", lstrip=True, rstrip=True), "257": token("word", special=False, single_word=True)})},
+    "extra_names": {"tokenizer_config.json": dict(eos_token="</s>", extra_special_tokens={"boi_token": "<boi>"})},
+}
+
+
+def write_companions(output, texts):
+    from transformers import AutoTokenizer
+
+    contents = ["</s>", "<|im_start|>", "<|im_end|>", "<a>", "<b>", "<pad>", "<|end|>", "plain", "<e>", "<image>", "<x>", "<y>",
+                "A", "word", "words", "<boi>"]
+    texts = texts[:30] + [f"a {content} b{content}{content} \n {content}" for content in contents] + contents
+    tokenizer = Tokenizer(models.BPE({c: i for i, c in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}, []))
+    tokenizer.pre_tokenizer, tokenizer.decoder = byte_level(), decoders.ByteLevel()
+    tokenizer.add_special_tokens(["</s>"])
+    for name, files in COMPANIONS.items():
+        folder = output / f"companion_{name}"
+        folder.mkdir(parents=True)
+        tokenizer.save(str(folder / "tokenizer.json"))
+        for file, content in files.items():
+            if file == "tokenizer_config.json":
+                content = dict(content, tokenizer_class="PreTrainedTokenizerFast")
+            (folder / file).write_text(json.dumps(content))
+        theirs = AutoTokenizer.from_pretrained(folder)
+        write_cases(folder, texts, lambda text: theirs.encode(text, add_special_tokens=False))
+        (folder / "end").write_text(str(theirs.eos_token_id))
+
+
 def main():
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     output, bytes_folder = Path(sys.argv[1]), Path(sys.argv[2])
@@ -542,6 +589,7 @@ def main():
 
     from transformers import AutoTokenizer
 
+    write_companions(output, fuzz_texts)
     folder = output / "bytes"
     folder.mkdir(parents=True, exist_ok=True)
     by_transformers = AutoTokenizer.from_pretrained(bytes_folder)

@@ -72,8 +72,7 @@ bool BytesTokenizer::is_described_by(const TokenizerFiles& files) {
   const std::string* config = find_file(files, kTokenizerConfigFile);
   if (!json || !config || *json != tokenizer_json().dump(2)) return false;
   const TokenizerConfig read = read_tokenizer_config(*config, kTokenizerConfigFile);
-  return read.split_special_tokens &&
-         read.ends_of_text == std::vector{std::string(kEndOfTextContent)};
+  return read.split_special_tokens && read.end_of_text == std::string(kEndOfTextContent);
 }
 
 std::vector<int32_t> BytesTokenizer::encode(std::string_view text) const {

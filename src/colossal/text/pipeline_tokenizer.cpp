@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "colossal/io/file.h"
+#include "colossal/text/companion_tokens.h"
 #include "colossal/text/utf8.h"
 
 namespace colossal::text {
@@ -71,16 +72,9 @@ class PipelineTokenizer::ScratchLease {
 PipelineTokenizer::Source PipelineTokenizer::read(const fs::path& path, TokenizerFiles files) {
   Source source{.path = path, .files = std::move(files)};
   source.definition = read_tokenizer_definition(source.files[0].second, path.string());
-  // The end of text of the first file takes precedence.
-  for (const char* name : {kTokenizerConfigFile, kSpecialTokensFile}) {
-    const std::string* content = find_file(source.files, name);
-    if (!content) continue;
-    const TokenizerConfig config =
-        read_tokenizer_config(*content, (path.parent_path() / name).string());
-    for (const std::string& end : config.ends_of_text) source.config.ends_of_text.push_back(end);
-    for (const std::string& mask : config.masks) source.config.masks.push_back(mask);
-    source.config.split_special_tokens |= config.split_special_tokens;
-  }
+  const std::vector<AddedToken> own = source.definition.added_tokens;
+  source.config = add_companion_tokens(source.files, path.parent_path(), source.definition);
+  source.adds_tokens = source.definition.added_tokens != own;
   return source;
 }
 
@@ -143,8 +137,8 @@ std::optional<int32_t> PipelineTokenizer::end_of_text_from_config(const Source& 
 }
 
 int32_t PipelineTokenizer::find_end_of_text(const Source& source) const {
-  for (const std::string& content : source.config.ends_of_text) {
-    if (const auto token = find_token(source, content)) return *token;
+  if (const auto& named = source.config.end_of_text) {
+    if (const auto token = find_token(source, *named)) return *token;
   }
   if (const auto token = end_of_text_from_config(source)) return *token;
   const std::array<std::string, 4> known{"<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]"};
@@ -158,8 +152,8 @@ int32_t PipelineTokenizer::find_end_of_text(const Source& source) const {
 }
 
 std::optional<int32_t> PipelineTokenizer::find_mask_token(const Source& source) {
-  std::vector<std::string> known = source.config.masks;
-  known.insert(known.end(), {"[MASK]", "<mask>"});
+  std::vector<std::string> known{"[MASK]", "<mask>"};
+  if (source.config.mask) known.insert(known.begin(), *source.config.mask);
   for (const std::string& content : known) {
     if (const auto token = find_token(source, content)) return token;
   }
@@ -167,7 +161,12 @@ std::optional<int32_t> PipelineTokenizer::find_mask_token(const Source& source) 
 }
 
 std::string PipelineTokenizer::make_fingerprint(const Source& source) const {
-  const std::string& json = source.files[0].second;
+  std::string json = source.files[0].second;
+  for (const AddedToken& token : source.definition.added_tokens) {
+    if (!source.adds_tokens) break;
+    json += fmt::format("{} {} {}{}{}{}{}\n", token.content, token.id, token.single_word,
+                        token.strip_left, token.strip_right, token.match_normalized, token.special);
+  }
   const XXH128_hash_t hash = XXH3_128bits(json.data(), json.size());
   return fmt::format("json-{}-{:016x}{:016x}-{}{}", kEncodingVersion, hash.high64, hash.low64,
                      end_of_text_, source.config.split_special_tokens ? "-split" : "");

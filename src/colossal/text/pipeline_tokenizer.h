@@ -24,13 +24,12 @@ namespace colossal::text {
 // - encode_prompt(): encode(text);
 // - decode(): decode(tokens, skip_special_tokens=False), wherever the bytes are valid UTF-8.
 //
-// mask_token() is the first of the following that is a token: "mask_token" of
-// tokenizer_config.json, "mask_token" of special_tokens_map.json, "[MASK]", "<mask>".
+// The files beside the tokenizer.json may add tokens, and name some (companion_tokens.h).
 //
-// end_of_text() is the first of the following that is a token: "eos_token" of
-// tokenizer_config.json, "eos_token" of special_tokens_map.json, "eos_token_id" of config.json (of
-// a list, the first id), "<|endoftext|>", "<|end_of_text|>", "</s>", "[SEP]". These files are those
-// in the folder of the tokenizer.json.
+// mask_token() is the token that they name "mask_token", else "[MASK]" or "<mask>". end_of_text()
+// is the token that they name "eos_token", else the first of the following that is a token:
+// "eos_token_id" of config.json in the same folder (of a list, the first id), "<|endoftext|>",
+// "<|end_of_text|>", "</s>", "[SEP]".
 class PipelineTokenizer : public Tokenizer {
  public:
   // Reads tokenizer_json and the other tokenizer files in its folder. Throws ConfigError naming a
@@ -77,6 +76,7 @@ class PipelineTokenizer : public Tokenizer {
     TokenizerFiles files;
     TokenizerDefinition definition = {};
     TokenizerConfig config = {};  // of tokenizer_config.json and special_tokens_map.json together
+    bool adds_tokens = false;     // whether they change the added tokens of `definition`
   };
   static Source read(const std::filesystem::path& tokenizer_json, TokenizerFiles files);
   explicit PipelineTokenizer(Source source);

@@ -210,14 +210,13 @@ TokenizerConfig read_tokenizer_config(std::string_view text, const std::string& 
   const nlohmann::json value = parse_json(text, file);
   const JsonNode root(value, file, "");
   TokenizerConfig config;
-  const auto read_token = [&](const char* name, std::vector<std::string>& tokens) {
+  const auto read_token = [&](const char* name) {
     const JsonNode node = root[name];
-    const auto content = node.is_null() || node.is_string() ? node.optional_string()
-                                                            : node["content"].optional_string();
-    if (content) tokens.push_back(*content);
+    return node.is_null() || node.is_string() ? node.optional_string()
+                                              : node["content"].optional_string();
   };
-  read_token("eos_token", config.ends_of_text);
-  read_token("mask_token", config.masks);
+  config.end_of_text = read_token("eos_token");
+  config.mask = read_token("mask_token");
   config.split_special_tokens = root["split_special_tokens"].boolean(false);
   return config;
 }

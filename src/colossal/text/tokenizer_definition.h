@@ -29,6 +29,8 @@ struct AddedToken {
   bool strip_right = false;       // also consumes the white space to its right
   bool match_normalized = false;  // searched for in the normalized text
   bool special = false;           // a control token, such as the end of a message
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 // A regular expression.
@@ -175,18 +177,15 @@ struct TokenizerDefinition {
 // Throws ConfigError naming a setting that is invalid or unsupported.
 TokenizerDefinition read_tokenizer_definition(std::string_view json, const std::string& file);
 
-// The settings of tokenizer_config.json and special_tokens_map.json that affect tokenization.
-// read_tokenizer_config() returns those of one file; PipelineTokenizer merges those of both files.
+// The settings of tokenizer_config.json that affect tokenization.
 struct TokenizerConfig {
-  // The text "eos_token" of each file that sets it, tokenizer_config.json first. From
-  // read_tokenizer_config(): one text, or empty if the file sets none.
-  std::vector<std::string> ends_of_text;
-  std::vector<std::string> masks;  // likewise for "mask_token"
+  std::optional<std::string> end_of_text;  // the text "eos_token"
+  std::optional<std::string> mask;         // likewise for "mask_token"
   // Encode special tokens that occur in a text like any other text.
   bool split_special_tokens = false;
 };
-// Reads tokenizer_config.json or special_tokens_map.json. json: content of the file. file: path of
-// the file, for error messages. Throws ConfigError if the file is invalid.
+// Reads tokenizer_config.json. json: content of the file. file: path of the file, for error
+// messages. Throws ConfigError if the file is invalid.
 TokenizerConfig read_tokenizer_config(std::string_view json, const std::string& file);
 
 // Returns "eos_token_id" of a model's config.json; of a list, the first id; nullopt if missing or

@@ -7,7 +7,8 @@ import unittest
 
 import torch
 from safetensors.torch import load_file
-from tokenizers import ByteLevelBPETokenizer, Tokenizer, decoders, models, normalizers, trainers
+from tokenizers import (ByteLevelBPETokenizer, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors,
+                        trainers)
 from transformers import (AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, LlamaConfig, LlamaForCausalLM, MixtralConfig,
                           MixtralForCausalLM, Phi3Config, Phi3ForCausalLM, PreTrainedTokenizerFast, Qwen2Config,
                           Qwen2ForCausalLM, Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig, Qwen3MoeForCausalLM)
@@ -15,6 +16,8 @@ from transformers import (AutoTokenizer, Gemma2Config, Gemma2ForCausalLM, LlamaC
 from harness import COLOSSAL, EndToEndTest
 
 TEXT = "import json\nfor name in names:\n    print('naïve', name, 1234)  # 日本\n def f(x):\n    return x + 1\n"
+LLAMA3_PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+                  r"|\s+(?!\S)|\s+")
 SIZES = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              max_position_embeddings=64, head_dim=16, initializer_range=0.3, bos_token_id=0, eos_token_id=0,
              pad_token_id=None)
@@ -65,8 +68,8 @@ class Convert(EndToEndTest):
                                 unk_token="<unk>").save_pretrained(folder)
         return tokenizer.get_vocab_size()
 
-    def folder(self, family, tokenizer=None):
-        folder = self.directory / family
+    def folder(self, name, tokenizer=None, family=None):
+        folder, family = self.directory / name, family or name
         vocabulary = (tokenizer or self.byte_level)(folder)
         torch.manual_seed(1)
         FAMILIES[family](vocabulary).to(torch.bfloat16).save_pretrained(folder)
@@ -107,6 +110,54 @@ class Convert(EndToEndTest):
             for path in (folder, back):
                 subprocess.run(["rm", "-r", path], check=True)
             file.unlink()
+
+    def of_kind(self, folder, pre, size=330, normalizer=None, post=None, **model):
+        tokenizer = Tokenizer(models.BPE(**model))
+        tokenizer.pre_tokenizer, tokenizer.decoder = pre, decoders.ByteLevel()
+        if normalizer:
+            tokenizer.normalizer = normalizer
+        tokenizer.train_from_iterator([TEXT], trainers.BpeTrainer(
+            vocab_size=size, special_tokens=["<|endoftext|>", "<s>"], show_progress=False,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+        if post:
+            tokenizer.post_processor = post
+        folder.mkdir()
+        PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>", bos_token="<s>").save_pretrained(folder)
+        return tokenizer.get_vocab_size()
+
+    def test_tokenizers_of_all_kinds_come_back_or_are_refused(self):
+        level = lambda **options: pre_tokenizers.ByteLevel(**{"add_prefix_space": False, **options})
+        split = lambda pattern: pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), level(use_regex=False)])
+        single = lambda template, *tokens: processors.TemplateProcessing(single=template, special_tokens=list(tokens))
+        first, last = ("<s>", 1), ("<|endoftext|>", 0)
+        kinds = {
+            "plain": dict(pre=level()),
+            "llama 3": dict(pre=split(LLAMA3_PATTERN), post=single("<s> $A", first)),
+            "llama 3, ignore_merges": dict(pre=split(LLAMA3_PATTERN), ignore_merges=True),
+            "smollm": dict(pre=pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), level()])),
+            "qwen 2": dict(pre=split(LLAMA3_PATTERN.replace("{1,3}", "")), normalizer=normalizers.NFC()),
+            "both ends": dict(pre=level(), post=single("<s> $A <|endoftext|>", first, last)),
+            "end": dict(pre=level(), post=single("$A <|endoftext|>", last)),
+            "prefix space": dict(pre=level(add_prefix_space=True)),
+            "no expression": dict(pre=level(use_regex=False)),
+            "NFKC": dict(pre=level(), normalizer=normalizers.NFKC()),
+            "two at the beginning": dict(pre=level(), post=single("<s> <|endoftext|> $A", first, last)),
+        }
+        refused = set()
+        for name, kind in kinds.items():
+            with self.subTest(name):
+                folder, file, back = (self.directory / f"{name}{end}" for end in ("", ".gguf", " back"))
+                self.folder(name, lambda folder: self.of_kind(folder, **kind), "llama")
+                done = subprocess.run([COLOSSAL, "convert", folder, file], capture_output=True, text=True, timeout=60)
+                if done.returncode:
+                    refused.add(name)
+                    self.assertIn("tokenizer.json: ", done.stderr)
+                    continue
+                self.call("convert", file, back)
+                ours, theirs = AutoTokenizer.from_pretrained(back), AutoTokenizer.from_pretrained(folder)
+                for text in (TEXT, "a  b\n\nc 日 x 12345", "names names", "  two", "e\u0301 ﬁ <s>x"):
+                    self.assertEqual(ours(text).input_ids, theirs(text).input_ids)
+        self.assertEqual(refused, {"prefix space", "no expression", "NFKC", "two at the beginning"})
 
     def test_quantized_files_cost_what_their_bits_say(self):
         folder = self.folder("llama")

@@ -296,12 +296,13 @@ void write_safetensors(const io::GgufReader& file, const GgufFamily& family,
   to.sync();
 }
 
-// Returns f32 if any matrix is quantized (or there is none), otherwise the type of the last matrix.
-GgufType type_in(const io::GgufReader& file) {
+// Returns `of_quantized` if any matrix is quantized, f32 if there is none, otherwise the type of
+// the last matrix.
+GgufType type_in(const io::GgufReader& file, GgufType of_quantized) {
   GgufType type = GgufType::f32;
   for (const GgufTensor& tensor : file.tensors()) {
     if (tensor.shape.size() < 2) continue;
-    if (io::elements_per_block(tensor.type) > 1) return GgufType::f32;
+    if (io::elements_per_block(tensor.type) > 1) return of_quantized;
     type = tensor.type;
   }
   return type;
@@ -346,11 +347,11 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
 }
 
 void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& folder,
-                std::optional<GgufType> type) {
+                std::optional<GgufType> type, GgufType of_quantized) {
   require_new(folder);
   const io::GgufReader reader(file);
   const GgufFamily& family = find_gguf_family(reader);
-  const GgufType as = type.value_or(type_in(reader));
+  const GgufType as = type.value_or(type_in(reader, of_quantized));
   if (io::elements_per_block(as) > 1) {
     throw ConfigError(fmt::format("--type={}: a Hugging Face folder can have f32, f16 or bf16 only",
                                   io::gguf_type_name(as)));

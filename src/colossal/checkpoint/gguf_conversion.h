@@ -20,12 +20,13 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
                 io::GgufType type);
 
 // Converts a GGUF file to the folder `folder`. All tensors get the type `type`: f16, bf16 or f32.
-// nullopt: f32 if a matrix is quantized or there is no matrix; otherwise the type of the matrix
-// whose data come last in the file, even if other matrices have another type. Throws ConfigError if
+// nullopt: `of_quantized` if a matrix is quantized, f32 if there is no matrix; otherwise the type
+// of the matrix whose data come last in the file, even if other matrices have another type. Throws
+// ConfigError if
 // the family, the model or the tokenizer cannot be converted, `type` is quantized, a value is not
 // finite in its new type, or `folder` exists. Throws IoError if a file is invalid or cannot be
 // written.
 void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& folder,
-                std::optional<io::GgufType> type);
+                std::optional<io::GgufType> type, io::GgufType of_quantized = io::GgufType::f32);
 
 }  // namespace colossal::checkpoint

@@ -1,15 +1,17 @@
 #include "colossal/checkpoint/gguf_tokenizer.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <tuple>
+#include <set>
 #include <unordered_map>
 
 #include "colossal/base/error.h"
+#include "colossal/checkpoint/gguf_pipeline.h"
 #include "colossal/io/json.h"
+#include "colossal/text/companion_tokens.h"
 
 namespace colossal::checkpoint {
 namespace {
@@ -27,41 +29,14 @@ enum TokenType : int32_t {
   kByte = 6,
 };
 
+// Whether merges may make tokens of this type. Those that a user defined are found in the text
+// itself, but of these Gemma's runs of spaces are also made by merges.
+bool is_merged(int type) {
+  return type == kNormal || type == kUserDefined;
+}
+
 constexpr const char* kSpace = "\xe2\x96\x81";  // U+2581, which stands for a space
 constexpr int64_t kLargestTokenizer = int64_t{256} << 20;
-
-// How text is split before its bytes are merged. The names are llama.cpp's.
-struct Cut {
-  const char* name;
-  const char* pattern;  // of a Split; null: that of ByteLevel
-};
-constexpr std::array kCuts{
-    Cut{"gpt-2", nullptr},
-    Cut{"llama-bpe",
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"},
-    Cut{"qwen2",
-        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"}};
-
-std::string cut_names() {
-  std::vector<std::string> names;
-  for (const Cut& cut : kCuts) names.emplace_back(cut.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
-// Calls visit for `value` and each value in it, if it is an object with a "type".
-template <typename Visit>
-void for_parts(const json& value, const Visit& visit) {
-  if (value.is_object() && value.contains("type")) visit(value);
-  if (value.is_structured()) {
-    for (const json& part : value) for_parts(part, visit);
-  }
-}
-
-bool has_part(const json& value, const char* type) {
-  bool found = false;
-  for_parts(value, [&](const json& part) { found = found || part.at("type") == type; });
-  return found;
-}
 
 const json& member(const json& object, const char* name) {
   static const json null;
@@ -84,29 +59,36 @@ class HfTokenizer {
     if (member(model(), "type") != "BPE" || !member(model(), "vocab").is_object()) {
       refuse("it is not BPE");
     }
+    const text::TokenizerFiles files = text::read_tokenizer_files(path_);
+    definition_ = text::read_tokenizer_definition(files.front().second, path_.string());
+    text::add_companion_tokens(files, folder, definition_);
   }
 
   GgufFields fields(int64_t vocabulary) const {
-    const bool byte_level =
-        has_part(part("pre_tokenizer"), "ByteLevel") || has_part(part("decoder"), "ByteLevel");
+    const bool byte_level = definition_.byte_level;
     if (!byte_level && member(model(), "byte_fallback") != true) {
       refuse("it is neither byte-level nor has bytes to fall back on");
     }
+    const GgufPipeline pipeline = read_gguf_pipeline(tokenizer_, path_);
+    check_added_tokens();
     std::vector<std::string> tokens;
     std::vector<int32_t> types;
     fill_tokens(vocabulary, tokens, types);
-    const std::vector<std::array<std::string, 2>> merges = read_merges();
+    const Merges merges = read_merges();
     GgufFields fields{{"tokenizer.ggml.model", io::GgufValue::of(byte_level ? "gpt2" : "llama")}};
     if (byte_level) {
-      fields.emplace_back("tokenizer.ggml.pre", io::GgufValue::of(cut_name()));
+      check_ignored_merges(pipeline, merges);
+      fields.emplace_back("tokenizer.ggml.pre", io::GgufValue::of(pipeline.named->name));
       std::vector<std::string> lines;
       for (const auto& [left, right] : merges) lines.push_back(left + " " + right);
       fields.emplace_back("tokenizer.ggml.merges", io::GgufValue::of(lines));
     } else {
       mark_bytes(tokens, types);
-      fields.emplace_back("tokenizer.ggml.scores", io::GgufValue::of(scores_of(tokens, merges)));
+      const std::vector<float> scores = scores_of(tokens, merges);
+      check_scores(tokens, types, scores, merges);
+      fields.emplace_back("tokenizer.ggml.scores", io::GgufValue::of(scores));
       fields.emplace_back("tokenizer.ggml.add_space_prefix",
-                          io::GgufValue::of(has_part(part("normalizer"), "Prepend")));
+                          io::GgufValue::of(pipeline.space_prefix));
     }
     fields.emplace_back("tokenizer.ggml.tokens", io::GgufValue::of(tokens));
     fields.emplace_back("tokenizer.ggml.token_type", io::GgufValue::of(types));
@@ -141,16 +123,80 @@ class HfTokenizer {
       set_token(tokens, id, text);
       types[id.get<size_t>()] = kNormal;
     }
-    for (const json& added : part("added_tokens")) {
-      const std::string text = added.at("content").get<std::string>();
-      const json& id = added.at("id");
-      set_token(tokens, id, text);
-      types[id.get<size_t>()] = added.value("special", false) ? kControl : kUserDefined;
+    for (const text::AddedToken& added : definition_.added_tokens) {
+      set_token(tokens, added.id, added.content);
+      types[static_cast<size_t>(added.id)] = added.special ? kControl : kUserDefined;
     }
   }
 
-  std::vector<std::array<std::string, 2>> read_merges() const {
-    std::vector<std::array<std::string, 2>> merges;
+  // Refuses what is searched for in another way than GGUF's tokens are.
+  void check_added_tokens() const {
+    for (const text::AddedToken& added : definition_.added_tokens) {
+      const bool moves = added.match_normalized && !definition_.byte_level;
+      const char* setting = added.single_word   ? "single_word"
+                            : added.strip_left  ? "lstrip"
+                            : added.strip_right ? "rstrip"
+                            : moves             ? "normalized"
+                                                : nullptr;
+      if (!setting) continue;
+      throw ConfigError(
+          fmt::format("{}: the token {} has {} = true, which a GGUF file cannot say, so that the "
+                      "same text would have other tokens",
+                      path_.string(), io::quote_text(added.content), setting));
+    }
+  }
+
+  // The names of llama.cpp imply whether a word that is a token becomes this token without merges.
+  void check_ignored_merges(const GgufPipeline& pipeline, const Merges& merges) const {
+    const bool ignores = member(model(), "ignore_merges") == true;
+    if (ignores == pipeline.named->ignores_merges) return;
+    std::vector<std::string> texts;
+    std::unordered_map<std::string, size_t> known;
+    for (const auto& [text, id] : definition_.vocabulary) {
+      known.emplace(text, id);
+      if (std::ranges::count(definition_.added_tokens, text, &text::AddedToken::content) == 0) {
+        texts.push_back(text);
+      }
+    }
+    const std::string unmade = find_unmade_token(texts, merges, known);
+    if (unmade.empty()) return;
+    throw ConfigError(fmt::format(
+        "{}: model.ignore_merges is {}, and no merges make the token {}; with this pre_tokenizer "
+        "(llama.cpp's {}) a GGUF file can only say {}",
+        path_.string(), ignores, io::quote_text(unmade), pipeline.named->name, !ignores));
+  }
+
+  // SentencePiece merges by the scores of results. Refuses merges of which the scores make others.
+  void check_scores(const std::vector<std::string>& tokens, const std::vector<int32_t>& types,
+                    const std::vector<float>& scores, const Merges& merges) const {
+    std::vector<bool> is_normal;
+    std::vector<std::string> normal;
+    std::unordered_map<std::string, size_t> known;
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      is_normal.push_back(is_merged(types[id]));
+      known.emplace(tokens[id], id);
+      const bool spaces = types[id] == kUserDefined && tokens[id].find(kSpace) != std::string::npos;
+      if (types[id] == kNormal || spaces) normal.push_back(tokens[id]);
+    }
+    for (int byte = 0; byte < 256; ++byte) {
+      const std::string text = fmt::format("<0x{:02X}>", byte);
+      if (!known.contains(text)) refuse(fmt::format("it has no token {}", text));
+    }
+    const std::set<std::array<std::string, 2>> own(merges.begin(), merges.end());
+    Merges made = merges_of_scores(tokens, {scores.begin(), scores.end()}, is_normal);
+    const bool has_others = made.size() > own.size();
+    std::erase_if(made, [&](const auto& pair) { return !own.contains(pair); });
+    const bool same = made == merges;
+    const std::string unmade = has_others ? find_unmade_token(normal, merges, known) : "";
+    if (same && unmade.empty()) return;
+    refuse(
+        same ? fmt::format("no merges make the token {}, but a GGUF file's scores would",
+                           io::quote_text(unmade))
+             : "its merges are not in the order of SentencePiece, where each token has one score");
+  }
+
+  Merges read_merges() const {
+    Merges merges;
     for (const json& merge : member(model(), "merges")) {
       if (merge.is_array() && merge.size() == 2) {
         merges.push_back({merge[0].get<std::string>(), merge[1].get<std::string>()});
@@ -177,7 +223,7 @@ class HfTokenizer {
   // Returns minus the rank of each token's merge: SentencePiece first merges the pair whose result
   // has the highest score.
   static std::vector<float> scores_of(const std::vector<std::string>& tokens,
-                                      const std::vector<std::array<std::string, 2>>& merges) {
+                                      const Merges& merges) {
     std::unordered_map<std::string, size_t> ranks;
     for (const auto& [left, right] : merges) ranks.emplace(left + right, ranks.size());
     std::vector<float> scores;
@@ -188,44 +234,30 @@ class HfTokenizer {
     return scores;
   }
 
-  const char* cut_name() const {
-    std::string pattern;
-    for_parts(part("pre_tokenizer"), [&](const json& found) {
-      if (found.at("type") == "Split") pattern = found.at("pattern").value("Regex", "");
-    });
-    for (const Cut& cut : kCuts) {
-      if (cut.pattern ? pattern == cut.pattern : pattern.empty()) return cut.name;
-    }
-    throw ConfigError(fmt::format(
-        "{}: its pre-tokenizer pattern has no known name in llama.cpp; supported are those of {}",
-        path_.string(), cut_names()));
-  }
-
-  bool adds(const char* setting, bool begin) const {
-    const json& given = member(settings_, setting);
-    if (given.is_boolean()) return given.get<bool>();
-    bool found = false;
-    for_parts(part("post_processor"), [&](const json& processor) {
-      const json& single = member(processor, "single");
-      if (!single.is_array() || single.empty()) return;
-      found = (begin ? single.front() : single.back()).contains("SpecialToken");
-    });
-    return found;
+  // Returns the one special token that is put before or after a text; nullopt if there is none.
+  std::optional<int32_t> only_token(const std::vector<int32_t>& tokens, const char* place) const {
+    if (tokens.empty()) return std::nullopt;
+    if (tokens.size() == 1) return tokens.front();
+    throw ConfigError(
+        fmt::format("{}: its post_processor puts {} tokens {} a text; a GGUF file can say one",
+                    path_.string(), tokens.size(), place));
   }
 
   void add_special(GgufFields& fields) const {
+    const auto begin = only_token(definition_.before_text, "before");
+    const auto end = only_token(definition_.after_text, "after");
     for (const auto& [name, theirs] :
          {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}}) {
       json id = member(config_, theirs);
       if (id.is_array() && !id.empty()) id = id.front();
+      if (begin && std::string_view(name) == "bos") id = static_cast<uint32_t>(*begin);
+      if (end && std::string_view(name) == "eos") id = static_cast<uint32_t>(*end);
       if (!id.is_number_unsigned()) continue;
       fields.emplace_back(fmt::format("tokenizer.ggml.{}_token_id", name),
                           io::GgufValue::of(id.get<uint32_t>()));
     }
-    fields.emplace_back("tokenizer.ggml.add_bos_token",
-                        io::GgufValue::of(adds("add_bos_token", true)));
-    fields.emplace_back("tokenizer.ggml.add_eos_token",
-                        io::GgufValue::of(adds("add_eos_token", false)));
+    fields.emplace_back("tokenizer.ggml.add_bos_token", io::GgufValue::of(begin.has_value()));
+    fields.emplace_back("tokenizer.ggml.add_eos_token", io::GgufValue::of(end.has_value()));
     if (const json& chat = member(settings_, "chat_template"); chat.is_string()) {
       fields.emplace_back("tokenizer.chat_template", io::GgufValue::of(chat.get<std::string>()));
     }
@@ -233,6 +265,7 @@ class HfTokenizer {
 
   std::filesystem::path path_;
   json tokenizer_, settings_, config_;
+  text::TokenizerDefinition definition_;  // with the tokens of the files beside it
 };
 
 // The tokenizer of a GGUF file.
@@ -251,7 +284,7 @@ class GgufTokenizer {
   }
 
   ordered_json byte_level() const {
-    std::vector<std::array<std::string, 2>> merges;
+    Merges merges;
     for (const std::string& merge :
          file_.texts("tokenizer.ggml.merges").value_or(std::vector<std::string>())) {
       const size_t space = merge.find(' ', 1);
@@ -261,24 +294,11 @@ class GgufTokenizer {
       merges.push_back({merge.substr(0, space), merge.substr(space + 1)});
     }
     ordered_json json = skeleton(merges, /*fallback=*/false);
-    const json_ byte{{"type", "ByteLevel"},
-                     {"add_prefix_space", false},
-                     {"trim_offsets", true},
-                     {"use_regex", false}};
-    json_ whole = byte;
-    whole["use_regex"] = true;
-    const Cut& cut = find_cut();
-    json["pre_tokenizer"] = whole;
-    if (cut.pattern) {
-      json["pre_tokenizer"] = {{"type", "Sequence"},
-                               {"pretokenizers",
-                                {{{"type", "Split"},
-                                  {"pattern", {{"Regex", cut.pattern}}},
-                                  {"behavior", "Isolated"},
-                                  {"invert", false}},
-                                 byte}}};
-    }
-    json["normalizer"] = std::string_view(cut.name) == "qwen2" ? json_{{"type", "NFC"}} : json_();
+    const NamedPipeline& named = pipeline();
+    json["pre_tokenizer"] = named.pre_tokenizer;
+    json["normalizer"] = named.normalizer;
+    json["model"]["ignore_merges"] = named.ignores_merges;
+    const json_ whole = pipeline_of("gpt-2", file_.path()).pre_tokenizer;
     json["decoder"] = whole;
     json["post_processor"] = post_processor(whole);
     return json;
@@ -286,7 +306,7 @@ class GgufTokenizer {
 
   ordered_json with_fallback() const {
     const bool prefix = file_.flag("tokenizer.ggml.add_space_prefix").value_or(true);
-    ordered_json json = skeleton(merges_of_scores(), /*fallback=*/true);
+    ordered_json json = skeleton(merges_of_file_scores(), /*fallback=*/true);
     const json_ spaces{{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
     json["normalizer"] = spaces;
     json_ decoders{{{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}},
@@ -321,9 +341,15 @@ class GgufTokenizer {
  private:
   using json_ = nlohmann::ordered_json;
 
+  // Whether a text begins with BOS; without the field, what llama.cpp does.
   bool adds_bos() const {
-    const bool fallback = file_.text("tokenizer.ggml.model") == "llama";
+    const bool fallback = file_.text("tokenizer.ggml.model") == "llama" ||
+                          file_.text("tokenizer.ggml.pre") == "llama-bpe";
     return file_.flag("tokenizer.ggml.add_bos_token").value_or(fallback) && special("bos");
+  }
+
+  bool adds_eos() const {
+    return file_.flag("tokenizer.ggml.add_eos_token").value_or(false) && special("eos");
   }
 
   std::optional<std::string> special(const std::string& name) const {
@@ -332,33 +358,36 @@ class GgufTokenizer {
     return tokens_[static_cast<size_t>(*id)];
   }
 
-  const Cut& find_cut() const {
-    const std::string name = file_.text("tokenizer.ggml.pre").value_or("gpt-2");
-    for (const Cut& cut : kCuts) {
-      if (name == cut.name) return cut;
-    }
-    throw ConfigError(fmt::format("{}: the pre-tokenizer \"{}\" is not supported; supported are {}",
-                                  file_.path().string(), name, cut_names()));
+  const NamedPipeline& pipeline() const {
+    return pipeline_of(file_.text("tokenizer.ggml.pre").value_or("gpt-2"), file_.path());
   }
 
+  // Returns a template that puts BOS before each text and EOS after it, as the file says;
+  // `otherwise` if it says neither.
   json_ post_processor(const json_& otherwise) const {
-    if (!adds_bos()) return otherwise;
-    const std::string bos = *special("bos");
-    const json_ token{{"SpecialToken", {{"id", bos}, {"type_id", 0}}}};
-    const json_ a{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
-    const json_ b{{"Sequence", {{"id", "B"}, {"type_id", 1}}}};
+    if (!adds_bos() && !adds_eos()) return otherwise;
+    json_ single = json_::array(), pair = json_::array(), special_tokens = json_::object();
+    const auto add_token = [&](const char* name, int type, json_& sequence) {
+      const std::string text = *special(name);
+      sequence.push_back({{"SpecialToken", {{"id", text}, {"type_id", type}}}});
+      special_tokens[text] = {
+          {"id", text}, {"ids", json_::array({ids_.at(text)})}, {"tokens", json_::array({text})}};
+    };
+    const auto add_text = [&](const char* name, int type, json_& sequence) {
+      if (adds_bos()) add_token("bos", type, sequence);
+      sequence.push_back({{"Sequence", {{"id", name}, {"type_id", type}}}});
+      if (adds_eos()) add_token("eos", type, sequence);
+    };
+    add_text("A", 0, single);
+    add_text("A", 0, pair);
+    add_text("B", 1, pair);
     return {{"type", "TemplateProcessing"},
-            {"single", json_::array({token, a})},
-            {"pair", json_::array({token, a, token, b})},
-            {"special_tokens",
-             {{bos,
-               {{"id", bos},
-                {"ids", json_::array({ids_.at(bos)})},
-                {"tokens", json_::array({bos})}}}}}};
+            {"single", single},
+            {"pair", pair},
+            {"special_tokens", special_tokens}};
   }
 
-  ordered_json skeleton(const std::vector<std::array<std::string, 2>>& merges,
-                        bool fallback) const {
+  ordered_json skeleton(const Merges& merges, bool fallback) const {
     json_ vocabulary = json_::object(), added = json_::array(), pairs = json_::array();
     std::map<size_t, std::string> by_id;
     for (const auto& [text, id] : ids_) by_id.emplace(id, text);
@@ -400,31 +429,15 @@ class GgufTokenizer {
               {"merges", pairs}}}};
   }
 
-  // Returns all pairs of tokens that together are a token. The pair whose result has the highest
-  // score comes first.
-  std::vector<std::array<std::string, 2>> merges_of_scores() const {
+  Merges merges_of_file_scores() const {
     const auto scores = file_.numbers("tokenizer.ggml.scores").value_or(std::vector<double>());
     if (scores.size() != tokens_.size()) {
       throw IoError(fmt::format("{}: {} tokens, {} scores of them", file_.path().string(),
                                 tokens_.size(), scores.size()));
     }
-    std::vector<std::tuple<double, size_t, size_t>> found;  // minus its score, left and right token
-    for (size_t id = 0; id < tokens_.size(); ++id) {
-      if (static_cast<int>(types_[id]) != kNormal) continue;
-      const std::string& text = tokens_[id];
-      for (size_t cut = 1; cut < text.size(); ++cut) {
-        if ((text[cut] & 0xC0) == 0x80) continue;  // within a UTF-8 character
-        const auto left = ids_.find(text.substr(0, cut)), right = ids_.find(text.substr(cut));
-        if (left != ids_.end() && right != ids_.end()) {
-          found.emplace_back(-scores[id], left->second, right->second);
-        }
-      }
-    }
-    std::ranges::sort(found);
-    std::vector<std::array<std::string, 2>> merges;
-    for (const auto& [score, left, right] : found)
-      merges.push_back({tokens_[left], tokens_[right]});
-    return merges;
+    std::vector<bool> is_normal;
+    for (const double type : types_) is_normal.push_back(is_merged(static_cast<int>(type)));
+    return merges_of_scores(tokens_, scores, is_normal);
   }
 
   const io::GgufReader& file_;

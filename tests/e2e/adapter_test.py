@@ -428,6 +428,48 @@ class Adapter(EndToEndTest):
             self.assertIn("the output head and experts support only plain LoRA", self.train(
                 *self.flags("bad"), *flags, f"--adapter.{setting}", expect=2))
 
+    def test_whole_weights_that_peft_saves_beside_adapters(self):
+        """Norms, tables with more tokens, and tables that embedding and head share; read, and merged into the weights."""
+        tied = self.directory / "tied"
+        torch.manual_seed(1)
+        LlamaForCausalLM(LlamaConfig(
+            vocab_size=257, hidden_size=48, intermediate_size=50, num_hidden_layers=2, num_attention_heads=6,
+            num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.3, bos_token_id=None,
+            eos_token_id=256, tie_word_embeddings=True)).save_pretrained(tied)
+        free = self.model
+        for name, model, vocabulary, options in (
+                ("norms", free, 257, dict(modules_to_save=["norm"])),
+                ("more tokens", free, 264, {}), ("more tokens of a tied table", tied, 264, {}),
+                ("a tied table", tied, 257, dict(modules_to_save=["embed_tokens"], ensure_weight_tying=True)),
+                ("a tied head", tied, 257, dict(target_modules=["lm_head", "q_proj"])),
+                ("a tied embedding", tied, 257, dict(target_modules=["embed_tokens", "q_proj"]))):
+            with self.subTest(name):
+                self.model, folder, merged = model, self.directory / name, self.directory / f"{name} merged"
+                torch.manual_seed(2)
+                base = self.base()
+                if vocabulary != 257:
+                    base.resize_token_embeddings(vocabulary, mean_resizing=False)
+                adapted = get_peft_model(base, LoraConfig(**{**dict(
+                    r=3, lora_alpha=7, target_modules=["q_proj"], init_lora_weights=False, task_type="CAUSAL_LM"), **options}),
+                    autocast_adapter_dtype=False).eval()
+                with torch.no_grad():
+                    for tensor, parameter in adapted.named_parameters():
+                        if "modules_to_save" in tensor:
+                            parameter += 0.1 * torch.randn_like(parameter)
+                adapted.save_pretrained(folder)
+                expected = self.by_peft(adapted)
+                self.assertAlmostEqual(self.evaluate(f"--adapter={folder}"), expected, delta=1e-5)
+                self.run_command("convert", merged, f"--merge-adapter={folder}")
+                self.model = merged
+                self.assertAlmostEqual(self.evaluate(), expected, delta=1e-5)
+                self.assertAlmostEqual(self.by_peft(self.base()), expected, delta=1e-5)
+        self.model = tied
+        adapted = get_peft_model(self.base(), LoraConfig(
+            target_modules=["q_proj"], modules_to_save=["embed_tokens"], task_type="CAUSAL_LM"))
+        adapted.save_pretrained(self.directory / "half")
+        self.assertIn("ensure_weight_tying=True", self.run_command(
+            "evaluate", f"--data={self.text}", "--tokenizer=bytes", f"--adapter={self.directory / 'half'}", expect=2))
+
     def test_experts_are_adapted(self):
         """... as peft has it, at layouts that divide them, over a base in few bits, and merged."""
         torch.manual_seed(4)

@@ -6,6 +6,7 @@
 
 #include "colossal/adapters/peft_config_reader.h"
 #include "colossal/adapters/peft_names.h"
+#include "colossal/adapters/whole_weights.h"
 #include "colossal/base/error.h"
 #include "colossal/io/json.h"
 #include "colossal/io/safetensors.h"
@@ -115,13 +116,6 @@ std::set<std::string> with_parameters_of_experts(const std::set<std::string>& mo
   return named;
 }
 
-bool is_trained(const std::string& tensor, const LoraSettings& settings) {
-  const auto module = trained_module(tensor);
-  return module && std::ranges::any_of(settings.modules_to_save, [&](const std::string& name) {
-           return names_module(name, *module);
-         });
-}
-
 }  // namespace
 
 nlohmann::json shaping_fields(const LoraSettings& settings, const std::vector<Product>& products,
@@ -215,9 +209,9 @@ PeftFolder read_peft_folder(const fs::path& folder) {
   const io::SafetensorsReader file(folder / kWeightsFile);
   for (const io::TensorEntry& entry : file.entries()) {
     if (copied_module(entry.name)) continue;
-    const auto module = adapted_module(entry.name);
-    if (!module && is_trained(entry.name, read.settings)) continue;
-    if (!module) {
+    if (const auto module = adapted_module(entry.name)) {
+      modules.insert(*module);
+    } else if (!is_whole_weight(entry)) {
       throw ConfigError(
           fmt::format("{}: unexpected tensor \"{}\": an adapter has \"....lora_A.weight\", "
                       "\"....lora_B.weight\" and \"....lora_magnitude_vector\" for linear layers, "
@@ -225,7 +219,6 @@ PeftFolder read_peft_folder(const fs::path& folder) {
                       "the modules in modules_to_save",
                       file.path().string(), entry.name));
     }
-    modules.insert(*module);
   }
   modules = with_parameters_of_experts(modules, config.strings("target_parameters"));
   const bool magnitudes = std::ranges::any_of(file.entries(), [](const io::TensorEntry& entry) {

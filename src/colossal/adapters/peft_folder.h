@@ -64,11 +64,11 @@ struct PeftFolder {
 
 // Reads adapter_config.json and, unless the adapter is a prefix, the names of the tensors in
 // adapter_model.safetensors. Tensors that are copies of base weights are ignored (copied_module()
-// in peft_names.h). Throws ConfigError if one of the two files is missing (also for a prefix), if a
-// field is invalid or asks for a kind of adapter that is not supported (the message names the
-// field), if any other tensor belongs neither to an adapter nor to modules_to_save, or if the field
-// use_dora is true without tensors of DoRA magnitudes, or false with them. Throws IoError if a file
-// cannot be read, is not JSON or is not a safetensors file.
+// in peft_names.h), and so are those of whole weights (whole_weights.h). Throws ConfigError if one
+// of the two files is missing (also for a prefix), if a field is invalid or asks for a kind of
+// adapter that is not supported (the message names the field), if there is any other tensor, or if
+// the field use_dora is true without tensors of DoRA magnitudes, or false with them. Throws IoError
+// if a file cannot be read, is not JSON or is not a safetensors file.
 PeftFolder read_peft_folder(const std::filesystem::path& folder);
 
 // Returns the layers in `products` that have a LoRA adapter in the folder; none if the adapter is a

@@ -22,6 +22,7 @@ bool is_looked_up(const adapters::Product& product) {
 AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
     : adapter_(*specification.adapter),
       stored_in_out_(specification.transformer.stored_in_out),
+      vocabulary_(specification.transformer.vocabulary),
       file_(adapter_.weights / adapters::kWeightsFile) {
   if (adapter_.prefix) {
     throw ConfigError(
@@ -30,7 +31,8 @@ AdapterMerge::AdapterMerge(const models::ModelSpecification& specification)
                     file_.path().string()));
   }
   for (const adapters::Product& product : adapter_.products) {
-    if (!product.is_of_blocks() && specification.transformer.tied_head) {
+    if (!product.is_of_blocks() && specification.transformer.tied_head &&
+        !specification.facts.is_decoder()) {
       throw ConfigError(
           fmt::format("{}: the adapter changes {}, whose table the embedding and the output head "
                       "share (tie_word_embeddings = true), so merging would change both; use it "
@@ -79,7 +81,9 @@ at::Tensor AdapterMerge::read(const std::string& tensor) const {
 
 at::Tensor AdapterMerge::merged(const std::string& name, const at::Tensor& weight) const {
   if (const at::Tensor own = replacement(name); own.defined()) {
-    if (own.sizes() == weight.sizes()) return own.to(weight.scalar_type());
+    const bool grows = own.dim() == 2 && weight.dim() == 2 && own.size(0) == vocabulary_ &&
+                       own.size(1) == weight.size(1);
+    if (grows || own.sizes() == weight.sizes()) return own.to(weight.scalar_type());
     throw ConfigError(fmt::format("{}: {} is [{}], the model's is [{}]", file_.path().string(),
                                   name, fmt::join(own.sizes(), ", "),
                                   fmt::join(weight.sizes(), ", ")));

@@ -22,17 +22,18 @@ namespace colossal::checkpoint {
 class AdapterMerge {
  public:
   // Opens the file of the adapter specification.adapter, which must be set and have a folder.
-  // Throws ConfigError if the adapter is a prefix, if it adapts a table that embedding and head
-  // share, or if the file lacks A, B or, with DoRA, the magnitudes of an adapted module. Tensors of
-  // experts are not checked here.
+  // Throws ConfigError if the adapter is a prefix, if it adapts a table that embedding and head of
+  // an encoder or encoder-decoder share, or if the file lacks A, B or, with DoRA, the magnitudes of
+  // an adapted module. Tensors of experts are not checked here.
   explicit AdapterMerge(const models::ModelSpecification& specification);
 
   // Returns a tensor of the model's files with the adapter merged, in the dtype of `weight`.
   // Computes in fp64 and rounds once. If the adapter has a tensor that replaces the whole tensor
-  // (modules_to_save of PEFT), returns the adapter's tensor, rounded. Returns `weight` itself if
-  // the adapter does not change the tensor. Throws ConfigError if shapes do not fit, or if the
-  // adapter lacks a tensor of experts. name, weight: the tensor's name and values in the model's
-  // files.
+  // (modules_to_save of PEFT), returns the adapter's tensor, rounded, which may have more rows if
+  // it is a table. Returns `weight` itself if the adapter does not change the tensor. Throws
+  // ConfigError if shapes do not fit, or if the adapter lacks a tensor of experts. name, weight:
+  // the tensor's name and values in the model's files. For the name of a head that shares the
+  // embedding's table, pass this table.
   at::Tensor merged(const std::string& name, const at::Tensor& weight) const;
   // Returns, in fp64, the tensor by which the adapter replaces the tensor `name` of the model's
   // files (modules_to_save of PEFT). Undefined if the adapter does not replace it.
@@ -73,6 +74,7 @@ class AdapterMerge {
 
   models::ModelAdapter adapter_;
   bool stored_in_out_;  // whether files store the weights of blocks as [in, out]
+  int64_t vocabulary_;  // rows of the tables with the adapter
   io::SafetensorsReader file_;
   std::map<std::string, ExpertWeight> experts_;  // by the tensor's name in the model's files
 };

@@ -21,18 +21,36 @@ namespace {
 
 constexpr const char* kIndexFile = "model.safetensors.index.json";
 
-// How the adapter's head for scores replaces the model's head for tokens, if it does.
+// How the model gets another head: one for scores instead of that for tokens, or a table of its own
+// instead of the one that it shares with the embedding.
 struct ChangedHead {
   std::string file;                                         // gets the new head
   std::vector<std::string> added;                           // tensors of the new head; empty: none
   std::set<std::string> dropped;                            // tensors of the old head
+  std::string table;                                        // shared so far; empty: none was
   nlohmann::json config_fields = nlohmann::json::object();  // changed fields of config.json
 };
 
+// An adapter of the embedding or of the head alone parts the table that they share.
+ChangedHead part_tables(const WeightFolder& directory,
+                        const models::ModelSpecification& specification) {
+  ChangedHead head{.file = directory.files().back()->path().filename()};
+  const std::string table = models::slice_in_model(specification, "token_embedding.weight").name;
+  head.table = find_weight(directory, table).entry->name;
+  head.added = {models::slice_in_model(specification, "head.weight").name};
+  head.config_fields["tie_word_embeddings"] = false;
+  return head;
+}
+
 ChangedHead find_changed_head(const WeightFolder& directory,
                               const models::ModelSpecification& specification) {
+  const bool parts = specification.transformer.tied_head && specification.facts.is_decoder() &&
+                     std::ranges::any_of(specification.adapter->products, [](const auto& product) {
+                       return !product.is_of_blocks();
+                     });
+  if (parts) return part_tables(directory, specification);
   if (specification.transformer.scores == 0) return {};
-  ChangedHead head{.file = directory.files().back()->path().filename(), .added = {}, .dropped = {}};
+  ChangedHead head{.file = directory.files().back()->path().filename()};
   for (const std::string& parameter : specification.adapter->trained) {
     const std::string tensor = models::slice_in_model(specification, parameter).name;
     if (models::is_of_head(parameter) && !directory.contains(tensor)) head.added.push_back(tensor);
@@ -54,6 +72,7 @@ AdaptedWeights find_adapted(const WeightFolder& directory,
                             const ChangedHead& head) {
   AdaptedWeights adapted;
   for (const adapters::Product& product : specification.adapter->products) {
+    if (std::ranges::count(head.added, product.module + ".weight") > 0) continue;
     const std::vector<std::string> weights =
         product.is_of_experts()
             ? models::slice_in_model(specification, product.name + ".weight").names()
@@ -71,6 +90,7 @@ AdaptedWeights find_adapted(const WeightFolder& directory,
   return adapted;
 }
 
+// weight: the name for which the adapter is merged.
 at::Tensor merge_tensor(const io::SafetensorsReader& file, const io::TensorEntry& entry,
                         const std::string& weight, const AdapterMerge& merge) {
   const at::Tensor values = at::empty(entry.shape, tensor_type(entry, file.path()));
@@ -84,19 +104,32 @@ at::Tensor merge_tensor(const io::SafetensorsReader& file, const io::TensorEntry
   return merged;
 }
 
-void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& adapted,
-                       const AdapterMerge& merge, const ChangedHead& head,
-                       const std::filesystem::path& path) {
+void write_merged_file(const WeightFolder& directory, const io::SafetensorsReader& from,
+                       const AdaptedWeights& adapted, const AdapterMerge& merge,
+                       const ChangedHead& head, const std::filesystem::path& path) {
   std::vector<io::TensorSpec> specs;
   for (const io::TensorEntry& entry : from.entries()) {
-    if (!head.dropped.contains(entry.name)) specs.push_back({entry.name, entry.type, entry.shape});
+    if (head.dropped.contains(entry.name)) continue;
+    specs.push_back({entry.name, entry.type, entry.shape});
+    const auto found = adapted.find(entry.name);
+    if (found == adapted.end()) continue;
+    const at::Tensor whole = merge.replacement(found->second);
+    if (whole.defined()) specs.back().shape = whole.sizes().vec();  // a table may have grown
   }
   std::map<std::string, at::Tensor> added;
   if (head.file == path.filename()) {
     const io::TensorEntry& any = from.entries().front();
     for (const std::string& tensor : head.added) {
-      const at::Tensor values = merge.replacement(tensor).to(tensor_type(any, from.path()));
-      specs.push_back({tensor, any.type, values.sizes().vec()});
+      io::ScalarType type = any.type;
+      at::Tensor values;
+      if (head.table.empty()) {
+        values = merge.replacement(tensor).to(tensor_type(any, from.path()));
+      } else {
+        const auto [file, entry] = find_weight(directory, head.table);
+        values = merge_tensor(*file, *entry, tensor, merge);
+        type = entry->type;
+      }
+      specs.push_back({tensor, type, values.sizes().vec()});
       added.emplace(tensor, values);
     }
   }
@@ -124,13 +157,15 @@ void write_merged_file(const io::SafetensorsReader& from, const AdaptedWeights& 
 
 // Returns the merged folder's config.json or index, given the text of the source's.
 std::string with_head(const std::string& name, const std::string& text, const ChangedHead& head) {
-  if (head.added.empty()) return text;
+  if (head.added.empty() && head.config_fields.empty()) return text;
   nlohmann::json json = nlohmann::json::parse(text);
   if (name != kIndexFile) {
     json.update(head.config_fields);
     // The score is that of the last token which is not padding, so the padding token must be known.
-    nlohmann::json& padding = json["pad_token_id"];
-    if (padding.is_null()) padding = json.value("eos_token_id", nlohmann::json());
+    if (head.config_fields.contains("architectures")) {
+      nlohmann::json& padding = json["pad_token_id"];
+      if (padding.is_null()) padding = json.value("eos_token_id", nlohmann::json());
+    }
   } else {
     for (const std::string& tensor : head.dropped) json.at("weight_map").erase(tensor);
     for (const std::string& tensor : head.added) json["weight_map"][tensor] = head.file;
@@ -147,9 +182,13 @@ void write_merged_folder(const models::ModelSpecification& specification,
   require_new(folder);
   const WeightFolder directory(specification.weights);
   directory.require_unquantized("merge an adapter into");
-  const ChangedHead head = find_changed_head(directory, specification);
-  const AdaptedWeights adapted = find_adapted(directory, specification, head);
   const AdapterMerge merge(specification);
+  ChangedHead head = find_changed_head(directory, specification);
+  const std::string table = models::slice_in_model(specification, "token_embedding.weight").name;
+  if (merge.replacement(table).defined()) {
+    head.config_fields["vocab_size"] = specification.transformer.vocabulary;
+  }
+  const AdaptedWeights adapted = find_adapted(directory, specification, head);
   if (specification.transformer.scores > 0 && !specification.newly_initialized.empty()) {
     throw ConfigError(fmt::format(
         "{}: the adapter is for a model that scores texts (task_type = \"SEQ_CLS\"), but neither "
@@ -170,7 +209,8 @@ void write_merged_folder(const models::ModelSpecification& specification,
                                 with_head(name, io::read_file(directory.path() / name), head));
     }
     for (const auto& file : directory.files()) {
-      write_merged_file(*file, adapted, merge, head, temporary / file->path().filename());
+      write_merged_file(directory, *file, adapted, merge, head,
+                        temporary / file->path().filename());
     }
   });
 }

@@ -38,6 +38,33 @@ void check_copies(const models::ModelSpecification& adapted, const std::filesyst
   }
 }
 
+// Returns the tensor of the adapter's file that is a copy of the table that embedding and head
+// share; "" if there is none.
+std::string copy_of_table(const models::ModelSpecification& adapted,
+                          const io::SafetensorsReader& file) {
+  constexpr const char* kTable = "token_embedding.weight";
+  const bool has_table = std::ranges::count(adapted.adapter->trained, kTable) > 0;
+  if (!has_table || !adapted.transformer.tied_head) return "";
+  models::ModelSpecification untied = adapted;
+  untied.adapter->trained = {"head.weight"};
+  const std::string copy = models::slice_in_files(untied, "head.weight").name;
+  if (!file.find(copy)) return "";
+  const std::string table = models::slice_in_files(adapted, kTable).name;
+  const auto read = [&](const std::string& name) {
+    const io::TensorEntry& entry = *file.find(name);
+    std::vector<std::byte> bytes(static_cast<size_t>(entry.bytes()));
+    file.read(entry, 0, bytes);
+    return bytes;
+  };
+  if (file.find(table) && read(table) != read(copy)) {
+    throw ConfigError(fmt::format(
+        "{}: \"{}\" and \"{}\" differ, but in the model they are one table (tie_word_embeddings = "
+        "true); merge the adapter with peft, or train it with ensure_weight_tying=True",
+        file.path().string(), table, copy));
+  }
+  return copy;
+}
+
 }  // namespace
 
 void read_model(const models::ModelSpecification& specification, memory::ChunkEngine& chunks,
@@ -71,10 +98,13 @@ void read_adapter(const models::ModelSpecification& adapted, const nn::Parameter
                   memory::ChunkEngine& chunks) {
   const std::filesystem::path file = adapted.adapter->weights / adapters::kWeightsFile;
   check_copies(adapted, file);
+  const std::string copy = copy_of_table(adapted, io::SafetensorsReader(file));
   read_weights_of_file(
       file, parameters, chunks,
       [&](const std::string& name) { return models::slice_in_files(adapted, name); },
-      [](const std::string& tensor) { return adapters::copied_module(tensor).has_value(); });
+      [&](const std::string& tensor) {
+        return tensor == copy || adapters::copied_module(tensor).has_value();
+      });
 }
 
 }  // namespace colossal::checkpoint

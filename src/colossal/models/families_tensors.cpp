@@ -4,6 +4,7 @@
 
 #include "colossal/adapters/peft_folder.h"
 #include "colossal/adapters/peft_names.h"
+#include "colossal/adapters/whole_weights.h"
 #include "colossal/base/error.h"
 #include "colossal/models/families.h"
 #include "colossal/models/family_lookup.h"
@@ -144,7 +145,7 @@ std::set<std::string> tensors_of_token_head(const ModelSpecification& specificat
   ModelSpecification predicting = specification;
   const Family& family = family_of(specification.config);
   predicting.config["architectures"] = {family.architecture};
-  ConfigFields predicting_fields(predicting.config);
+  ConfigFields predicting_fields(predicting.config, family.defaults);
   predicting.transformer = read_model(family, predicting_fields);
   predicting.transformer.is_draft_head = specification.transformer.is_draft_head;
   std::set<std::string> tensors = head_tensors(predicting);
@@ -167,7 +168,7 @@ std::vector<std::string> list_trained(const ModelSpecification& specification,
       const std::string module = tensor.substr(0, tensor.rfind('.'));
       others.insert(module.substr(module.rfind('.') + 1));
       for (const std::string& name : modules) {
-        if (!adapters::names_module(name, module)) continue;
+        if (!module.ends_with(name)) continue;  // as peft: "norm" names all norms
         found.insert(name);
         trained.insert(parameter->name);
         if (parameter->tied) {
@@ -279,6 +280,78 @@ void refuse_magnitudes_of_vocabulary(const ModelAdapter& adapter,
 
 }  // namespace
 
+namespace {
+
+// Changes the size of the model's vocabulary.
+void resize_vocabulary(ModelSpecification& specification, int64_t rows) {
+  specification.config["vocab_size"] = rows;
+  const Family& family = family_of(specification.config);
+  ConfigFields fields(specification.config, family.defaults);
+  TransformerConfig config = read_model(family, fields);
+  config.scores = specification.transformer.scores;
+  config.value_head = specification.transformer.value_head;
+  config.is_draft_head = specification.transformer.is_draft_head;
+  specification.transformer = config;
+  specification.facts = facts(config);
+}
+
+// The modules of the token embedding and of the head.
+struct Tables {
+  std::string embedding, head;
+};
+
+Tables tables_of(const ModelSpecification& specification) {
+  const WeightNames names = names_of(specification);
+  return {adapters::module_of(slice_of(names, "token_embedding.weight").name),
+          specification.transformer.scores > 0
+              ? ""
+              : adapters::module_of(slice_of(names, "head.weight").name)};
+}
+
+// Adapts the specification to the whole tables in an adapter's folder, which the adapter trained or
+// which have more rows because tokens were added. Returns the parameters that are read from there.
+std::vector<std::string> take_tables(ModelSpecification& specification,
+                                     const std::filesystem::path& folder,
+                                     const std::map<std::string, int64_t>& whole,
+                                     const Tables& tables) {
+  const bool tied = specification.transformer.tied_head;
+  std::vector<std::string> taken;
+  std::optional<int64_t> rows;
+  for (const auto& [module, parameter] : {std::pair{tables.embedding, "token_embedding.weight"},
+                                          std::pair{tables.head, "head.weight"}}) {
+    const auto found = whole.find(module);
+    if (found == whole.end()) continue;
+    if (rows && *rows != found->second) {
+      throw ConfigError(fmt::format("{}: {} has {} rows, {} has {}: they must be equal",
+                                    folder.string(), tables.embedding, *rows, module,
+                                    found->second));
+    }
+    rows = found->second;
+    if (!tied || module == tables.embedding) taken.emplace_back(parameter);
+  }
+  if (!rows) return {};
+  const int64_t own = specification.transformer.vocabulary;
+  const bool both = whole.contains(tables.embedding) && whole.contains(tables.head);
+  if (!both && tied) {
+    throw ConfigError(fmt::format(
+        "{}: it has {} alone, but the embedding and the output head share one table "
+        "(tie_word_embeddings = true), so that the other one is unknown; save it again with "
+        "LoraConfig(ensure_weight_tying=True)",
+        folder.string(), whole.contains(tables.head) ? tables.head : tables.embedding));
+  }
+  if (*rows == own) return taken;
+  if (!both) {
+    throw ConfigError(
+        fmt::format("{}: {} tokens have been added to the model's {}, but it does not have both "
+                    "tables ({} and {}); save it again with save_embedding_layers=True",
+                    folder.string(), *rows - own, own, tables.embedding, tables.head));
+  }
+  resize_vocabulary(specification, *rows);
+  return taken;
+}
+
+}  // namespace
+
 ModelSpecification with_adapter(ModelSpecification specification,
                                 const std::filesystem::path& folder) {
   const adapters::PeftFolder read = adapters::read_peft_folder(folder);
@@ -302,8 +375,33 @@ ModelSpecification with_adapter(ModelSpecification specification,
       .products = adapters::adapted_products(folder, read, list_products(specification)),
       .weights = folder};
   refuse_magnitudes_of_vocabulary(adapter, folder);
-  adapter.trained = list_trained(specification, read.settings.modules_to_save, adapter.products,
-                                 (folder / adapters::kConfigFile).string() + ": modules_to_save");
+  const Tables tables = tables_of(specification);
+  const std::map<std::string, int64_t> whole = adapters::list_whole_weights(folder);
+  adapter.trained = take_tables(specification, folder, whole, tables);
+  std::vector<std::string> modules = read.settings.modules_to_save;
+  if (!adapter.trained.empty()) {
+    std::erase_if(modules, [&](const std::string& name) {
+      return tables.embedding.ends_with(name) || tables.head.ends_with(name);
+    });
+  }
+  for (const auto& [module, rows] : whole) {
+    const bool is_table = module == tables.embedding || module == tables.head;
+    if (is_table || std::ranges::any_of(
+                        modules, [&](const std::string& name) { return module.ends_with(name); })) {
+      continue;
+    }
+    throw ConfigError(
+        fmt::format("{}: it has the whole weight of {}, which is neither in modules_to_save nor a "
+                    "table of the model ({})",
+                    folder.string(), module,
+                    tables.head.empty() ? tables.embedding
+                                        : fmt::format("{}, {}", tables.embedding, tables.head)));
+  }
+  for (std::string& parameter :
+       list_trained(specification, modules, adapter.products,
+                    (folder / adapters::kConfigFile).string() + ": modules_to_save")) {
+    adapter.trained.push_back(std::move(parameter));
+  }
   set_adapter(specification, std::move(adapter));
   return specification;
 }

@@ -1,6 +1,7 @@
 #include "colossal/cli/quantize_folder.h"
 
 #include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/base/progress.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/run_config.h"
@@ -137,6 +138,12 @@ void quantize_folder(const QuantizeFolderArguments& arguments, const std::string
       .sequence_length =
           resolve_sequence_length(arguments.sequence_length, kMostCalibrated, specification.facts),
       .type = resolve_compute_type(specification, config)};
+  if (specification.facts.experts > 0 && options.how.type == ops::Quantization::Type::int4 &&
+      options.how.zero_point) {
+    log::warn(
+        "transformers opens no folder of a model with experts in int4 with zero points; "
+        "--symmetric leaves them out");
+  }
   std::optional<data::Corpus> text;
   if (options.calibration != serve::Calibration::none) {
     text =

@@ -276,6 +276,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     context->save_for_backward({x_gradient, weight_gradient, logits_gradient,
                                 logits_gradient.defined() ? x : at::Tensor(), bias_gradient});
     context->saved_data["type"] = static_cast<int64_t>(x.scalar_type());
+    context->saved_data["leaf"] = weight.is_leaf();
     return loss;
   }
 
@@ -290,7 +291,10 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     variable_list result(9);  // undefined for labels and for arguments that are not tensors
     result[0] = scaled(x_gradient, gradients[0], type);
     result[3] = scaled(saved[4], gradients[0], type);
-    DeferredGradients* const later = DeferredGradients::of_this_thread();
+    // A gradient that is passed on, such as to a gather of the weight, must come at once: without
+    // it, autograd would pass on zeros now, and the gradient again later.
+    DeferredGradients* const later =
+        context->saved_data["leaf"].toBool() ? DeferredGradients::of_this_thread() : nullptr;
     if (!logits_gradient.defined()) {
       result[1] = scaled(weight_gradient, gradients[0], type);
     } else if (later) {

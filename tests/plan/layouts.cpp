@@ -1,6 +1,7 @@
 #include "tests/plan/layouts.h"
 
 #include <ATen/ops/randint.h>
+#include <ATen/ops/zeros.h>
 
 #include <numeric>
 #include <ostream>
@@ -14,6 +15,12 @@ namespace {
 // otherwise is little: the 0.4 MiB that products in bf16 may take in LibTorch, unseen by it, and a
 // gradient of activations, where autograd adds two in place, which it never does on meta.
 nlohmann::json model_fields(const Layout& layout) {
+  if (layout.family == "t5") {
+    return {{"vocab_size", 2000}, {"num_layers", 2}, {"num_decoder_layers", 2}};
+  }
+  if (layout.family == "bart") {
+    return {{"vocab_size", 2000}, {"encoder_layers", 2}, {"decoder_layers", 2}};
+  }
   if (layout.hidden > 0) {
     return {{"vocab_size", 512}, {"n_embd", layout.hidden}, {"n_layer", 2}, {"n_head", 4}};
   }
@@ -112,6 +119,12 @@ std::vector<data::Batch> real_batches(const Job& job) {
     };
     data::Batch batch{tokens(), tokens(), std::vector<int64_t>(sequences)};
     std::iota(batch.sample_ids.begin(), batch.sample_ids.end(), done);
+    if (job.model.facts.encoder_layers > 0) {
+      data::add_source(batch);
+      batch.fields[data::kSourceField] = {tokens()};
+      batch.fields[data::kSourceDocumentsField] = {
+          at::zeros({sequences, job.sequence_length}, at::kLong)};
+    }
     if (job.config.data.separate_documents) {
       batch.documents = data::number_documents(batch.inputs % 8, 7);
     }

@@ -10,7 +10,7 @@
 namespace colossal::test {
 
 struct Layout {
-  std::string family = "gpt2";  // or "llama"
+  std::string family = "gpt2";  // or "llama", "mixtral", "t5", "bart"
   int pp = 1, dp = 1, sp = 1, tp = 1;
   std::string pp_schedule = "1f1b";
   std::string tp_mode = "1d";

@@ -281,6 +281,9 @@ TEST(RecordedStep, PeaksWithinOnePercent) {
                     .compute = "fp32",
                     .large = true});
   expect_same_step({.dp = 2, .zero = 3, .compute = "bf16", .table_rows = 100, .large = true});
+  // Encoder and decoder share a table, whose two gradients autograd adds in place.
+  expect_same_step({.family = "t5", .dp = 2, .zero = 1, .compute = "bf16", .large = true});
+  expect_same_step({.family = "bart", .tp = 2, .compute = "fp32", .large = true});
 }
 
 // Routers of zeros send all tokens to the first experts, as the observed rows say: then a plan
@@ -333,6 +336,14 @@ TEST(RecordedStep, OfAPipelineIsTheRealOne) {
                         .recompute = zero == 3 ? "full" : "none",
                         .num_micro_batches = 3});
     }
+    // The head gathers its table: the gradient of the logits must not wait for the weight
+    // gradients.
+    expect_same_step({.pp = 2,
+                      .tp = 4,
+                      .pp_schedule = schedule,
+                      .tp_mode = "2d",
+                      .num_micro_batches = 3,
+                      .compute = "bf16"});
   }
 }
 

@@ -1,6 +1,9 @@
 #include "colossal/plan/recorder.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -54,6 +57,23 @@ std::string name_of(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
+// Returns whether autograd calls the operator to add a gradient to another one of the same tensor,
+// which it holds: between nodes, on the CPU in place. On meta it allocates the sum, so that a dry
+// run would hold a third tensor.
+bool is_sum_in_place(const c10::OperatorHandle& op, c10::ArrayRef<c10::IValue> arguments) {
+  if (op.operator_name().name != "aten::add" || op.operator_name().overload_name != "Tensor") {
+    return false;
+  }
+  if (torch::autograd::get_current_graph_task_id() == -1 || torch::autograd::get_current_node()) {
+    return false;
+  }
+  const at::Tensor &held = arguments[0].toTensor(), &added = arguments[1].toTensor();
+  constexpr size_t kOwners = 2;  // autograd's buffer, and the stack of arguments
+  return held.is_meta() && added.is_meta() && !c10::GradMode::is_enabled() &&
+         held.sizes() == added.sizes() && held.is_non_overlapping_and_dense() &&
+         held.use_count() <= kOwners && held.has_storage() && held.storage().use_count() == 1;
+}
+
 // Every operator on a thread with a recorder calls this first. Operators that it calls in turn do
 // not: they are part of it.
 void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
@@ -67,7 +87,14 @@ void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::
   add_tensors(arguments, made.inputs, made);
   made.work = work_of(made.name, arguments);
   made.memory_changes = recorder->memory().num_changes();
-  op.callBoxed(stack);
+  if (is_sum_in_place(op, arguments)) {
+    made.name = "aten::add_.Tensor";
+    const at::Tensor sum = arguments[0].toTensor();
+    torch::jit::drop(*stack, op.schema().arguments().size());
+    torch::jit::push(*stack, sum);
+  } else {
+    op.callBoxed(stack);
+  }
   add_tensors(torch::jit::last(*stack, op.schema().returns().size()), made.outputs, made);
   if (moves_no_elements(op.schema())) made.bytes = 0;
   recorder->add(std::move(made));

@@ -538,6 +538,12 @@ void ChunkEngine::update(const Update& update, const std::vector<bool>& used_any
   if (tensor_updates_) tensor_updates_->sum(scalars_of);
   if (matrix_updates_) matrix_updates_->transform(scalars_of);
   run_updates(scalars_of);
+  // Without scalars there is nothing to sum: this releases the sums, which would otherwise take
+  // memory until the next update.
+  if (tensor_updates_) {
+    tensor_updates_->sum(
+        [](const nn::Parameter&) -> std::optional<optim::UpdateScalars> { return std::nullopt; });
+  }
   if (!options_.uses_parameter_handles) synchronize();
 }
 

@@ -1,7 +1,10 @@
 #include "colossal/plan/operator_work.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 #include "colossal/ops/attention_rule.h"
 #include "colossal/plan/plan.h"
@@ -109,6 +112,117 @@ TEST(Flops, AddUpOverRanks) {
     for (int rank = 0; rank < 12; ++rank)
       sum += plan_of(plan::record_step(shared, rank), rank).flops;
     EXPECT_NEAR(sum, 2 * whole, 1e-12 * sum) << mode;  // a replica each
+  }
+}
+
+// Without a rule, products of an operator would take no time.
+TEST(OperatorWork, EveryOperatorOfOursHasARule) {
+  int operators = 0;
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    if (!name.name.starts_with("colossal::")) continue;
+    ++operators;
+    EXPECT_TRUE(plan::has_rule(name.name))
+        << name.name << ": add a rule to plan/operator_work.cpp, `other` if it has no products";
+  }
+  EXPECT_GT(operators, 30);
+}
+
+struct Work {
+  double flops = 0, logits = 0;
+};
+
+// The work of a step, of all ranks.
+Work work_of_all(const Job& job) {
+  Work work;
+  for (int rank = 0; rank < job.strategy.world_size(); ++rank) {
+    for (const plan::Operator& made : plan::record_step(job, rank).recording.operators) {
+      work.flops += made.work.flops;
+      work.logits += made.work.logits;
+      if (plan::has_rule(made.name)) continue;
+      for (const char* const word :
+           {"mm", "matmul", "product", "linear", "conv", "einsum", "dot"}) {
+        EXPECT_EQ(made.name.find(word), std::string::npos)
+            << made.name << " may multiply, and has no rule";
+      }
+    }
+  }
+  return work;
+}
+
+struct Divided {
+  const char* name;
+  std::function<void(RunConfig&)> apply;
+  int ranks = 1;
+  const char* only = "";  // the only preset that can be divided like this
+};
+
+// Ranks share the products of a step, and its cross-entropy: together they do what one rank does.
+TEST(OperatorWork, OfAllRanksIsThatOfOne) {
+  const auto tensor_mode = [](int64_t tp, const char* mode, int64_t rows) {
+    return [=](RunConfig& config) {
+      config.parallel.tp = tp;
+      config.parallel.tp_mode = mode;
+      config.memory.table_rows = rows;
+    };
+  };
+  const std::vector<Divided> ways{
+      {"table in blocks", [](RunConfig& config) { config.memory.table_rows = 64; }},
+      {"dp 2", [](RunConfig& config) { config.parallel.dp = 2; }, 2},
+      {"sp 2", [](RunConfig& config) { config.parallel.sp = 2; }, 2},
+      {"ulysses 2",
+       [](RunConfig& config) {
+         config.parallel.sp = 2;
+         config.parallel.sp_mode = "ulysses";
+       },
+       2},
+      {"pp 2, zb-h1",
+       [](RunConfig& config) {
+         config.parallel.pp = 2;
+         config.parallel.pp_schedule = "zb-h1";
+       },
+       2},
+      {"tp 2", tensor_mode(2, "1d", 0), 2},
+      {"tp 2, table in blocks", tensor_mode(2, "1d", 64), 2},
+      {"tp 4, 2d", tensor_mode(4, "2d", 0), 4},
+      {"tp 4, 2d, table in blocks", tensor_mode(4, "2d", 64), 4},
+      {"tp 8, 2.5d", tensor_mode(8, "2.5d", 0), 8},
+      {"tp 8, 3d", tensor_mode(8, "3d", 0), 8},
+      {"ep 2", [](RunConfig& config) { config.parallel.ep = 2; }, 2, "mixtral-8x7b"}};
+  const nlohmann::json llama{{"vocab_size", 512},        {"hidden_size", 64},
+                             {"intermediate_size", 128}, {"num_hidden_layers", 2},
+                             {"num_attention_heads", 8}, {"num_key_value_heads", 8}};
+  nlohmann::json mixtral = llama;
+  mixtral["num_local_experts"] = 4;
+  const std::vector<std::pair<const char*, nlohmann::json>> models{
+      {"gpt2-tiny", {{"vocab_size", 512}, {"n_embd", 64}, {"n_layer", 2}, {"n_head", 8}}},
+      {"llama-tiny", llama},
+      {"mixtral-8x7b", mixtral},
+      {"t5-tiny", {{"vocab_size", 512}}},
+      {"bart-tiny", {{"vocab_size", 512}}},
+      {"bert-tiny", {{"vocab_size", 512}}}};
+  for (const auto& [preset, overrides] : models) {
+    const auto job_with = [&](const std::function<void(RunConfig&)>& change, int ranks) {
+      RunConfig config;
+      config.model.preset = preset;
+      config.model.overrides = overrides;
+      config.data.sequence_length = 32;
+      config.train.global_batch = 8;
+      config.train.micro_batch = 4;  // so few micro-batches that all are recorded
+      config.precision.compute = "bf16";
+      change(config);
+      return resolve_job(config, {.ranks = ranks, .local_ranks = ranks});
+    };
+    const Work alone = work_of_all(job_with([](RunConfig&) {}, 1));
+    EXPECT_EQ(alone.logits, 8 * 32 * 512) << preset;
+    for (const Divided& way : ways) {
+      const std::string only = way.only;
+      if (!only.empty() && only != preset) continue;
+      const Work divided = work_of_all(job_with(way.apply, way.ranks));
+      EXPECT_EQ(divided.logits, alone.logits) << preset << ", " << way.name;
+      // Routers, and keys that several ranks hold, are computed by each.
+      EXPECT_GE(divided.flops, 0.999 * alone.flops) << preset << ", " << way.name;
+      EXPECT_LE(divided.flops, 1.4 * alone.flops) << preset << ", " << way.name;
+    }
   }
 }
 

@@ -92,7 +92,7 @@ at::Tensor statistics_cpu(const at::Tensor& logits, const at::Tensor& label_tens
 }
 
 // Allocates what statistics_cpu() allocates.
-at::Tensor statistics_meta(const at::Tensor& logits) {
+at::Tensor statistics_meta(const at::Tensor& logits, const at::Tensor&) {
   const at::Tensor wide = at::zeros({3, logits.size(0)}, logits.options().dtype(at::kDouble));
   return wide.to(compute_type(logits.scalar_type()));
 }
@@ -151,16 +151,25 @@ void to_gradient_any(const at::Tensor& logits, const at::Tensor& labels, const a
 }
 
 // Allocates what to_gradient_cpu() allocates.
-void to_gradient_meta(const at::Tensor& statistics) {
+void to_gradient_meta(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                      const at::Tensor& statistics, double) {
   const at::Tensor wide = statistics.to(at::kDouble);
 }
 
-// For devices other than the CPU.
+// Operators on all devices, so that plans know of them (plan/operator_work.h).
 TORCH_LIBRARY_FRAGMENT(colossal, m) {
   m.def("softmax_statistics(Tensor logits, Tensor labels) -> Tensor");
   m.def(
       "cross_entropy_gradient_(Tensor(a!) logits, Tensor labels, Tensor ignored, Tensor "
       "statistics, float soft_cap) -> ()");
+}
+TORCH_LIBRARY_IMPL(colossal, CPU, m) {
+  m.impl("softmax_statistics", statistics_cpu);
+  m.impl("cross_entropy_gradient_", to_gradient_cpu);
+}
+TORCH_LIBRARY_IMPL(colossal, Meta, m) {
+  m.impl("softmax_statistics", statistics_meta);
+  m.impl("cross_entropy_gradient_", to_gradient_meta);
 }
 TORCH_LIBRARY_IMPL(colossal, CompositeExplicitAutograd, m) {
   m.impl("softmax_statistics", statistics_any);
@@ -176,8 +185,6 @@ void cap_logits(const at::Tensor& logits, double soft_cap) {
 }
 
 at::Tensor softmax_statistics(const at::Tensor& logits, const at::Tensor& labels) {
-  if (logits.is_cpu()) return statistics_cpu(logits, labels);
-  if (logits.is_meta()) return statistics_meta(logits);
   static const auto op = find_operator<decltype(statistics_any)>("colossal::softmax_statistics");
   return op.call(logits, labels);
 }
@@ -189,8 +196,6 @@ at::Tensor losses_of(const at::Tensor& statistics) {
 void cross_entropy_gradient(const at::Tensor& logits, const at::Tensor& labels,
                             const at::Tensor& ignored, const at::Tensor& statistics,
                             double soft_cap) {
-  if (logits.is_cpu()) return to_gradient_cpu(logits, labels, ignored, statistics, soft_cap);
-  if (logits.is_meta()) return to_gradient_meta(statistics);
   static const auto op =
       find_operator<decltype(to_gradient_any)>("colossal::cross_entropy_gradient_");
   op.call(logits, labels, ignored, statistics, soft_cap);

@@ -153,11 +153,33 @@ OperatorWork few_rows_product(Arguments arguments) {
                   outputs);
 }
 
+OperatorWork code_product(Arguments arguments) {
+  const at::Tensor &x = arguments[0].toTensor(), &y = arguments[6].toTensor();
+  const int64_t inner = x.size(-1);
+  return products(static_cast<double>(x.numel()), inner == 0 ? 0 : x.numel() / inner, inner,
+                  y.size(-1));
+}
+
+// One of the two halves of a cross-entropy, beside its products: the statistics of the logits, and
+// their gradient.
+OperatorWork half_of_cross_entropy(Arguments arguments) {
+  return {.kind = OperatorKind::product,
+          .logits = static_cast<double>(arguments[0].toTensor().numel()) / 2};
+}
+
+// Operators without products, and those whose time is that of the bytes they read in spite of them.
+OperatorWork other(Arguments) {
+  return {};
+}
+
 const std::unordered_map<std::string, Rule>& rules() {
   static const std::unordered_map<std::string, Rule> kRules{
       {"aten::mm", product<0>},
       {"aten::mm.out", product<0>},
+      {"aten::mv", product<0>},
+      {"aten::dot", product<0>},
       {"aten::bmm", product<0>},
+      {"aten::bmm.out", product<0>},
       {"aten::matmul", product<0>},
       {"aten::addmm", product<1>},
       {"aten::addmm.out", product<1>},
@@ -169,15 +191,46 @@ const std::unordered_map<std::string, Rule>& rules() {
       {"colossal::rounded_product", product<0>},
       {"colossal::tile_product", product<0>},
       {"colossal::linear_cross_entropy", linear_cross_entropy},
+      {"colossal::softmax_statistics", half_of_cross_entropy},
+      {"colossal::cross_entropy_gradient_", half_of_cross_entropy},
+      {"colossal::code_product", code_product},
       {"colossal::attention", attention<false>},
       {"colossal::attention_backward", attention<true>},
       {"colossal::attention_part", attention_part<false>},
       {"colossal::attention_part_backward", attention_part<true>},
+      {"colossal::fill_normal_", other},
+      {"colossal::dropout", other},
+      {"colossal::adamw_", other},
+      {"colossal::accumulate_", other},
+      {"colossal::convert_copy_", other},
+      {"colossal::squared_norm", other},
+      {"colossal::all_finite", other},
+      {"colossal::norm", other},
+      {"colossal::norm_backward", other},
+      {"colossal::norm_sums", other},
+      {"colossal::normalize", other},
+      {"colossal::norm_gradient_sums", other},
+      {"colossal::norm_input_gradient", other},
+      {"colossal::activation", other},
+      {"colossal::activation_backward", other},
+      {"colossal::gated_activation", other},
+      {"colossal::gated_activation_backward", other},
+      {"colossal::write_to_pages", other},
+      {"colossal::paged_attention", other},
+      {"colossal::head_norm", other},
+      {"colossal::head_norm_backward", other},
+      {"colossal::rotary", other},
+      {"colossal::sum_rows", other},
+      {"colossal::scale_copy_", other},
   };
   return kRules;
 }
 
 }  // namespace
+
+bool has_rule(const std::string& name) {
+  return rules().contains(name);
+}
 
 OperatorWork work_of(const std::string& name, Arguments arguments) {
   const auto rule = rules().find(name);

@@ -22,7 +22,8 @@ struct OperatorWork {
   double flops = 0;  // 0 for OperatorKind::other
   // Of a product of [m, k] by [k, n]: the smallest of m, k and n. Small products have a lower rate.
   int64_t narrowest = 0;
-  // Number of logits of which the operator also computes the cross-entropy.
+  // Number of logits of which the operator computes the cross-entropy, besides its products; half
+  // of the number for an operator that computes one of its two passes over the logits.
   double logits = 0;
 };
 
@@ -31,5 +32,9 @@ struct OperatorWork {
 // attention, a pair of a query and a key counts only if the query may attend to the key
 // (ops::AttentionRule: causality, window, prefixes); boundaries of documents are ignored.
 OperatorWork work_of(const std::string& name, c10::ArrayRef<c10::IValue> arguments);
+
+// Returns whether the table of work_of() has a rule for the operator; without one, its work is that
+// of OperatorKind::other. Every operator of Colossal has a rule.
+bool has_rule(const std::string& name);
 
 }  // namespace colossal::plan

@@ -22,8 +22,10 @@ using Clock = std::chrono::steady_clock;
 using Worlds = std::vector<std::unique_ptr<World>>;
 
 constexpr int64_t kSmall = 4 << 10, kLarge = 16 << 20;
+constexpr int kRepeats = 40;
 
-// Returns the seconds of an all-reduce of `bytes` bytes of fp32: the fastest of 10.
+// Returns the seconds of an all-reduce of `bytes` bytes of fp32: the fastest of kRepeats, because
+// other programs slow down some of them.
 double all_reduce_seconds(Worlds& worlds, int64_t bytes) {
   double best = 1e9;
   std::vector<std::jthread> threads;
@@ -32,7 +34,7 @@ double all_reduce_seconds(Worlds& worlds, int64_t bytes) {
       at::set_num_threads(1);
       const Group group = world->group("dp", {0, 1});
       const at::Tensor tensor = at::zeros({bytes / 4}, at::kFloat);
-      for (int repeat = 0; repeat < 10; ++repeat) {
+      for (int repeat = 0; repeat < kRepeats; ++repeat) {
         barrier(group);
         const Clock::time_point start = Clock::now();
         all_reduce(tensor, group, Reason::gradient);

@@ -47,7 +47,7 @@ class Stopwatch {
   at::Device device() const { return device_; }
 
   // make: returns the work to measure, a function. Each thread makes its own, and repeats it for
-  // the time kLength. Returns the median seconds of the work, as the mean over the threads.
+  // the time kLength. Returns the seconds of the fastest repetition, as the mean over the threads.
   using Work = std::function<void()>;
   double seconds(const std::function<Work()>& make) const {
     std::barrier all_ready(threads_);
@@ -67,9 +67,8 @@ class Stopwatch {
         synchronize();
         times.push_back(Seconds(SteadyClock::now() - start).count());
       }
-      std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
       const std::lock_guard lock(mutex);
-      sum += times[times.size() / 2];
+      sum += std::ranges::min(times);
     };
     {
       std::vector<std::jthread> threads;
@@ -200,17 +199,23 @@ double copy_rate(const Stopwatch& watch) {
   });
 }
 
-void measure_type(const Stopwatch& watch, at::ScalarType type, ComputeRates& rates) {
+void measure_type(const Stopwatch& watch, at::ScalarType type, const KnownRates& known,
+                  ComputeRates& rates) {
   const bool cpu = watch.device().is_cpu();
-  rates.products = rounded(cpu ? product_rate(watch, type, 1024, 768, 3072)
-                               : product_rate(watch, type, 8192, 8192, 8192));
+  const auto products = known.products.find(type);
+  if (cpu && products != known.products.end()) {
+    rates.products = rounded(products->second / machine::available_cores());
+  } else {
+    rates.products = rounded(cpu ? product_rate(watch, type, 1024, 768, 3072)
+                                 : product_rate(watch, type, 8192, 8192, 8192));
+  }
   measure_attention(watch, type, rates);
   rates.elements = rounded(element_rate(watch, type));
 }
 
 }  // namespace
 
-ClusterSpecification measure_cluster() {
+ClusterSpecification measure_cluster(const KnownRates& known) {
   memory::install_allocators();
   const bool cpu = comm::num_gpus() == 0;
   const Stopwatch watch(cpu ? at::Device(at::kCPU) : at::Device(at::kCUDA, 0));
@@ -218,9 +223,9 @@ ClusterSpecification measure_cluster() {
   cluster.hosts.cores = cpu ? machine::available_cores() : 0;
   cluster.hosts.memory =
       ByteSize{cpu ? machine::total_memory_bytes() : comm::gpus()[0].memory_bytes};
-  measure_type(watch, at::kBFloat16, cluster.bf16);
-  measure_type(watch, at::kFloat, cluster.fp32);
-  measure_type(watch, at::kDouble, cluster.fp64);
+  measure_type(watch, at::kBFloat16, known, cluster.bf16);
+  measure_type(watch, at::kFloat, known, cluster.fp32);
+  measure_type(watch, at::kDouble, known, cluster.fp64);
   // Products with one short side, from which the size with half of the rate follows.
   constexpr int64_t kShort = 64;
   const double small = product_rate(watch, at::kFloat, 1024, kShort, 1024);
@@ -229,8 +234,9 @@ ClusterSpecification measure_cluster() {
   cluster.device.operator_seconds = rounded(operator_seconds(watch));
   cluster.device.logits = rounded(logit_rate(watch, at::kFloat));
   cluster.links.host_bandwidth = rounded(copy_rate(watch));
+  if (known.nvme_bandwidth) cluster.links.nvme_bandwidth = rounded(*known.nvme_bandwidth);
   if (cpu) {
-    const comm::LinkRate link = comm::measure_link("shm", kLinkTimeout);
+    const comm::LinkRate link = known.link ? *known.link : comm::measure_link("shm", kLinkTimeout);
     cluster.links.latency = rounded(link.latency);
     cluster.links.bandwidth = rounded(link.bandwidth);
   } else {

@@ -200,6 +200,31 @@ Job resolve_with_model(const RunConfig& config, const Machine& machine,
   return job;
 }
 
+// Returns the error of the configuration on one rank, where no layout can be wrong; "" if there is
+// none.
+std::string error_on_one_rank(const RunConfig& config, const Validate& resolve) {
+  RunConfig alone = config;
+  ParallelConfig& parallel = alone.parallel;
+  const ParallelConfig defaults;
+  parallel.dp = defaults.dp;
+  parallel.pp = parallel.sp = parallel.tp = parallel.ep = parallel.expert_tp = 1;
+  parallel.tp_mode = defaults.tp_mode;
+  parallel.tp_depth = defaults.tp_depth;
+  parallel.tp_sequence = defaults.tp_sequence;
+  parallel.sp_mode = defaults.sp_mode;
+  parallel.zero = defaults.zero;
+  parallel.zero_group = defaults.zero_group;
+  parallel.pp_schedule = defaults.pp_schedule;
+  parallel.pp_chunks = defaults.pp_chunks;
+  parallel.pp_layers = defaults.pp_layers;
+  try {
+    resolve(alone, 1);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 Job resolve_job(const RunConfig& config, const Machine& machine,
@@ -209,13 +234,29 @@ Job resolve_job(const RunConfig& config, const Machine& machine,
     return resolve_with_model(config, machine, given_keys, model);
   } catch (const LayoutError& error) {
     const bool all_here = machine.local_ranks == machine.ranks;
-    const std::string nearest =
-        nearest_layouts(config, machine.ranks, [&](const RunConfig& changed, int ranks) {
-          Machine other = machine;
-          other.ranks = ranks;
-          if (all_here) other.local_ranks = ranks;
-          return resolve_with_model(changed, other, given_keys, model).strategy;
+    const auto resolve = [&](const RunConfig& changed, int ranks) {
+      Machine other = machine;
+      other.ranks = ranks;
+      if (all_here) other.local_ranks = ranks;
+      return resolve_with_model(changed, other, given_keys, model).strategy;
+    };
+    std::string nearest = nearest_layouts(config, machine.ranks, resolve);
+    if (nearest.empty()) {
+      // Another key may be wrong too, at any layout: it is told when the layout works.
+      const std::string also = error_on_one_rank(config, resolve);
+      if (!also.empty()) {
+        nearest = nearest_layouts(config, machine.ranks, [&](const RunConfig& changed, int ranks) {
+          try {
+            return resolve(changed, ranks);
+          } catch (const LayoutError&) {
+            throw;
+          } catch (const ConfigError& other) {
+            if (other.what() != also) throw;
+            return resolve_parallel(changed.parallel, ranks);
+          }
         });
+      }
+    }
     throw ConfigError(nearest.empty() ? error.what()
                                       : fmt::format("{}; nearest: {}", error.what(), nearest));
   }

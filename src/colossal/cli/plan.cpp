@@ -59,10 +59,13 @@ void print_plan(const PlanArguments& arguments) {
   }
   const Machine machine = machine_of_plan(given, ranks, cluster);
   std::optional<plan::StrategySearch> search;
+  std::string layouts;  // those that were compared
   if (is_undecided(given.config)) {
     search = search_strategies(given, machine, *cluster, [](const Job& job) { return job; });
     given.config = search->choices.front().config;
     for (const auto& [key, value] : search->choices.front().settings) given.keys.insert(key);
+    layouts = plan::describe(*search) + "\n\n";
+    if (!arguments.json) fmt::print("{}", layouts);
   }
   Job job = resolve_job(given.config, machine, given.keys);
   for (const std::string& warning : job.warnings) log::warn("{}", warning);
@@ -71,18 +74,13 @@ void print_plan(const PlanArguments& arguments) {
   const plan::Plan made = plan::make_plan(job, cluster ? &*cluster : nullptr);
   const std::vector<plan::RecomputeCost> costs =
       plan::compare_recompute(job, made.rank_with_largest_peak());
-  const std::string text =
-      (search ? plan::describe(*search) + "\n\n" : "") + plan::describe(job, made, costs);
-  if (!arguments.page.empty()) {
-    io::write_file_atomically(arguments.page, plan::page_of(job, text));
-  }
-  if (!arguments.json) {
-    fmt::print("{}", text);
-    return;
-  }
+  const std::string text = plan::describe(job, made, costs);
   nlohmann::ordered_json json = plan::to_json(job, made, costs);
   if (search) json["search"] = plan::to_json(*search);
-  fmt::print("{}\n", json.dump(2));
+  if (!arguments.page.empty()) {
+    io::write_file_atomically(arguments.page, plan::page_of(job, json, layouts + text));
+  }
+  fmt::print("{}", arguments.json ? json.dump(2) + "\n" : text);
 }
 
 }  // namespace

@@ -83,6 +83,21 @@ circle { fill: var(--color); stroke: var(--card); stroke-width: 1.5px; }
 .wide { overflow-x: auto; }
 .wide svg { display: block; width: 100%; min-width: 760px; }
 
+.bars { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
+  padding: 1rem 1.4rem; }
+.bars figcaption { margin: 0 0 .3rem; }
+.bars .legend { margin-bottom: .7rem; }
+.bar { display: grid; grid-template-columns: 9rem minmax(0, 1fr) 6rem; gap: .8rem;
+  align-items: center; font-size: .87rem; padding: .16rem 0; }
+.bar .name { color: var(--muted); overflow-wrap: anywhere; }
+.bar .value { text-align: right; }
+.track { display: flex; height: 1.05rem; }
+.track i { background: var(--color); opacity: .8; min-width: 1px; }
+.track i:first-child { border-radius: 3px 0 0 3px; } .track i:last-child { border-radius: 0 3px 3px 0; }
+.layouts td, .layouts th { width: auto; padding-right: 1.2rem; overflow-wrap: normal; }
+.layouts td { white-space: nowrap; } .layouts td:last-child { white-space: normal; }
+pre.whole { max-height: none; overflow: visible; }
+
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 340px), 1fr));
   gap: 1.25rem; }
 table { width: 100%; border-spacing: 0; font-size: .87rem; }
@@ -107,7 +122,12 @@ pre b { color: var(--c1); font-weight: 600; }
   .charts { grid-template-columns: minmax(0, 1fr); }
   .chart { padding-right: 1.1rem; }
 }
-@media print { body { background: none; padding: 0; } .chart, .timeline, section { break-inside: avoid; } }
+@media print {
+  body { background: none; padding: 0; font-size: 12px; print-color-adjust: exact;
+    -webkit-print-color-adjust: exact; }
+  .chart, .timeline, .bars, section { break-inside: avoid; }
+  section.text { break-inside: auto; } pre { max-height: none; font-size: .62rem; }
+}
 )css";
 
 // Shows each series' value nearest to the pointer in the legend, and marks it in the plot.

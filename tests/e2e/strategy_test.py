@@ -2,6 +2,7 @@
 import json
 import re
 import subprocess
+import tomllib
 import unittest
 
 from harness import COLOSSAL, EndToEndTest
@@ -42,12 +43,26 @@ class Strategy(EndToEndTest):
                               capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(f"--cluster={measured}", done.stdout)
+        # The file has the rates that were shown.
+        file = tomllib.loads(measured.read_text())
+        bandwidth = float(re.search(r"shared memory +\d+ us +([\d.]+) GB/s", done.stdout)[1])
+        self.assertAlmostEqual(file["links"]["bandwidth"] / 1e9 / bandwidth, 1, delta=0.02)
+        products = float(re.search(r"fp32 +\d+ +(\d+)\n", done.stdout)[1])
+        self.assertAlmostEqual(file["fp32"]["products"] * file["hosts"]["cores"] / 1e9 / products, 1, delta=0.02)
+        writes, reads = (float(re.search(rf"  {word} +([\d.]+) GB/s", done.stdout)[1]) for word in ("writes", "reads"))
+        self.assertAlmostEqual(file["links"]["nvme_bandwidth"] / 1e9 / min(writes, reads), 1, delta=0.02)
+        offloads = [*self.flags(checkpoints=False), f"--memory.nvme_path={self.directory}",
+                    "--memory.offload_optimizer=nvme", f"--cluster={measured}", "--json"]
+        self.assertGreater(json.loads(self.plan(*offloads).stdout)["predicted_seconds_by_kind"]["tiers"], 0)
         flags = [*self.flags(checkpoints=False), "--parallel.pp=2"]
         plan = json.loads(self.plan(*flags, f"--cluster={measured}", "--json").stdout)
         self.assertGreater(plan["predicted_step_seconds"], 1e-5)
         self.assertAlmostEqual(sum(plan["predicted_seconds_by_kind"].values()), plan["predicted_step_seconds"])
         self.assertLess({"matrix products", "waits for stages", "update"}, plan["predicted_seconds_by_kind"].keys())
-        text = self.plan(*flags, f"--cluster={measured}").stdout
+        page = self.directory / "plan.html"
+        text = self.plan(*flags, f"--cluster={measured}", f"--page={page}").stdout
+        for words in ("A step takes", "Seconds by kind", "Memory by kind", "Bytes by axis", "<svg", "All figures"):
+            self.assertIn(words, page.read_text())
         self.assertRegex(text, r"predicted time of a step\s+matrix products +\S+ m?s +\d+ %")
         self.assertNotIn("predicted time", self.plan(*flags).stdout)
 
@@ -70,8 +85,11 @@ class Strategy(EndToEndTest):
         settings = self.settings_of_plan(*flags, ranks=3)
         self.assertTrue(any(setting.startswith("--parallel.dp=") for setting in settings))
         said = self.train(*flags, ranks=3)
+        page = self.directory / "auto.html"
+        self.plan(*flags, f"--page={page}", ranks=3)
+        self.assertIn("Layouts compared", page.read_text())
         self.assertIn("the first is chosen", said)
-        self.assertRegex(said, r"layouts: \d+ predicted in ")
+        self.assertRegex(said, r"layouts: [\d,]+ looked at in ")
         given = [*self.flags("given", checkpoints=False), "--precision.compute=fp32", "--train.steps=3"]
         self.train(*given, *settings, ranks=3)
         self.assertEqual(self.losses(), self.losses("given"))

@@ -60,7 +60,7 @@ TEST(EstimatedRank, IsCloseToARecordedOne) {
     const Job job = job_with_26_blocks(layout);
     const int apart = job.strategy.world_size() / layout.pp;
     for (int rank = 0; rank < job.strategy.world_size(); rank += apart) {
-      const RankPlan estimated = estimated_rank(job, rank, cluster);
+      const RankPlan estimated = estimated_ranks(job, {rank}, cluster).front();
       const RankPlan recorded = recorded_rank(job, rank, &cluster);
       const std::string name =
           fmt::format("pp {} dp {} tp {} zero {} {}, rank {}", layout.pp, layout.dp, layout.tp,
@@ -84,12 +84,12 @@ TEST(EstimatedRank, IsCloseToARecordedOne) {
 // What an estimate leaves out is set only by a dry run of the whole model.
 TEST(EstimatedRank, RecordsModelsWithDifferentBlocks) {
   Job job = job_with_26_blocks({});
-  EXPECT_EQ(estimated_rank(job, 0, some_rates()).flops, 0);
+  EXPECT_EQ(estimated_ranks(job, {0}, some_rates()).front().flops, 0);
   job.model.transformer.attention.resize(26, job.model.transformer.attention.front());
-  EXPECT_GT(estimated_rank(job, 0, some_rates()).flops, 0);
+  EXPECT_GT(estimated_ranks(job, {0}, some_rates()).front().flops, 0);
   job = job_with_26_blocks({});
   job.recompute.full_blocks = 3;
-  EXPECT_GT(estimated_rank(job, 0, some_rates()).flops, 0);
+  EXPECT_GT(estimated_ranks(job, {0}, some_rates()).front().flops, 0);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ double seconds_of_job(const RunConfig& config, const Machine& machine,
 }
 
 // All layouts of two ranks of one axis, and of two axes of two, with all divisions into
-// micro-batches.
+// micro-batches, as a user would give them.
 TEST(StrategySearch, FindsTheFastestOfAll) {
   for (const int ranks : {2, 4}) {
     const ClusterSpecification cluster = gpus(ranks);

@@ -22,7 +22,7 @@ plan::StrategySearch search_strategies(const GivenConfig& given, const Machine& 
   ProgressLine line("searching layouts", 0, 0, "layouts");
   plan::StrategySearch search =
       plan::search_strategies(given.config, given.keys, machine, cluster, dry_run_job,
-                              [&](int64_t done, int64_t) { line.update(done); });
+                              [&](int64_t done) { line.update(done); });
   line.finish();
   return search;
 }

@@ -5,10 +5,17 @@
 #include <optional>
 #include <tuple>
 
+#include "colossal/booster/pipeline_config.h"
+#include "colossal/parallel/pipeline/in_flight.h"
+
 namespace colossal::plan {
 namespace {
 
 using parallel::pipeline::Action;
+
+// What a micro-batch holds between its input gradients and its weight gradients, as a share of its
+// activations.
+constexpr double kKeptForWeights = 0.75;
 
 std::vector<int64_t> blocks_of_stages(const Job& job) {
   const Strategy& strategy = job.strategy;
@@ -74,15 +81,41 @@ std::optional<RankSeconds> extrapolated(RankSeconds few, const RankSeconds& more
   return few;
 }
 
-}  // namespace
+// Returns the micro-batches, times stages, that each rank of the pipeline holds at most.
+std::vector<double> most_held(const Job& job, int64_t micro_batches) {
+  const auto schedule = training_schedule(
+      job.strategy, stage_costs(job.strategy, job.model.facts, job.sequence_length), micro_batches);
+  const std::vector<parallel::pipeline::StageMemory> one(
+      job.strategy.num_stages(), {.activations = 1, .weight_gradients = kKeptForWeights});
+  return parallel::pipeline::peak_bytes_of_ranks(schedule, one);
+}
 
+// Adds the activations that ranks of a pipeline hold of the micro-batches that were not recorded.
+void add_micro_batches(const Job& job, std::vector<RankPlan>& plans) {
+  const int64_t all = job.num_micro_batches();
+  if (job.strategy.pp == 1 || all <= kFewestMicroBatches) return;
+  // With more micro-batches, ranks hold no more of them.
+  const int64_t stages = job.strategy.num_stages();
+  const std::vector<double> held = most_held(job, std::min(all, 2 * stages + all % stages)),
+                            recorded = most_held(job, kFewestMicroBatches);
+  for (RankPlan& plan : plans) {
+    const int place = plan.rank / (job.strategy.world_size() / job.strategy.pp);
+    const double more = held[place] - recorded[place];
+    plan.memory_at_peak[memory::MemoryKind::activations] +=
+        static_cast<int64_t>(more * static_cast<double>(plan.activation_bytes));
+  }
+}
+
+// Leaves out the micro-batches that are not recorded.
 RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cluster) {
   const std::vector<int64_t> blocks = blocks_of_stages(job);
   if (!has_equal_blocks(job) || std::ranges::min(blocks) <= 2 * kFewBlocks) {
-    return recorded_rank(job, rank, &cluster);
+    return recorded_rank(job, rank, &cluster, kFewestMicroBatches);
   }
-  const RankPlan few = recorded_rank(with_blocks(job, kFewBlocks), rank, &cluster);
-  const RankPlan more = recorded_rank(with_blocks(job, 2 * kFewBlocks), rank, &cluster);
+  const RankPlan few =
+      recorded_rank(with_blocks(job, kFewBlocks), rank, &cluster, kFewestMicroBatches);
+  const RankPlan more =
+      recorded_rank(with_blocks(job, 2 * kFewBlocks), rank, &cluster, kFewestMicroBatches);
   std::vector<double> times;
   double of_rank = 0;
   int stages_here = 0;
@@ -96,7 +129,8 @@ RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cl
   of_rank /= stages_here;
   RankPlan plan{.rank = rank};
   plan.seconds = extrapolated(*few.seconds, *more.seconds, times, of_rank);
-  if (!plan.seconds) return recorded_rank(job, rank, &cluster);
+  if (!plan.seconds) return recorded_rank(job, rank, &cluster, kFewestMicroBatches);
+  plan.activation_bytes = extrapolated(few.activation_bytes, more.activation_bytes, of_rank);
   plan.memory_at_peak = extrapolated(few.memory_at_peak, more.memory_at_peak, of_rank);
   for (const auto& [tier, bytes] : few.at_rest) {
     plan.at_rest[tier] = extrapolated(bytes, more.at_rest.at(tier), of_rank);
@@ -106,6 +140,16 @@ RankPlan estimated_rank(const Job& job, int rank, const ClusterSpecification& cl
     plan.sent[key] = other == more.sent.end() ? bytes : extrapolated(bytes, other->second, of_rank);
   }
   return plan;
+}
+
+}  // namespace
+
+std::vector<RankPlan> estimated_ranks(const Job& job, const std::vector<int>& ranks,
+                                      const ClusterSpecification& cluster) {
+  std::vector<RankPlan> plans;
+  for (const int rank : ranks) plans.push_back(estimated_rank(job, rank, cluster));
+  add_micro_batches(job, plans);
+  return plans;
 }
 
 }  // namespace colossal::plan

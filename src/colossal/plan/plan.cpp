@@ -145,8 +145,9 @@ RankPlan plan_of(const RecordedStep& step, int rank) {
   return plan;
 }
 
-RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* cluster) {
-  const RecordedStep step = record_step(job, rank);
+RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* cluster,
+                       std::optional<int64_t> most_micro_batches) {
+  const RecordedStep step = record_step(job, rank, most_micro_batches);
   RankPlan plan = plan_of(step, rank);
   if (cluster) plan.seconds = seconds_of(step, job, rank, *cluster);
   return plan;
@@ -204,10 +205,8 @@ std::vector<int> ranks_to_record(const Job& job) {
   return ranks;
 }
 
-namespace {
-
 std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks,
-                                   const ClusterSpecification* cluster = nullptr) {
+                                   const ClusterSpecification* cluster) {
   memory::install_allocators();  // before other threads start
   std::vector<RankPlan> plans(ranks.size());
   std::atomic<size_t> next = 0;
@@ -233,8 +232,6 @@ std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks
   return plans;
 }
 
-}  // namespace
-
 const RankPlan& Plan::rank_with_largest_peak() const {
   return *std::ranges::max_element(ranks, {}, &RankPlan::memory_peak_bytes);
 }
@@ -253,18 +250,20 @@ Plan make_plan(const Job& job, const ClusterSpecification* cluster) {
   return plan;
 }
 
-RankPlan rank_with_largest_peak(const Job& job) {
+std::vector<int> ranks_with_peaks(const Job& job) {
   const Strategy& strategy = job.strategy;
-  if (strategy.tensor_mode != TensorMode::one_d || !shares_evenly(job)) {
-    return Plan{record_ranks(job, ranks_to_record(job))}.rank_with_largest_peak();
-  }
+  if (strategy.tensor_mode != TensorMode::one_d || !shares_evenly(job)) return ranks_to_record(job);
   // The first rank of each pipeline rank.
   std::vector<int> firsts;
   const int apart = strategy.world_size() / strategy.pp;
   for (int rank = 0; rank < strategy.world_size(); rank += apart) firsts.push_back(rank);
   const std::set<int> busiest = ranks_with_most_rows(strategy, job.model.facts.layers);
   firsts.insert(firsts.end(), busiest.begin(), busiest.end());
-  return Plan{record_ranks(job, firsts)}.rank_with_largest_peak();
+  return firsts;
+}
+
+RankPlan rank_with_largest_peak(const Job& job) {
+  return Plan{record_ranks(job, ranks_with_peaks(job))}.rank_with_largest_peak();
 }
 
 }  // namespace colossal::plan

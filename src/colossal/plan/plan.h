@@ -56,7 +56,14 @@ struct RankPlan {
 RankPlan plan_of(const RecordedStep& step, int rank);
 
 // Returns the plan of a rank from a dry run of the job. cluster: as for make_plan().
-RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* cluster);
+// most_micro_batches: see record_step().
+RankPlan recorded_rank(const Job& job, int rank, const ClusterSpecification* cluster,
+                       std::optional<int64_t> most_micro_batches = std::nullopt);
+
+// Returns recorded_rank() of each of these ranks, recorded on at most as many threads as this
+// process may use cores. Calls memory::install_allocators().
+std::vector<RankPlan> record_ranks(const Job& job, const std::vector<int>& ranks,
+                                   const ClusterSpecification* cluster = nullptr);
 
 struct Plan {
   std::vector<RankPlan> ranks;   // of the recorded ranks (ranks_to_record()), ascending
@@ -89,6 +96,8 @@ std::vector<int> ranks_to_record(const Job& job);
 // ConfigError if it lacks a rate that the step needs.
 Plan make_plan(const Job& job, const ClusterSpecification* cluster = nullptr);
 
+// Returns the ranks that rank_with_largest_peak() records: one of them has the largest peak memory.
+std::vector<int> ranks_with_peaks(const Job& job);
 // Returns make_plan(job).rank_with_largest_peak(), but records fewer ranks where that is enough for
 // the largest peak memory. Also calls memory::install_allocators().
 RankPlan rank_with_largest_peak(const Job& job);

@@ -443,11 +443,10 @@ double waits_of(const StepTime& time) {
 
 std::string describe(const StrategySearch& search) {
   std::string text = fmt::format(
-      "layouts: {} predicted in {}, of which {} exceed the memory; {} others are impossible\n"
+      "layouts: {} looked at in {}: bounds rule out all but {}, of which steps were recorded\n"
       "  {:>10}{:>9}{:>12}{:>12}  settings\n",
-      format_count(search.recorded), format_duration(std::chrono::duration<double>(search.seconds)),
-      format_count(search.too_large), format_count(search.impossible), "a step", "waits",
-      "at the peak", "sent");
+      format_count(search.layouts), format_duration(std::chrono::duration<double>(search.seconds)),
+      format_count(search.estimated), "a step", "waits", "at the peak", "sent");
   for (const StrategyChoice& choice : search.choices) {
     text += fmt::format("  {:>10}{:>7.0f} %{:>12}{:>12}  {}\n", format_seconds(choice.time.seconds),
                         100 * waits_of(choice.time) / choice.time.seconds,
@@ -458,11 +457,10 @@ std::string describe(const StrategySearch& search) {
 }
 
 nlohmann::ordered_json to_json(const StrategySearch& search) {
-  nlohmann::ordered_json json{{"seconds", search.seconds},
-                              {"predicted", search.recorded},
-                              {"too_large", search.too_large},
-                              {"impossible", search.impossible},
-                              {"choices", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{
+      {"seconds", search.seconds},       {"layouts", search.layouts},
+      {"predicted", search.estimated},   {"too_large", search.too_large},
+      {"impossible", search.impossible}, {"choices", nlohmann::ordered_json::array()}};
   for (const StrategyChoice& choice : search.choices) {
     nlohmann::ordered_json settings = nlohmann::ordered_json::object();
     for (const auto& [key, value] : choice.settings) settings[key] = toml_or_text(value);

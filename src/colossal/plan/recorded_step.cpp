@@ -41,10 +41,10 @@ int64_t num_recorded_of_pipeline(const Job& job) {
 }
 
 // Without a pipeline the micro-batches between the first and the last are alike.
-int64_t num_recorded(const Job& job) {
-  constexpr int64_t kEnough = 4;
+int64_t num_recorded(const Job& job, std::optional<int64_t> most) {
+  if (most) return std::min(job.num_micro_batches(), *most);
   return job.strategy.pp > 1 ? num_recorded_of_pipeline(job)
-                             : std::min(job.num_micro_batches(), kEnough);
+                             : std::min(job.num_micro_batches(), kFewestMicroBatches);
 }
 
 at::Tensor meta_tokens(int64_t sequences, const Job& job) {
@@ -111,6 +111,7 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
     engine.step(make_batches());
     engine.chunks().synchronize();
     gather_figures(context);
+    step.state = engine.chunks().state_bytes(memory::Tier::device);
     step.update_bytes = engine.chunks().update_bytes();
     step.tier_traffic = engine.chunks().tier_traffic();
     for (const memory::Tier tier : memory::kTiersOffDevice) {
@@ -121,10 +122,10 @@ RecordedStep record_step(const Job& job, comm::World& world, at::Device device,
   return step;
 }
 
-RecordedStep record_step(const Job& job, int rank) {
+RecordedStep record_step(const Job& job, int rank, std::optional<int64_t> most_micro_batches) {
   ops::register_meta_kernels();
   const auto world = comm::dry_world(rank, job.strategy.world_size());
-  const int64_t recorded = num_recorded(job);
+  const int64_t recorded = num_recorded(job, most_micro_batches);
   const int64_t unrecorded = job.num_micro_batches() - recorded;
   at::Tensor unrecorded_tokens;  // a step also holds these
   RecordedStep step = record_step(job, *world, at::kMeta, [&] {

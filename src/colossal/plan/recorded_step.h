@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "colossal/booster/job.h"
+#include "colossal/memory/chunk_engine.h"
 #include "colossal/parallel/pipeline/schedule.h"
 #include "colossal/plan/recording.h"
 
@@ -41,6 +43,8 @@ struct RecordedStep {
   int64_t middle_repeats = 1;
   // Number of parameter elements in the rank's tensor-parallel shards, before ZeRO divides them.
   int64_t parameters = 0;
+  // What the rank stores on the device between uses.
+  memory::ChunkEngine::StateBytes state;
   // Bytes of masters, optimizer state, gradients and weights that the update reads and writes.
   int64_t update_bytes = 0;
   // Bytes moved between tiers in the recorded micro-batches and the update.
@@ -53,8 +57,12 @@ struct RecordedStep {
 // Records a dry run of a step of rank `rank` of the job, with the micro-batches that the comment of
 // RecordedStep::middle describes. A dry run executes the code of a real step on meta tensors, with
 // communication groups that send nothing; it allocates no memory for tensors. The scratch memory of
-// kernels is counted for at::get_num_threads() threads.
-RecordedStep record_step(const Job& job, int rank);
+// kernels is counted for at::get_num_threads() threads. most_micro_batches: at least 4. If the step
+// has more, only this many are recorded, even if the rank then reaches a lower peak memory in a
+// pipeline; their times are those of the step.
+inline constexpr int64_t kFewestMicroBatches = 4;
+RecordedStep record_step(const Job& job, int rank,
+                         std::optional<int64_t> most_micro_batches = std::nullopt);
 
 // Records a step of this rank of `world` with all its micro-batches, real or dry; tests compare the
 // two. device: the rank's device for a real step, or meta for a dry run. make_batches: returns the

@@ -9,6 +9,7 @@
 #include "colossal/base/error.h"
 #include "colossal/booster/pipeline_config.h"
 #include "colossal/parallel/pipeline/simulator.h"
+#include "colossal/plan/rank_rates.h"
 
 namespace colossal::plan {
 namespace {
@@ -16,136 +17,16 @@ namespace {
 using parallel::pipeline::Action;
 using parallel::pipeline::ActionKind;
 
-// Bytes that the cross-entropy of a logit reads and writes, if device.logits is not given.
-constexpr double kBytesOfLogit = 12;
-
-double required(const std::optional<double>& rate, const std::string& key, const char* what) {
-  if (rate) return *rate;
-  throw ConfigError(
-      fmt::format("the cluster file has no {}, and the step {}; give this rate, which "
-                  "`colossal check --cluster=FILE` measures on a machine",
-                  key, what));
-}
-
-// The rates of one rank.
-class RankRates {
- public:
-  RankRates(const ClusterSpecification& cluster, const Job& job) : cluster_(cluster) {
-    local_ranks_ = cluster.local_ranks(job.strategy.world_size());
-    if (cluster.on_gpus()) return;
-    const auto threads = static_cast<double>(local_ranks_ * job.threads);
-    crowding_ = std::max(1.0, threads / static_cast<double>(cluster.hosts.cores));
-    cores_ = job.threads / crowding_;
-  }
-
-  double seconds_of(const Operator& made) const {
-    const OperatorWork& work = made.work;
-    if (work.kind == OperatorKind::other && made.bytes == 0) return 0;
-    const double overhead = cluster_.device.operator_seconds * crowding_;
-    const auto& [name, rates] = rates_of(made.type);
-    if (work.kind == OperatorKind::other) {
-      return overhead + static_cast<double>(made.bytes) / (elements(name, rates) * cores_);
-    }
-    const double products = required(rates.products, name + ".products", "multiplies matrices");
-    if (work.kind == OperatorKind::product) {
-      const auto side = static_cast<double>(work.narrowest);
-      const double rate = products * side / (side + cluster_.device.half_rate_size);
-      const double of_logits = work.logits == 0
-                                   ? 0
-                                   : work.logits / cluster_.device.logits.value_or(
-                                                       elements(name, rates) / kBytesOfLogit);
-      return overhead + (work.flops == 0 ? 0 : work.flops / rate / cores_) + of_logits / cores_;
-    }
-    const auto& attention =
-        work.kind == OperatorKind::attention ? rates.attention : rates.attention_backward;
-    return overhead + work.flops / (attention.value_or(products / 2) * cores_);
-  }
-
-  double update_seconds(int64_t bytes, at::ScalarType type) const {
-    if (bytes == 0) return 0;
-    const auto& [name, rates] = rates_of(type);
-    return static_cast<double>(bytes) / (elements(name, rates) * cores_);
-  }
-
-  // Returns the time of a call, from the moment when all ranks have made it.
-  double seconds_of(const Collective& call, const std::vector<int>& ranks, int rank) const {
-    const auto size = static_cast<unsigned>(ranks.size());
-    const double steps = std::bit_width(size - 1);
-    const auto bytes = static_cast<double>(call.law_bytes);
-    const int64_t host = rank / local_ranks_;
-    const auto here = std::ranges::count_if(ranks, [&](int r) { return r / local_ranks_ == host; });
-    double seconds = 0;
-    if (here > 1) {
-      seconds = crowding_ * bytes /
-                required(cluster_.links.bandwidth, "links.bandwidth",
-                         "communicates between the ranks of a host");
-    }
-    if (here == std::ssize(ranks)) {
-      return seconds + crowding_ * steps *
-                           required(cluster_.links.latency, "links.latency",
-                                    "communicates between the ranks of a host");
-    }
-    const char* const what = "communicates between hosts";
-    const double network =
-        required(cluster_.links.network_bandwidth, "links.network_bandwidth", what);
-    return std::max(seconds, bytes * shares_of_network(call, here, std::ssize(ranks)) / network) +
-           steps * required(cluster_.links.network_latency, "links.network_latency", what);
-  }
-
-  double message_seconds(int64_t bytes, int from, int to) const {
-    const Collective message{.operation = comm::Operation::send, .law_bytes = bytes};
-    return seconds_of(message, {from, to}, from);
-  }
-
-  double tier_seconds(memory::Tier tier, int64_t bytes) const {
-    if (bytes == 0) return 0;
-    const bool host = tier == memory::Tier::host;
-    return crowding_ * static_cast<double>(bytes) /
-           required(host ? cluster_.links.host_bandwidth : cluster_.links.nvme_bandwidth,
-                    host ? "links.host_bandwidth" : "links.nvme_bandwidth", "offloads tensors");
-  }
-
-  double overlap() const { return cluster_.links.overlap; }
-  // Returns the threads of the host's ranks for each of its cores, at least 1.
-  double crowding() const { return crowding_; }
-
- private:
-  // Returns the bytes that a host sends to other hosts, as a multiple of the law's bytes of a call.
-  // All groups of the host make such a call at the same time. In a reduction, a gather or a ring,
-  // a group sends the law's bytes once out of a host; in other calls each rank does, as far as its
-  // partners are on other hosts.
-  double shares_of_network(const Collective& call, int64_t here, int64_t size) const {
-    const auto local = static_cast<double>(local_ranks_);
-    if (call.operation == comm::Operation::send) return local;
-    if (call.operation != comm::Operation::all_to_all) return local / static_cast<double>(here);
-    return local * static_cast<double>(size - here) / static_cast<double>(size - 1);
-  }
-
-  std::pair<std::string, const ComputeRates&> rates_of(at::ScalarType type) const {
-    if (type == at::kDouble) return {"fp64", cluster_.fp64};
-    if (type == at::kBFloat16 || type == at::kHalf) return {"bf16", cluster_.bf16};
-    return {"fp32", cluster_.fp32};
-  }
-
-  // Without a rate of the type, that of another type: it is a rate of bytes.
-  double elements(const std::string& name, const ComputeRates& rates) const {
-    for (const ComputeRates* const of : {&rates, &cluster_.fp32, &cluster_.bf16, &cluster_.fp64}) {
-      if (of->elements) return *of->elements;
-    }
-    return required(std::nullopt, name + ".elements", "has operators that are no products");
-  }
-
-  const ClusterSpecification& cluster_;
-  int64_t local_ranks_ = 1;
-  double crowding_ = 1;  // threads of the host's ranks for each of its cores, if more than 1
-  double cores_ = 1;     // cores that a rank has, or 1 GPU
-};
-
 // Steps through a recording in its order, and advances the rank's clock.
 class Clock {
  public:
-  Clock(const RecordedStep& step, const RankRates& rates, int rank)
-      : step_(step), rates_(rates), rank_(rank), ends_(step.recording.collectives.size()) {}
+  Clock(const RecordedStep& step, const RankRates& rates, int rank,
+        const std::function<bool(const Collective&)>& is_free)
+      : step_(step),
+        rates_(rates),
+        rank_(rank),
+        is_free_(is_free),
+        ends_(step.recording.collectives.size()) {}
 
   // Returns what the rank does up to these numbers of operators and collectives.
   TimeShares advance(int64_t operators, int64_t collectives) {
@@ -195,8 +76,10 @@ class Clock {
   // Messages between stages are left to the simulation of the pipeline.
   void call(size_t index) {
     const Collective& call = step_.recording.collectives[index];
-    if (call.operation == comm::Operation::send) return;
-    const double seconds = rates_.seconds_of(call, step_.recording.rank_lists[call.ranks], rank_);
+    if (call.operation == comm::Operation::send || (is_free_ && is_free_(call))) return;
+    const double seconds =
+        rates_.call_seconds(call.operation, call.law_bytes,
+                            rates_.place_of(step_.recording.rank_lists[call.ranks], rank_));
     const double hidden = call.asynchronous ? seconds * rates_.overlap() : 0;
     delay(call.axis, call.asynchronous ? seconds - hidden : 0);
     double& free = free_[call.axis];
@@ -212,6 +95,7 @@ class Clock {
   const RecordedStep& step_;
   const RankRates& rates_;
   int rank_;
+  const std::function<bool(const Collective&)>& is_free_;
   double now_ = 0;
   std::map<std::string, double> free_;  // by axis: when its calls so far have ended
   std::vector<double> ends_;            // by collective: when it has ended
@@ -352,9 +236,10 @@ TimeShares RankSeconds::total() const {
 }
 
 RankSeconds seconds_of(const RecordedStep& step, const Job& job, int rank,
-                       const ClusterSpecification& cluster) {
+                       const ClusterSpecification& cluster,
+                       const std::function<bool(const Collective&)>& is_free) {
   const RankRates rates(cluster, job);
-  Clock clock(step, rates, rank);
+  Clock clock(step, rates, rank, is_free);
   RankSeconds result{.rank = rank, .actions = {}, .rest = {}};
   int64_t collectives = 0;
   memory::TierPools::Traffic moved;

@@ -19,6 +19,7 @@
 // stages.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -56,9 +57,11 @@ struct RankSeconds {
 };
 
 // Returns the time of a recorded step. rank: global rank of the recorded rank. Throws ConfigError
-// if `cluster` lacks a rate that the step needs; the message names its key.
+// if `cluster` lacks a rate that the step needs; the message names its key. is_free: calls for
+// which it returns true take no time.
 RankSeconds seconds_of(const RecordedStep& step, const Job& job, int rank,
-                       const ClusterSpecification& cluster);
+                       const ClusterSpecification& cluster,
+                       const std::function<bool(const Collective&)>& is_free = {});
 
 struct StepTime {
   double seconds = 0;        // of a step

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -14,429 +16,355 @@
 #include "colossal/base/error.h"
 #include "colossal/base/machine.h"
 #include "colossal/base/units.h"
-#include "colossal/booster/pipeline_config.h"
 #include "colossal/memory/memory_ledger.h"
-#include "colossal/mesh/rank_grid.h"
 #include "colossal/plan/estimated_rank.h"
 #include "colossal/plan/fit_memory.h"
+#include "colossal/plan/layout_bound.h"
+#include "colossal/plan/layout_space.h"
 #include "colossal/plan/place_tiers.h"
 #include "colossal/plan/plan.h"
 
 namespace colossal::plan {
 namespace {
 
-// Number of layouts whose other keys a round changes.
-constexpr size_t kRefined = 4;
-// Sequence parallelism pays off with more tokens than this on each rank.
-constexpr int64_t kTokensOfRank = 1024;
-// Schedules, and their numbers of stages of a rank; 0: the schedule's own.
-constexpr std::pair<const char*, int64_t> kSchedules[] = {
-    {"1f1b", 0}, {"interleaved", 2}, {"interleaved", 4}, {"zb-h1", 0},
-    {"zb-v", 0}, {"v-half", 0},      {"v-min", 0}};
+// Number of entries of the queue that are worked on at once: a constant, so that the result does
+// not depend on the number of cores.
+constexpr size_t kAtOnce = 4;
+// Bounds and estimates of memory are this exact; beyond it a layout is taken for too large.
+constexpr double kMemoryError = 0.03;
 
-// The values of the keys that the search sets. Those of keys that the user has set have no meaning.
-struct Layout {
-  int64_t pp = 1, dp = 1, sp = 1, tp = 1, ep = 1;
-  std::string tp_mode = "1d";
-  int64_t tp_depth = 1;  // of 2.5d
-  std::string sp_mode = "ring";
-  int64_t zero = 0;
-  std::string pp_schedule = "1f1b";
-  int64_t pp_chunks = 0;  // 0: the default of the schedule
-  int64_t micro_batch = 0;
-  std::string recompute = "none";
+enum class Stage : uint8_t { exact, estimate, layout, rough_layout, recomputation, division };
 
-  auto operator<=>(const Layout&) const = default;
+// A layout, or all layouts of a division, in the order in which the search looks at them.
+struct Entry {
+  double seconds = 0;  // bound, estimate or prediction
+  Stage stage = Stage::division;
+  Layout layout;
+
+  auto operator<=>(const Entry&) const = default;
 };
 
-std::vector<int64_t> divisors(int64_t number) {
-  std::vector<int64_t> found;
-  for (int64_t i = 1; i <= number; ++i) {
-    if (number % i == 0) found.push_back(i);
-  }
-  return found;
-}
-
-// The result of a dry run.
-struct Prediction {
+struct Estimate {
   StrategyChoice choice;
   int64_t overrun = 0;  // bytes by which it exceeds the budgets
-  bool exact = false;   // whether it is from a dry run of the whole model
-
-  std::pair<int64_t, double> cost() const { return {overrun, choice.time.seconds}; }
+  int fullest = 0;      // the recorded rank with the largest peak
 };
+
+// Returns the ranks that are recorded for an estimate: the first of each of up to three coordinates
+// along pp: the first, the last, and the one with most blocks between them.
+std::vector<int> ranks_of(const Job& job) {
+  const Strategy& strategy = job.strategy;
+  std::vector<int64_t> blocks(strategy.pp);
+  for (int stage = 0; stage < strategy.num_stages(); ++stage) {
+    blocks[strategy.stage_rank(stage)] +=
+        strategy.blocks_of_stage(stage, job.model.facts.layers).size();
+  }
+  std::set<int> places{0, strategy.pp - 1};
+  if (strategy.pp > 2) {
+    places.insert(
+        static_cast<int>(std::max_element(blocks.begin() + 1, blocks.end() - 1) - blocks.begin()));
+  }
+  const int apart = strategy.world_size() / strategy.pp;
+  std::vector<int> ranks;
+  for (const int place : places) ranks.push_back(place * apart);
+  return ranks;
+}
 
 class LayoutSearch {
  public:
   LayoutSearch(const RunConfig& config, const std::set<std::string>& keys, const Machine& machine,
                const ClusterSpecification& cluster,
                const std::function<Job(const Job&)>& dry_run_job, const SearchProgress& progress)
-      : config_(config),
-        keys_(keys),
-        machine_(machine),
+      : space_(config, keys, machine, cluster),
         cluster_(cluster),
         dry_run_job_(dry_run_job),
-        progress_(progress) {
-    config_.parallel.strategy = "manual";
-  }
+        bounds_(space_, cluster, dry_run_job),
+        progress_(progress) {}
 
   StrategySearch run() {
     const auto start = std::chrono::steady_clock::now();
-    estimate(divisions());
-    if (tried_.empty()) resolve_job(config_, machine_, keys_);  // says which sizes do not divide
-    if (predictions_.empty()) throw ConfigError(refusal());
-    // Each round starts from what the last one has found; most changes help in the first.
-    for (size_t known = 0; known < predictions_.size();) {
-      known = predictions_.size();
-      std::vector<Layout> changed;
-      for (const Layout& layout : best(kRefined)) {
-        const std::vector<Layout> near = changes(layout);
-        changed.insert(changed.end(), near.begin(), near.end());
+    begin();
+    while (!queue_.empty() && queue_.begin()->stage != Stage::exact) {
+      if (queue_.begin()->stage == Stage::estimate) {
+        check(take());
+        continue;
       }
-      estimate(changed);
+      std::vector<Entry> entries;
+      while (entries.size() < kAtOnce && !queue_.empty() &&
+             queue_.begin()->stage > Stage::estimate) {
+        entries.push_back(take());
+      }
+      in_parallel(entries, [&](const Entry& entry) { refine(entry); });
     }
-    predict_best_exactly();
-    StrategySearch result{.recorded = std::ssize(predictions_), .impossible = impossible_};
-    for (const auto& [layout, prediction] : predictions_)
-      result.too_large += prediction.overrun > 0;
-    const std::vector<Layout> fastest = best(kMostChoices);
-    if (const Prediction& first = predictions_.at(fastest.front()); first.overrun > 0) {
-      throw ConfigError(too_large(first));
-    }
-    for (const Layout& layout : fastest) {
-      Prediction& prediction = predictions_.at(layout);
-      if (prediction.overrun == 0) result.choices.push_back(std::move(prediction.choice));
-    }
-    result.seconds =
+    if (queue_.empty()) throw ConfigError(too_large());
+    result_.choices.push_back(std::move(estimates_.at(queue_.begin()->layout).choice));
+    estimates_.erase(queue_.begin()->layout);
+    add_others();
+    result_.estimated = estimated_;
+    result_.dry_runs = bounds_.recorded();
+    result_.too_large = too_large_;
+    result_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    return result;
+    return std::move(result_);
   }
 
  private:
-  bool is_free(const std::string& key) const { return !keys_.contains(key); }
+  Entry take() { return queue_.extract(queue_.begin()).value(); }
 
-  // Returns the values to try for the size of an axis.
-  std::vector<int64_t> sizes(const std::string& key, int64_t given, int64_t of) const {
-    if (is_free(key)) return divisors(of);
-    return of % given == 0 ? std::vector{given} : std::vector<int64_t>{};
+  void push(Entry entry) {
+    const std::lock_guard lock(mutex_);
+    queue_.insert(std::move(entry));
   }
 
-  // Returns the layouts that divide the ranks into axes, without those that are hardly ever fast,
-  // as far as others are left: tensor parallelism over several hosts, and few tokens of a sequence
-  // on each rank.
-  std::vector<Layout> divisions() const {
-    std::vector<Layout> layouts = all_divisions(machine_.ranks);
-    const auto keep = [&](const auto& is_usual) {
-      std::vector<Layout> usual;
-      std::ranges::copy_if(layouts, std::back_inserter(usual), is_usual);
-      if (!usual.empty()) layouts = std::move(usual);
-    };
-    const int64_t local = cluster_.local_ranks(machine_.ranks);
-    keep([&](const Layout& layout) { return layout.tp <= local; });
-    const int64_t sequence = config_.data.sequence_length.value_or(0);
-    keep([&](const Layout& layout) {
-      const bool enough_sequences = config_.train.global_batch >= machine_.ranks;
-      return layout.sp == 1 || !enough_sequences || sequence / layout.sp >= kTokensOfRank;
-    });
-    return layouts;
+  void tell(int64_t more) {
+    const std::lock_guard lock(mutex_);
+    done_ += more;
+    if (progress_) progress_(done_);
   }
 
-  std::vector<Layout> all_divisions(int64_t ranks) const {
-    const ParallelConfig& given = config_.parallel;
-    std::vector<Layout> layouts;
-    for (const int64_t pp : sizes("parallel.pp", given.pp, ranks)) {
-      for (const int64_t tp : sizes("parallel.tp", given.tp, ranks / pp)) {
-        for (const int64_t sp : sizes("parallel.sp", given.sp, ranks / pp / tp)) {
-          const int64_t dp = ranks / pp / tp / sp;
-          if (given.dp && *given.dp != dp) continue;
-          for (const int64_t ep : expert_sizes(dp * sp * tp)) {
-            add_modes({.pp = pp, .dp = dp, .sp = sp, .tp = tp, .ep = ep}, layouts);
-          }
-        }
-      }
-    }
-    return layouts;
-  }
-
-  std::vector<int64_t> expert_sizes(int64_t ranks) const {
-    if (!is_free("parallel.ep")) return {config_.parallel.ep};
-    if (!has_experts()) return {1};
-    return divisors(ranks / std::max<int64_t>(1, config_.parallel.expert_tp));
-  }
-
-  bool has_experts() const {
-    if (!has_experts_) {
+  // Enters all divisions of the ranks that work.
+  void begin() {
+    const std::vector<Layout>& divisions = space_.divisions();
+    std::map<Layout, std::string> reasons;
+    in_parallel(divisions, [&](const Layout& division) {
       try {
-        RunConfig alone = config_;
-        has_experts_ = models::resolve_model(alone.model).facts.experts > 0;
+        Job job = space_.job(division);
+        const double seconds = bounds_.of_division(division, job);
+        const std::lock_guard lock(mutex_);
+        jobs_.emplace(division, std::move(job));
+        queue_.insert({seconds, Stage::division, division});
+      } catch (const ConfigError& error) {
+        const std::lock_guard lock(mutex_);
+        reasons.emplace(division, error.what());
+      }
+      tell(1);
+    });
+    result_.impossible = std::ssize(reasons);
+    if (!queue_.empty()) return;
+    if (divisions.empty()) {  // says which sizes do not divide
+      resolve_job(space_.given(), space_.machine(), space_.keys());
+    }
+    throw ConfigError(fmt::format(
+        "parallel.strategy = \"auto\": none of {} layouts of {} ranks works with the other "
+        "settings; the first is refused because {}",
+        divisions.size(), space_.machine().ranks, reasons.begin()->second));
+  }
+
+  // Replaces an entry by those that follow from it.
+  void refine(const Entry& entry) {
+    if (entry.stage == Stage::layout) return estimate(entry.layout);
+    if (entry.stage == Stage::rough_layout) {
+      const Job& job = jobs_.at(space_.division_of(entry.layout));
+      const LayoutBound bound = bounds_.of(entry.layout, job, /*rough=*/false);
+      push({std::max(entry.seconds, bound.seconds), Stage::layout, entry.layout});
+      return;
+    }
+    if (entry.stage == Stage::recomputation) {
+      bound(entry.layout);
+      return;
+    }
+    Layout layout = entry.layout;
+    const std::vector<std::string> recomputations = space_.recomputations();
+    layout.recompute = recomputations.front();
+    const double least = std::max(bound(layout), entry.seconds);
+    for (size_t i = 1; i < recomputations.size(); ++i) {
+      layout.recompute = recomputations[i];
+      push({least, Stage::recomputation, layout});
+    }
+  }
+
+  // Enters the layouts of a division with this recomputation, as far as they may fit the memory.
+  // Returns the least bound of all of them.
+  double bound(const Layout& some) {
+    const Job& job = jobs_.at(space_.division_of(some));
+    const auto limit = static_cast<double>(stricter_limit(job.device_budget, job.memory_budget));
+    double least = INFINITY;
+    int64_t number = 0, too_large = 0;
+    std::optional<std::pair<double, Layout>> nearest;
+    for (const Layout& layout : space_.layouts_of(some)) {
+      LayoutBound bound;
+      try {
+        bound = bounds_.of(layout, job, /*rough=*/true);
       } catch (const ConfigError&) {
-        has_experts_ = false;  // the dry runs tell the reason
+        continue;  // such as more stages than layers
       }
-    }
-    return *has_experts_;
-  }
-
-  void add_modes(Layout layout, std::vector<Layout>& layouts) const {
-    const bool fixed_mode = !is_free("parallel.tp_mode");
-    const bool fixed_sequence = !is_free("parallel.sp_mode");
-    std::vector<Layout> modes;
-    const auto add = [&](const std::string& mode, int64_t depth) {
-      if (fixed_mode && mode != config_.parallel.tp_mode) return;
-      if (mode == "2.5d" && config_.parallel.tp_depth && *config_.parallel.tp_depth != depth)
-        return;
-      layout.tp_mode = mode;
-      layout.tp_depth = depth;
-      modes.push_back(layout);
-    };
-    add("1d", 1);
-    for (int64_t side = 2; side * side <= layout.tp; ++side) {
-      if (side * side == layout.tp) add("2d", 1);
-      if (layout.tp % (side * side) == 0 && side * side < layout.tp) {
-        add("2.5d", layout.tp / (side * side));
+      ++number;
+      least = std::min(least, bound.seconds);
+      if (limit == 0 || bound.bytes * (1 - kMemoryError) <= limit) {
+        push({bound.seconds, bound.rough ? Stage::rough_layout : Stage::layout, layout});
+        continue;
       }
-      if (side * side * side == layout.tp) add("3d", 1);
+      ++too_large;
+      const std::pair here(bound.bytes - limit, layout);
+      if (!nearest || here < *nearest) nearest = here;
     }
-    for (Layout& of_mode : modes) {
-      for (const char* const sequence : {"ring", "ulysses"}) {
-        if (fixed_sequence ? sequence != config_.parallel.sp_mode
-                           : layout.sp == 1 && std::string(sequence) != "ring") {
-          continue;
-        }
-        of_mode.sp_mode = sequence;
-        layouts.push_back(with_defaults(of_mode));
-      }
+    const std::lock_guard lock(mutex_);
+    result_.layouts += number;
+    too_large_ += too_large;
+    if (nearest && (!nearest_ || *nearest < *nearest_)) nearest_ = nearest;
+    done_ += number;
+    if (progress_) progress_(done_);
+    return least;
+  }
+
+  void estimate(const Layout& layout) {
+    std::optional<Estimate> made;
+    try {
+      made = estimated(layout);
+    } catch (const ConfigError&) {
+      return;
+    }
+    const auto peak = static_cast<double>(made->choice.peak_bytes);
+    const bool may_fit = static_cast<double>(made->overrun) <= kMemoryError * peak;
+    const double seconds = made->choice.time.seconds;
+    const std::lock_guard lock(mutex_);
+    ++estimated_;
+    if (may_fit) {
+      queue_.insert({seconds, Stage::estimate, layout});
+      estimates_.emplace(layout, *std::move(made));
+    } else {
+      reject(layout, made->overrun);
     }
   }
 
-  Layout with_defaults(Layout layout) const {
-    layout.zero = layout.dp * layout.sp > 1 ? 1 : 0;
-    Strategy strategy;
-    strategy.pp = static_cast<int>(layout.pp);
-    layout.micro_batch = default_micro_batch(share_of(layout), strategy);
-    return layout;
+  // Counts a layout that does not fit.
+  void reject(const Layout& layout, int64_t overrun) {
+    ++too_large_;
+    const std::pair here(static_cast<double>(overrun), layout);
+    if (!nearest_ || here < *nearest_) nearest_ = here;
   }
 
-  // Returns the layouts that differ from `layout` in one key that is not the size of an axis.
-  std::vector<Layout> changes(const Layout& layout) const {
-    std::vector<Layout> found;
-    const auto add = [&](const auto& change) {
-      Layout changed = layout;
-      change(changed);
-      found.push_back(changed);
-    };
-    if (is_free("train.micro_batch")) {
-      for (const int64_t micro_batch : divisors(share_of(layout))) {
-        add([&](Layout& l) { l.micro_batch = micro_batch; });
-      }
-    }
-    if (is_free("memory.recompute")) {
-      for (const char* const recompute : {"none", "selective", "full"}) {
-        add([&](Layout& l) { l.recompute = recompute; });
-      }
-    }
-    if (is_free("parallel.zero") && layout.dp * layout.sp > 1) {
-      for (const int64_t zero : {1, 2, 3}) add([&](Layout& l) { l.zero = zero; });
-    }
-    if (is_free("parallel.pp_schedule") && layout.pp > 1) {
-      for (const auto& [schedule, chunks] : kSchedules) {
-        add([&](Layout& l) {
-          l.pp_schedule = schedule;
-          l.pp_chunks = is_free("parallel.pp_chunks") ? chunks : 0;
-        });
-      }
-    }
-    return found;
-  }
-
-  int64_t share_of(const Layout& layout) const {
-    return std::max<int64_t>(1, config_.train.global_batch / layout.dp);
-  }
-
-  // Sets the keys of a layout; the search sets no key that the user has set.
-  void apply(const Layout& layout, StrategyChoice& choice) const {
-    choice.config = config_;
-    ParallelConfig& parallel = choice.config.parallel;
-    const auto set = [&](const char* key, auto& target, const auto& value, bool is_default) {
-      if (!is_free(key) || is_default) return;
-      target = value;
-      choice.settings.emplace_back(key, text_of(value));
-    };
-    set("parallel.pp", parallel.pp, layout.pp, layout.pp == 1);
-    set("parallel.dp", parallel.dp, layout.dp, false);
-    set("parallel.sp", parallel.sp, layout.sp, layout.sp == 1);
-    set("parallel.tp", parallel.tp, layout.tp, layout.tp == 1);
-    set("parallel.ep", parallel.ep, layout.ep, layout.ep == 1);
-    set("parallel.tp_mode", parallel.tp_mode, layout.tp_mode, layout.tp_mode == "1d");
-    set("parallel.tp_depth", parallel.tp_depth, layout.tp_depth, layout.tp_mode != "2.5d");
-    set("parallel.sp_mode", parallel.sp_mode, layout.sp_mode, layout.sp_mode == "ring");
-    set("parallel.zero", parallel.zero, layout.zero, false);
-    set("parallel.pp_schedule", parallel.pp_schedule, layout.pp_schedule, layout.pp == 1);
-    set("parallel.pp_chunks", parallel.pp_chunks, layout.pp_chunks, layout.pp_chunks == 0);
-    set("train.micro_batch", choice.config.train.micro_batch, layout.micro_batch, false);
-    set("memory.recompute", choice.config.memory.recompute, layout.recompute,
-        layout.recompute == "none");
-  }
-
-  static std::string text_of(int64_t value) { return std::to_string(value); }
-  static std::string text_of(const std::string& value) { return value; }
-
-  // Returns the recorded ranks: the first of each of up to three coordinates along pp: the first,
-  // the last, and the one with most blocks between them.
-  static std::vector<int> ranks_of(const Job& job) {
-    const Strategy& strategy = job.strategy;
-    std::vector<int64_t> blocks(strategy.pp);
-    for (int stage = 0; stage < strategy.num_stages(); ++stage) {
-      blocks[strategy.stage_rank(stage)] +=
-          strategy.blocks_of_stage(stage, job.model.facts.layers).size();
-    }
-    std::set<int> places{0, strategy.pp - 1};
-    if (strategy.pp > 2) {
-      places.insert(static_cast<int>(std::max_element(blocks.begin() + 1, blocks.end() - 1) -
-                                     blocks.begin()));
-    }
-    std::vector<int> ranks;
-    for (const int place : places) ranks.push_back(place * (strategy.world_size() / strategy.pp));
-    return ranks;
-  }
-
-  Prediction predict(const Layout& layout, bool exactly) const {
-    Prediction prediction{.choice = {}, .exact = exactly};
-    StrategyChoice& choice = prediction.choice;
-    apply(layout, choice);
-    std::set<std::string> keys = keys_;
-    for (const auto& [key, value] : choice.settings) keys.insert(key);
-    choice.job = resolve_job_as_given(choice.config, machine_, keys);
+  Estimate estimated(const Layout& layout) const {
+    Estimate made;
+    StrategyChoice& choice = made.choice;
+    choice.settings = space_.settings(layout);
+    choice.config = space_.config(layout);
+    choice.job = space_.job(layout);
     const Job dry = dry_run_job_(choice.job);
     at::set_num_threads(dry.threads);
-    predict_step(dry, prediction);
-    if (prediction.overrun > 0 && (dry.recompute_undecided || !dry.undecided_tiers.empty())) {
+    predict(dry, made);
+    if (made.overrun > 0 && (dry.recompute_undecided || !dry.undecided_tiers.empty())) {
       try {
-        predict_step(fit_memory(dry), prediction);
+        predict(fit_memory(dry), made);
       } catch (const ConfigError&) {
         // It does not fit with any recomputation or offloading either.
       }
     }
-    return prediction;
+    return made;
   }
 
-  // Sets the costs of a prediction to those of the job's step.
-  void predict_step(const Job& job, Prediction& prediction) const {
-    StrategyChoice& choice = prediction.choice;
-    choice.peak_bytes = choice.sent_bytes = prediction.overrun = 0;
+  // Sets the costs of an estimate to those of the job's step.
+  void predict(const Job& job, Estimate& made) const {
+    set_costs(job, estimated_ranks(job, ranks_of(job), cluster_), made);
+  }
+
+  void set_costs(const Job& job, const std::vector<RankPlan>& plans, Estimate& made) const {
+    StrategyChoice& choice = made.choice;
+    choice.peak_bytes = choice.sent_bytes = made.overrun = 0;
     std::vector<RankSeconds> seconds;
-    for (const int rank : ranks_of(job)) {
-      const RankPlan plan = prediction.exact ? recorded_rank(job, rank, &cluster_)
-                                             : estimated_rank(job, rank, cluster_);
+    for (const RankPlan& plan : plans) {
       seconds.push_back(*plan.seconds);
-      choice.peak_bytes = std::max(choice.peak_bytes, plan.memory_peak_bytes());
+      if (plan.memory_peak_bytes() > choice.peak_bytes) {
+        choice.peak_bytes = plan.memory_peak_bytes();
+        made.fullest = plan.rank;
+      }
       choice.sent_bytes = std::max(choice.sent_bytes, plan.bytes_sent());
-      prediction.overrun = std::max(prediction.overrun, overrun_of(job, plan).sum());
+      made.overrun = std::max(made.overrun, overrun_of(job, plan).sum());
     }
     choice.time = step_time(seconds, job, cluster_);
   }
 
-  // Estimates the layouts that are not tried yet.
-  void estimate(std::vector<Layout> layouts) {
-    std::ranges::sort(layouts);
-    layouts.erase(std::ranges::unique(layouts).begin(), layouts.end());
-    std::erase_if(layouts, [&](const Layout& layout) { return !tried_.insert(layout).second; });
-    predict(layouts, false);
+  // Replaces an estimate by the exact prediction, or rejects its layout if it does not fit.
+  void check(const Entry& entry) {
+    Estimate made = std::move(estimates_.at(entry.layout));
+    estimates_.erase(entry.layout);
+    Job job = dry_run_job_(made.choice.job);
+    try {
+      if (job.recompute_undecided || !job.undecided_tiers.empty()) job = fit_memory(job);
+    } catch (const ConfigError&) {
+      return reject(entry.layout, made.overrun);
+    }
+    std::vector<int> ranks = ranks_with_peaks(job);
+    std::erase(ranks, made.fullest);
+    std::vector<RankPlan> plans = record_ranks(job, {made.fullest}, &cluster_);
+    if (fits_budgets(job, plans.front())) {
+      std::ranges::move(record_ranks(job, ranks, &cluster_), std::back_inserter(plans));
+    }
+    if (plans.size() <= ranks.size()) {
+      return reject(entry.layout, overrun_of(job, plans.front()).sum());
+    }
+    set_costs(job, plans, made);
+    if (made.overrun > 0) return reject(entry.layout, made.overrun);
+    queue_.insert({made.choice.time.seconds, Stage::exact, entry.layout});
+    estimates_.emplace(entry.layout, std::move(made));
   }
 
-  // Predicts the best layouts exactly. Others may then be better, so this goes on until all of the
-  // best are exact.
-  void predict_best_exactly() {
-    while (true) {
-      std::vector<Layout> layouts = best(kMostChoices);
-      std::erase_if(layouts, [&](const Layout& layout) { return predictions_.at(layout).exact; });
-      if (layouts.empty()) return;
-      predict(layouts, true);
+  // Adds the best of the layouts that were estimated besides.
+  void add_others() {
+    std::vector<Estimate*> others;
+    for (auto& [layout, made] : estimates_) {
+      if (made.overrun == 0) others.push_back(&made);
+    }
+    std::ranges::stable_sort(others, {},
+                             [](const Estimate* made) { return made->choice.time.seconds; });
+    for (Estimate* made : others) {
+      if (result_.choices.size() == kMostChoices) return;
+      if (made->choice.time.seconds < result_.choices.front().time.seconds) continue;
+      result_.choices.push_back(std::move(made->choice));
     }
   }
 
-  // Predicts layouts on several threads.
-  void predict(const std::vector<Layout>& layouts, bool exactly) {
-    total_ += std::ssize(layouts);
-    std::mutex mutex;
-    size_t next = 0;
+  // Works on all entries on several threads.
+  template <class Values, class Work>
+  void in_parallel(const Values& values, const Work& work) {
+    std::atomic<size_t> next = 0;
     std::exception_ptr failure;
-    const auto work = [&] {
-      std::unique_lock lock(mutex);
-      while (next < layouts.size() && !failure) {
-        const Layout layout = layouts[next++];
-        lock.unlock();
-        std::optional<Prediction> made;
-        std::string reason;
-        std::exception_ptr thrown;
-        try {
-          made = predict(layout, exactly);
-        } catch (const ConfigError& error) {
-          reason = error.what();
-        } catch (...) {
-          thrown = std::current_exception();
-        }
-        lock.lock();
-        if (thrown) failure = thrown;
-        if (made) predictions_.insert_or_assign(layout, *std::move(made));
-        if (!reason.empty()) {
-          ++impossible_;
-          reasons_.emplace(layout, reason);
-        }
-        if (progress_) progress_(++done_, total_);
+    std::mutex of_failure;
+    const auto run = [&] {
+      try {
+        for (size_t i = next++; i < values.size(); i = next++) work(values[i]);
+      } catch (...) {
+        const std::lock_guard lock(of_failure);
+        failure = std::current_exception();
       }
     };
     {
       std::vector<std::jthread> threads;
-      const auto wanted = std::min<size_t>(layouts.size(), machine::available_cores());
-      for (size_t i = 0; i < wanted; ++i) threads.emplace_back(work);
+      const auto wanted = std::min<size_t>(values.size(), machine::available_cores());
+      for (size_t i = 0; i < wanted; ++i) threads.emplace_back(run);
     }
     if (failure) std::rethrow_exception(failure);
   }
 
-  // Returns the best layouts so far, best first.
-  std::vector<Layout> best(size_t most) const {
-    std::vector<const std::pair<const Layout, Prediction>*> sorted;
-    for (const auto& entry : predictions_) sorted.push_back(&entry);
-    std::ranges::stable_sort(sorted, {}, [](const auto* entry) { return entry->second.cost(); });
-    std::vector<Layout> layouts;
-    for (size_t i = 0; i < std::min(most, sorted.size()); ++i) layouts.push_back(sorted[i]->first);
-    return layouts;
-  }
-
-  std::string refusal() const {
-    std::string message = fmt::format(
-        "parallel.strategy = \"auto\": none of {} layouts of {} ranks works with the other "
-        "settings",
-        impossible_, machine_.ranks);
-    if (!reasons_.empty()) {
-      message += fmt::format("; the first is refused because {}", reasons_.begin()->second);
+  std::string too_large() {
+    std::string text = fmt::format(
+        "parallel.strategy = \"auto\": none of {} layouts of {} ranks fits the memory budgets",
+        result_.layouts, space_.machine().ranks);
+    if (nearest_) {
+      std::string settings;
+      for (const auto& [key, value] : space_.settings(nearest_->second)) {
+        settings += fmt::format("{}{} = {}", settings.empty() ? "" : ", ", key, value);
+      }
+      text += fmt::format("; the nearest exceeds them by {}: {}",
+                          format_bytes(static_cast<int64_t>(nearest_->first)), settings);
     }
-    return message;
+    return text +
+           ". Use more ranks, larger budgets (memory.device_budget), or memory.offload_* = "
+           "\"auto\" with a layout of your own";
   }
 
-  std::string too_large(const Prediction& nearest) const {
-    std::string settings;
-    for (const auto& [key, value] : nearest.choice.settings) {
-      settings += fmt::format("{}{} = {}", settings.empty() ? "" : ", ", key, value);
-    }
-    return fmt::format(
-        "parallel.strategy = \"auto\": none of {} layouts of {} ranks fits the memory budgets; the "
-        "nearest exceeds them by {}: {}. Use more ranks, larger budgets (memory.device_budget), or "
-        "memory.offload_* = \"auto\" with a layout of your own",
-        predictions_.size(), machine_.ranks, format_bytes(nearest.overrun), settings);
-  }
-
-  RunConfig config_;
-  const std::set<std::string>& keys_;
-  const Machine& machine_;
+  const LayoutSpace space_;
   const ClusterSpecification& cluster_;
   const std::function<Job(const Job&)>& dry_run_job_;
+  LayoutBounds bounds_;
   const SearchProgress& progress_;
-  mutable std::optional<bool> has_experts_;
-  std::set<Layout> tried_;
-  std::map<Layout, Prediction> predictions_;
-  std::map<Layout, std::string> reasons_;  // of refused layouts
-  int64_t impossible_ = 0, done_ = 0, total_ = 0;
+  std::mutex mutex_;                                  // of all below
+  std::set<Entry> queue_;                             // the first has the least seconds
+  std::map<Layout, Job> jobs_;                        // of divisions
+  std::map<Layout, Estimate> estimates_;              // of the layouts that may fit
+  std::optional<std::pair<double, Layout>> nearest_;  // that does not fit: by how many bytes
+  int64_t estimated_ = 0, too_large_ = 0, done_ = 0;
+  StrategySearch result_;
 };
 
 }  // namespace

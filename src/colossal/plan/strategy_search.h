@@ -28,33 +28,34 @@ struct StrategyChoice {
 };
 
 struct StrategySearch {
-  std::vector<StrategyChoice> choices;  // the fastest layouts, fastest first; at least one
-  int64_t recorded = 0;                 // number of layouts whose step was predicted
-  int64_t too_large = 0;                // number of these that exceed a memory budget
-  int64_t impossible = 0;  // number of layouts that the model, the batch or the ranks do not allow
+  // The fastest layouts, fastest first; at least one. The first is predicted exactly and fits as
+  // fit_memory() checks it; the others are estimated (estimated_rank.h).
+  std::vector<StrategyChoice> choices;
+  int64_t layouts = 0;     // number of layouts that the model, the batch and the ranks allow
+  int64_t estimated = 0;   // number of these whose step was recorded; bounds ruled out the others
+  int64_t dry_runs = 0;    // number of dry runs for bounds
+  int64_t too_large = 0;   // number of bounds and estimates that exceed a memory budget
+  int64_t impossible = 0;  // number of divisions of the ranks that do not work
   double seconds = 0;      // time that the search took
 };
 
-// Called after each dry run of the search, on any of its threads, but never by two at once. done,
-// total: numbers of dry runs; the total grows during the search.
-using SearchProgress = std::function<void(int64_t done, int64_t total)>;
+// Called during the search, on any of its threads, but never by two at once. done: number of
+// layouts looked at so far.
+using SearchProgress = std::function<void(int64_t done)>;
 
-// Searches the layouts of machine.ranks ranks. Keys that the user has set keep their values; the
-// search sets the others of these:
-//   parallel.pp, sp, tp, ep (dp follows), tp_mode, tp_depth, sp_mode, zero, pp_schedule, pp_chunks
-//   train.micro_batch
-//   memory.recompute
-// It proceeds in rounds, with estimates of the costs (estimated_rank.h). The first estimates each
-// division of the ranks into axes, with defaults for the other keys. The next rounds change the
-// other keys of the layouts that are best so far, one key at a time. At the end, the best layouts
-// are predicted exactly. Layouts that exceed their memory budgets count as worse than all that do
-// not; if two exceed them, the one that exceeds them by less is better.
+// Searches the layouts of machine.ranks ranks (layout_space.h) for the one whose step takes the
+// least time by prediction and that fits its memory budgets. Keys that the user has set keep their
+// values.
 //
-// Two kinds of layouts are left out if there are layouts without: tensor parallelism over several
-// hosts; and, if there are sequences for all ranks, sequence parallelism with fewer than 1,024
-// tokens of a sequence on a rank. Recomputation and offloading that the user has left to the
-// program ("auto") are decided for each layout (fit_memory.h); other offloading is never chosen. Of
-// a pipeline, three ranks are recorded. The result depends on the arguments only, not on timing.
+// The search is branch and bound, always at the layout or the division of the ranks with the lowest
+// bound of its time (layout_bound.h). A division is replaced by its layouts, a layout by an
+// estimate from a few short dry runs (estimated_rank.h), and an estimate by the exact prediction
+// and check of its memory. So the first exact prediction that comes up is the fastest layout, as
+// far as bounds and estimates are right; layouts whose bounds are higher are never recorded. The
+// result depends on the arguments only, not on timing.
+//
+// Recomputation and offloading that the user has left to the program ("auto") are decided for each
+// layout (fit_memory.h); other offloading is never chosen.
 //
 // keys: full names of the keys that the user has set. dry_run_job: returns the job whose dry run
 // costs as much as the given one; it may be called by several threads at once. Throws ConfigError

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "colossal/base/error.h"
 #include "colossal/text/json_node.h"
 
 namespace colossal::text {

@@ -206,7 +206,7 @@ TEST(Schema, TakesValidTextsAndNoOthers) {
 }
 
 // Conditions that multiply are refused, or leave long strings out; neither takes long.
-TEST(Schema, ExpensiveSchemasEndInTime) {
+TEST(SchemaSlow, ExpensiveSchemasEndInTime) {
   Json many = {{"type", "object"}, {"properties", Json::object()}};
   for (int i = 0; i < 400; ++i) {
     many["properties"][fmt::format("p{}", i)] = {

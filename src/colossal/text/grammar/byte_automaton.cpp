@@ -90,6 +90,7 @@ ByteAutomaton ByteAutomaton::of_grammar(const Grammar& grammar, const Symbol& ro
   return of_steps(
       automaton.start(),
       [&](int64_t state, unsigned char byte) {
+        WorkLimit::count(3);  // a transition of a grammar takes longer than others
         return automaton.next(static_cast<Automaton::State>(state), byte);
       },
       [&](int64_t state) { return automaton.may_end(static_cast<Automaton::State>(state)); });

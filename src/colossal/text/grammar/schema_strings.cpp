@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "colossal/text/grammar/regular_expression.h"
 #include "colossal/text/utf8.h"
@@ -118,10 +119,14 @@ ByteAutomaton of_format(const std::string& format) {
 }  // namespace
 
 ByteAutomaton texts_matching(const std::string& pattern, bool any) {
+  // A schema asks for the same pattern once for each value that it lists. The last one is kept.
+  thread_local std::pair<std::pair<std::string, bool>, std::optional<ByteAutomaton>> last;
+  if (last.second && last.first == std::pair(pattern, any)) return *last.second;
   Grammar grammar;
   const Symbol root =
       add_pattern(grammar, pattern, any ? Dialect::any_of_json_schema : Dialect::json_schema);
-  return ByteAutomaton::of_grammar(grammar, root);
+  last = {{pattern, any}, ByteAutomaton::of_grammar(grammar, root)};
+  return *last.second;
 }
 
 bool is_annotation(std::string_view format) {

@@ -1,21 +1,17 @@
 #include "colossal/serve/model_folder.h"
 
-#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 #include <fstream>
 
 #include "colossal/io/safetensors.h"
-#include "colossal/text/bytes_tokenizer.h"
 #include "tests/support/temporary_directory.h"
 
 namespace colossal::serve {
 namespace {
 
-using testing::ElementsAre;
-
 class ModelFolder : public testing::Test {
  protected:
-  std::vector<int32_t> ends() const { return end_tokens(folder_.path(), text::BytesTokenizer()); }
   at::ScalarType type_of(const std::string& config) const {
     folder_.write("config.json", config);
     return compute_type(folder_.path());
@@ -27,34 +23,6 @@ class ModelFolder : public testing::Test {
   }
   const test::TemporaryDirectory folder_;
 };
-
-TEST_F(ModelFolder, TextsEndAsGenerationConfigThenConfigThenTheTokenizerSay) {
-  EXPECT_THAT(ends(), ElementsAre(256));
-  folder_.write("config.json", R"({"eos_token_id": 7})");
-  EXPECT_THAT(ends(), ElementsAre(7));
-  folder_.write("config.json", R"({"eos_token_id": [7, 9]})");
-  EXPECT_THAT(ends(), ElementsAre(7, 9));
-  folder_.write("generation_config.json", R"({"eos_token_id": null, "temperature": 0.6})");
-  EXPECT_THAT(ends(), ElementsAre(7, 9));
-  folder_.write("generation_config.json", R"({"eos_token_id": [3, 1]})");
-  EXPECT_THAT(ends(), ElementsAre(3, 1));
-}
-
-TEST_F(ModelFolder, EndsThatAreNoTokensAreRefused) {
-  for (const char* end : {"\"</s>\"", "-1", "2.5", "[1, null]", "{}"}) {
-    folder_.write("config.json", fmt::format(R"({{"eos_token_id": {}}})", end));
-    EXPECT_THROW(ends(), ConfigError) << end;
-  }
-}
-
-TEST_F(ModelFolder, SamplesByDefaultAsGenerationConfigSays) {
-  EXPECT_EQ(default_sampling(folder_.path()).temperature, SamplingOptions().temperature);
-  folder_.write("generation_config.json", R"({"temperature": 0.5, "top_k": 7})");
-  EXPECT_EQ(default_sampling(folder_.path()).temperature, 0.5);
-  EXPECT_EQ(default_sampling(folder_.path()).top_k, 7);
-  folder_.write("generation_config.json", R"({"temperature": 0.5, "do_sample": false})");
-  EXPECT_EQ(default_sampling(folder_.path()).temperature, 0);
-}
 
 TEST_F(ModelFolder, ComputesInTheTypeOfTheFolder) {
   EXPECT_EQ(type_of(R"({"dtype": "float64"})"), at::kDouble);

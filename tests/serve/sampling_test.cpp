@@ -8,6 +8,8 @@
 
 #include "colossal/base/error.h"
 #include "colossal/io/json.h"
+#include "colossal/serve/generation_settings.h"
+#include "colossal/serve/logits_processing.h"
 
 namespace colossal::serve {
 namespace {
@@ -74,14 +76,21 @@ TEST(Sampling, RefusesWhatMakesNoSense) {
 }
 
 SamplingOptions options_of(const nlohmann::json& fields) {
-  SamplingOptions options;
-  options.temperature = fields.value("temperature", 1.0);
-  options.top_k = fields.value("top_k", 0);
-  options.top_p = fields.value("top_p", 1.0);
-  options.min_p = fields.value("min_p", 0.0);
-  options.typical_p = fields.value("typical_p", 1.0);
-  options.repetition_penalty = fields.value("repetition_penalty", 1.0);
-  return options;
+  GenerationSettings settings;
+  EXPECT_TRUE(apply_generation_config(settings, fields, 20, "the case").empty());
+  return settings.sampling;
+}
+
+void expect_probabilities(const nlohmann::json& expected, const SamplingOptions& options,
+                          const at::Tensor& processed) {
+  std::vector<double> found(processed.numel());
+  for (const auto& [token, probability] : distribution(processed, options)) {
+    found[token] = probability;
+  }
+  for (size_t token = 0; token < found.size(); ++token) {
+    EXPECT_NEAR(found[token], expected[token].get<double>(), 1e-12) << token;
+    EXPECT_EQ(found[token] == 0, expected[token] == 0) << token;
+  }
 }
 
 // sampling_golden.py wrote the probabilities that transformers computes for these logits.
@@ -89,32 +98,42 @@ TEST(Sampling, ProbabilitiesAreThoseOfTransformers) {
   const nlohmann::json golden = io::read_json(std::filesystem::path(COLOSSAL_TEST_SOURCE_DIR) /
                                               "tests" / "serve" / "sampling_golden.json");
   const auto seen = golden["seen"].get<std::vector<int32_t>>();
+  const auto source = golden["source"].get<std::vector<int32_t>>();
+  const auto ends = golden["end_tokens"].get<std::vector<int32_t>>();
+  const std::span<const int32_t> all(seen);
+  const at::Tensor raw = at::tensor(golden["logits"].get<std::vector<double>>(), at::kDouble);
   for (const nlohmann::json& each : golden["cases"]) {
     SCOPED_TRACE(each["options"].dump());
-    const at::Tensor raw = at::tensor(golden["logits"].get<std::vector<double>>(), at::kDouble);
     const SamplingOptions options = options_of(each["options"]);
     // The result does not depend on where the prompt ends.
     for (const size_t prompt : {0, 2, 5}) {
       const at::Tensor processed = raw.clone();
-      const std::span<const int32_t> all(seen);
-      process_logits(processed, options, {all.first(prompt), all.subspan(prompt)}, {});
-      std::vector<double> found(raw.numel());
-      for (const auto& [token, probability] : distribution(processed, options)) {
-        found[token] = probability;
-      }
-      const auto expected = each["probabilities"].get<std::vector<double>>();
-      for (size_t token = 0; token < found.size(); ++token) {
-        EXPECT_NEAR(found[token], expected[token], 1e-12) << token;
-        EXPECT_EQ(found[token] == 0, expected[token] == 0) << token;
-      }
+      process_logits(processed, options,
+                     {.prompt = all.first(prompt), .generated = all.subspan(prompt)});
+      expect_probabilities(each["probabilities"], options, processed);
     }
+  }
+  for (const nlohmann::json& each : golden["placed"]) {
+    SCOPED_TRACE(each.dump());
+    const SamplingOptions options = options_of(each["options"]);
+    const auto prompt = each["prompt"].get<size_t>();
+    const at::Tensor processed = raw.clone();
+    process_logits(processed, options,
+                   {.prompt = all.first(prompt),
+                    .generated = all.subspan(prompt),
+                    .end_tokens = ends,
+                    .source = source,
+                    .max_new_tokens = each["options"].value("max_length", int64_t{30}) -
+                                      static_cast<int64_t>(prompt)});
+    expect_probabilities(each["probabilities"], options, processed);
   }
 }
 
 TEST(Sampling, PenaltiesMasksAndBiasesAreOfTheirTokensOnly) {
   const auto processed = [](const SamplingOptions& options, std::vector<int32_t> generated) {
     const at::Tensor values = at::arange(5, at::kDouble);
-    process_logits(values, options, {std::vector<int32_t>{4}, generated}, std::vector{0});
+    const std::vector<int32_t> prompt{4}, ends{0};
+    process_logits(values, options, {.prompt = prompt, .generated = generated, .end_tokens = ends});
     return std::vector<double>(values.const_data_ptr<double>(),
                                values.const_data_ptr<double>() + 5);
   };
@@ -123,10 +142,16 @@ TEST(Sampling, PenaltiesMasksAndBiasesAreOfTheirTokensOnly) {
   EXPECT_EQ(processed({.presence_penalty = 0.5, .frequency_penalty = 0.25}, {2, 3, 2}),
             (Values{0, 1, 1, 2.25, 4}));
   EXPECT_EQ(processed({.logit_bias = {{1, 2.5}, {3, -1}}}, {}), (Values{0, 3.5, 2, 2, 4}));
-  EXPECT_EQ(processed({.bad_tokens = {4, 1}}, {}), (Values{0, kNever, 2, 3, kNever}));
+  EXPECT_EQ(processed({.bad_words = {{4}, {1}}}, {}), (Values{0, kNever, 2, 3, kNever}));
   EXPECT_EQ(processed({.allowed_tokens = {4, 1}}, {}), (Values{kNever, 1, kNever, kNever, 4}));
   EXPECT_EQ(processed({.min_tokens = 2}, {1}), (Values{kNever, 1, 2, 3, 4}));
   EXPECT_EQ(processed({.min_tokens = 2}, {1, 1}), (Values{0, 1, 2, 3, 4}));
+  EXPECT_EQ(processed({.forced_bos_token = 2}, {}), (Values{kNever, kNever, 0, kNever, kNever}));
+  EXPECT_EQ(processed({.forced_bos_token = 2}, {1}), (Values{0, 1, 2, 3, 4}));
+  // A constraint comes before what is forced.
+  const at::Tensor constrained = at::tensor({1.0, kNever}, at::kDouble);
+  process_logits(constrained, {.forced_bos_token = 1}, {.prompt = std::vector<int32_t>{0}});
+  EXPECT_EQ(constrained[0].item<double>(), 1);
   EXPECT_THROW(sample(at::full({5}, kNever, at::kDouble), {}, 0), Error);
   EXPECT_THROW(sample(at::full({5}, NAN, at::kDouble), {}, 0), Error);
 }

@@ -23,7 +23,9 @@ class GenerationRequestTest : public testing::Test {
     folder_.write("generation_config.json", R"({"temperature": 0.5, "top_k": 7})");
     folder_.write("chat_template.jinja",
                   "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}");
-    model_ = std::make_unique<ServedModel>(folder_.path(), "small", kLongest, kVocabulary);
+    model_ = std::make_unique<ServedModel>(
+        folder_.path(), "small", kLongest, kVocabulary, /*causal=*/true, std::nullopt,
+        serve::read_generation_settings(folder_.path(), kVocabulary));
   }
 
   GenerationRequest text(const char* json) {
@@ -149,12 +151,44 @@ TEST_F(GenerationRequestTest, WhatIsNotSupportedIsRefusedByName) {
         R"("temperature": 0.5, "best_of": 4, "use_beam_search": true)",
         R"("early_stopping": 1, "best_of": 4, "use_beam_search": true)",
         R"("response_format": {"type": "grammar"})", R"("structured_outputs": {"lark": "x"})",
-        R"("prompt_logprobs": 21)", R"("bad_words": ["two tokens"])"}) {
+        R"("prompt_logprobs": 21)"}) {
     const std::string name(field + 1, std::string(field + 1).find('"'));
     EXPECT_THAT(text_refusal(fmt::format(R"({{"prompt": "a", {}}})", field).c_str()),
                 HasSubstr(name));
   }
   EXPECT_EQ(text(R"({"prompt": "a", "suffix": null, "response_format": {"type": "text"}})").n, 1);
+}
+
+TEST_F(GenerationRequestTest, FieldsOfGenerationConfigReplaceTheModels) {
+  const GenerationRequest request = text(
+      R"({"prompt": "a", "no_repeat_ngram_size": 3, "suppress_tokens": [5], "min_length": 4,
+          "bad_words": ["two tokens"]})");
+  EXPECT_EQ(request.sampling.no_repeat_ngram_size, 3);
+  EXPECT_THAT(request.sampling.suppress_tokens, ElementsAre(5));
+  EXPECT_EQ(request.sampling.min_length, 4);
+  ASSERT_EQ(request.sampling.bad_words.size(), 1);
+  EXPECT_GT(request.sampling.bad_words[0].size(), 1);
+  EXPECT_EQ(request.sampling.top_k, 7);
+  EXPECT_TRUE(request.unknown_fields.empty());
+  EXPECT_THAT(text_refusal(R"({"prompt": "a", "suppress_tokens": [300]})"),
+              HasSubstr("suppress_tokens = [300]"));
+}
+
+TEST_F(GenerationRequestTest, ALengthOfTheModelLimitsAnswersUnlessTheRequestSaysMore) {
+  folder_.write("generation_config.json", R"({"max_length": 9, "num_beams": 3})");
+  const ServedModel model(folder_.path(), "small", kLongest, kVocabulary, /*causal=*/true,
+                          std::nullopt,
+                          serve::read_generation_settings(folder_.path(), kVocabulary));
+  const auto read = [&](const char* json) {
+    return read_completion_request(parse_body(json), model, rules_);
+  };
+  EXPECT_EQ(read(R"({"prompt": [1]})").max_length, 9);
+  EXPECT_EQ(read(R"({"prompt": [1]})").beams.width, 3);
+  EXPECT_EQ(read(R"({"prompt": [1], "max_tokens": 12})").max_length, 0);
+  EXPECT_EQ(read(R"({"prompt": [1], "n": 4})").beams.width, 4);
+  EXPECT_EQ(read(R"({"prompt": [1], "temperature": 0})").beams.width, 3);
+  EXPECT_EQ(read(R"({"prompt": [1], "temperature": 0.5})").beams.width, 1);
+  EXPECT_EQ(read(R"({"prompt": [1], "use_beam_search": false})").beams.width, 1);
 }
 
 TEST_F(GenerationRequestTest, BeamSearchIsAsWideAsBestOf) {

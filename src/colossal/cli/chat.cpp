@@ -7,6 +7,7 @@
 #include <future>
 #include <optional>
 
+#include "colossal/serve/stop_strings.h"
 #include "colossal/server/api_error.h"
 #include "colossal/text/streaming_decoder.h"
 
@@ -59,8 +60,13 @@ class LineReader {
 class Conversation {
  public:
   Conversation(serve::Engine& engine, const server::ServedModel& model,
-               cluster::SignalQueue& interrupts, const serve::Request& request)
-      : engine_(engine), model_(model), interrupts_(interrupts), request_(request) {}
+               cluster::SignalQueue& interrupts, const GenerateFileArguments& how)
+      : engine_(engine),
+        model_(model),
+        interrupts_(interrupts),
+        request_(how.request),
+        stop_(how.stop),
+        shows_special_(how.shows_special) {}
 
   void reset() { messages_ = Json::array(); }
 
@@ -83,8 +89,9 @@ class Conversation {
     if (room < 1)
       throw Error(
           "the conversation has reached the model's maximum length: /reset starts a new one");
-    text::StreamingDecoder decoder(model_.tokenizer(),
-                                   text::StreamingDecoder::Begins::after_prompt);
+    text::StreamingDecoder decoder(model_.tokenizer(), text::StreamingDecoder::Begins::after_prompt,
+                                   !shows_special_);
+    serve::StopStrings stop(stop_);
     std::string answer;
     const auto give_out = [&](const std::string& piece) {
       answer += piece;
@@ -97,11 +104,17 @@ class Conversation {
     request.end_tokens = model_.end_tokens();
     request.max_new_tokens = std::min(request.max_new_tokens, room);
     request.on_token = [&](const serve::GeneratedToken& token) {
-      if (!model_.is_special(token.token)) give_out(decoder.push(token.token));
-      return interrupts_.take().empty();
+      give_out(stop.push(decoder.push(token.token)));
+      return !stop.found() && interrupts_.take().empty();
+    };
+    request.ends_beam = serve::ends_beam_at(stop_, model_.tokenizer());
+    request.on_beams = [&](const std::vector<serve::BeamText>& beams) {
+      for (const serve::GeneratedToken& token : beams.front().tokens) {
+        give_out(stop.push(decoder.push(token.token)));
+      }
     };
     request.on_finish = [&](serve::FinishReason, const serve::Usage&, const std::string& error) {
-      give_out(decoder.flush());
+      give_out(stop.push(decoder.flush()) + stop.flush());
       end.set_value(error);
     };
     engine_.submit(std::move(request));
@@ -115,13 +128,15 @@ class Conversation {
   const server::ServedModel& model_;
   cluster::SignalQueue& interrupts_;
   const serve::Request& request_;
+  const std::vector<std::string>& stop_;
+  const bool shows_special_;
   Json messages_ = Json::array();
 };
 
 }  // namespace
 
 void chat(serve::Engine& engine, const server::ServedModel& model, cluster::SignalQueue& interrupts,
-          const serve::Request& request) {
+          const GenerateFileArguments& how) {
   if (!model.chat_template()) {
     throw ConfigError(
         fmt::format("--chat: {} has no chat template (neither chat_template.jinja nor one in "
@@ -130,7 +145,7 @@ void chat(serve::Engine& engine, const server::ServedModel& model, cluster::Sign
   }
   const bool interactive = isatty(STDIN_FILENO) != 0;
   LineReader lines(interrupts);
-  Conversation conversation(engine, model, interrupts, request);
+  Conversation conversation(engine, model, interrupts, how);
   if (interactive)
     write_out("/reset starts a new conversation, /exit ends, Ctrl-C stops an answer\n");
   while (true) {

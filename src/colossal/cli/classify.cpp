@@ -17,7 +17,7 @@
 #include "colossal/cli/model_text.h"
 #include "colossal/data/json_line.h"
 #include "colossal/io/file.h"
-#include "colossal/text/chat_template.h"
+#include "colossal/text/model_folder.h"
 #include "colossal/tune/losses.h"
 #include "colossal/tune/text_scores.h"
 
@@ -89,7 +89,7 @@ Texts read_texts(const ClassifyArguments& arguments, const text::Tokenizer& toke
                               .text_field = arguments.text_field,
                               .pair_field = arguments.pair_field,
                               .label_field = arguments.label_field};
-  if (auto own = text::ChatTemplate::read(arguments.model)) {
+  if (auto own = text::ModelFolder(arguments.model, arguments.adapter).chat_template()) {
     options.chat_template = std::make_shared<const text::ChatTemplate>(*std::move(own));
   }
   for (tune::Sample& sample : tune::read_samples(arguments.input, tokenizer, options).samples) {
@@ -219,8 +219,9 @@ void classify(ClassifyArguments& arguments, InferenceRanks& ranks) {
   const Strategy strategy =
       resolve_evaluation_ranks(config.parallel, specification.facts, sequence_length, ranks.size());
   const auto tokenizer = text::make_tokenizer(
-      arguments.tokenizer.empty() ? tokenizer_folder(arguments.model, arguments.adapter)
-                                  : arguments.tokenizer);
+      arguments.tokenizer.empty()
+          ? text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string()
+          : arguments.tokenizer);
   const Texts texts = read_texts(arguments, *tokenizer, sequence_length);
   const auto model = open_model_over_ranks(specification, config, strategy, ranks, bits);
   const tune::TextScoring options{.batch = arguments.batch,

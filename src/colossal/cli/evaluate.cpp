@@ -18,6 +18,7 @@
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/model_text.h"
+#include "colossal/text/model_folder.h"
 
 namespace colossal::cli {
 namespace {
@@ -110,9 +111,10 @@ void evaluate(EvaluateArguments& arguments, InferenceRanks& ranks) {
       .batch = arguments.batch};
   const Strategy strategy = resolve_evaluation_ranks(config.parallel, specification.facts,
                                                      options.sequence_length, ranks.size());
-  const std::string tokenizer = arguments.tokenizer.empty()
-                                    ? tokenizer_folder(arguments.model, arguments.adapter)
-                                    : arguments.tokenizer;
+  const std::string tokenizer =
+      arguments.tokenizer.empty()
+          ? text::ModelFolder(arguments.model, arguments.adapter).tokenizer_folder().string()
+          : arguments.tokenizer;
   const data::Corpus corpus =
       open_model_text(arguments.text, tokenizer, specification.facts, config.data, config.threads);
   const auto model = open_model_over_ranks(specification, config, strategy, ranks, bits);

@@ -3,20 +3,20 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 
 #include "colossal/cli/chat.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/generate_file.h"
+#include "colossal/cli/generation_arguments.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/rank_timeout.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
-#include "colossal/serve/model_folder.h"
 #include "colossal/serve/stop_strings.h"
+#include "colossal/text/model_folder.h"
 #include "colossal/text/streaming_decoder.h"
 #include "colossal/text/tokenizer.h"
 
@@ -28,7 +28,8 @@ struct GenerateArguments {
   std::string adapter;
   std::optional<std::string> prompt;
   bool chat = false;
-  GenerateFileArguments file;  // its request is used with --prompt and --chat too
+  GenerateFileArguments file;  // its request and texts are used with --prompt and --chat too
+  GenerationArguments generation;
   std::optional<int> ranks;
   QuantizeArguments quantize;
   SpeculationArguments speculation;
@@ -47,7 +48,7 @@ void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
                    const GenerateArguments& arguments) {
   const std::string& prompt = *arguments.prompt;
   text::StreamingDecoder decoder =
-      prompt.empty() ? text::StreamingDecoder(tokenizer) : arguments.file.decoder(tokenizer);
+      arguments.file.decoder(tokenizer, /*after_prompt=*/!prompt.empty());
   serve::StopStrings stop(arguments.file.stop);
   std::string failure;
   serve::Request request = arguments.file.request;
@@ -89,16 +90,16 @@ void validate(const GenerateArguments& arguments) {
   if (!file && arguments.file.request.logprobs >= 0) {
     throw ConfigError("--logprobs writes to the lines of --output: give --input and --output too");
   }
-  const bool beams = arguments.file.request.beams.width != 1;
-  if (beams && arguments.chat) {
-    throw ConfigError(
-        "--num-beams with --chat: beam search knows its text only at the end, so a chat could not "
-        "show it token by token; use --prompt or --input, or leave --num-beams out");
-  }
-  if (arguments.file.request.max_new_tokens < 1) {
-    throw ConfigError(fmt::format("--max-new-tokens={}: must be 1 or more",
-                                  arguments.file.request.max_new_tokens));
-  }
+}
+
+// Sets how texts are generated, as the model's folder and the flags say.
+void set_generation(GenerateArguments& arguments, const text::ModelFolder& folder,
+                    int64_t vocabulary) {
+  constexpr int64_t kNewTokens = 100;  // if nothing is said
+  const serve::GenerationSettings settings =
+      resolve_generation(arguments.generation, folder, vocabulary);
+  serve::set_generation(arguments.file.request, settings, kNewTokens);
+  arguments.file.stop = settings.stop;
 }
 
 // Opens this rank's part of the model as the flags say.
@@ -142,19 +143,21 @@ void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
   require_decoder(specification, "generate");
   const models::ModelFacts& facts = specification.facts;
-  server::ServedModel served(arguments.model, arguments.model, facts.positions, facts.vocabulary);
+  const text::ModelFolder folder(arguments.model, arguments.adapter);
+  set_generation(arguments, folder, facts.vocabulary);
+  server::ServedModel served(folder, arguments.model, facts.positions, facts.vocabulary);
   const auto model = open_model(arguments, specification, config, ranks);
   if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
   const OpenedSpeculation draft =
       open_speculation(arguments.speculation, config, model->device(), bits);
   serve::EngineOptions options = engine_options(*model, config);
   options.heartbeat = heartbeat;
-  options.max_num_seqs = 1;
+  options.max_num_seqs = arguments.file.request.beams.width;
   options.speculation = draft.speculation;
   options.int8_key_values = arguments.int8_key_values;
   with_engine(*model, facts, options, [&](serve::Engine& engine) {
     served.set_max_length(engine.options().max_model_len);
-    chat(engine, served, interrupts, arguments.file.request);
+    chat(engine, served, interrupts, arguments.file);
     log_acceptance_rate(engine);
   });
 }
@@ -172,8 +175,19 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   const models::ModelSpecification specification =
       resolve_trained_model(arguments.model, "generate", arguments.adapter);
   require_decoder(specification, "generate");
-  const auto tokenizer = text::make_tokenizer(tokenizer_folder(arguments.model, arguments.adapter));
-  arguments.file.request.end_tokens = serve::end_tokens(arguments.model, *tokenizer);
+  const text::ModelFolder folder(arguments.model, arguments.adapter);
+  set_generation(arguments, folder, specification.facts.vocabulary);
+  // Declared before the engine, whose thread uses these until the engine ends, even if a line of
+  // the input is refused. With --prompt the tokenizer, else the model.
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::optional<server::ServedModel> served;
+  if (arguments.prompt) {
+    tokenizer = folder.tokenizer();
+  } else {
+    served.emplace(folder, arguments.model, specification.facts.positions,
+                   specification.facts.vocabulary);
+  }
+  arguments.file.request.end_tokens = served ? served->end_tokens() : folder.end_tokens(*tokenizer);
   arguments.file.are_texts = specification.facts.encoder_layers > 0;
   const auto model = open_model(arguments, specification, config, ranks);
   const models::ModelFacts& facts = specification.facts;
@@ -186,12 +200,6 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
   options.int8_key_values = arguments.int8_key_values;
   const int64_t beams = std::max<int64_t>(1, arguments.file.request.beams.width);
   options.max_num_seqs = std::clamp(prompts * beams, beams, std::max(options.max_num_seqs, beams));
-  // Declared before the engine, whose thread uses this until the engine ends, even if a line of the
-  // input is refused.
-  std::optional<server::ServedModel> served;
-  if (!arguments.prompt) {
-    served.emplace(arguments.model, arguments.model, facts.positions, facts.vocabulary);
-  }
   with_engine(*model, facts, options, [&](serve::Engine& engine) {
     if (served) {
       served->set_max_length(engine.options().max_model_len);
@@ -202,59 +210,6 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
     }
     log_acceptance_rate(engine);
   });
-}
-
-void add_sampling_options(CLI::App& command, serve::SamplingOptions& sampling) {
-  const auto add = [&](const char* flag, auto& value, const char* help) {
-    command.add_option(flag, value, help)->capture_default_str();
-  };
-  add("--temperature", sampling.temperature,
-      "Sampling temperature; 0 always takes the most likely token (greedy)");
-  add("--top-k", sampling.top_k, "Sample from the k most likely tokens only; 0: from all tokens");
-  add("--top-p", sampling.top_p,
-      "Sample from the smallest set of most likely tokens whose probabilities sum to at least p "
-      "(nucleus sampling); 1: from all tokens");
-  add("--min-p", sampling.min_p,
-      "Sample only from tokens at least p times as likely as the most likely one; 0: from all "
-      "tokens");
-  add("--typical-p", sampling.typical_p,
-      "Typical sampling: sample from the tokens whose information content is closest to the "
-      "expected one, until their probabilities sum to p; 1: from all tokens");
-  add("--repetition-penalty", sampling.repetition_penalty,
-      "Above 1: makes tokens that occur in the prompt or the answer less likely; 1: no penalty");
-  add("--presence-penalty", sampling.presence_penalty,
-      "Above 0: makes tokens that were already generated less likely; 0: no penalty");
-  add("--frequency-penalty", sampling.frequency_penalty,
-      "Above 0: makes a token less likely each time it is generated; 0: no penalty");
-  add("--min-tokens", sampling.min_tokens,
-      "Generate at least this many tokens before the text may end");
-  add("--seed", sampling.seed,
-      "Seed of the random number generator: the same seed gives the same text");
-}
-
-void add_beam_options(CLI::App& command, serve::BeamSearchOptions& beams) {
-  using serve::EarlyStopping;
-  command
-      .add_option("--num-beams", beams.width,
-                  "Beam search: keep this many candidate texts at each step and return the best "
-                  "one. 1: no beam search")
-      ->capture_default_str();
-  command
-      .add_option(
-          "--length-penalty", beams.length_penalty,
-          "With beam search: a text's score is the sum of its log-probabilities divided by its "
-          "length in tokens to this power. Above 1 favours longer texts, below 0 shorter ones")
-      ->capture_default_str();
-  command
-      .add_option("--early-stopping", beams.early_stopping,
-                  "With beam search: when to stop. true: once num-beams texts are complete. false: "
-                  "once no candidate, at its current length, scores better than the complete ones. "
-                  "never: once none can become better, even at the maximum length")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, EarlyStopping>{{"false", EarlyStopping::by_length},
-                                               {"true", EarlyStopping::at_width},
-                                               {"never", EarlyStopping::never}}))
-      ->default_str("false");
 }
 
 }  // namespace
@@ -280,18 +235,16 @@ void add_generate(CLI::App& app, int& exit_code) {
       "--output", file.output,
       "The file to write: each line of --input with \"completion\", \"completion_tokens\" and "
       "\"finish_reason\" added. Line i uses the seed --seed + i");
-  file.request.max_new_tokens = 100;
+  add_generation_options(*command, arguments->generation);
   command
-      ->add_option("--max-new-tokens", file.request.max_new_tokens,
-                   "The maximum number of tokens to generate")
+      ->add_option("--seed", file.request.sampling.seed,
+                   "Seed of the random number generator: the same seed gives the same text")
       ->capture_default_str();
-  add_sampling_options(*command, file.request.sampling);
-  command->add_option("--stop", file.stop, "Stop before this string; may be given several times")
-      ->allow_extra_args(false);
+  command->add_flag("--show-special-tokens", file.shows_special,
+                    "Write special tokens such as <|im_end|> too, where the model generates them");
   command->add_option("--logprobs", file.request.logprobs,
                       "Also write the log-probability of each token, and of this many most likely "
                       "tokens, to --output");
-  add_beam_options(*command, file.request.beams);
   add_quantize(*command, arguments->quantize);
   add_speculation(*command, arguments->speculation);
   add_key_value_type(*command, arguments->int8_key_values);

@@ -18,14 +18,17 @@ struct GenerateFileArguments {
   serve::Request request;
   std::vector<std::string> stop;  // texts that end an answer; not part of it
   // Whether answers are texts of their own, which the decoder of an encoder-decoder writes, instead
-  // of continuing prompts. Special tokens around them are left out.
+  // of continuing prompts.
   bool are_texts = false;
+  bool shows_special = false;  // whether special tokens in answers are written
 
   // Returns what turns the tokens of an answer to text. tokenizer: must outlive the result.
-  text::StreamingDecoder decoder(const text::Tokenizer& tokenizer) const {
+  // after_prompt: whether anything precedes the answer.
+  text::StreamingDecoder decoder(const text::Tokenizer& tokenizer, bool after_prompt = true) const {
     using Begins = text::StreamingDecoder::Begins;
-    return text::StreamingDecoder(tokenizer, are_texts ? Begins::with_text : Begins::after_prompt,
-                                  are_texts);
+    return text::StreamingDecoder(
+        tokenizer, after_prompt && !are_texts ? Begins::after_prompt : Begins::with_text,
+        !shows_special);
   }
 };
 

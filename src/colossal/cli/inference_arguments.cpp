@@ -158,14 +158,6 @@ void require_decoder(const models::ModelSpecification& specification, const std:
                   folder, specification.facts.family, command));
 }
 
-std::string tokenizer_folder(const std::string& model, const std::string& adapter) {
-  std::error_code ignored;
-  const bool has =
-      !adapter.empty() &&
-      std::filesystem::exists(std::filesystem::path(adapter) / text::kTokenizerFile, ignored);
-  return has ? adapter : model;
-}
-
 void add_adapter_option(CLI::App& command, std::string& adapter) {
   find_model_of(*command
                      .add_option("--adapter", adapter,

@@ -151,9 +151,6 @@ models::ModelSpecification resolve_trained_model(const std::string& folder,
 // does a model that gives texts scores. command: the command that needs such a model.
 void require_decoder(const models::ModelSpecification& specification, const std::string& command);
 
-// Returns the folder with the tokenizer: `adapter` if this folder has a tokenizer, else `model`.
-std::string tokenizer_folder(const std::string& model, const std::string& adapter);
-
 // Adds the option --adapter.
 void add_adapter_option(CLI::App& command, std::string& adapter);
 

@@ -13,6 +13,7 @@
 #include "colossal/base/units.h"
 #include "colossal/cli/access_arguments.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/generation_arguments.h"
 #include "colossal/cli/inference_arguments.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/rank_timeout.h"
@@ -37,6 +38,7 @@ struct ServeArguments {
   std::string kv_bytes;  // empty: the engine chooses
   QuantizeArguments quantize;
   SpeculationArguments speculation;
+  GenerationArguments generation;
   std::vector<std::string> adapters;  // NAME=DIR
   size_t max_adapters = 32;
   std::string tool_call_parser = "auto", reasoning_parser = "auto";
@@ -137,9 +139,10 @@ struct OpenedModel {
 void load_adapters(server::ServedModel& served, OpenedModel& opened,
                    const std::vector<NamedAdapter>& adapters, size_t most) {
   served.set_adapters(std::make_unique<server::AdapterRegistry>(
-      [&opened](const std::filesystem::path& folder) {
+      [&opened, &served](const std::filesystem::path& folder) {
+        const auto form = std::make_shared<const server::ChatForm>(served.form_of_adapter(folder));
         const std::lock_guard lock(opened.opening);
-        return opened.model->load_adapter(folder);
+        return server::LoadedAdapter{opened.model->load_adapter(folder), form};
       },
       most));
   for (const auto& [name, folder] : adapters) {
@@ -155,6 +158,15 @@ void check_length(const serve::EngineOptions& options, const models::ModelFacts&
   if (options.max_model_len <= facts.positions) return;
   throw ConfigError(fmt::format("--max-model-len={}: the model supports only {} positions",
                                 options.max_model_len, facts.positions));
+}
+
+void check_beams(const server::ServedModel& served, const serve::EngineOptions& options) {
+  const int64_t beams = served.generation().beams.width;
+  if (beams <= options.max_num_seqs) return;
+  throw ConfigError(fmt::format(
+      "--max-num-seqs={}: the model's settings ask for num_beams = {}; give at least this many, or "
+      "--override-generation-config='{{\"num_beams\": 1}}'",
+      options.max_num_seqs, beams));
 }
 
 // How the model is opened, also after a rank was lost.
@@ -250,9 +262,11 @@ void run_server(Loading& loading, const ServeArguments& arguments, InferenceRank
   server::ServedModel served(
       loading.source->folder(), arguments.served_name, facts.positions, facts.vocabulary,
       facts.causal,
-      facts.scores > 0 ? std::optional(models::labels_of(loading.specification)) : std::nullopt);
+      facts.scores > 0 ? std::optional(models::labels_of(loading.specification)) : std::nullopt,
+      resolve_generation(arguments.generation, loading.source->folder(), facts.vocabulary));
   served.set_decoder_prompt(std::ssize(facts.decoder_prompt));
   served.set_forms(loading.forms.calls, loading.forms.reasoning);
+  check_beams(served, arguments.engine);
   // Created before other threads start, because it takes over the stop signals; and before weights
   // are read, so that a port in use is reported at once.
   server::ServerOptions options_of_server = arguments.server;
@@ -386,6 +400,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   add_server_options(*command, *arguments);
   add_adapter_options(*command, *arguments);
   add_engine_options(*command, *arguments);
+  add_override_option(*command, arguments->generation);
   add_quantize(*command, arguments->quantize);
   add_speculation(*command, arguments->speculation);
   command->allow_extras();

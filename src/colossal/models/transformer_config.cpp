@@ -132,7 +132,6 @@ ModelFacts facts(const TransformerConfig& config) {
   facts.encoder_layers = config.encoder_layers;
   facts.decoder_start_token = config.decoder_start_token;
   if (config.encoder_layers > 0) facts.decoder_prompt = {config.decoder_start_token};
-  if (config.forced_first_token) facts.decoder_prompt.push_back(*config.forced_first_token);
   facts.scores = config.scores;
   const int64_t scores = config.scores * config.hidden + (config.score_bias ? config.scores : 0);
   const int64_t head =

@@ -7,6 +7,7 @@
 
 #include "colossal/base/current_exception.h"
 #include "colossal/base/error.h"
+#include "colossal/serve/logits_processing.h"
 #include "colossal/serve/sampling.h"
 
 namespace colossal::serve {
@@ -27,7 +28,7 @@ std::optional<int32_t> draw(const at::Tensor& logits, const Sequence& sequence,
   generated.insert(generated.end(), sequence.drafts.begin(), sequence.drafts.end());
   if (constraint) constraint->apply(processed);
   try {
-    process_logits(processed, request.sampling, {request.prompt, generated}, request.end_tokens);
+    process_logits(processed, request.sampling, sequence.text_before(generated));
     return sample(processed, request.sampling, sequence.size() + std::ssize(sequence.drafts));
   } catch (const Error&) {
     return std::nullopt;

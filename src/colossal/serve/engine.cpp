@@ -196,6 +196,19 @@ void validate(const Request& request, const EngineOptions& options,
   if (request.beams.width != 1) validate_beams(request, options);
 }
 
+// Applies Request::max_length. The prompt is what precedes the generated tokens.
+void limit_new_tokens(Request& request) {
+  if (request.max_length == 0 || request.max_new_tokens == 0) return;
+  const int64_t room = request.max_length - std::ssize(request.prompt);
+  if (room < 1) {
+    throw ConfigError(
+        fmt::format("max_length = {} leaves no room for a new token after {} tokens; give the "
+                    "number of new tokens instead (max_new_tokens)",
+                    request.max_length, request.prompt.size()));
+  }
+  request.max_new_tokens = std::min(request.max_new_tokens, room);
+}
+
 }  // namespace
 
 struct Engine::Parts {
@@ -348,6 +361,7 @@ RequestId Engine::submit(Request request) {
     sequence->source =
         std::exchange(request.prompt, {facts.decoder_prompt.begin(), facts.decoder_prompt.end()});
   }
+  limit_new_tokens(request);
   sequence->tokens = request.prompt;
   if (request.prompt_logprobs >= 0) sequence->prompt_logprobs.resize(request.prompt.size());
   sequence->request = std::move(request);

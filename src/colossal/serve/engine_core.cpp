@@ -223,16 +223,19 @@ void EngineCore::tell(StepMessage::Kind kind, std::vector<int64_t> numbers) {
 }
 
 void EngineCore::add(std::unique_ptr<Sequence> sequence) {
-  const Request& request = sequence->request;
+  Request& request = sequence->request;
+  if (request.max_new_tokens > 0) {
+    const int64_t room = longest_text(request, options_, facts_) - sequence->prompt_size();
+    request.max_new_tokens = std::min(request.max_new_tokens, std::max<int64_t>(1, room));
+  }
   sequence->salt = salt_of(*sequence, facts_);
   // A draft head stores its own keys and values for each page, but not for requests without drafts.
   // Requests with drafts must not share pages of these.
   if (drafts_by_states() && !may_guess(request)) sequence->salt += " unread";
   if (request.beams.width > 1) {
-    const int64_t most = std::min(
-        request.max_new_tokens, longest_text(request, options_, facts_) - sequence->prompt_size());
-    sequence->group = std::make_shared<BeamGroup>(BeamGroup{
-        .search = BeamSearch(request.beams, request.end_tokens, most), .beams = {sequence.get()}});
+    sequence->group = std::make_shared<BeamGroup>(
+        BeamGroup{.search = BeamSearch(request.beams, request.end_tokens, request.max_new_tokens),
+                  .beams = {sequence.get()}});
   }
   const uint64_t id = sequence->id;
   const std::shared_ptr<const nn::AdapterWeights> adapter = request.adapter;
@@ -285,9 +288,7 @@ void EngineCore::propose() {
     if (sequence->group || sequence->rejects_drafts) continue;
     // A head that was made after the sequence had begun has no state to go on from.
     if (drafts_by_states() && !sequence->expected_state.defined()) continue;
-    const int64_t left =
-        std::min(sequence->request.max_new_tokens - sequence->usage.completion_tokens,
-                 longest_text(sequence->request, options_, facts_) - sequence->size());
+    const int64_t left = sequence->request.max_new_tokens - sequence->usage.completion_tokens;
     // A step generates one token more than it accepts drafts, so the text's last token needs no
     // draft.
     const int64_t most =
@@ -590,8 +591,7 @@ auto EngineCore::choose(const at::Tensor& logits, const Sequence& sequence) -> C
   const at::Tensor raw = logits.to(at::kDouble);
   at::Tensor processed = request.logprobs >= 0 ? raw.clone() : raw;
   if (request.constraint) request.constraint->apply(processed);
-  process_logits(processed, request.sampling, {request.prompt, sequence.generated()},
-                 request.end_tokens);
+  process_logits(processed, request.sampling, sequence.text_before(sequence.generated()));
   const int32_t token = sample(processed, request.sampling, sequence.size());
   if (request.logprobs < 0) return {{.token = token}};
   const at::Tensor scored =
@@ -620,6 +620,7 @@ void EngineCore::finish_prompt(Sequence& sequence) {
 void EngineCore::accept(Sequence& sequence, const GeneratedToken& token) {
   const Request& request = sequence.request;
   if (std::ranges::find(request.end_tokens, token.token) != request.end_tokens.end()) {
+    if (request.on_end_token) request.on_end_token(token);
     return end(sequence.id, FinishReason::stop);
   }
   if (request.constraint) request.constraint->accept(token.token);
@@ -630,8 +631,7 @@ void EngineCore::accept(Sequence& sequence, const GeneratedToken& token) {
   if (!goes_on || (request.constraint && request.constraint->finished())) {
     return end(sequence.id, FinishReason::stop);
   }
-  if (sequence.usage.completion_tokens >= request.max_new_tokens ||
-      sequence.size() >= longest_text(request, options_, facts_)) {
+  if (sequence.usage.completion_tokens >= request.max_new_tokens) {
     end(sequence.id, FinishReason::length);
   }
 }

@@ -44,8 +44,7 @@ std::vector<BeamSearch::Candidate> EngineCore::candidates(const at::Tensor& logi
   const at::Tensor raw = logits.to(at::kDouble);
   at::Tensor processed = raw.log_softmax(-1);
   if (request.constraint) request.constraint->apply(processed);
-  process_logits(processed, request.sampling, {request.prompt, beam.generated()},
-                 request.end_tokens);
+  process_logits(processed, request.sampling, beam.text_before(beam.generated()));
   const int64_t count = std::min(beam.group->search.num_candidates(), processed.numel());
   const auto& [logprobs, tokens] = processed.topk(count);
   if (logprobs[0].isnan().item<bool>()) throw Error("the model's logits are not finite");

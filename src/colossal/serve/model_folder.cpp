@@ -19,13 +19,6 @@ nlohmann::json read_field(const std::filesystem::path& file, const char* field) 
   return json.is_object() ? json.value(field, nlohmann::json()) : nlohmann::json();
 }
 
-int32_t read_token(const nlohmann::json& value, const std::filesystem::path& file) {
-  if (value.is_number_integer() && value >= 0 && value <= INT32_MAX) return value.get<int32_t>();
-  throw ConfigError(
-      fmt::format("{}: eos_token_id = {}: must be a token number or a list of token numbers",
-                  file.string(), io::show_value(value)));
-}
-
 bool is_type_of_weights(io::ScalarType type) {
   return type == io::ScalarType::f64 || type == io::ScalarType::f32 ||
          type == io::ScalarType::f16 || type == io::ScalarType::bf16;
@@ -52,42 +45,6 @@ at::ScalarType stored_type(const std::filesystem::path& folder) {
 }
 
 }  // namespace
-
-std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
-                                const text::Tokenizer& tokenizer) {
-  for (const char* name : {"generation_config.json", "config.json"}) {
-    const nlohmann::json end = read_field(folder / name, "eos_token_id");
-    std::vector<int32_t> tokens;
-    if (!end.is_null() && !end.is_array()) tokens.push_back(read_token(end, folder / name));
-    if (end.is_array()) {
-      for (const nlohmann::json& token : end) tokens.push_back(read_token(token, folder / name));
-    }
-    if (!tokens.empty()) return tokens;
-  }
-  return {tokenizer.end_of_text()};
-}
-
-SamplingOptions default_sampling(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "generation_config.json";
-  SamplingOptions options;
-  const auto read = [&](const char* name, auto& value) {
-    const nlohmann::json found = read_field(file, name);
-    if (found.is_null()) return;
-    if (!found.is_number()) {
-      throw ConfigError(
-          fmt::format("{}: {} = {}: must be a number", file.string(), name, io::show_value(found)));
-    }
-    value = found.get<std::decay_t<decltype(value)>>();
-  };
-  read("temperature", options.temperature);
-  read("top_k", options.top_k);
-  read("top_p", options.top_p);
-  read("min_p", options.min_p);
-  read("typical_p", options.typical_p);
-  read("repetition_penalty", options.repetition_penalty);
-  if (read_field(file, "do_sample") == false) options.temperature = 0;
-  return options;
-}
 
 Pooling default_pooling(const std::filesystem::path& folder, bool causal) {
   const std::filesystem::path file = folder / "1_Pooling" / "config.json";

@@ -1,32 +1,15 @@
-// Reads from a model's Hugging Face folder the defaults for inference: end tokens, sampling
-// options, pooling and dtype. Used by the command-line tools. All functions throw IoError if a file
-// exists and cannot be read.
+// Reads from a model's Hugging Face folder how to compute: pooling and dtype. What the model was
+// taught is read by text/model_folder.h. All functions throw IoError if a file exists and cannot be
+// read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
 #include <filesystem>
-#include <vector>
 
 #include "colossal/serve/request.h"
-#include "colossal/serve/sampling.h"
-#include "colossal/text/tokenizer.h"
 
 namespace colossal::serve {
-
-// Returns the tokens that end a generated text: "eos_token_id" (a number or a list) of
-// generation_config.json; without it, that of config.json; without both, the tokenizer's
-// end-of-text token. Throws ConfigError if "eos_token_id" is neither a token number nor a list of
-// token numbers.
-std::vector<int32_t> end_tokens(const std::filesystem::path& folder,
-                                const text::Tokenizer& tokenizer);
-
-// Returns sampling options with temperature, top_k, top_p, min_p, typical_p and repetition_penalty
-// of generation_config.json. If do_sample is false in this file, temperature is 0. Fields that the
-// file lacks (all, if there is no such file) and all other options have the defaults of
-// SamplingOptions. Throws ConfigError if one of the six fields is not a number.
-SamplingOptions default_sampling(const std::filesystem::path& folder);
 
 // Returns the pooling of an embedding model, from the file 1_Pooling/config.json that
 // sentence-transformers writes. If there is no such file, returns Pooling::last for a decoder and

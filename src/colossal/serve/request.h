@@ -41,7 +41,7 @@ enum class FinishReason {
   // false. In beam search: the best text has an end token, or the constraint or ends_beam ended it.
   // With pooling: the embedding is complete.
   stop,
-  // The text (in beam search, the best text) has max_new_tokens tokens, or as many as
+  // The text (in beam search, the best text) has max_new_tokens tokens, or as many as max_length,
   // EngineOptions::max_model_len and the model allow.
   length,
   cancelled,  // by Engine::cancel() or ~Engine()
@@ -128,6 +128,9 @@ struct Request {
   // Maximum number of tokens to generate; 0: only the prompt is computed, for on_prompt or
   // on_embedding.
   int64_t max_new_tokens = 16;
+  // If above 0: the greatest number of tokens of the text and, of a decoder, its prompt together;
+  // of an encoder-decoder, of the text and the decoder's start token. Limits max_new_tokens.
+  int64_t max_length = 0;
   // Each of these tokens ends the text (FinishReason::stop) and is not part of it.
   std::vector<int32_t> end_tokens{};
   // Number of most likely tokens whose log-probabilities are reported at each generated token
@@ -173,6 +176,9 @@ struct Request {
   // Called for each generated token except end tokens. If it returns false, the request ends with
   // `stop`. Not called in beam search.
   std::function<bool(const GeneratedToken&)> on_token{};
+  // Called for the end token that ends the text, which on_token does not get. Not called in beam
+  // search.
+  std::function<void(const GeneratedToken&)> on_end_token{};
   // In beam search: returns whether the text with these generated tokens is complete, e.g. because
   // of a stop string; see ends_beam_at() (stop_strings.h).
   std::function<bool(std::span<const int32_t>)> ends_beam{};

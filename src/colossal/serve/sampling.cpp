@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 
 #include "colossal/base/error.h"
 #include "colossal/base/random.h"
@@ -101,38 +101,6 @@ int32_t most_likely(const at::Tensor& logits) {
   return static_cast<int32_t>(most - values);
 }
 
-void mask(double* logits, std::span<const int32_t> tokens) {
-  for (const int32_t token : tokens) logits[token] = -kInfinity;
-}
-
-void mask_all_but(const at::Tensor& logits, std::span<const int32_t> allowed) {
-  auto* values = logits.mutable_data_ptr<double>();
-  std::vector<std::pair<int32_t, double>> kept;
-  for (const int32_t token : allowed) kept.emplace_back(token, values[token]);
-  std::fill_n(values, logits.numel(), -kInfinity);
-  for (const auto& [token, logit] : kept) values[token] = logit;
-}
-
-void penalize_repetition(double* logits, const SeenTokens& seen, double penalty) {
-  std::unordered_map<int32_t, int64_t> once;
-  for (const std::span<const int32_t> tokens : {seen.prompt, seen.generated}) {
-    for (const int32_t token : tokens) {
-      if (once[token]++ > 0) continue;
-      logits[token] = logits[token] < 0 ? logits[token] * penalty : logits[token] / penalty;
-    }
-  }
-}
-
-void penalize_generated(double* logits, std::span<const int32_t> generated,
-                        const SamplingOptions& options) {
-  std::unordered_map<int32_t, int64_t> counts;
-  for (const int32_t token : generated) ++counts[token];
-  for (const auto& [token, count] : counts) {
-    logits[token] -=
-        options.frequency_penalty * static_cast<double>(count) + options.presence_penalty;
-  }
-}
-
 // Throws ConfigError if the value is outside of [least, most]; outside of (least, most] if `open`.
 void require_within(std::string_view flag, double value, double least, double most,
                     bool open = false) {
@@ -141,10 +109,13 @@ void require_within(std::string_view flag, double value, double least, double mo
                                 open ? "above" : "at least", least, most));
 }
 
-void require_token(std::string_view flag, int32_t token, int64_t vocabulary) {
-  if (token >= 0 && token < vocabulary) return;
-  throw ConfigError(
-      fmt::format("{}: token {} is outside the model's vocabulary of {}", flag, token, vocabulary));
+void require_tokens(std::string_view option, const std::vector<int32_t>& tokens,
+                    int64_t vocabulary) {
+  for (const int32_t token : tokens) {
+    if (token >= 0 && token < vocabulary) continue;
+    throw ConfigError(fmt::format("{}: token {} is outside the model's vocabulary of {}", option,
+                                  token, vocabulary));
+  }
 }
 
 }  // namespace
@@ -159,30 +130,30 @@ void validate(const SamplingOptions& options, int64_t vocabulary) {
   require_within("--min-p", options.min_p, 0, 1);
   require_within("--typical-p", options.typical_p, 0, 1, /*open=*/true);
   require_within("--repetition-penalty", options.repetition_penalty, 0, kMost, /*open=*/true);
+  require_within("encoder_repetition_penalty", options.encoder_repetition_penalty, 0, kMost,
+                 /*open=*/true);
   require_within("--presence-penalty", options.presence_penalty, -kMost, kMost);
   require_within("--frequency-penalty", options.frequency_penalty, -kMost, kMost);
   for (const auto& [token, bias] : options.logit_bias) {
-    require_token("logit_bias", token, vocabulary);
+    require_tokens("logit_bias", {token}, vocabulary);
     require_within("logit_bias", bias, -kMost, kMost);
   }
-  for (const int32_t token : options.allowed_tokens) {
-    require_token("allowed_tokens", token, vocabulary);
+  for (const auto& [name, tokens] :
+       {std::pair("allowed_tokens", &options.allowed_tokens),
+        std::pair("suppress_tokens", &options.suppress_tokens),
+        std::pair("begin_suppress_tokens", &options.begin_suppress_tokens),
+        std::pair("forced_eos_token_id", &options.forced_eos_tokens)}) {
+    require_tokens(name, *tokens, vocabulary);
   }
-  for (const int32_t token : options.bad_tokens) require_token("bad_tokens", token, vocabulary);
-}
-
-void process_logits(const at::Tensor& logits, const SamplingOptions& options,
-                    const SeenTokens& seen, std::span<const int32_t> end_tokens) {
-  auto* values = logits.mutable_data_ptr<double>();
-  if (!options.allowed_tokens.empty()) mask_all_but(logits, options.allowed_tokens);
-  mask(values, options.bad_tokens);
-  if (std::ssize(seen.generated) < options.min_tokens) mask(values, end_tokens);
-  for (const auto& [token, bias] : options.logit_bias) values[token] += bias;
-  if (options.repetition_penalty != 1) {
-    penalize_repetition(values, seen, options.repetition_penalty);
+  if (options.forced_bos_token) {
+    require_tokens("forced_bos_token_id", {*options.forced_bos_token}, vocabulary);
   }
-  if (options.presence_penalty != 0 || options.frequency_penalty != 0) {
-    penalize_generated(values, seen.generated, options);
+  for (const std::vector<int32_t>& word : options.bad_words) {
+    require_tokens("bad_words_ids", word, vocabulary);
+  }
+  for (const auto& [tokens, bias] : options.sequence_bias) {
+    require_tokens("sequence_bias", tokens, vocabulary);
+    require_within("sequence_bias", bias, -kMost, kMost);
   }
 }
 

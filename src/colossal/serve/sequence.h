@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "colossal/serve/logits_processing.h"
 #include "colossal/serve/page_pool.h"
 #include "colossal/serve/request.h"
 
@@ -129,6 +130,15 @@ struct Sequence {
   // Returns the tokens after the prompt.
   std::span<const int32_t> generated() const {
     return std::span(tokens).subspan(request.prompt.size());
+  }
+  // Returns the text whose next token follows `after`: the generated tokens or, of a draft, these
+  // and the draft tokens before. The result points into this object and `after`.
+  TextSoFar text_before(std::span<const int32_t> after) const {
+    return {.prompt = request.prompt,
+            .generated = after,
+            .end_tokens = request.end_tokens,
+            .source = source.empty() ? request.prompt : source,
+            .max_new_tokens = request.max_new_tokens};
   }
   bool wants_prompt_logprobs() const { return request.prompt_logprobs >= 0 && !prompt_done; }
   // Whether the whole prompt must be computed, so that the prefix cache is not used.

@@ -35,7 +35,9 @@ void AdapterRegistry::load(const std::string& name, const std::filesystem::path&
   }
   ServedAdapter loaded{.name = name, .folder = folder, .created = std::time(nullptr)};
   try {
-    loaded.weights = load_(folder);
+    LoadedAdapter read = load_(folder);
+    loaded.weights = std::move(read.weights);
+    loaded.form = std::move(read.form);
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "lora_path");
   }

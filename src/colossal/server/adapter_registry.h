@@ -12,8 +12,15 @@
 #include <vector>
 
 #include "colossal/nn/adapter_weights.h"
+#include "colossal/server/chat_form.h"
 
 namespace colossal::server {
+
+// What is read of an adapter.
+struct LoadedAdapter {
+  std::shared_ptr<const nn::AdapterWeights> weights;
+  std::shared_ptr<const ChatForm> form;
+};
 
 // A loaded adapter.
 struct ServedAdapter {
@@ -22,14 +29,14 @@ struct ServedAdapter {
   int64_t created = 0;  // time of loading, in seconds since 1970
   // Shared with running requests, so that the weights outlive unload().
   std::shared_ptr<const nn::AdapterWeights> weights;
+  std::shared_ptr<const ChatForm> form;  // what the adapter was taught
 };
 
 // The loaded adapters by name. Thread-safe. find() does not block while an adapter is being read.
 class AdapterRegistry {
  public:
   // Reads the adapter in a folder; throws Error if it cannot.
-  using Load =
-      std::function<std::shared_ptr<const nn::AdapterWeights>(const std::filesystem::path& folder)>;
+  using Load = std::function<LoadedAdapter(const std::filesystem::path& folder)>;
 
   // An empty registry: load() always throws.
   AdapterRegistry() = default;

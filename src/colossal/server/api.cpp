@@ -428,9 +428,12 @@ void Api::score(const HttpRequest& request, const std::shared_ptr<Reply>& reply)
 
 std::vector<int32_t> Api::chat_tokens(const Json& chat) {
   Fields fields(chat);
-  choose_model(fields, *model_);
+  const ModelChoice choice = choose_model(fields, *model_);
   const text::ChatOptions options = read_chat_options(fields, read_tools(fields));
-  std::vector<int32_t> tokens = model_->encode_chat(read_messages(fields), options).tokens;
+  std::vector<int32_t> tokens = model_
+                                    ->encode_chat(read_messages(fields), options,
+                                                  ServedModel::LongText::refuse, choice.form.get())
+                                    .tokens;
   log_unknown_fields(fields.unknown());
   return tokens;
 }

@@ -142,6 +142,7 @@ serve::Request Completion::engine_request(size_t which) {
   // Each answer has its own seed. The first answer has the request's seed, as if it were alone.
   request.sampling.seed += answer * 0x9E3779B97F4A7C15u;
   request.max_new_tokens = request_.max_new_tokens;
+  request.max_length = request_.max_length;
   request.beams = request_.beams;
   request.end_tokens = request_.end_tokens;
   const bool ranks = request_.best_of > request_.n;

@@ -56,23 +56,43 @@ void check_tokens(const std::vector<int32_t>& tokens, const ServedModel& model,
   }
 }
 
-// Accepts only words of one token: of a longer word, no token could be forbidden by itself.
 void read_bad_words(Fields& fields, const ServedModel& model, serve::SamplingOptions& sampling) {
   for (const std::string& word : fields.strings("bad_words")) {
     const std::vector<int32_t> tokens = model.encode(word, /*add_special_tokens=*/false);
-    if (tokens.size() != 1) {
-      throw ApiError(
-          400,
-          fmt::format("bad_words: {:?} has {} tokens; only words of one token are supported", word,
-                      tokens.size()),
-          "bad_words");
+    if (!tokens.empty()) sampling.bad_words.push_back(tokens);
+  }
+}
+
+// Reads the fields of generation_config.json that have no other name in the API.
+void read_generation_fields(Fields& fields, const ServedModel& model,
+                            serve::GenerationSettings& settings) {
+  constexpr const char* kNames[] = {"encoder_repetition_penalty",
+                                    "sequence_bias",
+                                    "no_repeat_ngram_size",
+                                    "encoder_no_repeat_ngram_size",
+                                    "bad_words_ids",
+                                    "suppress_tokens",
+                                    "begin_suppress_tokens",
+                                    "min_length",
+                                    "forced_bos_token_id",
+                                    "forced_eos_token_id",
+                                    "exponential_decay_length_penalty"};
+  for (const char* name : kNames) {
+    const Json* value = fields.find(name);
+    if (!value) continue;
+    try {
+      serve::apply_generation_config(settings, {{name, *value}}, model.vocabulary(), "the request");
+    } catch (const ConfigError& error) {
+      throw ApiError(400, error.what(), name);
     }
-    sampling.bad_tokens.push_back(tokens[0]);
   }
 }
 
 void read_sampling(Fields& fields, const ServedModel& model, GenerationRequest& request) {
-  serve::SamplingOptions& sampling = request.sampling = model.sampling();
+  serve::GenerationSettings settings = model.generation();
+  read_generation_fields(fields, model, settings);
+  request.beams = settings.beams;
+  serve::SamplingOptions& sampling = request.sampling = settings.sampling;
   sampling.temperature = fields.number("temperature", 0, 100).value_or(sampling.temperature);
   const auto top_k = fields.integer("top_k", -1, INT32_MAX);
   if (top_k) sampling.top_k = std::max<int64_t>(*top_k, 0);
@@ -96,11 +116,11 @@ void read_sampling(Fields& fields, const ServedModel& model, GenerationRequest& 
   }
   check_tokens(sampling.allowed_tokens, model, "allowed_token_ids");
   read_bad_words(fields, model, sampling);
-  sampling.min_tokens = fields.integer("min_tokens", 0, kMaxCount).value_or(0);
+  sampling.min_tokens = fields.integer("min_tokens", 0, kMaxCount).value_or(sampling.min_tokens);
 }
 
 void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& request) {
-  request.stop = fields.strings("stop");
+  request.stop = fields.find("stop") ? fields.strings("stop") : model.generation().stop;
   // A special token is not part of the answer's text, so it ends the answer as a token.
   for (const std::string& stop : request.stop) {
     if (const auto token = model.special_token(stop)) request.end_tokens.push_back(*token);
@@ -118,7 +138,7 @@ void read_stops(Fields& fields, const ServedModel& model, GenerationRequest& req
   request.include_stop = fields.boolean("include_stop_str_in_output", false);
   request.skip_special_tokens = fields.boolean("skip_special_tokens", true);
   if (!fields.boolean("ignore_eos", false)) {
-    const std::vector<int32_t>& ends = model.end_tokens();
+    const std::vector<int32_t>& ends = request.form ? request.form->end_tokens : model.end_tokens();
     request.end_tokens.insert(request.end_tokens.end(), ends.begin(), ends.end());
   }
   const std::vector<int32_t> more = fields.tokens("stop_token_ids");
@@ -304,9 +324,9 @@ void read_rule(Fields& fields, const ServedModel& model, RuleCache& rules,
   refuse_other_constraints(fields);
 }
 
-serve::EarlyStopping read_early_stopping(Fields& fields) {
+serve::EarlyStopping read_early_stopping(Fields& fields, serve::EarlyStopping otherwise) {
   const Json* given = fields.find("early_stopping");
-  if (!given) return serve::EarlyStopping::by_length;
+  if (!given) return otherwise;
   if (given->is_string() && *given == "never") return serve::EarlyStopping::never;
   if (!given->is_boolean()) refuse_type("early_stopping", "true, false or \"never\"", *given);
   return *given == true ? serve::EarlyStopping::at_width : serve::EarlyStopping::by_length;
@@ -332,15 +352,25 @@ void read_beams(Fields& fields, GenerationRequest& request) {
   sampling.top_p = none.top_p;
   sampling.min_p = none.min_p;
   sampling.typical_p = none.typical_p;
-  request.beams = {.width = request.best_of,
-                   .length_penalty = fields.number("length_penalty", -100, 100).value_or(1),
-                   .early_stopping = read_early_stopping(fields)};
+  serve::BeamSearchOptions& beams = request.beams;
+  beams.width = fields.find("best_of") ? request.best_of : std::max(beams.width, request.best_of);
+  beams.length_penalty = fields.number("length_penalty", -100, 100).value_or(beams.length_penalty);
+  beams.early_stopping = read_early_stopping(fields, beams.early_stopping);
   if (request.beams.width < 2) {
     throw ApiError(400,
                    "use_beam_search needs best_of, the number of beams, which must be 2 or more",
                    "best_of");
   }
   request.best_of = request.n;
+}
+
+// Whether a request asks for what beam search, the model's default, does not do.
+bool asks_for_sampling(Fields& fields, const GenerationRequest& request) {
+  if (request.best_of > request.n) return true;
+  const Json* temperature = fields.find("temperature");
+  const bool samples = temperature && *temperature != 0;
+  return samples || std::ranges::any_of(std::array{"top_k", "top_p", "min_p", "typical_p"},
+                                        [&](const char* name) { return fields.find(name); });
 }
 
 void read_answers(Fields& fields, GenerationRequest& request) {
@@ -351,7 +381,9 @@ void read_answers(Fields& fields, GenerationRequest& request) {
                    fmt::format("best_of is {}, below n, which is {}", request.best_of, request.n),
                    "best_of");
   }
-  if (fields.boolean("use_beam_search", false)) return read_beams(fields, request);
+  const bool by_default = request.beams.width > 1 && !asks_for_sampling(fields, request);
+  if (fields.boolean("use_beam_search", by_default)) return read_beams(fields, request);
+  request.beams = {};
   for (const char* name : {"length_penalty", "early_stopping"}) {
     if (!fields.find(name)) continue;
     fields.refuse_unless(name, name == std::string("length_penalty") ? Json(1) : Json(false),
@@ -364,6 +396,7 @@ void read_common(Fields& fields, const ServedModel& model, RuleCache& rules,
   ModelChoice choice = choose_model(fields, model);
   request.model = std::move(choice.name);
   request.adapter = std::move(choice.adapter);
+  request.form = std::move(choice.form);
   read_sampling(fields, model, request);
   read_answers(fields, request);
   read_stops(fields, model, request);
@@ -406,11 +439,19 @@ int64_t longest_prompt(const GenerationRequest& request) {
   return static_cast<int64_t>(longest);
 }
 
-// wanted: nullopt for `otherwise`, or as many as there is room for if that is less.
+// wanted: of the request. otherwise: used if neither the request nor the model's settings say
+// anything, or as many as there is room for if that is less.
 void set_new_tokens(std::optional<int64_t> wanted, int64_t otherwise, TokenLimit limit,
                     const ServedModel& model, GenerationRequest& request) {
   const int64_t longest = model.tokens_before_text(longest_prompt(request));
   const int64_t room = model.max_length() - longest;
+  const serve::GenerationSettings& settings = model.generation();
+  if (settings.max_new_tokens) {
+    otherwise = *settings.max_new_tokens;
+  } else if (!wanted && settings.max_length) {
+    request.max_length = *settings.max_length;
+    otherwise = room;
+  }
   request.max_new_tokens = wanted.value_or(otherwise);
   if (!wanted || limit == TokenLimit::at_most) {
     request.max_new_tokens = std::min(request.max_new_tokens, std::max<int64_t>(room, 1));
@@ -489,8 +530,10 @@ ModelChoice choose_model(Fields& fields, const ServedModel& model) {
     const std::string untagged = name.substr(0, name.size() - kTag.size());
     if (untagged == model.name() || model.adapters().find(untagged)) name = untagged;
   }
-  if (name == model.name()) return {name, nullptr};
-  if (const auto adapter = model.adapters().find(name)) return {name, adapter->weights};
+  if (name == model.name()) return {name, nullptr, nullptr};
+  if (const auto adapter = model.adapters().find(name)) {
+    return {name, adapter->weights, adapter->form};
+  }
   throw ApiError(404,
                  fmt::format("the model {:?} is not served; available: {}", name.substr(0, 200),
                              model.quoted_names()),
@@ -573,7 +616,8 @@ GenerationRequest read_chat_request(const Json& body, const ServedModel& model, 
   }
   request.include_reasoning = fields.boolean("include_reasoning", true);
   const auto kept = read_truncation(fields, model, model.max_length() - 1);
-  ChatPrompt prompt = model.encode_chat(read_messages(fields), options, long_text_of(kept));
+  ChatPrompt prompt =
+      model.encode_chat(read_messages(fields), options, long_text_of(kept), request.form.get());
   request.begin = prompt.begin;
   request.prompts.push_back({std::move(prompt.tokens), ""});
   keep_last(kept, request);

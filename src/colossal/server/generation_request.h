@@ -27,8 +27,9 @@ struct GenerationRequest {
   std::string model;  // the field `model`; the base model's name if missing
   // The adapter of that name; null: the base model.
   std::shared_ptr<const nn::AdapterWeights> adapter;
-  std::vector<Prompt> prompts;  // one for a chat
-  int64_t n = 1;                // answers returned for each prompt
+  std::shared_ptr<const ChatForm> form;  // what the adapter was taught; null: the base model's
+  std::vector<Prompt> prompts;           // one for a chat
+  int64_t n = 1;                         // answers returned for each prompt
   // Answers generated for each prompt. The n answers with the highest mean log-probability are
   // returned. In beam search: n.
   int64_t best_of = 1;
@@ -39,6 +40,7 @@ struct GenerationRequest {
   serve::SamplingOptions sampling;
   bool has_seed = false;       // whether the request has a seed; if not, sampling.seed is random
   int64_t max_new_tokens = 0;  // for each answer
+  int64_t max_length = 0;      // see serve::Request
   std::vector<int32_t> end_tokens;  // token ids that end an answer
   std::vector<std::string> stop;    // texts that end an answer
   bool include_stop = false;        // keep the stop text in the answer
@@ -103,6 +105,7 @@ std::string read_cache_salt(Fields& fields);
 struct ModelChoice {
   std::string name;                                   // the field; the base model's name if missing
   std::shared_ptr<const nn::AdapterWeights> adapter;  // null: the base model
+  std::shared_ptr<const ChatForm> form;               // of the adapter; null: the base model's
 };
 // Reads the field "model". Throws ApiError 404 for an unknown name.
 ModelChoice choose_model(Fields& fields, const ServedModel& model);

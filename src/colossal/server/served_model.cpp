@@ -27,23 +27,6 @@ std::vector<int32_t> tokens_with(const text::Tokenizer& tokenizer, std::string_v
   }
 }
 
-// Whether the template reads content that is a list of parts. Other templates would write the list
-// itself, with its quotes and braces, into the prompt.
-bool reads_parts(const text::ChatTemplate& chat_template) {
-  const auto rendered = [&](const nlohmann::ordered_json& content) {
-    nlohmann::ordered_json message = {{"role", "user"}};
-    message["content"] = content;
-    return chat_template.render(nlohmann::ordered_json::array({message}), {}).text;
-  };
-  nlohmann::ordered_json part = {{"type", "text"}};
-  part["text"] = "probe";
-  try {
-    return rendered(nlohmann::ordered_json::array({part})) == rendered("probe");
-  } catch (const text::jinja::TemplateError&) {
-    return false;
-  }
-}
-
 // OpenAI's clients send a system message as one of the developer. Most templates do not know this
 // role, and some would leave the message out.
 void replace_developer(nlohmann::ordered_json& messages) {
@@ -88,10 +71,26 @@ bool write_arguments(nlohmann::ordered_json& messages) {
   return found;
 }
 
+// Some templates, such as DeepSeek's, join the arguments of calls as texts, and fail on objects.
+text::jinja::Rendered render(const text::ChatTemplate& chat_template,
+                             const nlohmann::ordered_json& messages,
+                             const text::ChatOptions& options) {
+  try {
+    return chat_template.render(messages, options);
+  } catch (const text::jinja::TemplateRefusal&) {
+    throw;
+  } catch (const text::jinja::TemplateError&) {
+    nlohmann::ordered_json with_texts = messages;
+    if (!write_arguments(with_texts)) throw;
+    return chat_template.render(with_texts, options);
+  }
+}
+
 }  // namespace
 
-ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
-                         int64_t vocabulary, bool causal, std::optional<models::Labels> labels)
+ServedModel::ServedModel(const text::ModelFolder& folder, std::string name, int64_t max_length,
+                         int64_t vocabulary, bool causal, std::optional<models::Labels> labels,
+                         serve::GenerationSettings generation)
     : name_(std::move(name)),
       max_length_(max_length),
       vocabulary_(vocabulary),
@@ -100,19 +99,17 @@ ServedModel::ServedModel(const std::filesystem::path& folder, std::string name, 
                    .count()),
       causal_(causal),
       labels_(std::move(labels)),
-      tokenizer_(text::make_tokenizer(folder.string())),
-      chat_template_(text::ChatTemplate::read(folder)),
-      sampling_(serve::default_sampling(folder)),
-      pooling_(serve::default_pooling(folder, causal)),
-      end_tokens_(serve::end_tokens(folder, *tokenizer_)) {
+      folder_(folder),
+      tokenizer_(folder.tokenizer()),
+      form_(read_chat_form(folder, *tokenizer_)),
+      generation_(std::move(generation)),
+      pooling_(serve::default_pooling(folder.model(), causal)) {
   for (const text::SpecialToken& token : tokenizer_->special_tokens()) {
     special_[token.token] = token.text;
   }
-  if (!chat_template_) return;
-  chat_template_->protect(tokenizer_->special_tokens());
-  reads_parts_ = reads_parts(*chat_template_);
-  set_forms(text::detect_tool_call_form(chat_template_->source()),
-            text::detect_reasoning_form(chat_template_->source()));
+  if (!form_.chat_template) return;
+  const std::string& source = form_.chat_template->source(/*tools=*/true);
+  set_forms(text::detect_tool_call_form(source), text::detect_reasoning_form(source));
 }
 
 void ServedModel::set_forms(std::optional<text::ToolCallForm> calls,
@@ -142,6 +139,11 @@ std::string ServedModel::quoted_names() const {
   for (const ServedAdapter& adapter : adapters_->all())
     names += ", " + io::quote_text(adapter.name);
   return names;
+}
+
+ChatForm ServedModel::form_of_adapter(const std::filesystem::path& adapter) const {
+  const text::ModelFolder both(folder_.model(), adapter);
+  return read_chat_form(both, *both.tokenizer());
 }
 
 std::string ServedModel::bytes_of(int32_t token) const {
@@ -202,32 +204,21 @@ text::TypedTokens ServedModel::encode_texts(const std::string& first, const std:
   }
 }
 
-// Some templates, such as DeepSeek's, join the arguments of calls as texts, and fail on objects.
-text::jinja::Rendered ServedModel::render(const nlohmann::ordered_json& messages,
-                                          const text::ChatOptions& options) const {
-  try {
-    return chat_template_->render(messages, options);
-  } catch (const text::jinja::TemplateRefusal&) {
-    throw;
-  } catch (const text::jinja::TemplateError&) {
-    nlohmann::ordered_json with_texts = messages;
-    if (!write_arguments(with_texts)) throw;
-    return chat_template_->render(with_texts, options);
-  }
-}
-
 ChatPrompt ServedModel::encode_chat(const nlohmann::ordered_json& messages,
-                                    const text::ChatOptions& options, LongText long_text) const {
-  if (!chat_template_) {
+                                    const text::ChatOptions& options, LongText long_text,
+                                    const ChatForm* of_adapter) const {
+  const ChatForm& form = of_adapter ? *of_adapter : form_;
+  if (!form.chat_template) {
     throw ApiError(400,
                    fmt::format("the model {} has no chat template: use /v1/completions", name_));
   }
   nlohmann::ordered_json adapted = messages;
-  if (!reads_parts_) join_parts(adapted);
-  if (chat_template_->source().find("developer") == std::string::npos) replace_developer(adapted);
+  if (!form.reads_parts) join_parts(adapted);
+  if (form.chat_template->source().find("developer") == std::string::npos)
+    replace_developer(adapted);
   text::jinja::Rendered rendered;
   try {
-    rendered = render(adapted, options);
+    rendered = render(*form.chat_template, adapted, options);
   } catch (const text::jinja::TemplateError& error) {
     throw ApiError(400, fmt::format("the chat template: {}", error.what()), "messages");
   }

@@ -10,12 +10,13 @@
 #include <string>
 
 #include "colossal/models/labels.h"
+#include "colossal/serve/generation_settings.h"
 #include "colossal/serve/request.h"
-#include "colossal/serve/sampling.h"
 #include "colossal/server/adapter_registry.h"
+#include "colossal/server/chat_form.h"
 #include "colossal/text/answer/reasoning_form.h"
 #include "colossal/text/answer/tool_call_form.h"
-#include "colossal/text/chat_template.h"
+#include "colossal/text/model_folder.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal::server {
@@ -30,15 +31,16 @@ struct ChatPrompt {
 // thread-safe.
 class ServedModel {
  public:
-  // Reads the tokenizer, the chat template, the defaults of sampling and pooling, and the end
-  // tokens from a model folder. name: the model's name in requests. max_length: maximum tokens of a
+  // Reads the tokenizer, the chat template, the default of pooling, and the end tokens from a model
+  // folder. name: the model's name in requests. max_length: maximum tokens of a
   // prompt and its answer together. vocabulary: number of tokens for which the model has logits.
   // causal: whether the model is a decoder. labels: of a model that gives texts scores; nullopt: it
-  // has none.
+  // has none. generation: how answers are generated where a request says nothing else.
   // Throws IoError if a file cannot be read, and ConfigError if a file is invalid.
-  ServedModel(const std::filesystem::path& folder, std::string name, int64_t max_length,
+  ServedModel(const text::ModelFolder& folder, std::string name, int64_t max_length,
               int64_t vocabulary, bool causal = true,
-              std::optional<models::Labels> labels = std::nullopt);
+              std::optional<models::Labels> labels = std::nullopt,
+              serve::GenerationSettings generation = {});
 
   // Call after the model is loaded. Without this call, there are no adapters.
   void set_adapters(std::unique_ptr<AdapterRegistry> adapters) { adapters_ = std::move(adapters); }
@@ -75,14 +77,17 @@ class ServedModel {
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
   // Returns the chat template; null if the model has none.
   const text::ChatTemplate* chat_template() const {
-    return chat_template_ ? &*chat_template_ : nullptr;
+    return form_.chat_template ? &*form_.chat_template : nullptr;
   }
-  // Returns the sampling defaults of generation_config.json.
-  const serve::SamplingOptions& sampling() const { return sampling_; }
+  // Returns how answers are generated where a request says nothing else.
+  const serve::GenerationSettings& generation() const { return generation_; }
   // Returns the default pooling of embeddings.
   serve::Pooling pooling() const { return pooling_; }
   // Returns the token ids that end an answer.
-  const std::vector<int32_t>& end_tokens() const { return end_tokens_; }
+  const std::vector<int32_t>& end_tokens() const { return form_.end_tokens; }
+  // Reads what an adapter of the model, in the folder `adapter`, was taught. The model's folder
+  // must still exist. Throws IoError if a file cannot be read, and ConfigError if one is invalid.
+  ChatForm form_of_adapter(const std::filesystem::path& adapter) const;
   bool is_special(int32_t token) const { return special_.contains(token); }
   // Returns the special token with this text; nullopt if there is none.
   std::optional<int32_t> special_token(std::string_view text) const;
@@ -120,16 +125,14 @@ class ServedModel {
   // Renders the messages with the chat template and returns the tokens. messages: list of objects
   // with "role" and "content", as in OpenAI's API. The role "developer" becomes "system" unless the
   // template knows it. options: see chat_template.h. Special tokens that users write, also in
-  // tools, documents and variables, are tokenized as ordinary text. Throws ApiError 400 if the
-  // model has no chat template, if the template rejects the messages, or under the conditions of
-  // encode().
+  // tools, documents and variables, are tokenized as ordinary text. of_adapter: the form that the
+  // adapter of the request was taught; null: the model's. Throws ApiError 400 if the model has no
+  // chat template, if the template rejects the messages, or under the conditions of encode().
   ChatPrompt encode_chat(const nlohmann::ordered_json& messages, const text::ChatOptions& options,
-                         LongText long_text = LongText::refuse) const;
+                         LongText long_text = LongText::refuse,
+                         const ChatForm* of_adapter = nullptr) const;
 
  private:
-  // Renders the chat template. Throws text::jinja::TemplateError.
-  text::jinja::Rendered render(const nlohmann::ordered_json& messages,
-                               const text::ChatOptions& options) const;
   // Throws ApiError 400 if a text of `bytes` bytes is too long to be tokenized.
   void check_size(size_t bytes) const;
   // Returns the part of the text that is to be tokenized.
@@ -140,12 +143,11 @@ class ServedModel {
   bool causal_;
   int64_t decoder_prompt_ = 0;  // 0: not an encoder-decoder
   std::optional<models::Labels> labels_;
+  text::ModelFolder folder_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
-  std::optional<text::ChatTemplate> chat_template_;
-  bool reads_parts_ = false;  // the template reads content that is a list of parts
-  serve::SamplingOptions sampling_;
+  ChatForm form_;
+  serve::GenerationSettings generation_;
   serve::Pooling pooling_;
-  std::vector<int32_t> end_tokens_;
   std::map<int32_t, std::string> special_;  // text of each special token by its id
   text::ToolCallForm tool_call_form_ = text::ToolCallForm::none;
   text::ReasoningForm reasoning_form_ = text::ReasoningForm::none;

@@ -1,5 +1,6 @@
 #include "colossal/text/chat_template.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -45,36 +46,19 @@ std::map<std::string, std::string> read_special_tokens(const fs::path& folder) {
   return tokens;
 }
 
-// Returns the template; of a list of named templates, the one named "default".
-std::optional<std::string> template_text(const ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (!value.is_array()) return {};
+// Returns the templates of a field "chat_template": one program, or a list of named ones.
+std::vector<NamedTemplate> templates_of(const ordered_json& value, const fs::path& file) {
+  if (value.is_string()) return {{kDefaultTemplate, value.get<std::string>(), file}};
+  std::vector<NamedTemplate> templates;
+  if (!value.is_array()) return templates;
   for (const ordered_json& named : value) {
-    if (named.is_object() && named.value("name", "") == "default" && named.contains("template") &&
-        named["template"].is_string()) {
-      return named["template"].get<std::string>();
-    }
+    const auto text = [&](const char* field) {
+      const bool has = named.is_object() && named.contains(field) && named[field].is_string();
+      return has ? named[field].get<std::string>() : std::string();
+    };
+    if (!text("name").empty()) templates.push_back({text("name"), text("template"), file});
   }
-  return {};
-}
-
-struct TemplateSource {
-  fs::path file;
-  std::string text;
-};
-
-std::optional<TemplateSource> find_template(const fs::path& folder) {
-  if (const fs::path file = folder / "chat_template.jinja"; fs::exists(file)) {
-    return TemplateSource{file, io::read_file(file)};
-  }
-  for (const char* name : {kTokenizerConfigFile, "chat_template.json"}) {
-    const ordered_json json = read_object(folder / name);
-    if (!json.contains("chat_template")) continue;
-    if (auto text = template_text(json["chat_template"])) {
-      return TemplateSource{folder / name, *std::move(text)};
-    }
-  }
-  return {};
+  return templates;
 }
 
 // Copies a message's reasoning to "thinking" and "reasoning_content", because templates read one or
@@ -128,18 +112,45 @@ void cut_at_mark(jinja::Rendered& rendered, std::string_view final_text) {
 
 }  // namespace
 
+std::vector<NamedTemplate> read_chat_templates(const fs::path& folder) {
+  std::vector<NamedTemplate> templates;
+  if (const fs::path file = folder / kTemplateFile; fs::exists(file)) {
+    templates.push_back({kDefaultTemplate, io::read_file(file), file});
+  }
+  for (const std::string& name : names_of_more_templates(folder)) {
+    const fs::path file = folder / name;
+    templates.push_back({file.stem().string(), io::read_file(file), file});
+  }
+  for (const char* name : {kTokenizerConfigFile, "chat_template.json"}) {
+    if (!templates.empty()) break;
+    const ordered_json json = read_object(folder / name);
+    if (json.contains("chat_template")) {
+      templates = templates_of(json["chat_template"], folder / name);
+    }
+  }
+  return templates;
+}
+
 ChatTemplate::ChatTemplate(std::string_view source,
                            std::map<std::string, std::string> special_tokens)
-    : source_(source), template_(source), special_tokens_(std::move(special_tokens)) {}
+    : default_(source), special_tokens_(std::move(special_tokens)) {}
 
-std::optional<ChatTemplate> ChatTemplate::read(const fs::path& folder) {
-  const auto source = find_template(folder);
-  if (!source) return {};
+std::optional<ChatTemplate> ChatTemplate::read(const fs::path& folder, const fs::path& tokens) {
+  const std::vector<NamedTemplate> templates = read_chat_templates(folder);
+  const auto find = [&](const char* name) {
+    return std::ranges::find(templates, name, &NamedTemplate::name);
+  };
+  auto place = find(kDefaultTemplate);
+  if (place == templates.end()) return {};
   try {
-    return ChatTemplate(source->text, read_special_tokens(folder));
+    ChatTemplate found(place->source, read_special_tokens(tokens));
+    if (const auto with_tools = find(kToolTemplate); with_tools != templates.end()) {
+      place = with_tools;
+      found.tool_use_.emplace(with_tools->source);
+    }
+    return found;
   } catch (const jinja::TemplateError& error) {
-    throw ConfigError(
-        fmt::format("{}: the chat template: {}", source->file.string(), error.what()));
+    throw ConfigError(fmt::format("{}: the chat template: {}", place->file.string(), error.what()));
   }
 }
 
@@ -176,7 +187,9 @@ jinja::Rendered ChatTemplate::render(const ordered_json& messages,
   context["tools"] = std::move(tools);
   context["documents"] = std::move(documents);
   context["add_generation_prompt"] = options.add_generation_prompt;
-  jinja::Rendered rendered = template_.render(jinja::Value::from_json(context));
+  const bool has_tools = !options.tools.is_null() && tool_use_;
+  const Program& program = has_tools ? *tool_use_ : default_;
+  jinja::Rendered rendered = program.compiled.render(jinja::Value::from_json(context));
   if (options.continue_final_message) cut_at_mark(rendered, continued);
   std::vector<size_t*> offsets;
   for (jinja::Span& span : rendered.generations) {
@@ -188,14 +201,22 @@ jinja::Rendered ChatTemplate::render(const ordered_json& messages,
 }
 
 void ChatTemplate::protect(const std::vector<SpecialToken>& tokens) {
-  protected_ = tokens;
   std::vector<std::string> special, literals;
   for (const SpecialToken& token : tokens) special.push_back(token.text);
-  for (const jinja::Token& token : jinja::split_into_tokens(source_)) {
-    if (token.kind == jinja::Token::Kind::string) literals.push_back(token.text);
-    if (token.kind == jinja::Token::Kind::name) literals.push_back(token.text);
+  for (const bool tools : {false, true}) {
+    for (const jinja::Token& token : jinja::split_into_tokens(source(tools))) {
+      if (token.kind == jinja::Token::Kind::string) literals.push_back(token.text);
+      if (token.kind == jinja::Token::Kind::name) literals.push_back(token.text);
+    }
   }
   guard_ = SpecialTextGuard(special, std::move(literals));
+}
+
+ChatTemplate ChatTemplate::protecting(const std::vector<SpecialToken>& tokens) const {
+  ChatTemplate made(default_.source, special_tokens_);
+  if (tool_use_) made.tool_use_.emplace(tool_use_->source);
+  made.protect(tokens);
+  return made;
 }
 
 }  // namespace colossal::text

@@ -35,6 +35,23 @@ struct ChatOptions {
   bool trusts_assistant = false;
 };
 
+// A chat template of a model folder. A folder may have several, for different purposes.
+struct NamedTemplate {
+  std::string name;  // "default", "tool_use" ...
+  std::string source;
+  std::filesystem::path file;  // where it was read
+};
+
+inline constexpr const char* kDefaultTemplate = "default";
+inline constexpr const char* kToolTemplate = "tool_use";  // renders conversations with tools
+
+// Reads the templates of a model folder: chat_template.jinja ("default") and
+// additional_chat_templates/NAME.jinja; without these files, "chat_template" in
+// tokenizer_config.json, or a list of named templates there; without it, "chat_template" in
+// chat_template.json. Empty if the folder has none. Throws ConfigError naming an invalid file,
+// IoError if a file cannot be read.
+std::vector<NamedTemplate> read_chat_templates(const std::filesystem::path& folder);
+
 // A compiled chat template with the texts of the model's special tokens. Immutable and thread-safe.
 class ChatTemplate {
  public:
@@ -43,12 +60,16 @@ class ChatTemplate {
   explicit ChatTemplate(std::string_view source,
                         std::map<std::string, std::string> special_tokens = {});
 
-  // Reads the template of a model folder. Tries chat_template.jinja, then "chat_template" in
-  // tokenizer_config.json, then "chat_template" in chat_template.json. If "chat_template" is a list
-  // of named templates, takes the template named "default". Also reads the folder's special tokens.
-  // Returns nullopt if the folder has no template. Throws ConfigError naming an invalid file,
-  // IoError if a file cannot be read.
-  static std::optional<ChatTemplate> read(const std::filesystem::path& folder);
+  // Takes the templates "default" and, for conversations with tools, "tool_use" of
+  // read_chat_templates(folder), and the special tokens of the folder `tokens`. Returns nullopt if
+  // there is no default. Throws ConfigError naming an invalid file, IoError if a file cannot be
+  // read.
+  static std::optional<ChatTemplate> read(const std::filesystem::path& folder,
+                                          const std::filesystem::path& tokens);
+  // The same, with the special tokens of this folder.
+  static std::optional<ChatTemplate> read(const std::filesystem::path& folder) {
+    return read(folder, folder);
+  }
 
   // Reads the template from `file` (Jinja), and the special tokens from the model folder `folder`.
   // Throws ConfigError naming an invalid file, IoError if a file cannot be read.
@@ -66,26 +87,32 @@ class ChatTemplate {
   // this text or leaves it out.
   jinja::Rendered render(const nlohmann::ordered_json& messages, const ChatOptions& options) const;
 
+  // Sets a variable of the template, such as "eos_token".
+  void set_special_token(const std::string& name, const std::string& text) {
+    special_tokens_[name] = text;
+  }
+
   // Call before rendering, with the model's special tokens: their texts in messages, tools,
   // documents and variables become breaks (jinja::Rendered).
   void protect(const std::vector<SpecialToken>& tokens);
+  // Returns a template that renders the same, after protect(tokens).
+  ChatTemplate protecting(const std::vector<SpecialToken>& tokens) const;
 
-  // Returns the Jinja program.
-  const std::string& source() const { return source_; }
-
-  // Returns a template with the given source and this template's special tokens: for a request that
-  // brings a template. Throws jinja::TemplateError if `source` is not a valid template.
-  ChatTemplate with_source(std::string_view source) const {
-    ChatTemplate made(source, special_tokens_);
-    made.protect(protected_);
-    return made;
+  // Returns the Jinja program; with tools, that of conversations with tools.
+  const std::string& source(bool tools = false) const {
+    return tools && tool_use_ ? tool_use_->source : default_.source;
   }
 
  private:
-  std::string source_;
-  jinja::Template template_;
+  struct Program {
+    explicit Program(std::string_view text) : source(text), compiled(text) {}
+    std::string source;
+    jinja::Template compiled;
+  };
+
+  Program default_;
+  std::optional<Program> tool_use_;                    // nullopt: default_ renders tools too
   std::map<std::string, std::string> special_tokens_;  // text by template variable
-  std::vector<SpecialToken> protected_;                // the argument of protect()
   SpecialTextGuard guard_;
 };
 

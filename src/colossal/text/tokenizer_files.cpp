@@ -15,15 +15,25 @@ namespace fs = std::filesystem;
 // Files beside a tokenizer.json: those that `transformers` looks for, and those of other kinds of
 // tokenizers.
 constexpr const char* kCompanionNames[] = {
-    kTokenizerConfigFile, kSpecialTokensFile,   "added_tokens.json",   "vocab.json",
-    "merges.txt",         "vocab.txt",          "chat_template.jinja", "chat_template.json",
-    "tokenizer.model",    "tokenizer.model.v3", "spiece.model",        "sentencepiece.bpe.model",
+    kTokenizerConfigFile, kSpecialTokensFile,   "added_tokens.json", "vocab.json",
+    "merges.txt",         "vocab.txt",          kTemplateFile,       "chat_template.json",
+    "tokenizer.model",    "tokenizer.model.v3", "spiece.model",      "sentencepiece.bpe.model",
     "tiktoken.model",     "tekken.json"};
-// Folder with a Jinja file for each further template.
-constexpr const char* kMoreTemplates = "additional_chat_templates";
 
-// Returns the names in alphabetical order, so that the result does not depend on the file system.
-std::vector<std::string> names_of_templates(const fs::path& folder) {
+std::vector<std::string> list_companions(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code ignored;  // a file that cannot be looked up counts as missing
+  for (const char* name : kCompanionNames) {
+    if (fs::exists(folder / name, ignored)) names.emplace_back(name);
+  }
+  const std::vector<std::string> templates = names_of_more_templates(folder);
+  names.insert(names.end(), templates.begin(), templates.end());
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> names_of_more_templates(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code ignored;  // a missing folder has no templates
   for (const auto& entry : fs::directory_iterator(folder / kMoreTemplates, ignored)) {
@@ -33,19 +43,6 @@ std::vector<std::string> names_of_templates(const fs::path& folder) {
   std::ranges::sort(names);
   return names;
 }
-
-std::vector<std::string> list_companions(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code ignored;  // a file that cannot be looked up counts as missing
-  for (const char* name : kCompanionNames) {
-    if (fs::exists(folder / name, ignored)) names.emplace_back(name);
-  }
-  const std::vector<std::string> templates = names_of_templates(folder);
-  names.insert(names.end(), templates.begin(), templates.end());
-  return names;
-}
-
-}  // namespace
 
 TokenizerFiles read_tokenizer_files(const fs::path& tokenizer_json) {
   TokenizerFiles files{{kTokenizerFile, io::read_file(tokenizer_json)}};

@@ -1,4 +1,5 @@
 #include "colossal/tune/model_reward.h"
+#include "colossal/text/model_folder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -47,7 +48,7 @@ ModelReward::ModelReward(const std::string& folder, const Job& run, const Parall
       context_(context),
       job_(job_of_reward(run, folder)),
       tokenizer_(open_tokenizer(job_)),
-      chat_template_(text::ChatTemplate::read(folder)),
+      chat_template_(text::ModelFolder(folder).chat_template()),
       padding_(padding_of(job_, *tokenizer_)),
       collector_([this](models::LanguageModel& model, const at::Tensor& x, const data::Batch& batch,
                         const nn::StepContext& step) {

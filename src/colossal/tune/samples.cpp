@@ -302,8 +302,7 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
   std::optional<text::ChatTemplate> chat_template;
   if (options.chat_template) {
     const text::ChatTemplate& given = *options.chat_template;
-    chat_template.emplace(given.with_source(given.source()));
-    chat_template->protect(tokenizer.special_tokens());
+    chat_template.emplace(given.protecting(tokenizer.special_tokens()));
   }
   Samples found;
   const auto read = [&](std::string_view line, const Place& place) {

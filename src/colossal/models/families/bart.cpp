@@ -30,9 +30,6 @@ TransformerConfig read(ConfigFields& fields) {
   config.inner = fields.required_size("encoder_ffn_dim", 4 * kMaximumWidth);
   require_equal(fields, "ffn_dim", config.inner);
   config.decoder_start_token = fields.count("decoder_start_token_id", 2, config.vocabulary - 1);
-  if (fields.has("forced_bos_token_id")) {
-    config.forced_first_token = fields.count("forced_bos_token_id", 0, config.vocabulary - 1);
-  }
   config.learned_positions = config.embedding_norm = true;
   config.positions = fields.size("max_position_embeddings", 1024, kMaximumPositions);
   config.position_offset = 2;

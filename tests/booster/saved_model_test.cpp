@@ -120,6 +120,34 @@ TEST_F(SavedModelTest, WhatTheSourceLacksIsMadeFromTheTokenizer) {
   EXPECT_FALSE(text::find_file(made.files, "generation_config.json"));
 }
 
+TEST_F(SavedModelTest, WhatARunTeachesReplacesWhatTheFolderSays) {
+  describe({{"eos_token_id", 0}});
+  folder_.write("tokenizer.json", small_tokenizer());
+  folder_.write("generation_config.json", "{\"eos_token_id\": 0, \"top_k\": 5}");
+  folder_.write("tokenizer_config.json", "{\"eos_token\": \"</s>\", \"chat_template\": \"old\"}");
+  folder_.write("additional_chat_templates/tools.jinja", "old");
+  const Job job = resolve_job(config_, {});
+  const auto made = [&](const std::string& chat_template) {
+    return describe_saved_model(
+        job, *text::make_tokenizer(job.tokenizer),
+        {.chat_templates = std::vector<text::NamedTemplate>{{text::kDefaultTemplate, chat_template,
+                                                             std::filesystem::path()}},
+         .end_tokens = {2, 0}});
+  };
+  const SavedModel taught = made("new");
+  EXPECT_EQ(taught.config["eos_token_id"], json({2, 0}));
+  const auto fields = [&](const SavedModel& model, const char* file) {
+    return json::parse(*text::find_file(model.files, file));
+  };
+  EXPECT_EQ(fields(taught, "generation_config.json"),
+            (json{{"eos_token_id", {2, 0}}, {"top_k", 5}}));
+  EXPECT_EQ(fields(taught, "tokenizer_config.json"), (json{{"eos_token", "b"}}));
+  EXPECT_EQ(*text::find_file(taught.files, "chat_template.jinja"), "new");
+  EXPECT_FALSE(text::find_file(taught.files, "additional_chat_templates/tools.jinja"));
+  // Another token would change what this template writes.
+  EXPECT_EQ(fields(made("{{ eos_token }}"), "tokenizer_config.json")["eos_token"], "</s>");
+}
+
 // Its numbers are another's.
 TEST_F(SavedModelTest, AnotherTokenizerHasItsOwnNumbers) {
   describe({{"bos_token_id", 1}, {"eos_token_id", 2}});
@@ -135,8 +163,10 @@ TEST_F(SavedModelTest, AnotherTokenizerHasItsOwnNumbers) {
   // The same one from elsewhere is the model's own.
   const test::TemporaryDirectory elsewhere;
   config_.data.tokenizer = elsewhere.write("my.json", small_tokenizer());
-  EXPECT_EQ(saved().config["eos_token_id"], 2);
-  EXPECT_TRUE(text::find_file(saved().files, "generation_config.json"));
+  EXPECT_EQ(saved().config["eos_token_id"], json({0, 2})) << "texts end with 0 in training";
+  const std::string* const settings = text::find_file(saved().files, "generation_config.json");
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(json::parse(*settings)["eos_token_id"], json({0, 2}));
 }
 
 // Weights in one folder, their tokenizer in another.

@@ -9,6 +9,7 @@
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/io/json.h"
+#include "colossal/text/model_folder.h"
 
 namespace colossal {
 namespace {
@@ -18,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kBytes = "bytes";
 constexpr const char* kModel = "model";
 constexpr const char* kConfigFile = "config.json";
-constexpr const char* kGenerationFile = "generation_config.json";
+constexpr const char* kGenerationFile = text::kGenerationConfigFile;
 
 // Returns the model's folder if it contains tokenizer.json, else "".
 std::string own_tokenizer(const std::string& model_path) {
@@ -88,7 +89,36 @@ text::TokenizerFiles source_files(const fs::path& folder, const text::Tokenizer&
   return files;
 }
 
-SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer) {
+// Whether texts are generated with the model, which therefore must know where they end.
+bool generates(const Job& job) {
+  return job.model.facts.causal && job.model.transformer.scores == 0;
+}
+
+std::vector<int32_t> end_tokens_of(const text::TaughtText& taught,
+                                   const text::Tokenizer& tokenizer) {
+  return taught.end_tokens.empty() ? std::vector{tokenizer.end_of_text()} : taught.end_tokens;
+}
+
+// Adds a generation_config.json for an adapter, if its base model's folder does not name the tokens
+// that end a text.
+void add_end_tokens_of_adapter(const fs::path& base, const text::TaughtText& taught,
+                               const text::Tokenizer& tokenizer, text::TokenizerFiles& files) {
+  const text::ModelFolder folder(base);
+  const std::vector<int32_t> known = folder.end_tokens(tokenizer);
+  const std::vector<int32_t> tokens = end_tokens_of(taught, tokenizer);
+  const bool are_known = std::ranges::all_of(
+      tokens, [&](int32_t token) { return std::ranges::find(known, token) != known.end(); });
+  if (are_known) return;
+  const auto [file, fields] = folder.generation_config();
+  nlohmann::json settings =
+      file.filename() == kGenerationFile && fields.is_object() ? fields : nlohmann::json::object();
+  settings["eos_token_id"] = known;
+  files.emplace_back(kGenerationFile, settings.dump(2) + "\n");
+  text::set_end_tokens(nullptr, files, tokens, tokenizer);
+}
+
+SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokenizer,
+                                  const text::TaughtText& taught) {
   const models::ModelAdapter& adapter = *job.model.adapter;
   const adapters::BaseModel base{fs::absolute(job.model.weights).lexically_normal().string(),
                                  job.model.transformer.stored_in_out,
@@ -109,6 +139,10 @@ SavedModel describe_saved_adapter(const Job& job, const text::Tokenizer& tokeniz
                    .files = source_files(job.model.weights, tokenizer),
                    .weight_files = weight_files_of(job)};
   std::erase_if(saved.files, [](const auto& file) { return file.first == kGenerationFile; });
+  if (taught.chat_templates) text::set_chat_templates(saved.files, *taught.chat_templates);
+  if (generates(job)) {
+    add_end_tokens_of_adapter(job.model.weights, taught, tokenizer, saved.files);
+  }
   if (base.scores && job.model.other_fields.contains("problem_type")) {
     nlohmann::json labels;
     for (const char* field : {"id2label", "label2id", "problem_type"}) {
@@ -159,8 +193,9 @@ checkpoint::WeightFiles weight_files_of(const Job& job) {
   return {.config = adapters::kConfigFile, .name = "adapter_model", .only_adapter = true};
 }
 
-SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer) {
-  if (job.model.adapter) return describe_saved_adapter(job, tokenizer);
+SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer,
+                                const text::TaughtText& taught) {
+  if (job.model.adapter) return describe_saved_adapter(job, tokenizer, taught);
   const models::ModelRequest& model = job.config.model;
   const bool keep = !model.path.empty() && numbers_are_of(model, tokenizer);
   SavedModel saved{.config = without_token_numbers(job.model.other_fields),
@@ -174,6 +209,10 @@ SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer
   if (saved.config.value("eos_token_id", nlohmann::json()).is_null()) {
     saved.config["bos_token_id"] = tokenizer.end_of_text();
     saved.config["eos_token_id"] = tokenizer.end_of_text();
+  }
+  if (taught.chat_templates) text::set_chat_templates(saved.files, *taught.chat_templates);
+  if (generates(job) && !model.overrides.contains("eos_token_id")) {
+    text::set_end_tokens(&saved.config, saved.files, end_tokens_of(taught, tokenizer), tokenizer);
   }
   // If the field is absent transformers uses the family's default, which may be outside the
   // vocabulary.

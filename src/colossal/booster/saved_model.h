@@ -7,6 +7,7 @@
 
 #include "colossal/booster/job.h"
 #include "colossal/checkpoint/file_plan.h"
+#include "colossal/text/taught_text.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal {
@@ -34,7 +35,8 @@ struct SavedModel {
   checkpoint::WeightFiles weight_files{};  // which weights are saved, and the names of their files
 };
 
-// Returns the files of a run's checkpoints. tokenizer: the run's tokenizer.
+// Returns the files of a run's checkpoints. tokenizer: the run's tokenizer. taught: what the run
+// teaches about the form of texts.
 //
 // There are three cases:
 //   1. The run trains an adapter. The files are adapter_config.json and the tokenizer files of the
@@ -51,6 +53,13 @@ struct SavedModel {
 // ones of the folder. If there is no "eos_token_id", the tokenizer's end-of-text token becomes
 // "bos_token_id" and "eos_token_id". If there is no "pad_token_id", it becomes null or, for a
 // reward model, the end-of-text token. Throws IoError if a file cannot be read.
-SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer);
+//
+// In all cases taught.chat_templates replace those of the folder. If the model generates text, the
+// files name the tokens that end a text (text::set_end_tokens()), unless the run sets
+// model.eos_token_id: taught.end_tokens or, if empty, the tokenizer's end-of-text token. For an
+// adapter, generation_config.json is among the files only if the base model's folder does not name
+// these tokens.
+SavedModel describe_saved_model(const Job& job, const text::Tokenizer& tokenizer,
+                                const text::TaughtText& taught = {});
 
 }  // namespace colossal

@@ -111,7 +111,7 @@ class Trainer {
         memory_checkpoints_(folders.memory_checkpoints()),
         task_(make_task(job, context_, hooks.during_set_up)),
         base_digest_(job.model.adapter ? io::folder_digest(job.model.weights).model : ""),
-        saved_model_(describe_saved_model(job, task_->tokenizer())),
+        saved_model_(describe_saved_model(job, task_->tokenizer(), task_->taught())),
         memory_(context_),
         build_(parallel::make_builder(context_, models::sharding(job.model))),
         model_(models::build_model(job.model, *build_)),

@@ -141,7 +141,11 @@ void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer) {
 }
 
 std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job) {
-  auto tokenizer = text::make_tokenizer(job.tokenizer);
+  return open_tokenizer(job, text::make_tokenizer(job.tokenizer));
+}
+
+std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job,
+                                                std::unique_ptr<text::Tokenizer> tokenizer) {
   check_vocabulary(job, *tokenizer);
   log::info("tokenizer: {}", describe_tokenizer(job, *tokenizer));
   return tokenizer;

@@ -25,6 +25,9 @@ void check_vocabulary(const Job& job, const text::Tokenizer& tokenizer);
 // Opens job.tokenizer, calls check_vocabulary(), and logs a description of the tokenizer. Throws
 // what text::make_tokenizer() throws.
 std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job);
+// The same, for a tokenizer that is open already.
+std::unique_ptr<text::Tokenizer> open_tokenizer(const Job& job,
+                                                std::unique_ptr<text::Tokenizer> tokenizer);
 
 // Returns how the samples of a step are divided into micro-batches, for this rank's replica.
 data::BatchShape batch_shape(const Job& job, const ParallelContext& context);

@@ -16,6 +16,7 @@
 #include "colossal/booster/job.h"
 #include "colossal/booster/staged_model.h"
 #include "colossal/data/batch_loader.h"
+#include "colossal/text/taught_text.h"
 #include "colossal/text/tokenizer.h"
 
 namespace colossal {
@@ -25,6 +26,8 @@ class TrainingTask {
   virtual ~TrainingTask() = default;
 
   virtual const text::Tokenizer& tokenizer() const = 0;
+  // Returns what the run teaches about the form of texts; checkpoints say it (saved_model.h).
+  virtual text::TaughtText taught() const { return {}; }
   virtual bool has_validation() const = 0;
 
   // Returns a loader of this replica's micro-batches, for the training steps from number

@@ -156,10 +156,13 @@ void write_merged_file(const WeightFolder& directory, const io::SafetensorsReade
 }
 
 // Returns the merged folder's config.json or index, given the text of the source's.
-std::string with_head(const std::string& name, const std::string& text, const ChangedHead& head) {
-  if (head.added.empty() && head.config_fields.empty()) return text;
+std::string with_changes(const std::string& name, const std::string& text, const ChangedHead& head,
+                         const nlohmann::json& changed_config) {
+  const bool keeps_config = name == kIndexFile || changed_config.empty();
+  if (head.added.empty() && head.config_fields.empty() && keeps_config) return text;
   nlohmann::json json = nlohmann::json::parse(text);
   if (name != kIndexFile) {
+    json.update(changed_config);
     json.update(head.config_fields);
     // The score is that of the last token which is not padding, so the padding token must be known.
     if (head.config_fields.contains("architectures")) {
@@ -178,7 +181,8 @@ std::string with_head(const std::string& name, const std::string& text, const Ch
 
 void write_merged_folder(const models::ModelSpecification& specification,
                          const std::filesystem::path& folder,
-                         const std::vector<std::pair<std::string, std::string>>& files) {
+                         const std::vector<std::pair<std::string, std::string>>& files,
+                         const nlohmann::json& changed_config) {
   require_new(folder);
   const WeightFolder directory(specification.weights);
   directory.require_unquantized("merge an adapter into");
@@ -205,8 +209,9 @@ void write_merged_folder(const models::ModelSpecification& specification,
     }
     for (const char* name : {"config.json", kIndexFile}) {
       if (!io::path_exists(directory.path() / name)) continue;
-      io::write_file_atomically(temporary / name,
-                                with_head(name, io::read_file(directory.path() / name), head));
+      io::write_file_atomically(
+          temporary / name,
+          with_changes(name, io::read_file(directory.path() / name), head, changed_config));
     }
     for (const auto& file : directory.files()) {
       write_merged_file(directory, *file, adapted, merge, head,

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/gguf_conversion.h"
 #include "colossal/checkpoint/merged_folder.h"
@@ -6,8 +9,9 @@
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/quantize_folder.h"
 #include "colossal/cli/temporary_folder.h"
-#include "colossal/io/file.h"
-#include "colossal/text/tokenizer_files.h"
+#include "colossal/io/json.h"
+#include "colossal/text/model_folder.h"
+#include "colossal/text/taught_text.h"
 
 namespace colossal::cli {
 namespace {
@@ -27,25 +31,25 @@ std::optional<io::GgufType> resolve_type(const std::string& name) {
       fmt::format("--type={}: unknown type; choose one of {}", name, io::gguf_type_names()));
 }
 
-// Uses the adapter's tokenizer if there is one: it may have another chat template.
-text::TokenizerFiles files_beside_weights(const std::string& model, const std::string& adapter) {
-  text::TokenizerFiles files;
-  const std::filesystem::path tokenizer = tokenizer_folder(model, adapter);
-  if (std::filesystem::exists(tokenizer / text::kTokenizerFile)) {
-    files = text::read_tokenizer_files(tokenizer / text::kTokenizerFile);
+// Writes the model with the adapter merged into its weights. The folder names the end tokens that
+// the adapter was taught.
+void write_merged(const ConvertArguments& arguments, const std::string& source,
+                  const std::filesystem::path& folder) {
+  const models::ModelSpecification specification =
+      resolve_trained_model(source, "merge an adapter into", arguments.adapter);
+  const text::ModelFolder from(source, arguments.adapter);
+  text::TokenizerFiles files = from.files();
+  nlohmann::json changed = nlohmann::json::object();
+  if (specification.transformer.scores == 0 && text::find_file(files, text::kTokenizerFile)) {
+    const auto tokenizer = from.tokenizer();
+    std::vector<int32_t> ends = from.end_tokens(*tokenizer);
+    std::ranges::stable_partition(ends,
+                                  [&](int32_t token) { return token == tokenizer->end_of_text(); });
+    nlohmann::json config = io::read_json(std::filesystem::path(source) / "config.json");
+    text::set_end_tokens(&config, files, ends, *tokenizer);
+    changed = {{"eos_token_id", config.at("eos_token_id")}};
   }
-  constexpr const char* kGenerationFile = "generation_config.json";
-  if (std::filesystem::exists(std::filesystem::path(model) / kGenerationFile)) {
-    files.emplace_back(kGenerationFile,
-                       io::read_file(std::filesystem::path(model) / kGenerationFile));
-  }
-  return files;
-}
-
-void write_merged(const ConvertArguments& arguments, const std::filesystem::path& folder) {
-  checkpoint::write_merged_folder(
-      resolve_trained_model(arguments.source, "merge an adapter into", arguments.adapter), folder,
-      files_beside_weights(arguments.source, arguments.adapter));
+  checkpoint::write_merged_folder(specification, folder, files, changed);
 }
 
 // A GGUF file is written from a merged folder in $TMPDIR, whose tensors have the source's types.
@@ -53,7 +57,7 @@ void merge_adapter(const ConvertArguments& arguments, const std::string& to,
                    std::optional<io::GgufType> type) {
   if (to == "gguf") {
     const TemporaryFolder temporary;
-    write_merged(arguments, temporary.path() / "merged");
+    write_merged(arguments, arguments.source, temporary.path() / "merged");
     checkpoint::hf_to_gguf(temporary.path() / "merged", arguments.destination,
                            type.value_or(io::GgufType::bf16));
     return;
@@ -64,7 +68,7 @@ void merge_adapter(const ConvertArguments& arguments, const std::string& to,
                     "--type out, or write a GGUF file (--to=gguf)",
                     arguments.type));
   }
-  write_merged(arguments, arguments.destination);
+  write_merged(arguments, arguments.source, arguments.destination);
 }
 
 // Quantizes a folder or a GGUF file; merges the adapter first, if there is one.
@@ -78,16 +82,15 @@ void quantize(const ConvertArguments& arguments, const std::string& to,
                          : "a destination in GGUF (--to=gguf, or a name that ends in .gguf)"));
   }
   const ModelSource source(arguments.source, "fp32");
-  const auto files = files_beside_weights(source.folder(), arguments.adapter);
   if (arguments.adapter.empty()) {
-    return quantize_folder(arguments.quantize, source.folder(), arguments.destination, files);
+    return quantize_folder(arguments.quantize, source.folder(), arguments.destination,
+                           text::ModelFolder(source.folder()).files());
   }
   const TemporaryFolder temporary;
   const std::filesystem::path merged = temporary.path() / "merged";
-  checkpoint::write_merged_folder(
-      resolve_trained_model(source.folder(), "merge an adapter into", arguments.adapter), merged,
-      files);
-  quantize_folder(arguments.quantize, merged, arguments.destination, files);
+  write_merged(arguments, source.folder(), merged);
+  quantize_folder(arguments.quantize, merged, arguments.destination,
+                  text::ModelFolder(merged).files());
 }
 
 void convert(const ConvertArguments& arguments) {

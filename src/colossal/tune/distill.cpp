@@ -61,7 +61,7 @@ class Distill final : public SampleTask {
                         const nn::StepContext& step) {
           return model.local_logits(x, tempered(step, temperature)).detach();
         }),
-        rollout_(rollout_options(tuning.config, job, tokenizer())) {
+        rollout_(rollout_options(tuning.config, job, tokenizer(), taught())) {
     if (teacher_job_.model.transformer.scores > 0) {
       throw ConfigError(fmt::format(
           "tune.teacher = \"{}\": this model scores texts; give a model that predicts tokens",

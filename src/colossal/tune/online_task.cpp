@@ -77,7 +77,7 @@ OnlineTask::OnlineTask(const Job& job, const ParallelContext& context, const Tun
       beside_(groups_beside_updates(job, context, tuning)),
       rewards_(job, beside_ ? *beside_ : context, config(), tokenizer(), samples(),
                [this](int64_t position) -> const Sample& { return sample_at(position); }),
-      rollout_(rollout_options(config(), job, tokenizer())),
+      rollout_(rollout_options(config(), job, tokenizer(), taught())),
       begun_({.max_staleness = config().max_staleness,
               .updates = config().updates_per_generation(),
               .max_length = config().max_completion_length,
@@ -273,8 +273,10 @@ OnlineTask::Sampling OnlineTask::sampling_of(std::vector<BegunCompletions::Conti
     std::vector<int32_t> tokens = sample_at(completion->position).rows.front().tokens;
     const std::vector<int32_t>& so_far = completion->completion.tokens;
     tokens.insert(tokens.end(), so_far.begin(), so_far.end());
-    sampling.prompts.push_back(
-        {std::move(tokens), seed_of_completion(seed, completion->number), max_new_tokens});
+    sampling.prompts.push_back({.tokens = std::move(tokens),
+                                .seed = seed_of_completion(seed, completion->number),
+                                .max_new_tokens = max_new_tokens,
+                                .begun = std::ssize(so_far)});
   }
   return sampling;
 }

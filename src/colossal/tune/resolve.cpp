@@ -72,7 +72,7 @@ bool has_pairs(Method method) {
 // tokenized.
 int64_t count_samples(const Tuning& tuning, const RunConfig& run) {
   if (!tuning.config.packing) return count_lines(run.data.train, "data.train");
-  const auto tokenizer = text::make_tokenizer(resolve_tokenizer(run));
+  const auto tokenizer = make_tokenizer(tuning, resolve_tokenizer(run));
   const Samples found = read_samples(run.data.train, *tokenizer, sample_options(tuning, run));
   return std::ssize(pack_samples(found.samples, *run.data.sequence_length, *tuning.config.packing));
 }

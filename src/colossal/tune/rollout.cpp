@@ -12,7 +12,8 @@
 #include "colossal/base/random.h"
 #include "colossal/ops/few_rows.h"
 #include "colossal/serve/engine_core.h"
-#include "colossal/serve/model_folder.h"
+#include "colossal/serve/generation_settings.h"
+#include "colossal/text/model_folder.h"
 #include "colossal/tune/gather_parts.h"
 
 namespace colossal::tune {
@@ -74,20 +75,25 @@ class Rollout {
     sequence->id = index + 1;
     sequence->tokens = prompt.tokens;
     serve::Request& request = sequence->request;
-    request.prompt = prompt.tokens;
+    request.prompt = {prompt.tokens.begin(), prompt.tokens.end() - prompt.begun};
+    sequence->usage.completion_tokens = prompt.begun;
     request.sampling = options_.sampling;
     request.sampling.seed = prompt.seed;
-    request.max_new_tokens = prompt.max_new_tokens;
+    request.max_new_tokens = prompt.begun + prompt.max_new_tokens;
+    request.end_tokens = options_.end_tokens;
     request.logprobs = 0;
     request.logprobs_temperature = options_.sampling.temperature;
-    request.on_token = [this, index](const serve::GeneratedToken& token) {
+    const auto take = [this, index](const serve::GeneratedToken& token) {
       Completion& completion = completions_[index];
       completion.tokens.push_back(token.token);
       completion.log_probabilities.push_back(token.logprob);
       completion.entropy += token.entropy;
-      completion.ended =
-          std::ranges::find(options_.end_tokens, token.token) != options_.end_tokens.end();
-      return !completion.ended;
+      return true;
+    };
+    request.on_token = take;
+    request.on_end_token = [this, index, take](const serve::GeneratedToken& token) {
+      take(token);
+      completions_[index].ended = true;
     };
     request.on_finish = [this](serve::FinishReason reason, const serve::Usage&,
                                const std::string& error) {
@@ -153,16 +159,30 @@ std::vector<Completion> roll_out(const SampledModel& from, const std::vector<Pro
 }
 
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
-                               const text::Tokenizer& tokenizer) {
-  const std::string& folder = job.config.model.path;
-  return {.sampling = {.temperature = config.temperature,
-                       .top_k = config.top_k,
-                       .top_p = config.top_p,
-                       .min_p = config.min_p,
-                       .repetition_penalty = config.repetition_penalty},
-          .end_tokens = folder.empty() ? std::vector<int32_t>{tokenizer.end_of_text()}
-                                       : serve::end_tokens(folder, tokenizer),
-          .batch_invariant = config.batch_invariant};
+                               const text::Tokenizer& tokenizer, const text::TaughtText& taught) {
+  const RunConfig& run = job.config;
+  RolloutOptions options;
+  options.batch_invariant = config.batch_invariant;
+  if (run.model.path.empty()) {
+    options.end_tokens = {tokenizer.end_of_text()};
+  } else {
+    const text::ModelFolder folder(run.model.path, run.adapter.resume_from);
+    options.end_tokens = folder.end_tokens(tokenizer);
+    options.sampling = serve::read_generation_settings(folder, job.model.facts.vocabulary).sampling;
+  }
+  for (const int32_t token : taught.end_tokens) {
+    if (std::ranges::find(options.end_tokens, token) == options.end_tokens.end()) {
+      options.end_tokens.push_back(token);
+    }
+  }
+  // The end of a part of a completion is not the end of the completion.
+  if (config.max_staleness > 0) options.sampling.forced_eos_tokens.clear();
+  options.sampling.temperature = config.temperature;
+  options.sampling.top_k = config.top_k;
+  options.sampling.top_p = config.top_p;
+  options.sampling.min_p = config.min_p;
+  options.sampling.repetition_penalty = config.repetition_penalty;
+  return options;
 }
 
 uint64_t seed_of_completion(uint64_t run_seed, int64_t number) {

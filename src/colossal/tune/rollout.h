@@ -14,6 +14,7 @@
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/sampling.h"
+#include "colossal/text/taught_text.h"
 #include "colossal/text/tokenizer.h"
 #include "colossal/tune/tune_config.h"
 
@@ -23,7 +24,9 @@ namespace colossal::tune {
 struct Prompt {
   std::vector<int32_t> tokens;
   uint64_t seed = 0;           // seed of the completion's random numbers
-  int64_t max_new_tokens = 1;  // most tokens of the completion
+  int64_t max_new_tokens = 1;  // most tokens that are added to the completion
+  // How many of `tokens`, the last ones, are the completion's already.
+  int64_t begun = 0;
 };
 
 // Returns the seed for Prompt::seed of completion `number` of a run. run_seed: train.seed.
@@ -52,9 +55,11 @@ struct RolloutOptions {
 };
 
 // Returns the options that a run's configuration demands. The end tokens are those of the model's
-// folder, or the tokenizer's end-of-text token without a folder.
+// folder (without a folder, the tokenizer's end-of-text token) and of `taught`. Temperature, top_k,
+// top_p, min_p and repetition_penalty are those of `config`; the other settings of generation are
+// those of the model's folder.
 RolloutOptions rollout_options(const TuneConfig& config, const Job& job,
-                               const text::Tokenizer& tokenizer);
+                               const text::Tokenizer& tokenizer, const text::TaughtText& taught);
 
 // What the options and the memory of a sampler depend on.
 struct SamplerRequirements {

@@ -11,6 +11,7 @@
 #include "colossal/booster/agreement.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/io/folder_digest.h"
+#include "colossal/text/model_folder.h"
 #include "colossal/tune/reference.h"
 #include "colossal/tune/rewards.h"
 
@@ -61,6 +62,36 @@ std::map<std::string, std::string> folders_beside(const Tuning& tuning, const Jo
 }
 
 constexpr const char* kChatTemplate = ", chat template";  // suffix of a setting
+constexpr const char* kAuto = "auto";
+
+// What the run starts from: the model and, if it trains an adapter further, this adapter.
+text::ModelFolder folder_of(const RunConfig& run) {
+  return {run.model.path, run.adapter.resume_from};
+}
+
+// Returns the tokens with which the samples end. chats: number of lines that are conversations.
+std::vector<int32_t> end_tokens_of(const SampleOptions& options, const TuneConfig& config,
+                                   const Samples& samples, const text::Tokenizer& tokenizer) {
+  const int32_t end = tokenizer.end_of_text();
+  if (samples.chats == 0 || config.eos_token != kAuto) return {end};
+  const auto told = [&](int32_t token) {
+    return fmt::format("{} ({})", text::token_text(token, tokenizer), token);
+  };
+  const auto turn = text::end_of_turn(*options.chat_template, tokenizer);
+  if (!turn) {
+    log::warn(
+        "the chat template ends turns with no special token: answers will not end by themselves, "
+        "unless the texts contain {}; use another data.chat_template",
+        told(end));
+    return {end};
+  }
+  if (*turn == end) return {end};
+  log::info(
+      "the chat template ends turns with {}, not with {}, the tokenizer's end token: checkpoints "
+      "name it as an end token, so that answers end there",
+      told(*turn), told(end));
+  return {*turn, end};
+}
 
 std::map<std::string, std::string> digests_of(const std::map<std::string, std::string>& folders) {
   std::map<std::string, std::string> digests;
@@ -86,16 +117,28 @@ SampleOptions sample_options(const Tuning& tuning, const RunConfig& run) {
                         .pair_field = tuning.config.pair_field,
                         .label_field = tuning.config.label_field,
                         .invalid = run.data.invalid};
-  const std::string& chosen = tuning.config.chat_template;
-  if (chosen != "model") {
-    options.chat_template = std::make_shared<const text::ChatTemplate>(
-        text::ChatTemplate::open(chosen, run.model.path));
+  const TuneConfig& config = tuning.config;
+  std::optional<text::ChatTemplate> found;
+  if (config.chat_template != "model") {
+    found = text::ChatTemplate::open(config.chat_template, run.model.path);
   } else if (!run.model.path.empty()) {
-    if (auto own = text::ChatTemplate::read(run.model.path)) {
-      options.chat_template = std::make_shared<const text::ChatTemplate>(*std::move(own));
-    }
+    found = folder_of(run).chat_template();
   }
+  if (!found) return options;
+  if (config.eos_token != kAuto) found->set_special_token("eos_token", config.eos_token);
+  options.chat_template = std::make_shared<const text::ChatTemplate>(*std::move(found));
   return options;
+}
+
+std::unique_ptr<text::Tokenizer> make_tokenizer(const Tuning& tuning,
+                                                const std::string& specification) {
+  const std::string& end = tuning.config.eos_token;
+  if (end == kAuto) return text::make_tokenizer(specification);
+  try {
+    return text::make_tokenizer_with_end(specification, end);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("data.eos_token = \"{}\": {}", end, error.what()));
+  }
 }
 
 SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tuning& tuning,
@@ -105,11 +148,20 @@ SampleTask::SampleTask(const Job& job, const ParallelContext& context, const Tun
       tuning_(tuning),
       shape_(batch_shape(job, context)),
       models_beside_(digests_of(folders_beside(tuning, job))),
-      tokenizer_(open_tokenizer(job)) {
+      tokenizer_(open_tokenizer(job, make_tokenizer(tuning, job.tokenizer))) {
   train_ = read(job.config.data.train, "data.train", kind, reading);
   order_.emplace(std::ssize(train_.samples), static_cast<uint64_t>(job.config.data.seed));
   if (!job.config.data.validation.empty()) {
     validation_ = read(job.config.data.validation, "data.validation", kind, reading);
+  }
+  const SampleOptions options = sample_options(tuning, job.config);
+  taught_.end_tokens = end_tokens_of(options, tuning.config, train_, *tokenizer_);
+  const std::string& chosen = tuning.config.chat_template;
+  if (chosen != "model") {
+    taught_.chat_templates = std::vector<text::NamedTemplate>{
+        {text::kDefaultTemplate, options.chat_template->source(), chosen}};
+  } else if (!job.config.adapter.resume_from.empty()) {
+    taught_.chat_templates = folder_of(job.config).chat_templates();
   }
   require_agreement({{"data.tokenizer", tokenizer_->fingerprint()},
                      {"data.train", train_.fingerprint},

@@ -34,10 +34,16 @@ struct Tuning {
 // the result. Throws IoError if the chat template cannot be read, and ConfigError if it is invalid.
 SampleOptions sample_options(const Tuning& tuning, const RunConfig& run);
 
+// Opens a run's tokenizer, with the end-of-text token that data.eos_token names. specification: see
+// text::make_tokenizer(). Throws ConfigError if the tokenizer has no such token.
+std::unique_ptr<text::Tokenizer> make_tokenizer(const Tuning& tuning,
+                                                const std::string& specification);
+
 // TrainingTask documents the overridden functions.
 class SampleTask : public TrainingTask {
  public:
   const text::Tokenizer& tokenizer() const override { return *tokenizer_; }
+  text::TaughtText taught() const override { return taught_; }
   bool has_validation() const override { return validation_.has_value(); }
   data::BatchLoader training_loader(int64_t steps_done) const override;
   data::BatchLoader validation_loader() const override;
@@ -118,6 +124,7 @@ class SampleTask : public TrainingTask {
   std::map<std::string, std::string> models_beside_;
   std::unique_ptr<text::Tokenizer> tokenizer_;
   Samples train_;
+  text::TaughtText taught_;
   std::optional<Samples> validation_;
   std::optional<data::SampleOrder> order_;
 };

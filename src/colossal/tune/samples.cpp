@@ -316,6 +316,7 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
                                   .pair_field = options.pair_field,
                                   .label_field = options.label_field});
       found.samples.push_back(maker.make(texts, found));
+      if (texts.is_chat) ++found.chats;
     } catch (const std::exception& error) {
       if (options.invalid == data::InvalidFiles::error) {
         throw ConfigError(fmt::format("{}: {}: {}; data.invalid = \"skip\" skips such lines",

@@ -83,6 +83,7 @@ struct Samples {
   std::string fingerprint;  // hash of all samples, equal for equal samples
   int64_t skipped = 0;      // number of invalid lines, which were skipped
   int64_t truncated = 0;    // number of rows and sources that were truncated
+  int64_t chats = 0;        // number of lines that a chat template rendered
 };
 
 // Reads all non-blank lines of the jsonl files (also .gz and .zst) that match the patterns, file by

@@ -57,6 +57,9 @@ struct TuneConfig {
   std::vector<double> loss_weights;  // one per loss type; empty: all 1
   // data.chat_template: path of a template file; "model": the template of model.path.
   std::string chat_template = "model";
+  // data.eos_token: the token that ends texts and turns; "auto": the tokenizer's end token, and the
+  // token with which the chat template ends turns.
+  std::string eos_token = "auto";
   // For classify: data.pair_field and data.label_field, the fields of the second text and of the
   // label (data.text_field is that of the text); and what the labels mean, nullopt: it follows from
   // the model, else from the labels (find_labels()).

@@ -8,6 +8,7 @@
 
 #include "colossal/base/error.h"
 #include "colossal/checkpoint/gguf_family.h"
+#include "colossal/checkpoint/gguf_generation.h"
 #include "colossal/checkpoint/gguf_tokenizer.h"
 #include "colossal/checkpoint/new_path.h"
 #include "colossal/checkpoint/stored_tensor.h"
@@ -327,8 +328,14 @@ void hf_to_gguf(const std::filesystem::path& folder, const std::filesystem::path
   GgufFields fields = model_fields(family, config);
   fields.emplace_back("general.name", io::GgufValue::of(folder.filename().string()));
   fields.emplace_back("general.file_type", io::GgufValue::of(file_type(type)));
-  for (auto& field : tokenizer_fields(folder, config.vocabulary))
+  bool names_end = false;
+  for (auto& field : tokenizer_fields(folder, config.vocabulary)) {
+    names_end = names_end || field.first == "tokenizer.ggml.eos_token_id";
     fields.push_back(std::move(field));
+  }
+  for (auto& field : generation_fields(text::ModelFolder(folder), names_end)) {
+    fields.push_back(std::move(field));
+  }
   const WeightFolder directory(folder);
   directory.require_unquantized("convert");
   const std::vector<Renamed> tensors = tensors_of(directory, family, specification, type);
@@ -358,10 +365,14 @@ void gguf_to_hf(const std::filesystem::path& file, const std::filesystem::path& 
   }
   nlohmann::ordered_json config = config_of(reader, family);
   config["dtype"] = dtype_name(as);
+  config["eos_token_id"] = end_tokens_of(reader);
   write_whole(folder, [&](const std::filesystem::path& temporary) {
     io::make_folders(temporary);
     io::write_file_atomically(temporary / "config.json", config.dump(2) + "\n");
-    for (const auto& [name, content] : tokenizer_files(reader)) {
+    std::map<std::string, std::string> files = tokenizer_files(reader);
+    files.merge(generation_files(reader));
+    for (const auto& [name, content] : files) {
+      io::make_folders((temporary / name).parent_path());
       io::write_file_atomically(temporary / name, content);
     }
     const models::ModelSpecification specification =

@@ -268,11 +268,6 @@ nlohmann::json rope_scaling(const io::GgufReader& file, const GgufFamily& family
   return nullptr;
 }
 
-// Returns the shortest decimal number with the same fp32 value: 1e-05, not 9.99999974737875e-06.
-double shortest(double number) {
-  return std::stod(fmt::format("{}", static_cast<float>(number)));
-}
-
 // Adds the fields of a model with experts. Mixtral's experts have the size of its MLP, so they need
 // none for it.
 void add_experts(const io::GgufReader& file, const GgufFamily& family,
@@ -293,6 +288,10 @@ nlohmann::json token(const io::GgufReader& file, const char* name) {
 }
 
 }  // namespace
+
+double shortest(double number) {
+  return std::stod(fmt::format("{}", static_cast<float>(number)));
+}
 
 const GgufFamily& find_gguf_family(std::string_view name, const std::string& where) {
   for (const GgufFamily& family : families()) {
@@ -450,7 +449,6 @@ nlohmann::ordered_json config_of(const io::GgufReader& file, const GgufFamily& f
       {"rope_theta", base},
       {"tie_word_embeddings", file.find("output.weight") == nullptr},
       {"bos_token_id", token(file, "bos")},
-      {"eos_token_id", token(file, "eos")},
       {"pad_token_id", token(file, "padding")}};
   const nlohmann::json scaling = rope_scaling(file, family, base, head_size);
   if (!scaling.is_null()) config["rope_scaling"] = scaling;

@@ -69,6 +69,9 @@ bool adds_one(const GgufFamily& family, std::string_view gguf_name);
 // of routers.
 bool stays_fp32(std::string_view gguf_name);
 
+// Returns the shortest decimal number with the same fp32 value: 1e-05, not 9.99999974737875e-06.
+double shortest(double number);
+
 // Returns the GGUF fields that describe the model. Throws ConfigError if GGUF cannot describe the
 // model in this family.
 GgufFields model_fields(const GgufFamily& family, const models::TransformerConfig& config);

@@ -247,20 +247,19 @@ class HfTokenizer {
     const auto begin = only_token(definition_.before_text, "before");
     const auto end = only_token(definition_.after_text, "after");
     for (const auto& [name, theirs] :
-         {std::pair{"bos", "bos_token_id"}, {"eos", "eos_token_id"}, {"padding", "pad_token_id"}}) {
+         {std::pair{"bos", "bos_token_id"}, {"padding", "pad_token_id"}}) {
       json id = member(config_, theirs);
-      if (id.is_array() && !id.empty()) id = id.front();
       if (begin && std::string_view(name) == "bos") id = static_cast<uint32_t>(*begin);
-      if (end && std::string_view(name) == "eos") id = static_cast<uint32_t>(*end);
       if (!id.is_number_unsigned()) continue;
       fields.emplace_back(fmt::format("tokenizer.ggml.{}_token_id", name),
                           io::GgufValue::of(id.get<uint32_t>()));
     }
+    if (end) {
+      fields.emplace_back("tokenizer.ggml.eos_token_id",
+                          io::GgufValue::of(static_cast<uint32_t>(*end)));
+    }
     fields.emplace_back("tokenizer.ggml.add_bos_token", io::GgufValue::of(begin.has_value()));
     fields.emplace_back("tokenizer.ggml.add_eos_token", io::GgufValue::of(end.has_value()));
-    if (const json& chat = member(settings_, "chat_template"); chat.is_string()) {
-      fields.emplace_back("tokenizer.chat_template", io::GgufValue::of(chat.get<std::string>()));
-    }
   }
 
   std::filesystem::path path_;
@@ -334,7 +333,6 @@ class GgufTokenizer {
                                       {"unk_token", "unknown"}}) {
       if (const auto text = special(field)) json[name] = *text;
     }
-    if (const auto chat = file_.text("tokenizer.chat_template")) json["chat_template"] = *chat;
     return json;
   }
 

@@ -11,7 +11,8 @@
 
 namespace colossal::checkpoint {
 
-// Returns the GGUF fields of a folder's tokenizer. If the folder has no tokenizer.json, returns
+// Returns the GGUF fields of a folder's tokenizer, but for its end token and chat template
+// (gguf_generation.h). If the folder has no tokenizer.json, returns
 // only the field tokenizer.ggml.model, with the value "none". vocabulary: number of tokens of the
 // model; the list of tokens is padded to it. Throws ConfigError if the tokenizer is of another kind
 // than these two, has an unsupported pre-tokenizer, or has a token with a number of `vocabulary` or

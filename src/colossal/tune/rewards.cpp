@@ -163,8 +163,8 @@ std::unique_ptr<Reward> make_reward_function(const std::string& reward,
 }
 
 bool is_external(const std::string& reward) {
-  const std::string source = parse_name(reward).source;
-  return source.starts_with(kProgram) || source.starts_with(kAddress);
+  const auto named = parse_name(reward);
+  return named.source.starts_with(kProgram) || named.source.starts_with(kAddress);
 }
 
 std::optional<std::string> reward_model_folder(const std::string& reward) {

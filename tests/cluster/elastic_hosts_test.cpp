@@ -146,6 +146,17 @@ TEST_F(ElasticHosts, a_rank_that_dies_is_started_again_and_a_host_that_fails_twi
   EXPECT_EQ(c.wait(), kStoppedExitCode) << "it waits to be needed again";
 }
 
+TEST_F(ElasticHosts, a_job_that_saves_between_failures_goes_on) {
+  std::ofstream(folder_ / "saves");
+  const std::vector<std::string> behaviour{"die-at-first", folder_.string(), "5", "2"};
+  TestProcess a(launcher(0, 1, behaviour)), b(launcher(1, 1, behaviour)),
+      c(launcher(2, 1, behaviour));
+  ASSERT_TRUE(c.writes("rank 2 of 3")) << a.output();
+  EXPECT_THAT(a.output(), Not(HasSubstr("restart 2 of at most 3")));
+  kill(a.pid(), SIGINT);
+  EXPECT_EQ(a.wait(), kStoppedExitCode);
+}
+
 TEST_F(ElasticHosts, a_number_of_hosts_that_the_configuration_refuses_is_not_used) {
   const std::vector<std::string> behaviour{"refuse-more-than", "2"};
   TestProcess a(launcher(0, 2, behaviour)), b(launcher(1, 2, behaviour));

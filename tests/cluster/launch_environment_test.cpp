@@ -98,7 +98,8 @@ const Case kCases[] = {
      "prefix 'abc'"},
     {"by_hand_on_loopback",
      {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}, {"MASTER_PORT", "4000"}},
-     "RANK and WORLD_SIZE: rank 1 of 2, local 1 of 2, 1 hosts, at localhost:4000, data at "
+     "a launcher that sets RANK and WORLD_SIZE: rank 1 of 2, local 1 of 2, 1 hosts, at "
+     "localhost:4000, data at "
      "127.0.0.1, prefix ''"},
     {"a_pod_for_each_rank",
      {{"RANK", "1"},
@@ -106,7 +107,8 @@ const Case kCases[] = {
       {"MASTER_ADDR", "job-0"},
       {"MASTER_PORT", "4000"},
       {"COLOSSAL_INTERFACE_ADDRESS", "10.0.0.7"}},
-     "RANK and WORLD_SIZE: rank 1 of 2, local 0 of 1, 2 hosts, at job-0:4000, data at 10.0.0.7, "
+     "a launcher that sets RANK and WORLD_SIZE: rank 1 of 2, local 0 of 1, 2 hosts, at job-0:4000, "
+     "data at 10.0.0.7, "
      "prefix ''"},
     {"slurm", kSlurm,
      "Slurm: rank 5 of 7, local 1 of 3, 2 hosts, at node07:derived, data at 10.0.0.2, prefix "

@@ -113,11 +113,12 @@ int64_t size_of(const std::filesystem::path& file) {
 }
 
 // Dies in the first `times` starts in which it is rank `victim`; otherwise trains. Where the folder
-// has a file `saves`, each death comes after a save: a longer `progress`.
+// has a file `saves`, each death comes after a save: a longer `progress`, of which rank 0 tells.
 [[noreturn]] void die_at_first(const LaunchEnvironment& launch, const std::filesystem::path& folder,
                                int times, int victim) {
   const std::filesystem::path deaths = folder / "deaths";
   const int rank = launch.rendezvous.rank, size = launch.rendezvous.size;
+  if (rank == 0 && std::filesystem::exists(folder / "saves")) send_progress(launch);
   if (size_of(deaths) < times && victim < size) {
     if (rank == victim) {
       std::this_thread::sleep_for(50ms);

@@ -19,6 +19,17 @@ from harness import COLOSSAL, ROOT, EndToEndTest
 STEPS = "--train.steps=4"
 
 
+def slurm_task(rank, tasks):
+    """The environment that srun gives to a task, all of them on one host."""
+    return {**os.environ, "SLURM_PROCID": str(rank), "SLURM_NTASKS": str(tasks),
+            "SLURM_STEP_NUM_TASKS": str(tasks), "SLURM_LOCALID": str(rank),
+            "SLURM_JOB_ID": str(20000 + os.getpid() % 10000), "SLURM_STEP_ID": "0",
+            "SLURM_JOB_NUM_NODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_NNODES": "1",
+            "SLURM_STEP_TASKS_PER_NODE": str(tasks), "SLURM_TASKS_PER_NODE": str(tasks),
+            "SLURM_JOB_NODELIST": "localhost", "SLURM_STEP_NODELIST": "localhost",
+            "SLURM_NODEID": "0"}
+
+
 class Launchers(EndToEndTest):
     def setUp(self):
         super().setUp()
@@ -46,15 +57,8 @@ class Launchers(EndToEndTest):
         """As srun starts two tasks on one host."""
         ranks = []
         for rank in range(2):
-            environment = {**os.environ, "SLURM_PROCID": str(rank), "SLURM_NTASKS": "2",
-                           "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": str(rank),
-                           "SLURM_JOB_ID": str(20000 + os.getpid() % 10000), "SLURM_STEP_ID": "0",
-                           "SLURM_JOB_NUM_NODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_NNODES": "1",
-                           "SLURM_STEP_TASKS_PER_NODE": "2", "SLURM_TASKS_PER_NODE": "2",
-                           "SLURM_JOB_NODELIST": "localhost", "SLURM_STEP_NODELIST": "localhost",
-                           "SLURM_NODEID": "0"}
             ranks.append(subprocess.Popen([COLOSSAL, "train", self.toml, *self.flags("srun"), STEPS],
-                                          env=environment, stderr=subprocess.PIPE, text=True))
+                                          env=slurm_task(rank, 2), stderr=subprocess.PIPE, text=True))
         for rank in ranks:
             error = rank.communicate(timeout=60)[1]
             self.assertEqual(rank.returncode, 0, error)
@@ -63,6 +67,22 @@ class Launchers(EndToEndTest):
 
 class TwoHosts(EndToEndTest):
     """Two network namespaces joined by a virtual cable; the launchers meet over it."""
+
+    def test_ranks_within_one_task(self):
+        """As in a shell from `srun --ntasks=1 --pty bash`, or beside variables that another tool has left."""
+        for name, environment in (("shell", slurm_task(0, 1)), ("left", {**os.environ, "RANK": "0", "WORLD_SIZE": "1"})):
+            self.train(*self.flags(name), STEPS, ranks=2, env=environment)
+            self.assertEqual(self.losses(name), self.losses("expected"))
+        self.assertIn("--ranks=3, but Slurm has started this process as one of 2 ranks",
+                      self.train(*self.flags("x"), STEPS, ranks=3, expect=2, env=slurm_task(0, 2)))
+
+    def test_one_rank_needs_no_place_to_meet(self):
+        command = [COLOSSAL, "train", self.toml, *self.flags("alone"), STEPS]
+        done = subprocess.run(command, env={**os.environ, "RANK": "0", "WORLD_SIZE": "1"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = subprocess.run(command, env={**os.environ, "RANK": "0", "WORLD_SIZE": "2"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("MASTER_ADDR", done.stderr)
 
     def setUp(self):
         super().setUp()

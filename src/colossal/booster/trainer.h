@@ -26,6 +26,8 @@ struct TrainingHooks {
   // completes the training step, saves a checkpoint and ends. A running evaluation is abandoned,
   // except the evaluation after the last training step.
   std::function<bool()> stop_requested = [] { return false; };
+  // Called on rank 0 when a checkpoint is on the disk.
+  std::function<void()> saved = [] {};
   // Returns the job with memory.recompute = "auto" and memory.offload_* = "auto" decided so that
   // the job fits its memory budgets: plan::fit_memory(). Called only on rank 0, before anything is
   // allocated; all ranks use what rank 0 decides. Throws ConfigError if the job cannot fit. Empty:

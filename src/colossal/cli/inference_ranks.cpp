@@ -34,15 +34,10 @@ std::vector<std::string> arguments_of_process() {
 }  // namespace
 
 InferenceRanks::InferenceRanks(const std::optional<int>& ranks)
-    : launch_(cluster::read_launch_environment()), num_ranks_(ranks.value_or(1)) {
+    : launch_(cluster::read_launch_environment(ranks)), num_ranks_(ranks.value_or(1)) {
   constexpr int kMostRanks = 1024;
   if (num_ranks_ < 1 || num_ranks_ > kMostRanks) {
     throw ConfigError(fmt::format("--ranks={}: must be from 1 to {}", num_ranks_, kMostRanks));
-  }
-  if (launch_ && ranks && num_ranks_ != launch_->rendezvous.size) {
-    throw ConfigError(fmt::format(
-        "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out",
-        num_ranks_, launch_->launcher, launch_->rendezvous.size));
   }
   if (can_restart_ranks()) guard_.emplace();
   if (launch_) log::set_rank_prefix(launch_->rendezvous.rank, launch_->rendezvous.size);

@@ -55,6 +55,10 @@ TrainingHooks make_hooks(const TrainingRun& run, const Job& job, cluster::StopLi
               },
           .set_up_done = [&] { stop.end_set_up(answer_to_stop(job)); },
           .stop_requested = [&stop] { return stop.requested(); },
+          .saved =
+              [launch] {
+                if (launch) cluster::send_progress(*launch);
+              },
           .fit_memory = run.fit_memory,
           .memory_folder = memory_folder_of(job, launch)};
 }
@@ -164,16 +168,13 @@ TrainingRun read_with_choice_of_first(const RunArguments& arguments, const ReadR
 int train_launched(const RunArguments& arguments, const ReadRun& read,
                    const cluster::LaunchEnvironment& launch, cluster::StopListener& stop) {
   const comm::Rendezvous& rendezvous = launch.rendezvous;
-  if (arguments.ranks && *arguments.ranks != rendezvous.size) {
-    throw ConfigError(fmt::format(
-        "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out",
-        *arguments.ranks, launch.launcher, rendezvous.size));
-  }
   TrainingRun run = read(arguments);
   std::unique_ptr<comm::World> world;
   const bool chooses = is_undecided(run.given.config);
   const auto connect = [&](const comm::Settings& settings) {
     const ParallelConfig& parallel = run.given.config.parallel;
+    // One rank needs no address to meet at, and may have none.
+    if (rendezvous.size == 1) return comm::single_world(comm::device_alone(parallel.world));
     return comm::connect(rendezvous, parallel.world, parallel.timeout, settings);
   };
   if (chooses) {
@@ -292,7 +293,7 @@ int train_here(const RunArguments& given, const ReadRun& read, int ranks) {
 int run_training(const RunArguments& arguments, const ReadRun& read) {
   cluster::ignore_sigpipe();
   memory::install_allocators();  // before other threads start
-  if (const auto launch = cluster::read_launch_environment()) {
+  if (const auto launch = cluster::read_launch_environment(arguments.ranks)) {
     if (arguments.min_ranks) {
       throw ConfigError(
           "--min-ranks is for ranks that this command starts; `colossal run` has "

@@ -58,7 +58,7 @@ class ElasticLauncher {
         change_to(next_);
       } else if (before_change_ && supervisor.configuration_failed()) {
         go_back();
-      } else if (!supervisor.may_restart() || !prepare_restart(progress, started)) {
+      } else if (!supervisor.may_restart() || !prepare_restart(has_progressed(supervisor, progress, started))) {
         return conclude(exit_code);
       } else if (stop_comes_within(policy_.pause())) {
         return conclude(kStoppedExitCode);
@@ -133,9 +133,7 @@ class ElasticLauncher {
   }
 
   // Decides how the job starts again after a failure. Returns false if it does not.
-  bool prepare_restart(int64_t progress, Clock::time_point started) {
-    const bool progressed =
-        elastic_.progress ? progress_now() > progress : Clock::now() - started >= kProgressTime;
+  bool prepare_restart(bool progressed) {
     switch (policy_.after_failure(progressed)) {
       case RestartPolicy::Decision::give_up:
         log::error("the job has failed {} times without progress; --max-restarts is {}",
@@ -161,6 +159,13 @@ class ElasticLauncher {
         // The layout does not work on this number of ranks.
       }
     }
+  }
+
+  // Whether ranks that have started at `started`, when progress_now() was `before`, have made
+  // progress.
+  bool has_progressed(Supervisor& supervisor, int64_t before, Clock::time_point started) const {
+    if (elastic_.progress) return progress_now() > before;
+    return supervisor.has_progressed() || Clock::now() - started >= kProgressTime;
   }
 
   int64_t progress_now() const {

@@ -103,7 +103,9 @@ class FirstHost {
     worked_ = hosts.names;
     return supervisor.paused() ? with_present(channel_.present(), exit_code)
                                : after_failure(supervisor.host_of_cause(),
-                                               Clock::now() - started >= kProgressTime, exit_code);
+                                               supervisor.has_progressed() ||
+                                                   Clock::now() - started >= kProgressTime,
+                                               exit_code);
   }
 
   // Whether ranks have failed on a host that was not among those on which the job has worked. Such

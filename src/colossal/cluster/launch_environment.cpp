@@ -117,7 +117,7 @@ LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
   const bool ours = values.has(kJobVariable);
   const bool torchrun = !ours && values.has("TORCHELASTIC_RUN_ID");
   launch.by_known_launcher = torchrun;
-  launch.launcher = ours ? "colossal run" : torchrun ? "torchrun" : "RANK and WORLD_SIZE";
+  launch.launcher = ours ? "colossal run" : torchrun ? "torchrun" : "a launcher that sets RANK and WORLD_SIZE";
   values.read_rank("RANK", "WORLD_SIZE", &meeting.rank, &meeting.size);
 
   if (meeting.size > 1 || values.has("MASTER_ADDR")) {
@@ -146,6 +146,11 @@ LaunchEnvironment read_torch_variables(const EnvironmentValues& values) {
   if (ours && values.has(kErrorVariable)) {
     launch.error_fd = values.number(kErrorVariable, 3, INT_MAX);
     fcntl(launch.error_fd, F_SETFD, FD_CLOEXEC);
+  }
+  if (ours && values.has(kProgressVariable)) {
+    launch.progress_fd = values.number(kProgressVariable, 3, INT_MAX);
+    fcntl(launch.progress_fd, F_SETFD, FD_CLOEXEC);
+    fcntl(launch.progress_fd, F_SETFL, O_NONBLOCK);
   }
   return launch;
 }
@@ -221,6 +226,19 @@ std::optional<LaunchEnvironment> read_launch_environment(const EnvironmentReader
   return launch;
 }
 
+std::optional<LaunchEnvironment> read_launch_environment(const std::optional<int>& ranks) {
+  auto launch = read_launch_environment();
+  if (!launch || !ranks || *ranks == launch->rendezvous.size) return launch;
+  const bool is_ours = launch->error_fd >= 0;
+  if (launch->rendezvous.size == 1 && !is_ours) {
+    stop_with_launcher(*launch);
+    return std::nullopt;
+  }
+  throw ConfigError(fmt::format(
+      "--ranks={}, but {} has started this process as one of {} ranks; leave --ranks out", *ranks,
+      launch->launcher, launch->rendezvous.size));
+}
+
 void stop_with_launcher(const LaunchEnvironment& environment) {
   // Not SIGTERM: if the launcher has sent one before it ended, another would end the rank at once.
   if (environment.by_known_launcher) prctl(PR_SET_PDEATHSIG, SIGUSR1);
@@ -241,6 +259,12 @@ bool send_error(const LaunchEnvironment& environment, std::string_view message) 
   // The pipe is empty and has room for this, so the write neither blocks nor is divided.
   const std::string_view kept = message.substr(0, kMaxErrorBytes);
   return write(environment.error_fd, kept.data(), kept.size()) == static_cast<ssize_t>(kept.size());
+}
+
+void send_progress(const LaunchEnvironment& environment) {
+  if (environment.progress_fd < 0) return;
+  // If the pipe is full, our launcher has enough to read.
+  [[maybe_unused]] const ssize_t written = write(environment.progress_fd, ".", 1);
 }
 
 }  // namespace colossal::cluster

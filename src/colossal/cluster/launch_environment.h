@@ -40,9 +40,10 @@ struct LaunchEnvironment {
   bool elastic = false;
   // Folder in memory that outlives this rank (kMemoryFolderVariable); empty: none.
   std::string memory_folder = {};
-  // Descriptor of the pipe to our launcher, for send_error(); -1 if another launcher started this
-  // process.
+  // Descriptors of the pipes to our launcher, for send_error() and send_progress(); -1 if another
+  // launcher started this process.
   int error_fd = -1;
+  int progress_fd = -1;
 };
 
 // Returns the value of an environment variable; null if it is not set.
@@ -57,6 +58,13 @@ const char* process_environment(const char* name);
 // keeps programs that this process starts from inheriting it.
 std::optional<LaunchEnvironment> read_launch_environment(
     const EnvironmentReader& environment = process_environment);
+
+// Returns read_launch_environment() for a command with the option --ranks, which starts ranks itself
+// where no launcher has done so. ranks: value of the option; nullopt: not given. Another launcher
+// than ours that has started this process as the only rank does not count if more ranks are asked
+// for: the process may be a shell of the user (`srun --pty bash`). Throws ConfigError if a launcher
+// has started another number of ranks.
+std::optional<LaunchEnvironment> read_launch_environment(const std::optional<int>& ranks);
 
 // If environment.by_known_launcher: from now on, this process receives SIGUSR1, a stop request
 // (stop_request.h), when its parent dies. This is needed because mpirun leaves its ranks running if
@@ -74,5 +82,9 @@ std::optional<int> openmp_threads(const EnvironmentReader& environment = process
 // whether the message was sent. If not, because our launcher did not start this process or the pipe
 // is broken, the caller must print the message.
 bool send_error(const LaunchEnvironment& environment, std::string_view message);
+
+// Tells our launcher that the job has made progress: what it has done so far would not be lost by a
+// failure (RestartPolicy). Does nothing under other launchers.
+void send_progress(const LaunchEnvironment& environment);
 
 }  // namespace colossal::cluster

@@ -18,6 +18,8 @@ inline constexpr const char* kElasticVariable = "COLOSSAL_ELASTIC";
 inline constexpr const char* kMemoryFolderVariable = "COLOSSAL_MEMORY_FOLDER";
 // Descriptor of an inherited pipe to which send_error() writes a failing rank's last message.
 inline constexpr const char* kErrorVariable = "COLOSSAL_ERROR_FD";
+// Descriptor of an inherited pipe to which send_progress() writes.
+inline constexpr const char* kProgressVariable = "COLOSSAL_PROGRESS_FD";
 // Address of the network interface for a rank's connections to other ranks. The user may also set
 // it, with any launcher.
 inline constexpr const char* kInterfaceVariable = "COLOSSAL_INTERFACE_ADDRESS";

@@ -54,6 +54,7 @@ struct ChildStart {
   pid_t launcher;
   OrphanGuard* guard;
   int error_fd;
+  int progress_fd;
   int store_fd;
   int failure_fd;  // receives errno if the program cannot be started; else exec closes it
 
@@ -76,6 +77,7 @@ struct ChildStart {
       close(null);
     }
     keep_over_exec(error_fd);
+    keep_over_exec(progress_fd);
     if (store_fd >= 0) keep_over_exec(store_fd);
     execvpe(arguments[0], arguments, environment);
     const int error = errno;
@@ -88,11 +90,12 @@ struct ChildStart {
 
 RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard)
     : guard_(&guard), host_(command.host) {
-  Pipe start, error;
+  Pipe start, error, progress;
   std::vector<std::string> arguments{command.program};
   arguments.insert(arguments.end(), command.arguments.begin(), command.arguments.end());
   auto variables = command.variables;
   variables.emplace_back(kErrorVariable, std::to_string(error.write_end.get()));
+  variables.emplace_back(kProgressVariable, std::to_string(progress.write_end.get()));
   std::vector<std::string> environment = environment_with(variables);
   const std::vector<char*> argv = null_terminated(arguments);
   const std::vector<char*> envp = null_terminated(environment);
@@ -101,6 +104,7 @@ RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard)
                          .launcher = getpid(),
                          .guard = guard_,
                          .error_fd = error.write_end.get(),
+                         .progress_fd = progress.write_end.get(),
                          .store_fd = command.store_socket,
                          .failure_fd = start.write_end.get()};
 
@@ -121,6 +125,8 @@ RankProcess::RankProcess(const RankCommand& command, OrphanGuard& guard)
   who_ = fmt::format("rank {} (pid {}, host {})", command.rank, pid_, command.host);
   error_pipe_ = std::move(error.read_end);
   fcntl(error_pipe_.get(), F_SETFL, O_NONBLOCK);
+  progress_pipe_ = std::move(progress.read_end);
+  fcntl(progress_pipe_.get(), F_SETFL, O_NONBLOCK);
 }
 
 RankProcess::RankProcess(RankProcess&& other) noexcept
@@ -132,6 +138,8 @@ RankProcess::RankProcess(RankProcess&& other) noexcept
       status_(other.status_),
       sent_(std::move(other.sent_)),
       error_pipe_(std::move(other.error_pipe_)),
+      progress_pipe_(std::move(other.progress_pipe_)),
+      has_progressed_(other.has_progressed_),
       text_(std::move(other.text_)) {}
 
 RankProcess::~RankProcess() {
@@ -161,6 +169,12 @@ std::string RankProcess::take_text() {
   const ssize_t size = read(error_pipe_.get(), text.data(), text.size());
   text.resize(size > 0 ? size : 0);
   return text;
+}
+
+bool RankProcess::has_progressed() {
+  char byte = 0;
+  has_progressed_ = has_progressed_ || read(progress_pipe_.get(), &byte, 1) == 1;
+  return has_progressed_;
 }
 
 bool RankProcess::ended_by_us() const {

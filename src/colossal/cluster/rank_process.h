@@ -51,6 +51,8 @@ class RankProcess {
   bool stopped() const;       // whether the rank exited with kStoppedExitCode
   bool ended_by_us() const;   // whether a signal from send_signal() ended the rank
   bool killed_by_us() const;  // whether SIGKILL from send_signal() ended the rank
+  // Returns whether the rank has called send_progress().
+  bool has_progressed();
   const std::string& who() const { return who_; }  // "rank 1 (pid 123, host node7)"
 
   // Sends a signal to the rank's process group. Does nothing if the rank has ended.
@@ -67,7 +69,9 @@ class RankProcess {
   bool ended_ = false;
   int status_ = 0;             // from waitpid(), if ended_
   std::vector<int> sent_;      // signals from send_signal()
-  FileDescriptor error_pipe_;  // read end of the pipe for send_error()
+  FileDescriptor error_pipe_;     // read end of the pipe for send_error()
+  FileDescriptor progress_pipe_;  // read end of the pipe for send_progress()
+  bool has_progressed_ = false;
   std::string text_;           // message of the ended rank
 };
 

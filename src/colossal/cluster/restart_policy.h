@@ -8,7 +8,7 @@ namespace colossal::cluster {
 // Default of the option --max-restarts.
 inline constexpr int kDefaultRestarts = 3;
 
-// Ranks that have run this long have made progress, if nothing else tells it.
+// Ranks that have run this long have made progress, also if they do not tell it (send_progress()).
 inline constexpr std::chrono::minutes kProgressTime{10};
 
 // A job that fails again before it has made progress is likely to fail for a lasting reason, such

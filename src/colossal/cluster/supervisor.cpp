@@ -264,6 +264,10 @@ bool Supervisor::may_restart() const {
          (cause.sudden && cause.exit_code != kConfigurationFailed);
 }
 
+bool Supervisor::has_progressed() {
+  return std::ranges::any_of(ranks_, [](RankProcess& rank) { return rank.has_progressed(); });
+}
+
 bool Supervisor::configuration_failed() const {
   return !stop_requested_ && outcome_.failed() && !outcome_.cause().sudden &&
          outcome_.cause().exit_code == kConfigurationFailed;

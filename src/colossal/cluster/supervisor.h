@@ -84,6 +84,8 @@ class Supervisor {
   // Whether starting the ranks again may help: a rank died or hung, or a host was lost, and nobody
   // has asked to stop the job.
   bool may_restart() const;
+  // Whether a rank of this host has made progress (send_progress()).
+  bool has_progressed();
   // Whether the ranks were asked to stop for a pause, whatever came of it.
   bool pausing() const { return pausing_; }
   // Whether somebody has asked to stop the job, or this host to leave it.

@@ -18,6 +18,7 @@
 #include "colossal/checkpoint/all_or_none.h"
 #include "colossal/checkpoint/checkpoint.h"
 #include "colossal/checkpoint/model_weights.h"
+#include "colossal/io/checkpoint_directory.h"
 #include "colossal/io/folder_digest.h"
 #include "colossal/models/families.h"
 #include "colossal/nn/layer_scope.h"
@@ -298,8 +299,9 @@ class Trainer {
                                  if (save_) save_->wait_until_read();
                                }});
       result.metrics.insert(told.begin(), told.end());
-    } catch (const NonFiniteError&) {
+    } catch (const NonFiniteError& error) {
       if (summary_.steps > 0) save_last();
+      if (checkpoints_ && context_.rank() == 0) tell_ways_on(error.step);
       throw;
     }
     summary_.steps = result.step;
@@ -321,6 +323,31 @@ class Trainer {
     } else if (memory_checkpoints_ && result.step % job_.config.checkpoint.memory_every == 0) {
       start_save(*memory_checkpoints_);
     }
+  }
+
+  // Says how to go on after a step that was not finite.
+  void tell_ways_on(int64_t step) const {
+    std::vector<io::Checkpoint> found = io::list_checkpoints(checkpoints_->directory());
+    if (found.empty()) return;
+    const std::filesystem::path newest = found.back().path;
+    if (found.back().step != step - 1) {  // the last save has failed
+      log::warn("the same command goes on from {}", newest.string());
+      return;
+    }
+    found.pop_back();
+    const std::string from_newest = fmt::format(
+        "the newest checkpoint, {}, is from just before step {}: the same command fails there "
+        "again. Other settings may pass it, such as a lower optimizer.learning_rate or "
+        "train.gradient_clip",
+        newest.string(), step);
+    if (found.empty()) {
+      log::warn("{}; there is no older checkpoint", from_newest);
+      return;
+    }
+    log::warn(
+        "{}. To go on from the older checkpoint {}, move the newest away (mv {} {}.aside) and use "
+        "the command again with other settings",
+        from_newest, found.back().path.string(), newest.string(), newest.string());
   }
 
   // Returns this rank's metrics of the concurrent work: its seconds, and how many of them
@@ -394,6 +421,7 @@ class Trainer {
     if (save_is_in_memory_) return finish_save_in_memory();
     try {
       log::info("saved {}", save_->finish().string());
+      if (context_.rank() == 0) hooks_.saved();
       summary_.saved = true;
     } catch (const IoError& error) {
       if (context_.rank() == 0) {

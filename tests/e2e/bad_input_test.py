@@ -1,6 +1,7 @@
 """Bad input gets a clear error that names what was asked, what was found and what would work."""
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -125,6 +126,23 @@ class Refusals(EndToEndTest):
         self.assertRegex(log, r"step \d+: .*not finite")
         self.assertTrue(self.newest())  # the state before that step
 
+    def test_after_a_divergence_the_way_on_is_told(self):
+        # The first 2 steps are sound; then the rate is absurd.
+        self.train(*self.flags(), "--train.steps=2", "--checkpoint.every=1", "--checkpoint.keep=9")
+        absurd = [*self.flags(), "--train.steps=20", "--optimizer.learning_rate=1e30", "--train.gradient_clip=0",
+                  "--checkpoint.keep=9"]
+        log = self.train(*absurd, expect=1)
+        newest = self.newest()
+        older = newest.parent / "step-000002"
+        self.assertNotEqual(newest, older)
+        self.assertIn(f"the newest checkpoint, {newest}, is from just before step", log)
+        found = re.search(r"To go on from the older checkpoint (\S+), move the newest away \((mv \S+ \S+)\)", log)
+        self.assertEqual(found[1], str(older))
+        self.assertIn("is not finite", self.train(*absurd, expect=1))  # the same again
+        subprocess.run(found[2].split(), check=True)
+        self.train(*self.flags(), "--train.steps=4", "--optimizer.learning_rate=1e-3", "--checkpoint.keep=9")
+        self.assertEqual(self.newest().name, "step-000004")
+
     def test_a_missing_file_and_bad_toml(self):
         done = subprocess.run([COLOSSAL, "train", "/nowhere.toml"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
@@ -136,6 +154,53 @@ class Refusals(EndToEndTest):
         done = subprocess.run([COLOSSAL, "trian"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("trian: no such command; nearest: train; the commands are train, tune, plan, generate", done.stderr)
+        for words in (["tune", "foo", "run.toml"], ["tune", "run.toml"], ["tune"]):
+            done = subprocess.run([COLOSSAL, *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn("the methods are sft, ", done.stderr)
+
+    def test_no_such_option(self):
+        for command, option, nearest in (
+                ("generate", "--max-tokens=5", "--max-new-tokens"), ("generate", "--num_beams=2", "--num-beams"),
+                ("generate", "--prompts=x", "--prompt"), ("generate", "--temp=0", "--temperature"),
+                ("serve", "--max-seqs=3", "--max-num-seqs"), ("serve", "--tp=2", "--parallel.tp=VALUE"),
+                ("evaluate", "--seq-length=8", "--sequence-length"), ("classify", "--batch-size=8", "--batch"),
+                ("train", "--steps=5", "--train.steps=VALUE"), ("train", "--rank=2", "--ranks"),
+                ("plan", "--pages=x", "--page"), ("convert", "--merge=x", "--merge-adapter")):
+            with self.subTest(command=command, option=option):
+                words = [command, "x", option] if command != "convert" else [command, "x", "y", option]
+                if command == "evaluate":
+                    words.append("--data=x")
+                done = subprocess.run([COLOSSAL, *words], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(f"nearest: {nearest}\n", done.stderr)
+
+    def test_numbers_and_durations(self):
+        for words, said in ((["resize", "x", "abc"], "ranks = abc: must be a whole number"),
+                            (["generate", "x", "--prompt=x", "--top-k=many"], "--top-k = many: must be a whole number"),
+                            (["generate", "x", "--prompt=x", "--temperature=hot"], "--temperature = hot: must be a number")):
+            done = subprocess.run([COLOSSAL, *words], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(said, done.stderr)
+        for value in ("8", "8s", '"8s"', "8000ms"):
+            for key in ("parallel.timeout", "tune.reward_timeout"):
+                done = subprocess.run([COLOSSAL, "tune", "grpo", self.toml, f"--{key}={value}", "--tune.reward=length",
+                                       "--model.preset=", "--model.path=/nowhere"],
+                                      capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("/nowhere", done.stderr)
+                self.assertNotIn(key, done.stderr)
+
+    def test_missing_files_are_bad_usage(self):
+        for words in (["generate", "/nowhere", "--prompt=x"], ["serve", "/nowhere"], ["evaluate", "/nowhere", "--data=x"],
+                      ["classify", "/nowhere", "--text=x"], ["convert", "/nowhere", "/tmp/x.gguf"], ["train", "/nowhere"],
+                      ["train", self.toml, "--data.train=/nowhere"], ["train", self.toml, "--data.tokenizer=/nowhere"],
+                      ["train", self.toml, "--model.preset=", "--model.path=/nowhere"], ["plan", "/nowhere"],
+                      ["tune", "sft", "/nowhere"], ["resize", "/nowhere", "2"]):
+            with self.subTest(words=words):
+                done = subprocess.run([COLOSSAL, *map(str, words)], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("/nowhere", done.stderr)
 
     def test_absurd_numbers(self):
         self.refuse("train.global_batch=9223372036854775807: must be between 1 and 16777216",

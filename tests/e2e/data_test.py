@@ -39,7 +39,7 @@ class Data(EndToEndTest):
             cache = f"--data.cache={self.directory / 'cache'}"
             run = name.rpartition(".")[2]
             log = self.train(*self.flags(run, checkpoints=False), self.source(name), *documents, cache)
-            self.assertRegex(log, r"tokens of 1 files, 5 documents")
+            self.assertRegex(log, r"tokens of 1 file, 5 documents")
             self.assertEqual(self.losses(run), self.losses("files"))
 
     def test_a_mixture_goes_on_where_it_stopped_at_another_number_of_ranks(self):

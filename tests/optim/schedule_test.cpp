@@ -111,6 +111,7 @@ TEST(Schedule, UnknownNamesAreRefused) {
   EXPECT_THROW(Schedule({.name = "one_cycle", .warmup_steps = 1}, 1.0, 10), ConfigError);
   EXPECT_THROW(Schedule({.name = "cosine", .decay_steps = 1}, 1.0, 10), ConfigError);
   EXPECT_THROW(Schedule({.name = "multistep", .milestones = {5, 2}}, 1.0, 10), ConfigError);
+  EXPECT_THROW(Schedule({.name = "multistep"}, 1.0, 10), ConfigError);
   EXPECT_THROW(Schedule({.name = "cosin"}, 1.0, 10), ConfigError);
   EXPECT_THROW(Schedule({.warmup_steps = -1}, 1.0, 10), ConfigError);
 }

@@ -44,7 +44,7 @@ TEST(ScheduleFile, RefusesWhatIsNotRight) {
               AllOf(HasSubstr("\"mine\" cannot run"), HasSubstr("rank 0, position 4: B0.0 waits")));
   const std::string typing = scratch.write("typing", head + "rank 0: F0.0 G0.0\n");
   EXPECT_THAT(error_of_file(typing, {2, 1, 2}), HasSubstr("typing, line 4, column 14"));
-  EXPECT_THAT(error_of_file((scratch / "none").string(), {2, 1, 2}), HasSubstr("no such schedule"));
+  EXPECT_THAT(error_of_file((scratch / "none").string(), {2, 1, 2}), HasSubstr("no such file"));
 }
 
 TEST(ScheduleFile, RefusesOtherSizes) {

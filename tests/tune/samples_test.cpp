@@ -215,7 +215,7 @@ TEST(Samples, SkipAndCountLinesOnRequest) {
   EXPECT_EQ(found.skipped, 2);
   EXPECT_THAT(
       reading.refusal("{}\n", SampleKind::language_modeling, {.invalid = data::InvalidFiles::skip}),
-      HasSubstr("no samples in 1 files"));
+      HasSubstr("no samples in 1 file"));
 }
 
 TEST(Samples, PackedRowsKeepTheirDocumentsApart) {

@@ -83,6 +83,12 @@ bool is_beyond_64_bits(std::string text) {
                   options.maximum ? show_number(*options.maximum) : std::to_string(Limits::max())));
 }
 
+// Returns the text of a flag that may be quoted as in a file: 8s or "8s".
+json unquoted(std::string_view flag) {
+  const bool quoted = flag.starts_with('"') || flag.starts_with('\'');
+  return quoted ? toml_or_text(flag) : json(std::string(flag));
+}
+
 }  // namespace
 
 json toml_or_text(std::string_view text) {
@@ -190,7 +196,7 @@ TypeDescription ConfigType<milliseconds>::describe(const KeyOptions& options) {
 }
 
 json ConfigType<milliseconds>::parse(std::string_view flag, const KeyOptions&) {
-  return std::string(flag);
+  return unquoted(flag);
 }
 
 milliseconds ConfigType<milliseconds>::read(const json& found, const KeyOptions& options) {
@@ -214,7 +220,7 @@ TypeDescription ConfigType<ByteSize>::describe(const KeyOptions& options) {
 }
 
 json ConfigType<ByteSize>::parse(std::string_view flag, const KeyOptions&) {
-  return std::string(flag);
+  return unquoted(flag);
 }
 
 ByteSize ConfigType<ByteSize>::read(const json& found, const KeyOptions& options) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "colossal/base/build_id.h"
+#include "colossal/base/counted.h"
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/comm/agreement.h"
@@ -42,7 +43,7 @@ std::string describe_weights(const std::filesystem::path& folder) {
     ++files;
     bytes += static_cast<int64_t>(entry.file_size(error));
   }
-  return fmt::format("{} files of {} bytes in all", format_count(files), format_count(bytes));
+  return fmt::format("{} of {} bytes in all", counted(files, "file"), format_count(bytes));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "colossal/booster/training_data.h"
 
+#include "colossal/base/counted.h"
 #include "colossal/base/log.h"
 #include "colossal/base/units.h"
 #include "colossal/booster/agreement.h"
@@ -103,15 +104,16 @@ data::Corpus open_corpus(const std::vector<std::string>& files, const text::Toke
   data::Corpus corpus = data::Corpus::open(files, tokenizer, options);
   const std::string& setting = options.setting;
   if (corpus.num_skipped_files() > 0) {
-    log::warn("{}: skipped {} files that are not UTF-8", setting, corpus.num_skipped_files());
+    log::warn("{}: skipped {}, not UTF-8", setting, counted(corpus.num_skipped_files(), "file"));
   }
   if (corpus.num_skipped_lines() > 0) {
-    log::warn("{}: skipped {} lines that contain no document", setting, corpus.num_skipped_lines());
+    log::warn("{}: skipped {} without a document", setting,
+              counted(corpus.num_skipped_lines(), "line"));
   }
   const bool has_lines = corpus.num_documents() != corpus.num_files();
-  log::info("{}: {} tokens of {} files{}{}", setting, format_count(corpus.num_tokens()),
-            format_count(corpus.num_files()),
-            has_lines ? fmt::format(", {} documents", format_count(corpus.num_documents())) : "",
+  log::info("{}: {} of {}{}{}", setting, counted(corpus.num_tokens(), "token"),
+            counted(corpus.num_files(), "file"),
+            has_lines ? ", " + counted(corpus.num_documents(), "document") : "",
             corpus.from_cache() ? ", from the cache" : "");
   return corpus;
 }

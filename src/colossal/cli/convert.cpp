@@ -6,6 +6,7 @@
 #include "colossal/checkpoint/merged_folder.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/quantize_folder.h"
 #include "colossal/cli/temporary_folder.h"
@@ -154,7 +155,7 @@ void add_convert(CLI::App& app, int&) {
   command->allow_extras();
   command->footer(help_of_quantizing);
   command->callback([arguments, command] {
-    arguments->quantize.flags = command->remaining();
+    arguments->quantize.flags = key_flags<InferenceConfig>(*command);
     convert(*arguments);
   });
 }

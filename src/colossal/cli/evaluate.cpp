@@ -16,6 +16,7 @@
 #include "colossal/booster/run_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/model_text.h"
 #include "colossal/text/model_folder.h"
@@ -176,7 +177,7 @@ void add_evaluate(CLI::App& app, int& exit_code) {
   command->allow_extras();
   command->footer(evaluate_help);
   command->callback([arguments, command, &exit_code] {
-    arguments->flags = command->remaining();
+    arguments->flags = key_flags<EvaluateConfig>(*command);
     InferenceRanks ranks(arguments->ranks);
     exit_code = ranks.guarded([&] { evaluate(*arguments, ranks); });
   });

@@ -1,8 +1,6 @@
 // The program colossal: its subcommands, and the messages and exit codes of errors (command.h).
 #include <c10/util/Exception.h>
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,25 +15,13 @@
 #include "colossal/base/build_id.h"
 #include "colossal/base/error.h"
 #include "colossal/base/log.h"
-#include "colossal/base/nearest.h"
 #include "colossal/base/version.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/held_signals.h"
+#include "colossal/cli/key_flags.h"
 
 namespace colossal::cli {
 namespace {
-
-void refuse_unknown_command(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  const std::string given = argv[1];
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
-  if (std::ranges::find(names, given) != names.end()) return;
-  throw ConfigError(fmt::format("{}: no such command; nearest: {}; the commands are {}", given,
-                                nearest(given, names), fmt::join(names, ", ")));
-}
 
 // Splits "--name=" of the subcommand's options into "--name" and an empty argument: CLI11 would
 // take the next argument as the value. Arguments after "--" belong to another program and stay as
@@ -71,6 +57,18 @@ void refuse_empty_numbers(CLI::App& app) {
   }
 }
 
+// Returns what is wrong with a value that is no number. what: "Could not convert: --ranks = abc".
+std::string describe_no_number(const CLI::App& app, const std::string& what) {
+  const std::string given = what.substr(what.find(": ") + 2);
+  const std::string name = given.substr(0, given.find(" = "));
+  const CLI::Option* option = nullptr;
+  for (const CLI::App* command : app.get_subcommands()) {
+    if (!option) option = command->get_option_no_throw(name);
+  }
+  const bool is_whole = option && option->get_type_name() != "FLOAT";
+  return fmt::format("{}: must be a {}", given, is_whole ? "whole number" : "number");
+}
+
 int run(int argc, char** argv) {
   int exit_code = kDone;
   CLI::App app(
@@ -93,11 +91,13 @@ int run(int argc, char** argv) {
   add_run(app, exit_code);
   add_resize(app, exit_code);
   refuse_empty_numbers(app);
-  refuse_unknown_command(app, argc, argv);
+  refuse_unknown_command(app, {argv + 1, argv + argc});
   try {
     std::vector<std::string> arguments = with_empty_values(app, argc, argv);
     std::ranges::reverse(arguments);  // CLI11 parses from the last argument
     app.parse(std::move(arguments));
+  } catch (const CLI::ConversionError& error) {
+    throw ConfigError(describe_no_number(app, error.what()));
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kBadUsage;
   }

@@ -7,6 +7,7 @@
 #include "colossal/base/log.h"
 #include "colossal/booster/training_data.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/run_arguments.h"
 #include "colossal/cli/strategy_choice.h"
 #include "colossal/io/file.h"
@@ -106,7 +107,7 @@ void add_plan(CLI::App& app, int&) {
                    "an HTML page")
       ->type_name("FILE");
   command->callback([arguments, command] {
-    arguments->run.flags = command->remaining();
+    arguments->run.flags = key_flags<RunConfig>(*command);
     print_plan(*arguments);
   });
 }

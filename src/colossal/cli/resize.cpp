@@ -2,6 +2,7 @@
 
 #include "colossal/cli/command.h"
 #include "colossal/cli/elastic_folder.h"
+#include "colossal/cli/rank_timeout.h"
 
 namespace colossal::cli {
 
@@ -9,7 +10,7 @@ void add_resize(CLI::App& app, int& exit_code) {
   struct Arguments {
     std::string directory;
     int ranks = 0;
-    int timeout = 600;
+    std::string timeout = "600s";
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = app.add_subcommand(
@@ -20,12 +21,12 @@ void add_resize(CLI::App& app, int& exit_code) {
       ->add_option("ranks", arguments->ranks,
                    "The new number of ranks. The run finishes its step, saves, and resumes on them")
       ->required();
-  command
-      ->add_option("--timeout", arguments->timeout,
-                   "How many seconds to wait for the step and the save")
+  command->add_option("--timeout", arguments->timeout, "How long to wait for the step and the save")
       ->capture_default_str();
   command->callback([arguments, &exit_code] {
-    request_ranks(arguments->directory, arguments->ranks, std::chrono::seconds(arguments->timeout));
+    request_ranks(arguments->directory, arguments->ranks,
+                  std::chrono::duration_cast<std::chrono::seconds>(
+                      resolve_duration("timeout", arguments->timeout)));
     exit_code = kDone;
   });
 }

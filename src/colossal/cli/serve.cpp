@@ -15,6 +15,7 @@
 #include "colossal/cli/command.h"
 #include "colossal/cli/generation_arguments.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/rank_timeout.h"
 #include "colossal/io/hub_cache.h"
@@ -407,7 +408,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   add_ranks_option(*command, arguments->ranks);
   command->footer(help_of_keys<ModelRanksConfig>);
   command->callback([arguments, command, &exit_code] {
-    arguments->flags = command->remaining();
+    arguments->flags = key_flags<ModelRanksConfig>(*command);
     InferenceRanks ranks(arguments->ranks);
     exit_code = ranks.guarded([&] { serve_model(*arguments, ranks); });
   });

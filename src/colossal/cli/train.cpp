@@ -2,6 +2,7 @@
 
 #include "colossal/booster/trainer.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/training_run.h"
 
 namespace colossal::cli {
@@ -16,7 +17,7 @@ void add_train(CLI::App& app, int& exit_code) {
                     "torchrun or colossal run starts the ranks");
   add_elastic_arguments(*command, *arguments);
   command->callback([arguments, command, &exit_code] {
-    arguments->flags = command->remaining();
+    arguments->flags = key_flags<RunConfig>(*command);
     exit_code = run_training(*arguments, [](const RunArguments& given) {
       return TrainingRun{.words = {"train"},
                          .arguments = given,

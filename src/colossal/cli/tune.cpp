@@ -5,6 +5,7 @@
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/cli/command.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/training_run.h"
 #include "colossal/comm/world.h"
 #include "colossal/tune/resolve.h"
@@ -105,7 +106,7 @@ void add_tune(CLI::App& app, int& exit_code) {
              keys.schema.help();
     });
     command->callback([arguments, command, method = method, &exit_code] {
-      arguments->flags = command->remaining();
+      arguments->flags = key_flags(*command, TuneSchema(method).schema);
       exit_code = run_training(
           *arguments, [method](const RunArguments& given) { return read_run(method, given); });
     });

@@ -1,5 +1,7 @@
 #include "colossal/memory/tier_config.h"
 
+#include <algorithm>
+
 #include "colossal/base/error.h"
 
 namespace colossal::memory {
@@ -52,8 +54,8 @@ TierShares resolve_shares(const std::string& kind, const Offload& offload) {
   if (shares.host + shares.nvme > 1) {
     throw ConfigError(
         fmt::format("memory.offload_{} = {{host = {}, nvme = {}}}: the fractions must sum to 1 or "
-                    "less, such as host = {}",
-                    kind, shares.host, shares.nvme, 1 - shares.nvme));
+                    "less, such as host = {:.4g}",
+                    kind, shares.host, shares.nvme, std::max(0.0, 1 - shares.nvme)));
   }
   return shares;
 }

@@ -47,6 +47,11 @@ Schedule::Schedule(const ScheduleConfig& config, double peak, int64_t total_step
           text(config.warmup_steps), "one_cycle has a rise of its own; leave warmup_steps out");
   require(config.step_size > 0, "step_size", text(config.step_size), "must be at least 1");
   require(config.cycles > 0, "cycles", text(config.cycles), "must be at least 1");
+  if (config.name == "multistep" && config.milestones.empty()) {
+    throw ConfigError(
+        "scheduler.name = \"multistep\" needs scheduler.milestones, the steps after which the rate "
+        "falls, such as [100, 200]; for a constant rate use \"constant\"");
+  }
   require(std::ranges::is_sorted(config.milestones), "milestones", "...", "must be ascending");
   require(config.decay_steps.value_or(0) >= 0, "decay_steps", text(config.decay_steps.value_or(0)),
           "must not be negative");

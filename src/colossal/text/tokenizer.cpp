@@ -59,7 +59,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const std::string& specification) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) path /= kTokenizerFile;
   if (!std::filesystem::exists(path, error)) {
-    throw IoError(
+    throw ConfigError(
         fmt::format("the tokenizer {} does not exist; give \"bytes\", the path of a "
                     "tokenizer.json, or a folder with one",
                     path.string()));

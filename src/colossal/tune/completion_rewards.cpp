@@ -17,7 +17,7 @@ namespace {
 RewardOptions reward_options(const TuneConfig& config) {
   return {.max_completion_length = config.max_completion_length,
           .overlong_tokens = config.overlong_tokens,
-          .timeout = config.reward_timeout};
+          .timeout = std::chrono::duration<double>(config.reward_timeout).count()};
 }
 
 bool has_conversations(const std::vector<Sample>& prompts) {

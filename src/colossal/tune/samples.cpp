@@ -8,6 +8,7 @@
 #include <optional>
 #include <string_view>
 
+#include "colossal/base/counted.h"
 #include "colossal/base/error.h"
 #include "colossal/base/units.h"
 #include "colossal/data/json_line.h"
@@ -327,8 +328,8 @@ Samples read_samples(const std::vector<std::string>& patterns, const text::Token
   };
   const int64_t files = for_each_line(patterns, options.setting, read);
   if (found.samples.empty()) {
-    throw ConfigError(fmt::format("{}: no samples in {} files; expected are lines of {}",
-                                  options.setting, format_count(files),
+    throw ConfigError(fmt::format("{}: no samples in {}; expected are lines of {}",
+                                  options.setting, counted(files, "file"),
                                   expected_fields(options.kind)));
   }
   found.fingerprint = fingerprint_of(found.samples);

@@ -135,7 +135,7 @@ void describe_rewards(ConfigSchema& schema, TuneConfig& config) {
   schema.add("tune.reward_timeout", &config.reward_timeout,
              "How long a reward program or address may take for a batch. If it fails or takes "
              "longer, a warning is logged, and the completions have no reward from it.",
-             {.unit = "seconds", .minimum = 1e-3});
+             {.minimum = 1e-3});
   schema.add(
       "tune.overlong_tokens", &config.overlong_tokens,
       "The reward overlong starts to decrease this many tokens before tune.max_completion_length.",

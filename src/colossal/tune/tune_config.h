@@ -3,6 +3,7 @@
 // 1.16 and its defaults for the method (set_defaults()).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -96,7 +97,7 @@ struct TuneConfig {
   // updates train on. A group is the completions of one prompt in a generation.
   std::vector<std::string> reward;      // names as in rewards.h
   std::vector<double> reward_weights;   // one per reward; empty: all 1
-  double reward_timeout = 60;           // seconds for a call of a program or an HTTP service
+  std::chrono::milliseconds reward_timeout{60'000};  // of a call of a program or an HTTP service
   int64_t num_generations = 8;          // TRL's name for the number of completions of a group
   int64_t max_completion_length = 512;  // tokens
   // temperature, top_p, min_p, repetition_penalty and top_k are those of serve::SamplingOptions

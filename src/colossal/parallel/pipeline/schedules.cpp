@@ -40,6 +40,12 @@ const BuiltInSchedule& schedule_named(std::string_view name) {
   if (const BuiltInSchedule* const found = find_schedule(name)) return *found;
   std::vector<std::string> names;
   for (const BuiltInSchedule& one : kSchedules) names.emplace_back(one.name);
+  if (name.find_first_of("./") != std::string_view::npos) {
+    throw ConfigError(
+        fmt::format("parallel.pp_schedule = \"{}\": there is no such file; a name without a dot or "
+                    "a slash is that of a built-in schedule: {}",
+                    name, fmt::join(names, ", ")));
+  }
   throw ConfigError(fmt::format(
       "parallel.pp_schedule = \"{}\": there is no such schedule; did you mean \"{}\"? There are {}",
       name, nearest(name, names), fmt::join(names, ", ")));

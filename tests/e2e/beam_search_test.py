@@ -43,6 +43,7 @@ class BeamSearch(EndToEndTest):
 
     def generate(self, *flags):
         output = self.directory / "out.jsonl"
+        output.unlink(missing_ok=True)
         done = self.run_generate(f"--input={self.input}", f"--output={output}", *flags)
         self.assertEqual(done.returncode, 0, done.stderr)
         return [json.loads(line) for line in output.read_text().splitlines()]

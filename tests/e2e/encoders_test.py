@@ -115,6 +115,21 @@ class Encoders(EncoderTest):
         labelled = self.save("labelled", AutoModelForSequenceClassification.from_config(config_of("bert", num_labels=2)))
         self.assertIn("colossal classify", self.refusal("evaluate", labelled, f"--data={CORPUS}"))
         self.assertIn("give either --text or --input", self.refusal("classify", labelled))
+        lines = [{"text": "great", "prediction": "mine"}]
+        path = self.write_lines("in.jsonl", lines)
+        self.assertIn("is the input", self.refusal("classify", labelled, f"--input={path}", f"--output={path}"))
+        self.assertEqual(self.classify(labelled, lines)[0][0]["input_prediction"], "mine")
+
+    def test_a_batch_of_embeddings(self):
+        encoder = self.save("encoder", AutoModelForMaskedLM.from_config(config_of("bert", vocab_size=90)))
+        path = self.write_lines("in.jsonl", [
+            {"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"input": ["great", "the plot"]}},
+            {"custom_id": "b", "method": "POST", "url": "/v1/completions", "body": {"prompt": "great"}}])
+        output = self.directory / "out.jsonl"
+        self.run_command("generate", encoder, f"--input={path}", f"--output={output}", "--invalid=skip")
+        embedded, refused = map(json.loads, output.read_text().splitlines())
+        self.assertEqual(len(embedded["response"]["body"]["data"]), 2)
+        self.assertIn("predicts no next token", refused["error"]["message"])
 
 
 if __name__ == "__main__":

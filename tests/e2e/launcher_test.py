@@ -64,10 +64,6 @@ class Launchers(EndToEndTest):
             self.assertEqual(rank.returncode, 0, error)
         self.assertEqual(self.losses("srun"), self.losses("expected"))
 
-
-class TwoHosts(EndToEndTest):
-    """Two network namespaces joined by a virtual cable; the launchers meet over it."""
-
     def test_ranks_within_one_task(self):
         """As in a shell from `srun --ntasks=1 --pty bash`, or beside variables that another tool has left."""
         for name, environment in (("shell", slurm_task(0, 1)), ("left", {**os.environ, "RANK": "0", "WORLD_SIZE": "1"})):
@@ -83,6 +79,10 @@ class TwoHosts(EndToEndTest):
         done = subprocess.run(command, env={**os.environ, "RANK": "0", "WORLD_SIZE": "2"}, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("MASTER_ADDR", done.stderr)
+
+
+class TwoHosts(EndToEndTest):
+    """Two network namespaces joined by a virtual cable; the launchers meet over it."""
 
     def setUp(self):
         super().setUp()

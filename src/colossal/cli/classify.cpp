@@ -13,10 +13,15 @@
 #include "colossal/booster/parallel_config.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/model_text.h"
 #include "colossal/data/json_line.h"
+#include "colossal/data/source_files.h"
 #include "colossal/io/file.h"
+#include "colossal/report/batch_output.h"
+#include "colossal/server/batch_line.h"
+#include "colossal/text/chat_template.h"
 #include "colossal/text/model_folder.h"
 #include "colossal/tune/losses.h"
 #include "colossal/tune/text_scores.h"
@@ -162,9 +167,9 @@ void report(const ClassifyArguments& arguments, const at::Tensor& scores, const 
             const Labels& labels, double seconds) {
   std::string lines;
   for (size_t i = 0; i < texts.lines.size(); ++i) {
-    ordered_json line = texts.lines[i];
-    line.update(prediction_of(scores[static_cast<int64_t>(i)], labels));
-    lines += line.dump() + "\n";
+    lines += server::repeat_line(texts.lines[i],
+                                 prediction_of(scores[static_cast<int64_t>(i)], labels)) +
+             "\n";
   }
   const bool summary_is_json = arguments.json && !arguments.output.empty();
   if (!arguments.output.empty()) {
@@ -195,6 +200,13 @@ void check(const ClassifyArguments& arguments) {
   }
   if (!arguments.pair.empty() && arguments.text.empty()) {
     throw ConfigError("--pair is the second text of a pair; give the first with --text");
+  }
+  if (!arguments.output.empty() && !arguments.input.empty()) {
+    std::vector<std::string> inputs;
+    for (const data::SourceFile& file : data::find_source_files(arguments.input, "--input")) {
+      inputs.push_back(file.path);
+    }
+    report::refuse_input_as_output(inputs, arguments.output, "--output");
   }
   if (arguments.batch < 1) {
     throw ConfigError(fmt::format("--batch={}: must be 1 or more", arguments.batch));
@@ -289,7 +301,7 @@ void add_classify(CLI::App& app, int& exit_code) {
   command->allow_extras();
   command->footer(classify_help);
   command->callback([arguments, command, &exit_code] {
-    arguments->flags = command->remaining();
+    arguments->flags = key_flags<ClassifyConfig>(*command);
     InferenceRanks ranks(arguments->ranks);
     exit_code = ranks.guarded([&] { classify(*arguments, ranks); });
   });

@@ -2,17 +2,26 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 
+#include "colossal/base/log.h"
+#include "colossal/base/units.h"
 #include "colossal/cli/chat.h"
 #include "colossal/cli/command.h"
 #include "colossal/cli/generate_file.h"
 #include "colossal/cli/generation_arguments.h"
 #include "colossal/cli/inference_arguments.h"
+#include "colossal/cli/key_flags.h"
 #include "colossal/cli/model_source.h"
 #include "colossal/cli/rank_timeout.h"
+#include "colossal/cluster/stop_listener.h"
+#include "colossal/io/folder_digest.h"
+#include "colossal/models/labels.h"
 #include "colossal/serve/engine.h"
 #include "colossal/serve/forward_pass.h"
 #include "colossal/serve/stop_strings.h"
@@ -23,13 +32,16 @@
 namespace colossal::cli {
 namespace {
 
+constexpr int64_t kDefaultNewTokens = 100;  // without --chat
+
 struct GenerateArguments {
   std::string model;
   std::string adapter;
   std::optional<std::string> prompt;
   bool chat = false;
-  GenerateFileArguments file;  // its request and texts are used with --prompt and --chat too
+  std::string system;             // the system message of a chat
   GenerationArguments generation;
+  GenerateFileArguments file;  // its defaults.seed and shows_special are used by all
   std::optional<int> ranks;
   QuantizeArguments quantize;
   SpeculationArguments speculation;
@@ -43,21 +55,35 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Continues one prompt and writes the text as it is generated.
+// How a text is generated.
+struct Generation {
+  serve::Request request;         // its options are used; the prompt and callbacks are not
+  std::vector<std::string> stop;  // texts that end an answer; not part of it
+};
+
+// Continues one prompt and writes the prompt and the text as it is generated. is_answer: whether
+// the text is one of its own, which the decoder of an encoder-decoder writes, instead of continuing
+// the prompt: the prompt is left out.
 void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
-                   const GenerateArguments& arguments) {
+                   const GenerateArguments& arguments, const Generation& generation,
+                   bool is_answer) {
   const std::string& prompt = *arguments.prompt;
-  text::StreamingDecoder decoder =
-      arguments.file.decoder(tokenizer, /*after_prompt=*/!prompt.empty());
-  serve::StopStrings stop(arguments.file.stop);
+  using Begins = text::StreamingDecoder::Begins;
+  text::StreamingDecoder decoder(
+      tokenizer, prompt.empty() || is_answer ? Begins::with_text : Begins::after_prompt,
+      !arguments.file.defaults.shows_special);
+  serve::StopStrings stop(generation.stop);
   std::string failure;
-  serve::Request request = arguments.file.request;
+  serve::Request request = generation.request;
   request.prompt = tokenizer.encode_prompt(prompt);
   if (request.prompt.empty()) {
     throw ConfigError("--prompt is empty: generation starts from at least one token");
   }
+  // The prompt comes with the first text, so that nothing is written if the engine refuses it.
+  std::string before = is_answer ? "" : prompt;
+  const auto show = [&](const std::string& text) { write(std::exchange(before, "") + text); };
   const auto take = [&](const serve::GeneratedToken& token) {
-    write(stop.push(decoder.push(token.token)));
+    show(stop.push(decoder.push(token.token)));
     return !stop.found();
   };
   request.on_token = take;
@@ -66,7 +92,7 @@ void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
       if (!take(token)) break;
     }
   };
-  request.ends_beam = serve::ends_beam_at(arguments.file.stop, tokenizer);
+  request.ends_beam = serve::ends_beam_at(generation.stop, tokenizer);
   request.on_finish = [&](serve::FinishReason reason, const serve::Usage&,
                           const std::string& error) {
     if (reason == serve::FinishReason::failed) failure = error;
@@ -74,7 +100,7 @@ void generate_text(serve::Engine& engine, const text::Tokenizer& tokenizer,
   engine.submit(std::move(request));
   engine.drain();
   if (!failure.empty()) throw Error(failure);
-  write(stop.push(decoder.flush()) + stop.flush() + "\n");
+  show(stop.push(decoder.flush()) + stop.flush() + "\n");
 }
 
 void validate(const GenerateArguments& arguments) {
@@ -87,19 +113,16 @@ void validate(const GenerateArguments& arguments) {
   if (file && (arguments.file.input.empty() || arguments.file.output.empty())) {
     throw ConfigError("--input and --output need each other: give both");
   }
-  if (!file && arguments.file.request.logprobs >= 0) {
+  if (!file && arguments.file.defaults.logprobs >= 0) {
     throw ConfigError("--logprobs writes to the lines of --output: give --input and --output too");
   }
-}
-
-// Sets how texts are generated, as the model's folder and the flags say.
-void set_generation(GenerateArguments& arguments, const text::ModelFolder& folder,
-                    int64_t vocabulary) {
-  constexpr int64_t kNewTokens = 100;  // if nothing is said
-  const serve::GenerationSettings settings =
-      resolve_generation(arguments.generation, folder, vocabulary);
-  serve::set_generation(arguments.file.request, settings, kNewTokens);
-  arguments.file.stop = settings.stop;
+  if (!arguments.chat && !arguments.system.empty()) {
+    throw ConfigError(
+        "--system is for --chat; the \"messages\" of a file may begin with a system message");
+  }
+  if (!file && arguments.file.defaults.truncate) {
+    throw ConfigError("--truncate is for the lines of --input: give --input and --output too");
+  }
 }
 
 // Opens this rank's part of the model as the flags say.
@@ -128,88 +151,219 @@ void with_engine(const serve::InferenceModel& model, const models::ModelFacts& f
   if (!loss.empty()) throw CommError(loss);
 }
 
-// Holds a conversation in the terminal until the user ends it.
-void converse(GenerateArguments& arguments, InferenceRanks& ranks) {
-  const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
-  const WeightBits bits = resolve_weight_bits(arguments.quantize);
-  const serve::HeartbeatOptions heartbeat =
-      resolve_rank_timeout(arguments.rank_timeout, config.parallel.timeout);
+// Returns the text that --prompt names.
+std::string read_prompt(const std::string& given) {
+  if (given.starts_with("@@")) return given.substr(1);
+  if (given != "-" && !given.starts_with('@')) return given;
+  const std::string path = given == "-" ? "/dev/stdin" : given.substr(1);
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::error_code ignored;
+  if (!file.is_open() || std::filesystem::is_directory(path, ignored)) {
+    throw ConfigError(fmt::format(
+        "--prompt={}: there is no file {}; a text that begins with @ is written --prompt=@{}",
+        given, path, given));
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// What all ways to generate begin with.
+struct Opening {
+  ModelRanksConfig config;
+  WeightBits bits;
+  serve::HeartbeatOptions heartbeat;
+  std::unique_ptr<ModelSource> source;
+  models::ModelSpecification specification;
+  serve::GenerationSettings settings;
+
+  text::ModelFolder folder(const GenerateArguments& arguments) const {
+    return {arguments.model, arguments.adapter};
+  }
+  // otherwise: the most new tokens if neither the flags nor the folder say anything.
+  Generation generation(const GenerateArguments& arguments, int64_t otherwise) const {
+    Generation found{.request = {}, .stop = settings.stop};
+    serve::set_generation(found.request, settings, otherwise);
+    found.request.sampling.seed = arguments.file.defaults.seed;
+    return found;
+  }
+};
+
+// Checks the arguments and reads the model's folder, but not its weights.
+Opening resolve(GenerateArguments& arguments, const InferenceRanks& ranks) {
+  Opening opening{.config = parse_flags<ModelRanksConfig>(arguments.flags),
+                  .bits = resolve_weight_bits(arguments.quantize),
+                  .heartbeat = {},
+                  .source = {},
+                  .specification = {},
+                  .settings = {}};
+  opening.heartbeat = resolve_rank_timeout(arguments.rank_timeout, opening.config.parallel.timeout);
   validate(arguments);
-  prepare(config, ranks);
-  cluster::SignalQueue interrupts(std::array{SIGINT});  // before other threads start
-  const ModelSource source(std::exchange(arguments.model, ""), config.compute);
-  arguments.model = source.folder();
-  const models::ModelSpecification specification =
-      resolve_trained_model(arguments.model, "generate", arguments.adapter);
-  require_decoder(specification, "generate");
-  const models::ModelFacts& facts = specification.facts;
-  const text::ModelFolder folder(arguments.model, arguments.adapter);
-  set_generation(arguments, folder, facts.vocabulary);
-  server::ServedModel served(folder, arguments.model, facts.positions, facts.vocabulary);
-  const auto model = open_model(arguments, specification, config, ranks);
-  if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
+  prepare(opening.config, ranks);
+  opening.source =
+      std::make_unique<ModelSource>(std::exchange(arguments.model, ""), opening.config.compute);
+  arguments.model = opening.source->folder();
+  opening.specification = resolve_trained_model(arguments.model, "generate", arguments.adapter);
+  opening.settings = resolve_generation(arguments.generation, opening.folder(arguments),
+                                        opening.specification.facts.vocabulary);
+  return opening;
+}
+
+// Makes the engine, on the first rank, and calls run(engine). sequences: how many there will be.
+void with_engine(const Opening& opening, const GenerateArguments& arguments,
+                 const serve::InferenceModel& model, int64_t sequences,
+                 const std::function<void(serve::Engine&)>& run) {
   const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, model->device(), bits);
-  serve::EngineOptions options = engine_options(*model, config);
-  options.heartbeat = heartbeat;
-  options.max_num_seqs = arguments.file.request.beams.width;
+      open_speculation(arguments.speculation, opening.config, model.device(), opening.bits);
+  serve::EngineOptions options = engine_options(model, opening.config);
+  options.heartbeat = opening.heartbeat;
   options.speculation = draft.speculation;
   options.int8_key_values = arguments.int8_key_values;
-  with_engine(*model, facts, options, [&](serve::Engine& engine) {
-    served.set_max_length(engine.options().max_model_len);
-    chat(engine, served, interrupts, arguments.file);
+  const int64_t beams = std::max<int64_t>(1, opening.settings.beams.width);
+  options.max_num_seqs = std::clamp(sequences, beams, std::max(options.max_num_seqs, beams));
+  options.max_queue = std::max(options.max_queue, sequences);
+  with_engine(model, opening.specification.facts, options, [&](serve::Engine& engine) {
+    run(engine);
     log_acceptance_rate(engine);
   });
 }
 
-void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
-  const auto config = parse_flags<ModelRanksConfig>(arguments.flags);
-  const WeightBits bits = resolve_weight_bits(arguments.quantize);
-  const serve::HeartbeatOptions heartbeat =
-      resolve_rank_timeout(arguments.rank_timeout, config.parallel.timeout);
-  validate(arguments);
-  const int64_t prompts = arguments.prompt ? 1 : count_prompts(arguments.file.input);
-  prepare(config, ranks);
-  const ModelSource source(std::exchange(arguments.model, ""), config.compute);
-  arguments.model = source.folder();
-  const models::ModelSpecification specification =
-      resolve_trained_model(arguments.model, "generate", arguments.adapter);
-  require_decoder(specification, "generate");
-  const text::ModelFolder folder(arguments.model, arguments.adapter);
-  set_generation(arguments, folder, specification.facts.vocabulary);
-  // Declared before the engine, whose thread uses these until the engine ends, even if a line of
-  // the input is refused. With --prompt the tokenizer, else the model.
-  std::unique_ptr<text::Tokenizer> tokenizer;
-  std::optional<server::ServedModel> served;
-  if (arguments.prompt) {
-    tokenizer = folder.tokenizer();
-  } else {
-    served.emplace(folder, arguments.model, specification.facts.positions,
-                   specification.facts.vocabulary);
+// Continues --prompt.
+int complete(GenerateArguments& arguments, InferenceRanks& ranks) {
+  const Opening opening = resolve(arguments, ranks);
+  const models::ModelFacts& facts = opening.specification.facts;
+  require_decoder(opening.specification, "generate");
+  const text::ModelFolder folder = opening.folder(arguments);
+  const auto tokenizer = folder.tokenizer();
+  Generation generation = opening.generation(arguments, kDefaultNewTokens);
+  generation.request.end_tokens = folder.end_tokens(*tokenizer);
+  if (ranks.is_first()) arguments.prompt = read_prompt(*arguments.prompt);
+  const auto model = open_model(arguments, opening.specification, opening.config, ranks);
+  if (!ranks.is_first()) {
+    serve::follow(**model, facts, *model->ranks());
+    return kDone;
   }
-  arguments.file.request.end_tokens = served ? served->end_tokens() : folder.end_tokens(*tokenizer);
-  arguments.file.are_texts = specification.facts.encoder_layers > 0;
-  const auto model = open_model(arguments, specification, config, ranks);
-  const models::ModelFacts& facts = specification.facts;
-  if (!ranks.is_first()) return serve::follow(**model, facts, *model->ranks());
-  const OpenedSpeculation draft =
-      open_speculation(arguments.speculation, config, model->device(), bits);
-  serve::EngineOptions options = engine_options(*model, config);
-  options.heartbeat = heartbeat;
-  options.speculation = draft.speculation;
-  options.int8_key_values = arguments.int8_key_values;
-  const int64_t beams = std::max<int64_t>(1, arguments.file.request.beams.width);
-  options.max_num_seqs = std::clamp(prompts * beams, beams, std::max(options.max_num_seqs, beams));
-  with_engine(*model, facts, options, [&](serve::Engine& engine) {
-    if (served) {
-      served->set_max_length(engine.options().max_model_len);
-      generate_file(engine, *served, arguments.file);
-    } else {
-      if (!arguments.file.are_texts) write(*arguments.prompt);
-      generate_text(engine, *tokenizer, arguments);
-    }
-    log_acceptance_rate(engine);
+  with_engine(opening, arguments, *model, 1, [&](serve::Engine& engine) {
+    generate_text(engine, *tokenizer, arguments, generation,
+                  /*is_answer=*/facts.encoder_layers > 0);
   });
+  return kDone;
+}
+
+// Holds a conversation in the terminal until the user ends it.
+int converse(GenerateArguments& arguments, InferenceRanks& ranks) {
+  cluster::SignalQueue interrupts(std::array{SIGINT});  // before other threads start
+  const Opening opening = resolve(arguments, ranks);
+  const models::ModelFacts& facts = opening.specification.facts;
+  require_decoder(opening.specification, "generate");
+  server::ServedModel served(opening.folder(arguments), opening.source->name(), facts.positions,
+                             facts.vocabulary);
+  const auto model = open_model(arguments, opening.specification, opening.config, ranks);
+  if (!ranks.is_first()) {
+    serve::follow(**model, facts, *model->ranks());
+    return kDone;
+  }
+  const Generation generation = opening.generation(arguments, facts.positions);
+  with_engine(opening, arguments, *model, 1, [&](serve::Engine& engine) {
+    served.set_max_length(engine.options().max_model_len);
+    chat(engine, served, interrupts,
+         {.request = generation.request,
+          .stop = generation.stop,
+          .system = arguments.system,
+          .shows_special = arguments.file.defaults.shows_special});
+  });
+  return kDone;
+}
+
+// What the answers of --input depend on. The layout of the ranks is not part of it.
+report::BatchSettings settings_of(const GenerateArguments& arguments, const Opening& opening) {
+  report::BatchSettings settings;
+  const auto add = [&](const char* name, const auto& value) {
+    settings.emplace_back(name, fmt::format("{}", value));
+  };
+  add("the model", io::folder_digest(arguments.model).model);
+  add("--adapter", arguments.adapter.empty() ? "" : io::folder_digest(arguments.adapter).model);
+  add("--quantize", arguments.quantize.type);
+  add("--quantize-group", arguments.quantize.group.value_or(-1));
+  add("--precision.compute", opening.config.compute);
+  add("--kv-type", arguments.int8_key_values ? "int8" : "auto");
+  add("the settings of generation", serve::describe(opening.settings));
+  const server::BatchDefaults& defaults = arguments.file.defaults;
+  add("--seed", defaults.seed);
+  add("--logprobs", defaults.logprobs);
+  add("--truncate", defaults.truncate);
+  add("--show-special-tokens", defaults.shows_special);
+  return settings;
+}
+
+// Answers the lines of --input.
+int answer_lines(GenerateArguments& arguments, InferenceRanks& ranks) {
+  cluster::StopListener stop;  // before other threads start
+  const Opening opening = resolve(arguments, ranks);
+  const models::ModelFacts& facts = opening.specification.facts;
+  // These outlive the engine, whose thread uses them until it ends.
+  std::optional<server::ServedModel> served;
+  std::optional<GenerateFile> file;
+  const auto read_file = [&] {
+    served.emplace(
+        opening.folder(arguments), opening.source->name(), facts.positions, facts.vocabulary,
+        facts.causal,
+        facts.scores > 0 ? std::optional(models::labels_of(opening.specification)) : std::nullopt,
+        opening.settings);
+    served->set_decoder_prompt(std::ssize(facts.decoder_prompt));
+    file.emplace(arguments.file, *served, settings_of(arguments, opening));
+  };
+  // Before the weights are read, if no other rank waits meanwhile.
+  if (ranks.is_first() && !ranks.is_launched()) {
+    read_file();
+    if (file->is_whole()) {
+      log::info("{}: nothing to do: all {} lines are complete", arguments.file.output,
+                format_count(file->num_lines()));
+      return kDone;
+    }
+  }
+  const auto model = open_model(arguments, opening.specification, opening.config, ranks);
+  stop.end_set_up("stopping; the lines that are complete are kept");
+  if (!ranks.is_first()) {
+    serve::follow(**model, facts, *model->ranks());
+    return kDone;
+  }
+  if (!file) read_file();
+  bool is_whole = false;
+  with_engine(opening, arguments, *model, file->num_sequences(), [&](serve::Engine& engine) {
+    served->set_max_length(engine.options().max_model_len);
+    is_whole = file->run(engine, stop);
+  });
+  if (is_whole) return kDone;
+  if (!file->can_continue()) {
+    throw Error("stopped before the last line; --output is no file that could be continued");
+  }
+  log::info("{}", file->describe_stop());
+  return kStopped;
+}
+
+void add_file_options(CLI::App& command, GenerateFileArguments& file) {
+  command.add_option(
+      "--input", file.input,
+      "A jsonl file of prompts to answer in batches, or - for stdin; each line is {\"prompt\": "
+      "\"...\"} or {\"messages\": [...]}, which may have fields of a request to the server, such "
+      "as "
+      "\"temperature\", \"max_tokens\" or \"tools\"; or a line of an OpenAI batch file");
+  command.add_option(
+      "--output", file.output,
+      "The file to write, or - for stdout: each line of --input with \"completion\", "
+      "\"completion_tokens\" and \"finish_reason\" added. Line i uses the seed --seed + i. After a "
+      "stop, the same command goes on");
+  command
+      .add_option(
+          "--invalid", file.invalid,
+          "With --input: what happens if lines cannot be answered, for example because they "
+          "are too long: error (nothing is generated) or skip (these lines get an "
+          "\"error\")")
+      ->capture_default_str();
+  command.add_flag("--truncate", file.defaults.truncate,
+                   "With --input: a prompt that is too long keeps its last tokens, so that "
+                   "--max-new-tokens have room");
 }
 
 }  // namespace
@@ -217,32 +371,27 @@ void generate(GenerateArguments& arguments, InferenceRanks& ranks) {
 void add_generate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<GenerateArguments>();
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model");
-  find_model_of(
-      *command
-           ->add_option("model", arguments->model,
-                        "A Hugging Face folder, for example a checkpoint; the name of a model that "
-                        "was downloaded from the Hub, such as Qwen/Qwen3-8B; or a GGUF file")
-           ->required());
-  command->add_option("--prompt", arguments->prompt, "The text to continue");
-  command->add_flag("--chat", arguments->chat,
-                    "Hold a conversation in the terminal, with the model's chat template. /reset "
-                    "starts a new one, /exit ends, Ctrl-C stops an answer");
-  GenerateFileArguments& file = arguments->file;
-  command->add_option("--input", file.input,
-                      "A JSONL file of prompts to continue in batches; each line is {\"prompt\": "
-                      "\"...\"} or {\"messages\": [...]}");
-  command->add_option(
-      "--output", file.output,
-      "The file to write: each line of --input with \"completion\", \"completion_tokens\" and "
-      "\"finish_reason\" added. Line i uses the seed --seed + i");
-  add_generation_options(*command, arguments->generation);
   command
-      ->add_option("--seed", file.request.sampling.seed,
+      ->add_option("model", arguments->model,
+                   "A Hugging Face folder, for example a checkpoint, or a GGUF file")
+      ->required();
+  command->add_option("--prompt", arguments->prompt,
+                      "The text to continue. @FILE: the text of a file, -: of stdin, each without "
+                      "the line break at its end; @@...: a text that begins with @");
+  command->add_flag("--chat", arguments->chat,
+                    "Hold a conversation in the terminal, with the model's chat template. /help "
+                    "lists its commands, /exit ends, Ctrl-C stops an answer");
+  command->add_option("--system", arguments->system, "With --chat: the system message");
+  add_file_options(*command, arguments->file);
+  add_generation_options(*command, arguments->generation);
+  server::BatchDefaults& defaults = arguments->file.defaults;
+  command
+      ->add_option("--seed", defaults.seed,
                    "Seed of the random number generator: the same seed gives the same text")
       ->capture_default_str();
-  command->add_flag("--show-special-tokens", file.shows_special,
+  command->add_flag("--show-special-tokens", defaults.shows_special,
                     "Write special tokens such as <|im_end|> too, where the model generates them");
-  command->add_option("--logprobs", file.request.logprobs,
+  command->add_option("--logprobs", defaults.logprobs,
                       "Also write the log-probability of each token, and of this many most likely "
                       "tokens, to --output");
   add_quantize(*command, arguments->quantize);
@@ -254,10 +403,19 @@ void add_generate(CLI::App& app, int& exit_code) {
   add_ranks_option(*command, arguments->ranks);
   add_rank_timeout(*command, arguments->rank_timeout);
   command->callback([arguments, command, &exit_code] {
-    arguments->flags = command->remaining();
+    arguments->flags = key_flags<ModelRanksConfig>(*command);
     InferenceRanks ranks(arguments->ranks);
-    exit_code = ranks.guarded(
-        [&] { arguments->chat ? converse(*arguments, ranks) : generate(*arguments, ranks); });
+    int code = kDone;
+    exit_code = ranks.guarded([&] {
+      try {
+        code = arguments->chat     ? converse(*arguments, ranks)
+               : arguments->prompt ? complete(*arguments, ranks)
+                                   : answer_lines(*arguments, ranks);
+      } catch (const cluster::StoppedInSetUp&) {
+        code = kStopped;
+      }
+    });
+    if (exit_code == kDone) exit_code = code;
   });
 }
 

@@ -1,222 +1,232 @@
 #include "colossal/cli/generate_file.h"
 
+#include <fmt/ranges.h>
+
+#include <chrono>
 #include <condition_variable>
 #include <fstream>
-#include <functional>
+#include <iterator>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <set>
+#include <span>
 
+#include "colossal/base/error.h"
+#include "colossal/base/log.h"
 #include "colossal/base/progress.h"
+#include "colossal/base/units.h"
 #include "colossal/data/json_line.h"
-#include "colossal/report/output_file.h"
-#include "colossal/serve/stop_strings.h"
-#include "colossal/text/streaming_decoder.h"
+#include "colossal/io/manifest.h"
+#include "colossal/server/api_error.h"
 
 namespace colossal::cli {
 namespace {
 
-// Calls each(line, line number) for the lines that are not blank.
-void for_each_line(const std::string& input,
-                   const std::function<void(const std::string&, int64_t)>& each) {
-  std::ifstream file(input);
-  if (!file) throw IoError(fmt::format("{}: cannot be read", input));
-  std::string line;
-  for (int64_t number = 1; std::getline(file, line); ++number) {
-    if (!data::is_blank(line)) each(line, number);
-  }
+constexpr std::chrono::milliseconds kStopInterval{50};  // how often a stop is looked for
+constexpr size_t kMostNamed = 5;                        // invalid lines that a message names
+
+std::string read_whole(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.is_open()) throw ConfigError(fmt::format("--input={}: no such file", path));
+  if (file.bad()) throw IoError(fmt::format("--input={}: cannot be read", path));
+  return text;
 }
 
-// Returns the conversation of a line, or nothing if the line has none.
-std::optional<nlohmann::ordered_json> messages_of(const std::string& line) {
-  const auto json = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("messages")) return {};
-  if (!json["messages"].is_array() || json["messages"].empty()) {
-    throw data::InvalidLine("\"messages\" must be a list of {\"role\": ..., \"content\": ...}");
-  }
-  return json["messages"];
+std::string hash_of(const std::string& text) {
+  return fmt::format("{:016x}", io::checksum(std::as_bytes(std::span(text))));
 }
 
-std::vector<int32_t> encode(const server::ServedModel& model, const std::string& line) {
-  const auto messages = messages_of(line);
-  if (!messages) return model.tokenizer().encode_prompt(data::read_text_field(line, "prompt"));
-  if (!model.chat_template()) {
-    throw ConfigError(
-        fmt::format("{} has no chat template (neither chat_template.jinja nor one in "
-                    "tokenizer_config.json), which \"messages\" needs; use \"prompt\" instead",
-                    model.name()));
-  }
-  return model.encode_chat(*messages, {}).tokens;
+int64_t tokens_of(const serve::Engine& engine) {
+  const serve::EngineStatistics statistics = engine.statistics();
+  return statistics.prompt_tokens + statistics.generated_tokens;
 }
-
-nlohmann::json logprobs_of(const std::vector<serve::GeneratedToken>& tokens) {
-  nlohmann::json all = nlohmann::json::array();
-  for (const serve::GeneratedToken& token : tokens) {
-    nlohmann::json top = nlohmann::json::array();
-    for (const auto& [other, logprob] : token.top) {
-      top.push_back({{"token", other}, {"logprob", logprob}});
-    }
-    all.push_back({{"token", token.token}, {"logprob", token.logprob}, {"top", std::move(top)}});
-  }
-  return all;
-}
-
-// A line of the input and its completion so far.
-class Completion {
- public:
-  Completion(const text::Tokenizer& tokenizer, const GenerateFileArguments& what,
-             const std::string& line)
-      : tokenizer_(tokenizer),
-        what_(what),
-        line_(nlohmann::ordered_json::parse(line)),
-        decoder_(what.decoder(tokenizer)),
-        stop_(what.stop) {}
-
-  bool take(const serve::GeneratedToken& token) {
-    text_ += stop_.push(decoder_.push(token.token));
-    if (what_.request.logprobs >= 0) tokens_.push_back(token);
-    return !stop_.found();
-  }
-
-  void take(const std::vector<serve::BeamText>& beams) {
-    for (const serve::GeneratedToken& token : beams.front().tokens) {
-      if (!take(token)) break;
-    }
-    nlohmann::ordered_json all = nlohmann::ordered_json::array();
-    for (const serve::BeamText& beam : beams) {
-      all.push_back({{"completion", text_of(beam.tokens)},
-                     {"score", beam.score},
-                     {"finish_reason", word_of(beam.reason)}});
-    }
-    line_["beams"] = std::move(all);
-  }
-
-  std::string finished_line(serve::FinishReason reason, const serve::Usage& usage) {
-    text_ += stop_.push(decoder_.flush()) + stop_.flush();
-    line_["completion"] = text_;
-    line_["completion_tokens"] = usage.completion_tokens;
-    line_["finish_reason"] = word_of(reason);
-    if (what_.request.logprobs >= 0) line_["logprobs"] = logprobs_of(tokens_);
-    return line_.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-  }
-
- private:
-  static const char* word_of(serve::FinishReason reason) {
-    return reason == serve::FinishReason::stop ? "stop" : "length";
-  }
-  std::string text_of(const std::vector<serve::GeneratedToken>& tokens) const {
-    text::StreamingDecoder decoder = what_.decoder(tokenizer_);
-    serve::StopStrings stop(what_.stop);
-    std::string text;
-    for (const serve::GeneratedToken& token : tokens) text += stop.push(decoder.push(token.token));
-    return text + stop.push(decoder.flush()) + stop.flush();
-  }
-
-  const text::Tokenizer& tokenizer_;
-  const GenerateFileArguments& what_;
-  nlohmann::ordered_json line_;
-  text::StreamingDecoder decoder_;
-  serve::StopStrings stop_;
-  std::string text_;
-  std::vector<serve::GeneratedToken> tokens_;
-};
-
-// Writes completed lines in the order of the input.
-class OrderedLines {
- public:
-  OrderedLines(const std::string& path, int64_t count)
-      : file_(path), lines_(count), progress_("generating", 0, count, "prompts") {}
-
-  void put(int64_t index, std::string line) {
-    const std::lock_guard lock(mutex_);
-    lines_[index] = std::move(line);
-    for (; written_ < std::ssize(lines_) && lines_[written_]; ++written_) {
-      file_.write(*lines_[written_]);
-      lines_[written_]->clear();
-    }
-    progress_.update(++done_);
-    changed_.notify_all();
-  }
-  void fail(const std::string& error) {
-    const std::lock_guard lock(mutex_);
-    if (error_.empty()) error_ = error;
-    changed_.notify_all();
-  }
-  // Waits until fewer than `most` of `begun` requests are under way. Throws if one has failed.
-  void wait(int64_t begun, int64_t most) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return begun - done_ < most || !error_.empty(); });
-    if (!error_.empty()) throw Error(error_);
-  }
-  void close() {
-    progress_.finish();
-    file_.close();
-  }
-
- private:
-  report::OutputFile file_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::optional<std::string>> lines_;
-  int64_t written_ = 0, done_ = 0;
-  std::string error_;
-  ProgressLine progress_;
-};
 
 }  // namespace
 
-int64_t count_prompts(const std::string& input) {
-  int64_t count = 0;
-  for_each_line(input, [&](const std::string& line, int64_t number) {
-    try {
-      if (!messages_of(line)) data::read_text_field(line, "prompt");
-    } catch (const data::InvalidLine& error) {
-      throw ConfigError(fmt::format("{}:{}: {}", input, number, error.what()));
-    }
-    ++count;
-  });
-  return count;
+std::string path_of_argument(const std::string& given, const std::string& standard) {
+  return given == "-" ? standard : given;
 }
 
-void generate_file(serve::Engine& engine, const server::ServedModel& model,
-                   const GenerateFileArguments& what) {
-  const auto lines = std::make_shared<OrderedLines>(what.output, count_prompts(what.input));
-  // The engine accepts max_num_seqs more, but counts requests that have ended until its step is
-  // over.
-  const int64_t most = engine.options().max_queue;
-  int64_t index = 0;
-  for_each_line(what.input, [&](const std::string& line, int64_t number) {
-    lines->wait(index, most);
-    const auto completion = std::make_shared<Completion>(model.tokenizer(), what, line);
-    serve::Request request = what.request;
-    request.sampling.seed += static_cast<uint64_t>(index);
-    request.on_token = [completion](const serve::GeneratedToken& token) {
-      return completion->take(token);
-    };
-    request.on_beams = [completion](const auto& beams) { completion->take(beams); };
-    request.ends_beam = serve::ends_beam_at(what.stop, model.tokenizer());
-    const std::string place = fmt::format("{}:{}", what.input, number);
-    request.on_finish = [completion, lines, index, place](serve::FinishReason reason,
-                                                          const serve::Usage& usage,
-                                                          const std::string& error) {
-      if (reason == serve::FinishReason::failed) return lines->fail(place + ": " + error);
-      if (reason == serve::FinishReason::cancelled) return;
-      try {
-        lines->put(index, completion->finished_line(reason, usage));
-      } catch (const std::exception& failure) {
-        lines->fail(failure.what());
-      }
-    };
+// What the callbacks of requests share with run(). They may outlive run(), but not the engine.
+class GenerateFile::Answers {
+ public:
+  Answers(const std::string& path, const report::BatchSettings& settings, int64_t count)
+      : output_(path, settings, count),
+        progress_("generating", output_.num_done(), count, "lines") {}
+
+  bool is_done(int64_t index) const { return output_.is_done(index); }
+
+  // Adds the line `line` of the output, which `sequences` sequences have given. tokens: of all
+  // lines so far.
+  void put(int64_t index, const std::string& line, int64_t sequences, int64_t tokens) {
+    const std::lock_guard lock(mutex_);
+    if (is_over_) return;
+    sequences_ -= sequences;
     try {
-      request.prompt = encode(model, line);
-      engine.submit(std::move(request));
-    } catch (const Error& error) {
-      throw ConfigError(place + ": " + error.what());
+      output_.put(index, line);
+    } catch (const IoError& error) {
+      write_error_ = error.what();
+      is_over_ = true;
     }
-    ++index;
-  });
-  lines->wait(index, 1);
-  lines->close();
+    progress_.update(output_.num_done(), [tokens, began = began_](double) {
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - began;
+      return format_rate(static_cast<double>(tokens) / seconds.count(), "tokens");
+    });
+    changed_.notify_all();
+  }
+  void begin(int64_t sequences) {
+    const std::lock_guard lock(mutex_);
+    sequences_ += sequences;
+  }
+  // From now on, put() does nothing.
+  void end() {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    changed_.notify_all();
+  }
+  // Waits until at most `most` sequences are under way, and returns true; false if a stop was asked
+  // for or end() was called. Throws IoError if a line could not be written.
+  bool wait(int64_t most, const cluster::StopListener& stop) {
+    std::unique_lock lock(mutex_);
+    while (!stop.requested() && !is_over_ && sequences_ > most)
+      changed_.wait_for(lock, kStopInterval);
+    if (!write_error_.empty()) throw IoError(write_error_);
+    return !stop.requested() && !is_over_;
+  }
+  void finish() {
+    progress_.finish();
+    output_.finish();
+  }
+  int64_t num_done() const { return output_.num_done(); }
+
+ private:
+  mutable std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  report::BatchOutput output_;
+  ProgressLine progress_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  int64_t sequences_ = 0;    // under way
+  bool is_over_ = false;     // nothing more is written
+  std::string write_error_;  // of the first line that could not be written; "": none
+};
+
+GenerateFile::GenerateFile(const GenerateFileArguments& arguments, const server::ServedModel& model,
+                           report::BatchSettings settings)
+    : arguments_(arguments), model_(model), settings_(std::move(settings)), metrics_(model.name()) {
+  if (arguments_.invalid != "error" && arguments_.invalid != "skip") {
+    throw ConfigError(fmt::format("--invalid={}: must be error or skip", arguments_.invalid));
+  }
+  const std::string text = read_whole(path_of_argument(arguments_.input, "/dev/stdin"));
+  int64_t number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    ++number;
+    std::string line = text.substr(begin, end - begin);
+    if (!data::is_blank(line)) lines_.push_back({number, std::move(line)});
+    begin = end + 1;
+  }
+  settings_.insert(settings_.begin(), {"the content of --input", hash_of(text)});
+  const std::string output = path_of_argument(arguments_.output, "/dev/stdout");
+  report::refuse_input_as_output({path_of_argument(arguments_.input, "/dev/stdin")}, output,
+                                 "--output");
+  progress_ = report::read_batch_progress(output, settings_, num_lines());
+  check_lines();
+}
+
+std::string GenerateFile::place(int64_t index) const {
+  return fmt::format("{}:{}", arguments_.input, lines_[index].number);
+}
+
+void GenerateFile::check_lines() {
+  std::set<std::string> notes;
+  for (int64_t index = 0; index < num_lines(); ++index) {
+    try {
+      const auto line =
+          server::read_batch_line(lines_[index].text, index, arguments_.defaults, model_, rules_);
+      notes.insert(line->notes().begin(), line->notes().end());
+      num_sequences_ += line->num_sequences();
+    } catch (const server::ApiError& error) {
+      invalid_[index] = error.what();
+    }
+  }
+  if (!invalid_.empty() && arguments_.invalid == "error") {
+    std::vector<std::string> named;
+    for (const auto& [index, reason] : invalid_) {
+      if (named.size() < kMostNamed) named.push_back(place(index) + ": " + reason);
+    }
+    throw ConfigError(fmt::format(
+        "{}\n  {} of {} lines cannot be answered, and none was; correct them, or use "
+        "--invalid=skip, which gives them an \"error\" in the output",
+        fmt::join(named, "\n  "), format_count(std::ssize(invalid_)), format_count(num_lines())));
+  }
+  for (const std::string& note : notes) log::warn("{}: {}", arguments_.input, note);
+}
+
+bool GenerateFile::run(serve::Engine& engine, const cluster::StopListener& stop) {
+  const std::string output = path_of_argument(arguments_.output, "/dev/stdout");
+  const auto answers = std::make_shared<Answers>(output, settings_, num_lines());
+  if (answers->num_done() > 0) {
+    log::info("{}: {} of {} lines are complete; going on with the others", arguments_.output,
+              format_count(answers->num_done()), format_count(num_lines()));
+  }
+  const int64_t first_tokens = tokens_of(engine);
+  // Enough that the engine never waits for requests.
+  constexpr int64_t kWaiting = 64;
+  const int64_t most = engine.options().max_num_seqs + kWaiting;
+  auto num_failed = std::make_shared<std::atomic<int64_t>>(0);
+  for (int64_t index = 0; index < num_lines(); ++index) {
+    if (answers->is_done(index)) continue;
+    const auto fail = [=, this, &engine](int status, const std::string& message, int64_t running) {
+      ++*num_failed;
+      answers->put(index, server::failed_batch_line(lines_[index].text, index, status, message),
+                   running, tokens_of(engine) - first_tokens);
+    };
+    if (const auto found = invalid_.find(index); found != invalid_.end()) {
+      answers->put(index, server::failed_batch_line(lines_[index].text, index, 400, found->second),
+                   0, tokens_of(engine) - first_tokens);
+      continue;
+    }
+    int64_t sequences = 0;
+    try {
+      const auto line =
+          server::read_batch_line(lines_[index].text, index, arguments_.defaults, model_, rules_);
+      sequences = line->num_sequences();
+      if (!answers->wait(std::max<int64_t>(0, most - sequences), stop)) break;
+      answers->begin(sequences);
+      line->submit(
+          engine, metrics_,
+          [=, &engine](const std::string& whole) {
+            answers->put(index, whole, sequences, tokens_of(engine) - first_tokens);
+          },
+          [=, &engine](int status, const std::string& message) {
+            // The end of the engine says more.
+            if (engine.is_lost()) return answers->end();
+            fail(status, message, sequences);
+          });
+    } catch (const server::ApiError& error) {
+      if (engine.is_lost()) break;
+      fail(error.status, error.what(), sequences);
+    }
+  }
+  const bool whole = answers->wait(0, stop);
+  answers->end();
+  if (!whole) return false;
+  answers->finish();
+  const int64_t failed = *num_failed + std::ssize(invalid_);
+  if (failed == 0) return true;
+  const std::string message = fmt::format("{} of {} lines have an \"error\" and no answer",
+                                          format_count(failed), format_count(num_lines()));
+  if (arguments_.invalid == "error") throw Error(message);
+  log::warn("{}: {}", arguments_.output, message);
+  return true;
+}
+
+std::string GenerateFile::describe_stop() const {
+  const std::string output = path_of_argument(arguments_.output, "/dev/stdout");
+  const auto progress = report::read_batch_progress(output, settings_, num_lines());
+  return fmt::format("stopped: {} of {} lines are complete in {}; to go on, use the same command",
+                     format_count(progress.num_done()), format_count(num_lines()),
+                     arguments_.output);
 }
 
 }  // namespace colossal::cli

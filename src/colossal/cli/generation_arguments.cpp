@@ -116,7 +116,8 @@ void add_generation_options(CLI::App& command, GenerationArguments& arguments) {
       [](GenerationSettings& settings) -> std::optional<int64_t>& {
         return settings.max_new_tokens;
       },
-      "The maximum number of tokens to generate [the model's, else 100]");
+      "The maximum number of tokens to generate [the model's, else 100; with --chat: as many as "
+      "there is room for]");
   add_sampling(command, arguments);
   add_penalties(command, arguments);
   add_change<std::vector<std::string>>(

@@ -34,6 +34,9 @@ class InferenceRanks {
   int local_size() const { return launch_ ? launch_->local_size : num_ranks_; }
   // Returns true on rank 0.
   bool is_first() const { return !launch_ || launch_->rendezvous.rank == 0; }
+  // Returns whether a launcher has started all ranks: they wait for each other in connect(), and an
+  // error of one before it ends the others only when they have waited for `timeout`.
+  bool is_launched() const { return launch_.has_value(); }
   // Returns whether the other ranks are child processes of this process, so that connect() can
   // start them again.
   bool can_restart_ranks() const { return !launch_ && num_ranks_ > 1; }

@@ -1,6 +1,7 @@
 #include "colossal/report/output_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,14 @@ void OutputFile::truncate_to(int64_t size) {
 
 void OutputFile::sync() {
   if (::fsync(descriptor_.get()) != 0) raise_io_error("sync", path_);
+}
+
+bool OutputFile::try_lock() {
+  while (::flock(descriptor_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
+    if (errno != EINTR) raise_io_error("lock", path_);
+  }
+  return true;
 }
 
 void OutputFile::close() {

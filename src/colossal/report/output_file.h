@@ -27,6 +27,8 @@ class OutputFile {
   void write(std::string_view bytes);
   void truncate_to(int64_t size);  // truncates the file to `size` bytes
   void sync();                     // waits until the bytes are on the disk (fsync)
+  // Locks the file until it is closed. Returns false if another process has locked it.
+  bool try_lock();
   // Closes the file; does nothing if it is closed. Some errors are reported only by closing; the
   // destructor, which also closes the file, ignores them.
   void close();

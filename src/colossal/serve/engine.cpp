@@ -67,9 +67,10 @@ void resolve_pages(EngineOptions& options, const models::ModelFacts& facts,
   if (length_is_given || longest < 1) {
     throw ConfigError(
         fmt::format("the KV cache of {} tokens takes {}, but there is room for {}: give more "
-                    "memory with --kv-bytes, or at most --max-model-len={}",
+                    "memory with --kv-bytes{}",
                     options.max_model_len, format_bytes(least_pages(options) * bytes),
-                    format_bytes(options.cache_bytes), std::max<int64_t>(0, longest)));
+                    format_bytes(options.cache_bytes),
+                    longest < 1 ? "" : fmt::format(", or at most --max-model-len={}", longest)));
   }
   options.max_model_len = longest;
 }
@@ -391,6 +392,11 @@ void Engine::drain() {
 
 void Engine::resume(models::LanguageModel& model, const ParallelContext* ranks) {
   parts_->resume(model, ranks);
+}
+
+bool Engine::is_lost() const {
+  const std::lock_guard lock(parts_->mutex);
+  return parts_->lost.has_value();
 }
 
 EngineStatistics Engine::statistics() const {

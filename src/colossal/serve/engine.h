@@ -147,6 +147,9 @@ class Engine {
   // the new ranks, with the meaning that they have for the constructor. model: the model, loaded
   // again on these ranks. The engine goes on with the same draft model.
   void resume(models::LanguageModel& model, const ParallelContext* ranks);
+  // Returns whether a rank was lost, and resume() was not called since. Thread-safe; callbacks of
+  // requests may call it: all requests that the loss ends are told so after it returns true.
+  bool is_lost() const;
   // Returns the statistics as of the end of the last step. Thread-safe.
   EngineStatistics statistics() const;
 

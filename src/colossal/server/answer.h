@@ -81,6 +81,9 @@ class Answer {
   // else "tool_calls" ("function_call" for ToolRequest::are_functions) if the answer has calls and
   // the request does not name the tool to call; else "stop". Call after finish().
   const char* finish_reason() const;
+  // The score of the text in beam search (serve::BeamText); 0 otherwise.
+  double beam_score() const { return beam_score_; }
+  void set_beam_score(double score) { beam_score_ = score; }
   bool has_calls() const { return parser_.num_calls() > 0; }
   // Returns the stop string that ended the answer; "" if none did.
   const std::string& stop_string() const { return stop_.string(); }
@@ -118,6 +121,7 @@ class Answer {
   int64_t length_ = 0;  // characters so far, including text that is held back
   int64_t num_tokens_ = 0, num_reasoning_tokens_ = 0;
   double sum_of_logprobs_ = 0;
+  double beam_score_ = 0;
   std::vector<std::optional<serve::GeneratedToken>> prompt_logprobs_;
   std::optional<serve::FinishReason> reason_;
   serve::Usage usage_;

@@ -197,6 +197,7 @@ void Completion::take_beams(size_t first, const std::vector<serve::BeamText>& te
   }
   for (size_t i = 0; i < static_cast<size_t>(request_.n); ++i) {
     beam_reasons_[first + i] = texts[i].reason;
+    answers_[first + i].set_beam_score(texts[i].score);
     for (const serve::GeneratedToken& token : texts[i].tokens) {
       if (!take_token(first + i, token)) break;
     }
@@ -311,6 +312,7 @@ void Completion::fail(const ApiError& error) {
 }
 
 void Completion::log_end(const char* outcome) const {
+  if (!request_.is_logged) return;
   const TokenCounts tokens = counts();
   log::info(
       "id={} outcome=\"{}\" finish={} prompt_tokens={} cached_tokens={} completion_tokens={} "

@@ -18,12 +18,6 @@ Json or_null(const char* text) {
   return text ? Json(text) : Json(nullptr);
 }
 
-Json whole_call(const CallDelta& call) {
-  return {{"id", call.id},
-          {"type", "function"},
-          {"function", {{"name", *call.name}, {"arguments", call.arguments}}}};
-}
-
 Json part_of_call(const CallDelta& call) {
   Json part{{"index", call.index}};
   if (call.name) part.update(whole_call(call));
@@ -39,6 +33,12 @@ void add_reasoning(Json& message, const AnswerDelta& delta) {
 }
 
 }  // namespace
+
+Json whole_call(const CallDelta& call) {
+  return {{"id", call.id},
+          {"type", "function"},
+          {"function", {{"name", *call.name}, {"arguments", call.arguments}}}};
+}
 
 CompletionJson::CompletionJson(const GenerationRequest& request, const ServedModel& model)
     : request_(request),

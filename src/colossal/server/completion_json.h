@@ -5,6 +5,9 @@
 
 namespace colossal::server {
 
+// Returns an entry of "tool_calls". call: all of the call, as one delta.
+Json whole_call(const CallDelta& call);
+
 // Formats the responses to one request. The request and the model must outlive the object.
 class CompletionJson : public AnswerWriter {
  public:

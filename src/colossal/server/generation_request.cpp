@@ -101,8 +101,10 @@ void read_sampling(Fields& fields, const ServedModel& model, GenerationRequest& 
   sampling.typical_p = fields.number("typical_p", 1e-9, 1).value_or(sampling.typical_p);
   sampling.repetition_penalty =
       fields.number("repetition_penalty", 1e-3, 1e3).value_or(sampling.repetition_penalty);
-  sampling.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
-  sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  sampling.presence_penalty =
+      fields.number("presence_penalty", -2, 2).value_or(sampling.presence_penalty);
+  sampling.frequency_penalty =
+      fields.number("frequency_penalty", -2, 2).value_or(sampling.frequency_penalty);
   const auto seed = fields.integer("seed", INT64_MIN, INT64_MAX);
   request.has_seed = seed.has_value();
   sampling.seed = seed ? static_cast<uint64_t>(*seed)

@@ -66,6 +66,7 @@ struct GenerationRequest {
   bool include_usage = false;               // send token counts in the last event of the stream
   bool continuous_usage = false;            // send token counts in each event
   std::vector<std::string> unknown_fields;  // names of fields that were ignored
+  bool is_logged = true;                    // whether the log names the request when it ends
 };
 
 // What becomes of a maximum number of new tokens for which there is no room after the prompt.
